@@ -90,8 +90,9 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
 
         <message>
 
-        Fix: Run that command, with the Kafka user of the resource in place of `User:NAME`. For all rights see
-        <connect>. If the operator should only observe, set `spec.mode: Observe`.
+        Fix: Run that command, with the properties file of a user who may alter ACLs in place of `admin.properties`.
+        Where it says `User:NAME`, a certificate or a token names the Kafka user of the resource: put that name there.
+        For all rights see <connect>. If the operator should only observe, set `spec.mode: Observe`.
         """
     ),
     Reason.CLUSTER_ID_MISMATCH: page(

@@ -153,7 +153,10 @@ PAGES: Mapping[Reason, Page] = {
             kubectl get kff NAME -n NS -o \
               jsonpath='{range .status.features[*]}{.name} {.supportedMin}-{.supportedMax}{"\n"}{end}'
 
-        Fix: Upgrade Kafka on all nodes first, or choose a level that they support.
+        Fix: Upgrade Kafka on all nodes first, or choose a level that they support. Where the message says that the
+        finalized level is below what the new Kafka release supports, upgrade nothing yet: first raise
+        `metadata.version` to a level that the message names, while the nodes run the Kafka that they run now. A node on
+        the new release could not register before.
         """
     ),
     Reason.GHOST_REGISTRATION: page(
@@ -176,7 +179,13 @@ PAGES: Mapping[Reason, Page] = {
         If a broker is permanently gone, unregister it. The command refuses this unless the broker is fenced, does not
         answer, and hosts no replica:
 
-            kafkafeatures unregister --broker ID --bootstrap-server HOST:PORT
+            kafkafeatures unregister --broker ID --bootstrap-server HOST:PORT > reassign.json
+
+        If the broker still has replicas, the command prints a reassignment that gives them to live brokers, and ends
+        with 4. Read it, run it with Kafka's own tool (whose `--generate` may fail for a broker that is gone), and
+        unregister again. A partition whose only replica is there is left out: its data exists nowhere else.
+
+            kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file reassign.json --execute
 
         If a controller is permanently gone, and metadata.version is 33 (4.4-IV2) or higher, unregister it. The command
         refuses this for the active controller, a voter, and a controller that answers or fetches:

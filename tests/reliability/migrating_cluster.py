@@ -162,6 +162,7 @@ class Migrating(MigratingCluster):
                 f"{one.topic}-{one.number}" for one in found if one.state.adding or one.state.removing
             ),
             registered=self._registered(),
+            is_hidden=self.hidden.issuperset((Role.CONTROLLER, one) for one in self.controller_ids),
         )  # fmt: skip
 
     def _registered(self) -> float | None:

@@ -30,7 +30,7 @@ class Truth:
     `/controller` names, and is_kraft: of a quorum. offset: of `/migration`; None where that is absent. controllers:
     whether each runs with the flag; None where it does not run. copies: of each partition, by whatever decides.
     voters: those that run and have caught up. moving: partitions that are reassigned. registered: seconds at which the
-    last broker registered in KRaft mode; None where the log does not say.
+    last broker registered in KRaft mode; None where the log does not say. is_hidden: no operator reaches a controller.
     """
 
     state: int | None
@@ -45,6 +45,7 @@ class Truth:
     voters: frozenset[int]
     moving: frozenset[str] = frozenset()
     registered: float | None = None
+    is_hidden: bool = False
 
     @property
     def is_dual_write(self) -> bool:

@@ -325,11 +325,11 @@ def no_topic_vanishes(facts: MigrationFacts) -> Iterator[Violation]:
 
 def _made_in_the_last_moments(facts: MigrationFacts) -> set[str]:
     """Topics that were made after the last comparison before a way back, where the next was not due yet, or no process
-    of the operator was there to make it: nothing can show that they are lost.
+    of the operator was there, or none reached the controllers, to make it: nothing can show that they are lost.
     """
     compared = [one.at for _, one in facts.of_kind(Weighed)]
     ends = [max((at for at in compared if at < one.at), default=-inf) for _, one in facts.of_kind(Released)]
-    looked = [one.at for _, one in facts.of_kind(Seen)]
+    looked = [one.at for _, one in facts.of_kind(Seen) if not one.truth.is_hidden]  # else nothing can be compared
 
     def is_unseen(at: float) -> bool:
         return not any(at < one <= at + LAST_MOMENTS for one in looked)

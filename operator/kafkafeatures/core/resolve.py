@@ -28,7 +28,7 @@ from kafkafeatures.core.engine.wanted import (
     Wanted,
     Window,
 )
-from kafkafeatures.core.facts.releases import bundle, metadata_version_named
+from kafkafeatures.core.facts.releases import bundle, kafka_in_confluent, metadata_version_named
 from kafkafeatures.core.roll.drivers import DRIVERS, Driver, driver_named
 
 
@@ -170,6 +170,9 @@ def _bundle(release: str | None) -> dict[str, int]:
         return {}
     found = bundle(release)
     if found is None:
-        message = f"unknown Kafka release {release!r}; name levels instead, or use a newer version of this tool"
+        kafka = kafka_in_confluent(release)
+        meant = f"Confluent Platform {release} is Kafka {kafka}: use {kafka!r}" if kafka else ""
+        meant = meant or "name levels instead, or use a newer version of this tool"
+        message = f"unknown Kafka release {release!r}; {meant}"
         raise UnknownRelease((f"spec.features.releaseVersion: {message}",))
     return found

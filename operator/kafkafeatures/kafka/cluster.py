@@ -160,12 +160,12 @@ class Cluster:
             reading.cancel()
         self._last, self._as_read = asked, as_read
         if reader is None:
-            return Readings(asked, log, refused)
+            return self._pool.requester.of_readings(Readings(asked, log, refused))
         if isinstance(log, LogReading):
             await reader.prepare(asked, log)  # a silent broker may keep it waiting as well
             if self._environment.monotonic() - self._log.heard_at > AT_ONCE:
                 return await self._read_last(reader, asked, claim)
-        return Readings(asked, log, await reader.read(asked, log, claim))
+        return self._pool.requester.of_readings(Readings(asked, log, await reader.read(asked, log, claim)))
 
     async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
         """Read quorum, metadata log and partitions once more, and keep what nodes answered to the last `read`."""
@@ -352,7 +352,7 @@ class Cluster:
         if isinstance(log, LogReading):
             self._committed = log.image.offset
             log = await self._without_secrets(self._levels.complete(log, asked.cluster_id))
-        return Readings(asked, log, await reader.read(asked, log, claim))
+        return self._pool.requester.of_readings(Readings(asked, log, await reader.read(asked, log, claim)))
 
     async def _of_this_cluster(self, asked: ClusterProbe, log: LogReading | Failure) -> LogReading | Failure:
         """The log, once its leader confirmed that it is of the cluster the nodes named."""

@@ -232,7 +232,7 @@ def rights(guarded: Cluster) -> Iterator[Callable[..., None]]:
     drop_rights(guarded)
 
 
-LINE = "kafka-acls.sh --add --allow-principal User:NAME --operation {} --cluster"
+LINE = "--allow-principal User:alice --operation {} --cluster"
 
 
 def not_read(document: dict[str, Any]) -> dict[str, str]:
@@ -246,8 +246,8 @@ def test_without_any_right_the_live_are_shown_and_what_is_missing_is_named(guard
     for controller in guarded.controllers:  # they answer, but only a list would tell which is which
         why = next(gap["why"] for gap in document["notRead"] if gap["what"] == f"127.0.0.1:{controller.port}")
         assert why == "a controller that supports metadata.version 7-33, but its node id is not known"
-    assert not_read(document)["metadata log"] == LINE.format("ClusterAction")
-    assert LINE.format("Alter") in not_read(document).values()
+    assert not_read(document)["metadata log"].endswith(LINE.format("ClusterAction"))
+    assert any(remedy.endswith(LINE.format("Alter")) for remedy in not_read(document).values())
 
 
 def test_what_stopped_is_shown_from_asking_too(guarded: Cluster, rights: Callable[..., None]) -> None:
@@ -267,7 +267,7 @@ def test_what_stopped_is_shown_from_asking_too(guarded: Cluster, rights: Callabl
         for gone in (2, standby.id):
             assert node(document, gone)["features"] == {}
             assert node(document, gone)["why"]
-        assert not_read(document)["metadata log"] == LINE.format("ClusterAction")
+        assert not_read(document)["metadata log"].endswith(LINE.format("ClusterAction"))
     finally:
         guarded.nodes[2].start()
         standby.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -125,3 +126,66 @@ def test_addresses() -> None:
 def test_what_is_no_address_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="--bootstrap-server: "):
         parse_addresses(text, "--bootstrap-server")
+
+
+# --- config.providers ---
+
+PROVIDER = "org.apache.kafka.common.config.provider."
+LOGIN = """security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config=org.x.ScramLoginModule required username="admin" password="%s";
+config.providers=p
+config.providers.p.class=%s
+"""
+
+
+def password(tmp_path: Path, reference: str, provider: str, more: str = "") -> str | None:
+    (tmp_path / "f").write_text(LOGIN % (reference, provider) + more)
+    sasl = read_security(tmp_path / "f").sasl
+    return sasl.password if sasl is not None else None
+
+
+def test_values_come_from_files_folders_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secrets").write_text("password=canary ${p:x:y}\n")
+    monkeypatch.setenv("KAFKA_PASSWORD", "from-env")
+    assert password(tmp_path, f"${{p:{tmp_path}/secrets:password}}", PROVIDER + "FileConfigProvider") == (
+        "canary ${p:x:y}"  # what a value holds is not looked at again
+    )
+    assert password(tmp_path, f"${{p:{tmp_path}:secrets}}", PROVIDER + "DirectoryConfigProvider") == (
+        "password=canary ${p:x:y}\n"
+    )
+    assert password(tmp_path, "${p:KAFKA_PASSWORD}", PROVIDER + "EnvVarConfigProvider") == "from-env"
+
+
+@pytest.mark.parametrize(
+    ("reference", "provider", "more", "words"),
+    [
+        ("${p:/x:y}", "io.x.SecurePassProvider", "", "its class io.x.SecurePassProvider is not supported"),
+        ("${q:/x:y}", PROVIDER + "FileConfigProvider", "", "names the provider 'q', and config.providers lists p"),
+        ("${p:/absent:y}", PROVIDER + "FileConfigProvider", "", "/absent: No such file"),
+        ("${p:f:absent}", PROVIDER + "FileConfigProvider", "", "has no absent"),
+        ("${p:f:x}", PROVIDER + "FileConfigProvider", "config.providers.p.param.allowed.paths=/etc", "allowed.paths"),
+        ("${p:ABSENT_1}", PROVIDER + "EnvVarConfigProvider", "", "there is no environment variable ABSENT_1"),
+        ("${p:HOME}", PROVIDER + "EnvVarConfigProvider", "config.providers.p.param.allowlist.pattern=KAFKA_.*", "HOME"),
+        ("${p:..:../x}", PROVIDER + "DirectoryConfigProvider", "", "is not the name of a file"),
+        ("${PASSWORD}", PROVIDER + "EnvVarConfigProvider", "", "begins with ${ and names no provider"),
+        ("${p:/x", PROVIDER + "FileConfigProvider", "", "begins with ${ and names no provider"),
+    ],
+)
+def test_a_value_that_cannot_be_had_is_refused_and_never_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: str, provider: str, more: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigInvalid, match=re.escape(words)) as caught:
+        password(tmp_path, reference, provider, more)
+    assert "sasl.jaas.config" in str(caught.value)
+
+
+def test_without_any_provider_a_reference_is_refused_too(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("security.protocol=${env:KAFKA_PROTOCOL}\n")
+    with pytest.raises(ConfigInvalid, match=r"names the provider 'env', and config\.providers lists none"):
+        read_security(tmp_path / "f")
+
+
+def test_a_password_that_only_holds_such_characters_and_a_provider_that_nothing_names_are_fine(tmp_path: Path) -> None:
+    assert password(tmp_path, "pa${ss", "io.x.SecurePassProvider") == "pa${ss"

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from kafkafeatures.cli.cluster.connect import on_loop
+import argparse
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, on_loop, settings_from_flags
+from kafkafeatures.cli.shell.exit_codes import CommandFailed
 
 
 class Picture:
@@ -24,3 +30,26 @@ def test_what_a_command_found_is_not_written_out_when_the_loop_ends() -> None:
 
     assert on_loop(look()) is picture
     assert picture.written_out == 0
+
+
+def parsed(*flags: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_connection_flags(parser)
+    return parser.parse_args(flags)
+
+
+def test_the_addresses_of_the_properties_count_where_no_flag_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=b1:9092,b2:9092\n")
+    without, with_flag = parsed("--config", str(file)), parsed("--config", str(file), "--bootstrap-controller", "c1:1")
+    assert [str(one) for one in settings_from_flags(without).bootstrap_servers] == ["b1:9092", "b2:9092"]
+    assert flags_of(without) == f"--bootstrap-server b1:9092,b2:9092 --config {file}"
+    assert settings_from_flags(with_flag).bootstrap_servers == ()
+    file.write_text("bootstrap.controllers=c1:9093\n")
+    assert [str(one) for one in settings_from_flags(parsed("--config", str(file))).bootstrap_controllers] == ["c1:9093"]
+
+
+def test_without_any_address_the_flags_and_the_property_are_named(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("")
+    with pytest.raises(CommandFailed, match=r"or bootstrap\.servers in --config FILE"):
+        settings_from_flags(parsed("--config", str(tmp_path / "f")))

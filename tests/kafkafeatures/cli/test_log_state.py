@@ -216,10 +216,12 @@ def test_a_path_that_holds_no_log_or_those_of_several_nodes_is_refused(
     (tmp_path / "one" / "disk" / "topic-0" / FIRST).write_bytes(b"of a topic")
     (tmp_path / "none").mkdir()
     (tmp_path / "notes.txt").write_text("nothing")
+    (tmp_path / "copy").write_bytes(bytes(100))
     for path, says in (
         (tmp_path, "holds the metadata logs of 2 nodes; give one of them"),
         (tmp_path / "none", "no file of a metadata log is here"),
-        (tmp_path / "notes.txt", "the name does not say what it holds"),
+        (tmp_path / "notes.txt", "this is text"),
+        (tmp_path / "copy", "the name does not say what it holds"),
         (tmp_path / "nothing", "No such file or directory"),
     ):
         assert main(["log", "state", str(path)]) == Exit.BLOCKED

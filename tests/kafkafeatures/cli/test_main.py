@@ -116,7 +116,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("plan", "orders", "--latest"), 64, "--latest requires -f FILE"),
         (("status",), 64, "required: NAME"),
         (("report", "a", "--bootstrap-controller", "b:1"), 64, "--bootstrap-controller needs --html FILE"),
-        (("report", "a", "--html", "/dev/null", "--config", "c"), 64, "--bootstrap-server or --bootstrap-controller"),
+        (("report", "a", "--html", "x", "--config", "/dev/null"), 64, "--bootstrap-server or --bootstrap-controller"),
         (("status", "kafka/orders"), 64, "invalid argument 'kafka/orders': use -n kafka orders; see"),
         (("status", "Orders"), 64, "invalid resource name"),
         (("restart", "orders", "--only", "brokers", "--pod", "broker-1"), 64, "not allowed with argument --only"),

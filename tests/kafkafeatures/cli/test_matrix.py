@@ -198,3 +198,24 @@ def test_a_cluster_at_the_highest_level_says_so() -> None:
     lines = drawn(observation(levels={"metadata.version": 27, "group.version": 1, "kraft.version": 1}))
     assert lines[0] == "4.1-IV1; no live node supports a higher level"
     assert not any("Blockers" in one for one in lines)
+
+
+def test_a_missing_right_is_no_missing_controller() -> None:
+    lacks = Failure(FailureKind.AUTHORIZATION, "h:1", "DescribeQuorum needs DESCRIBE", "kafka-acls.sh --add")
+    seen = observation(node(3001), node(1), voting=lacks)
+    lines = drawn(seen)
+    assert lines[0].startswith("Active controller unknown: h:1: DescribeQuorum needs DESCRIBE")
+    assert any("no level can be changed while the active controller is unknown" in one for one in lines)
+    assert not any("No active controller" in one or "without an active controller" in one for one in lines)
+
+
+def test_files_without_a_node_that_runs_promise_nothing_about_higher_levels() -> None:
+    fenced = node(1, state=NodeState.FENCED, said=SILENT)
+    seen = observation(fenced, levels={"metadata.version": 34})
+    assert drawn(seen)[0] == "level 34; no node is known to run, so how far it can be raised is unknown"
+
+
+def test_a_metadata_log_without_a_level_has_the_one_that_kafka_takes_then() -> None:
+    lines = drawn(observation(node(3001, said=answer(OLD), written=OLD), levels={}))
+    assert lines[0].startswith("3.0-IV1; can be raised to 3.9-IV0")
+    assert "1 (3.0-IV1), not in the log" in "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.report.check import CheckVerdict, check
 from tests.kafkafeatures.core.replicas import reading, row
@@ -85,3 +86,27 @@ def test_partitions_that_could_not_be_read_leave_the_verdict_unknown() -> None:
     seen = replace(observation(node(3001), node(1)), partitions=Unknown(SILENT))
     found = check(seen, {}, "")
     assert found.verdict is CheckVerdict.UNKNOWN
+
+
+NO_RIGHT = Failure(FailureKind.AUTHORIZATION, "h:1", "DescribeQuorum needs DESCRIBE", "kafka-acls.sh --add")
+
+
+def test_a_missing_right_leaves_the_verdict_unknown_and_is_no_missing_controller() -> None:
+    seen = observation(node(3001), node(1), voting=NO_RIGHT, gaps=(NO_RIGHT,))
+    for levels in ({}, LEVELS):
+        found = check(seen, levels, "")
+        assert found.verdict is CheckVerdict.UNKNOWN
+        assert found.blockers[0].message == "the active controller is unknown: h:1: DescribeQuorum needs DESCRIBE"
+        assert found.blockers[0].remedy == "kafka-acls.sh --add"
+
+
+def test_what_else_prevents_it_is_not_hidden_by_a_missing_right() -> None:
+    seen = observation(node(3001), node(1, state=NodeState.UNREACHABLE, said=SILENT), voting=NO_RIGHT)
+    assert check(seen, {}, "").verdict is CheckVerdict.BLOCKED
+
+
+def test_a_controller_whose_listener_wants_other_credentials_leaves_the_verdict_unknown() -> None:
+    for kind in (FailureKind.AUTHENTICATION, FailureKind.TLS, FailureKind.NOT_KAFKA):
+        refused = Failure(kind, "h:3001", "the handshake failed", "check it")
+        seen = observation(node(3001, state=NodeState.UNREACHABLE, said=refused), node(1))
+        assert check(seen, {}, "").verdict is CheckVerdict.UNKNOWN

@@ -113,3 +113,15 @@ def test_an_inter_broker_protocol_version_that_kafka_never_had_is_refused(versio
 def test_an_inter_broker_protocol_version_is_kept_as_it_was_written() -> None:
     found = wanted(interBrokerProtocolVersion="3.9", cluster=IN_ZOOKEEPER)
     assert (found.ibp, found.rests_on_zookeeper) == ("3.9", True)
+
+
+@pytest.mark.parametrize(("name", "kafka"), [("7.9", "3.9"), ("7.4", "3.4"), ("8.0", "4.0")])
+def test_a_release_of_confluent_platform_is_answered_with_the_kafka_in_it(name: str, kafka: str) -> None:
+    with pytest.raises(UnknownRelease, match=f"Confluent Platform {name} is Kafka {kafka}: use '{kafka}'"):
+        wanted(features={"releaseVersion": name})
+
+
+@pytest.mark.parametrize("name", ["6.2", "9.9"])
+def test_a_number_of_no_known_platform_is_answered_without_a_guess(name: str) -> None:
+    with pytest.raises(UnknownRelease, match="name levels instead"):
+        wanted(features={"releaseVersion": name})

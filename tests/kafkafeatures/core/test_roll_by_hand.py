@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus, Via
 from kafkafeatures.api.values import replace
@@ -163,3 +163,24 @@ def test_a_node_restarted_with_the_kafka_of_before_is_asked_for_with_a_newer_one
     again = rolled(told, rollout=by_hand, changes=(raised,), status=replace(EMPTY, rollout=begun))
     message = refused(again, Reason.ROLLOUT_HALTED)
     assert message.endswith("; restart controller 3002 with a Kafka that supports it, or change the document")
+
+
+def test_a_broker_that_no_longer_exists_is_a_blocker_with_the_way_out_and_not_only_to_be_brought_back() -> None:
+    by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
+    ghost = replace(a_node(4), state=NodeState.GHOST, answer=Unknown(SILENT))
+    told = replace(cluster(nodes={4: ghost}), workloads=Unknown(SILENT))
+    decision = rolled(told, rollout=by_hand, changes=(raised,)).decision
+    assert isinstance(decision, Wait)
+    assert "kafkafeatures unregister --broker 4" in decision.remedy
+    assert [(one.kind, one.subject) for one in decision.blockers] == [(BlockerKind.GHOST_REGISTRATION, "broker 4")]
+
+
+def test_a_person_is_not_asked_to_upgrade_a_node_below_the_floor_of_the_new_kafka() -> None:
+    old = answer({"metadata.version": (1, 21)}, {"metadata.version": 4})
+    nodes = {id_: replace(a_node(id_), answer=known(old), registered={}) for id_ in (*CONTROLLERS, *BROKERS)}
+    told = cluster(nodes=nodes)
+    told = replace(told, workloads=Unknown(SILENT), finalized=known({"metadata.version": 4}))
+    roll = rolled(told, rollout=Rollout(MANUAL.name), changes=(UpdateFeature("metadata.version", 4, 25),))
+    message = refused(roll, Reason.NODES_BEHIND)
+    assert "metadata.version 4 (3.3-IV0) is below what Kafka 4.0 supports (7 and up)" in message
+    assert "first raise it to 7..21 while the nodes run 3.9" in message

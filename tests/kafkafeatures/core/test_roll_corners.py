@@ -170,7 +170,7 @@ def test_a_binary_that_no_longer_knows_so_low_a_level_is_as_bad_as_one_that_does
     told = finalized(cluster(ROLLED_CONTROLLERS), metadata_version=6)
     message = refused(rolled(told), Reason.NODES_BEHIND)
     assert "supports metadata.version 7-" in message
-    assert message.endswith("raise metadata.version to 7 (3.3-IV3) or higher first")
+    assert message.endswith("first run Kafka 3.9 on every node, and raise it to 7..21 there")
     assert who(rolled(finalized(cluster(ROLLED_CONTROLLERS), metadata_version=7))) in BROKERS
 
 

@@ -139,7 +139,7 @@ async def test_a_topic_that_is_hidden_makes_its_answers_useless() -> None:
         server.world.hidden_topics = frozenset({"stock"})
         readings = await read(server, claim=elected())
     assert failure(readings).kind is FailureKind.AUTHORIZATION
-    assert "hosts partitions that are not shown to this user: of stock" in failure(readings).message
+    assert "hosts partitions that are not shown to User:ANONYMOUS: of stock" in failure(readings).message
 
 
 @pytest.mark.parametrize("again", [False, True])

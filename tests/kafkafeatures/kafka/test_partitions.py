@@ -87,7 +87,7 @@ async def test_a_topic_that_is_hidden_is_in_the_log_and_makes_answers_useless(na
     assert len(rows(logged.partitions)) == 4
     assert isinstance(asked.partitions, Failure)
     assert asked.partitions.kind is FailureKind.AUTHORIZATION
-    assert f"hosts partitions that are not shown to this user: of {name}" in asked.partitions.message
+    assert f"hosts partitions that are not shown to User:ANONYMOUS: of {name}" in asked.partitions.message
 
 
 async def test_answers_of_brokers_that_may_be_cut_off_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Kafka's own client properties (`--config FILE`) to `Security`, so that people can use the file they already have.
 
-Read: security.protocol, sasl.mechanism, sasl.jaas.config, ssl.* with PEM material, and the OAUTHBEARER token endpoint.
+Read: bootstrap.servers and bootstrap.controllers (where no flag is given), config.providers, security.protocol,
+sasl.mechanism, sasl.jaas.config, ssl.* with PEM material, and the OAUTHBEARER token endpoint.
 A property that would matter and is not understood is refused, never ignored: a JKS store cannot be read without a JVM.
 """
 
@@ -50,8 +51,25 @@ class ConfigInvalid(ValueError):
 
 def read_security(path: Path) -> Security:
     """Read one file; `-` is standard input. Raises ConfigInvalid; OSError where the file cannot be read."""
+    return security_of(read_properties(path), "stdin" if path == STDIN else str(path))
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The properties of one file, with the values that its providers name. Raises as `read_security` does."""
     with open(0, closefd=False, encoding="utf-8") if path == STDIN else path.open(encoding="utf-8") as file:
-        return security_of(parse_properties(file.read()), "stdin" if path == STDIN else str(path))
+        return resolve(parse_properties(file.read()), "stdin" if path == STDIN else str(path))
+
+
+def resolve(properties: dict[str, str], where: str) -> dict[str, str]:
+    """The properties with the values that their `config.providers` name. Raises ConfigInvalid."""
+    if not any(name.startswith("config.providers") or "${" in value for name, value in properties.items()):
+        return properties
+    from kafkafeatures.cli.cluster.config_providers import ProviderError, resolved
+
+    try:
+        return resolved(properties, parse_properties)
+    except ProviderError as error:
+        raise ConfigInvalid(f"{where}: {error}") from None
 
 
 def security_of(properties: dict[str, str], where: str) -> Security:

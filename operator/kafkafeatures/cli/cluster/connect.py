@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -65,8 +65,15 @@ def add_zookeeper_flags(parser: argparse.ArgumentParser, help_line: str) -> None
 
 def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     """Raises CommandFailed with its exit code (`cli/shell/exit_codes.py`)."""
+    brokers, of_controllers, properties = _configs(arguments)
     if not arguments.bootstrap_server and not arguments.bootstrap_controller:
-        raise CommandFailed("no cluster given; use --bootstrap-server or --bootstrap-controller", Exit.USAGE)
+        arguments.bootstrap_server = properties.get("bootstrap.servers")
+        arguments.bootstrap_controller = properties.get("bootstrap.controllers")
+    if not arguments.bootstrap_server and not arguments.bootstrap_controller:
+        raise CommandFailed(
+            "no cluster given; use --bootstrap-server or --bootstrap-controller, or bootstrap.servers in --config FILE",
+            Exit.USAGE,
+        )
     try:
         servers = parse_addresses(arguments.bootstrap_server or "", "--bootstrap-server")
         controllers = parse_addresses(arguments.bootstrap_controller or "", "--bootstrap-controller")
@@ -74,7 +81,6 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
         raise CommandFailed(str(error), Exit.USAGE) from None
     if not servers and not controllers:
         raise CommandFailed("--bootstrap-server and --bootstrap-controller are empty; expected host:port", Exit.USAGE)
-    brokers, of_controllers = security_from_flags(arguments)
     return ClusterSettings(
         bootstrap_servers=servers,
         bootstrap_controllers=controllers,
@@ -86,9 +92,14 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
 
 def security_from_flags(arguments: argparse.Namespace) -> tuple[Security, Security]:
     """How to speak to brokers, and to controllers. Raises CommandFailed."""
-    brokers = _security(arguments.config)
+    return _configs(arguments)[:2]
+
+
+def _configs(arguments: argparse.Namespace) -> tuple[Security, Security, Mapping[str, str]]:
+    """How to speak to brokers, and to controllers; and the properties of `--config`, as they were read."""
+    brokers, properties = _security(arguments.config)
     of_controllers = arguments.controller_config not in (None, arguments.config)  # stdin is there only once
-    return brokers, _security(arguments.controller_config) if of_controllers else brokers
+    return brokers, _security(arguments.controller_config)[0] if of_controllers else brokers, properties
 
 
 def cluster_of(settings: ClusterSettings) -> Cluster:
@@ -167,17 +178,18 @@ async def look(
         return observe(*await cluster.read(settings=in_zookeeper_mode), zookeeper=znodes)
 
 
-def _security(path: Path | None) -> Security:
+def _security(path: Path | None) -> tuple[Security, Mapping[str, str]]:
     if path is None:
-        return Security()
-    from kafkafeatures.cli.cluster.client_config import STDIN, ConfigInvalid, read_security
+        return Security(), {}
+    from kafkafeatures.cli.cluster.client_config import STDIN, ConfigInvalid, read_properties, security_of
 
     where = "stdin" if path == STDIN else str(path)
     try:
-        security = read_security(path)
+        properties = read_properties(path)
+        security = security_of(properties, where)
         if security.tls is not None or security.sasl is not None:
             _check(security, where)
-        return security
+        return security, properties
     except ConfigInvalid as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
     except (OSError, UnicodeDecodeError) as error:

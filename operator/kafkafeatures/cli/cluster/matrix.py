@@ -37,7 +37,7 @@ from kafkafeatures.core.facts.observation import (
 )
 from kafkafeatures.core.facts.quorum import observers, quorum_mode
 from kafkafeatures.core.facts.readings import FailureKind, Role
-from kafkafeatures.core.facts.releases import format_level, format_range, level_name
+from kafkafeatures.core.facts.releases import format_in_kraft, format_level, format_range, level_name
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.report.blockers import blocker_status
 from kafkafeatures.core.report.reach import blockers_of, headline, highest_levels, is_counted_on
@@ -95,6 +95,9 @@ def _quorum_lost(console: Console, observation: Observation) -> None:
     silent = tuple(node for node in voters if isinstance(node.answer, Unknown))
     ids = shortened(node.id for node in silent)
     count = f"; {len(silent)} of {len(voters)} voters {verb(silent, 'does', 'do')} not answer ({ids})" if silent else ""
+    if active.why.kind.is_of_the_asker:
+        line(console, Text(f"Active controller unknown: {active.why}", "bold yellow"))
+        return
     line(console, Text(f"No active controller: {active.why}{count}", "bold red"))
 
 
@@ -247,7 +250,8 @@ def _features(console: Console, observation: Observation, highest: dict[str, int
         short = name.removesuffix(".version").replace(".", "\n")
         level = UNKNOWN_CELL
         if isinstance(observation.finalized, Known):
-            level = format_level(name, observation.finalized.value.get(name, 0))
+            shown = format_level if observation.in_zookeeper_mode else format_in_kraft
+            level = shown(name, observation.finalized.value.get(name, 0))
         rows.append(Row(name, partial(_feature_cell, observation, name, best), level, short))
         if name == METADATA_VERSION:
             rows.append(Row("up to", _name_cell, is_below=True))

@@ -17,8 +17,10 @@ from kafkafeatures.core.facts.observation import Node
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.levels.unregistration import not_a_ghost_broker, objection
+from kafkafeatures.core.words import counted
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.kafka.requests.unregister import HostedTopics
 
 TOPICS_SHOWN = 5
 LOOKS, PAUSE = 20, 0.25  # seconds between them
@@ -93,11 +95,22 @@ async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
         raise failed(hosted)
     if hosted.topics:
         shown = ", ".join(hosted.topics[:TOPICS_SHOWN]) + (", ..." if len(hosted.topics) > TOPICS_SHOWN else "")
+        topics = f"{counted(len(hosted.topics), 'topic')} ({shown})"
+        print(_reassignment(hosted))
         raise CommandFailed(
-            f"broker {node.id} hosts replicas of {len(hosted.topics)} topics ({shown}); "
-            "move them away first with kafka-reassign-partitions.sh",
+            f"broker {node.id} hosts replicas of {topics}; move them away first: save the JSON that this prints "
+            "as reassign.json, then kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file "
+            "reassign.json --execute (its --generate may fail for a broker that is gone), and run this command again",
             Exit.BLOCKED,
         )
+
+
+def _reassignment(hosted: HostedTopics) -> str:
+    """The file for Kafka's own tool, which does not have to ask the broker that is gone."""
+    import json
+
+    moves = [{"topic": name, "partition": number, "replicas": [*ids]} for name, number, ids in hosted.moves]
+    return json.dumps({"version": 1, "partitions": moves})
 
 
 def _ask(node: Node, role: Role) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafkafeatures.cli.cluster.client_config import STDIN, ConfigInvalid, parse_properties, tls_of
+from kafkafeatures.cli.cluster.client_config import STDIN, ConfigInvalid, parse_properties, resolve, tls_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.kafka.base.errors import TlsFailed
 from kafkafeatures.kafka.wire import tls as contexts
@@ -34,7 +34,9 @@ def access_of(path: Path | None) -> tuple[Tls | None, Digest | None]:
     where = "stdin" if path == STDIN else str(path)
     try:
         with open(0, closefd=False, encoding="utf-8") if path == STDIN else path.open(encoding="utf-8") as file:
-            tls, digest = read_access(parse_properties(file.read()), where)
+            ours = ("zookeeper.", "config.providers")
+            said = {name: value for name, value in parse_properties(file.read()).items() if name.startswith(ours)}
+            tls, digest = read_access(resolve(said, where), where)
         if tls is not None:
             contexts.context(tls)
     except ConfigInvalid as error:

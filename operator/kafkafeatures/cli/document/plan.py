@@ -31,7 +31,8 @@ from kafkafeatures.cli.kube.api import add_kube_flags, connected
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import DRAWN, HTML, SVG, add_output_flag
 from kafkafeatures.cli.shell.values import resource_name
-from kafkafeatures.core.engine.decisions import Act
+from kafkafeatures.core.engine.blockers import only_the_asker
+from kafkafeatures.core.engine.decisions import Act, Wait
 from kafkafeatures.core.facts.observation import supported_by_all
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.report.plan_document import plan_document, plan_verdict
@@ -111,6 +112,8 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
         raise failed(seen.failure)
     status = seen.status  # made anew each time that it is asked for
     verdict = plan_verdict(status, resource.generation, sends=False)
+    if verdict is PlanVerdict.BLOCKED and isinstance(seen.decision, Wait) and only_the_asker(seen.decision.blockers):
+        verdict = PlanVerdict.UNKNOWN
     if arguments.output in (None, *DRAWN):
         from kafkafeatures.cli.document.plan_text import draw_plan
 

@@ -9,6 +9,7 @@ Called by `cli/log/paths.py`.
 from __future__ import annotations
 
 import gzip
+import shlex
 import stat
 import struct
 import tarfile
@@ -21,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from kafkafeatures.cli.log.files import Opened, open_regular, refused
+from kafkafeatures.cli.log.files import GZIP_MAGIC, Opened, open_regular, refused
 from kafkafeatures.cli.log.folders import MAX_PROPERTIES, LogFolder, parse_properties
 from kafkafeatures.cli.shell.exit_codes import CommandFailed
 from kraftlog import files
@@ -34,7 +35,7 @@ MAX_INFLATED = 16 * 1024**3
 MAX_NAME = 4096
 _COPIED = 1024 * 1024
 _TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
-_GZIP_MAGIC, _ZIP_MAGIC = b"\x1f\x8b", b"PK\x03\x04"
+_ZIP_MAGIC = b"PK\x03\x04"
 
 
 class _TooMuch(Exception):
@@ -48,7 +49,7 @@ def is_bundle(path: Path) -> bool:
             head = bytes(data[: _TAR_MAGIC_AT + len(_TAR_MAGIC)])
     except CommandFailed:
         return False
-    return head[:2] == _GZIP_MAGIC or head[:4] == _ZIP_MAGIC or head[_TAR_MAGIC_AT:] == _TAR_MAGIC
+    return head[:2] == GZIP_MAGIC or head[:4] == _ZIP_MAGIC or head[_TAR_MAGIC_AT:] == _TAR_MAGIC
 
 
 def of_bundle(path: Path) -> list[LogFolder]:
@@ -62,6 +63,9 @@ def of_bundle(path: Path) -> list[LogFolder]:
     except _TooMuch as error:
         raise refused(path, f"{error}; unpack it, and give the directory") from None
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        if _is_one_file(path):
+            what = "one compressed file, and no archive"
+            raise refused(path, f"{what}; decompress it first: gunzip -k {shlex.quote(str(path))}") from None
         raise refused(path, f"the bundle is damaged or cut: {error}") from None
     except OSError as error:
         raise refused(path, error.strerror or f"the bundle is damaged or cut: {error}") from None
@@ -73,6 +77,16 @@ def of_bundle(path: Path) -> list[LogFolder]:
             path, f"no file of a metadata log is in this bundle; expected files like {files.DIRECTORY}/{0:020}.log"
         )
     return found
+
+
+def _is_one_file(path: Path) -> bool:
+    """Whether it is compressed by gzip and no tar is in it, which would name itself in its first header."""
+    try:
+        with gzip.open(path) as source:
+            head = source.read(_TAR_MAGIC_AT + len(_TAR_MAGIC))
+    except (OSError, EOFError, zlib.error):
+        return False
+    return head[_TAR_MAGIC_AT:] != _TAR_MAGIC
 
 
 @dataclass(slots=True)
@@ -163,7 +177,7 @@ def _of_zip(kept: _Kept, file: IO[bytes], _: bytes) -> None:
 
 
 def _of_tar(kept: _Kept, file: IO[bytes], magic: bytes) -> None:
-    source: IO[bytes] = gzip.GzipFile(fileobj=file) if magic[:2] == _GZIP_MAGIC else file  # type: ignore[assignment]  # read, seek and tell are all that is used
+    source: IO[bytes] = gzip.GzipFile(fileobj=file) if magic[:2] == GZIP_MAGIC else file  # type: ignore[assignment]  # read, seek and tell are all that is used
     with tarfile.open(fileobj=_Bounded(source), mode="r:") as bundle:  # type: ignore[call-overload]  # the same three
         for member in _members(bundle):
             path = kept.wants(member.name)

@@ -8,6 +8,7 @@ may cut its log at any moment. Only regular files are opened for reading: nothin
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
@@ -25,6 +26,9 @@ from kraftlog.reading import Reading
 from kraftlog.schema import table
 
 _PIECE = 256 * 1024
+_HEAD = 512  # of a tar it holds more than text
+GZIP_MAGIC = b"\x1f\x8b"
+_TEXT = frozenset((*b"\t\n\r", *range(0x20, 0x7F)))
 
 
 class File(Struct, frozen=True):
@@ -102,6 +106,9 @@ class Opened:
         self._file = open_regular(path)
         self._begin, self._size = 0, os.fstat(self._file.fileno()).st_size
         self._start, self._piece = 0, b""
+        if path.name != files.PROPERTIES and (why := _other_content(path, bytes(self[:_HEAD]))):
+            self._file.close()
+            raise refused(path, why)
 
     def __enter__(self) -> Opened:
         return self
@@ -131,6 +138,20 @@ class Opened:
             parts.append(part)
             start += len(part)
         return b"".join(parts)
+
+
+def _other_content(path: Path, head: bytes) -> str:
+    """Why it cannot be a file of a log, whatever its name; empty where it may be one. The first byte of one is that of
+    its first offset, and always 0.
+    """
+    if head[:2] == GZIP_MAGIC and files.parse(path.name) is not None:
+        return f"it is compressed with gzip; decompress it first: gunzip < {shlex.quote(str(path))} > OTHER/{path.name}"
+    if head and all(byte in _TEXT for byte in head):
+        return (
+            "this is text, for example of kafka-dump-log.sh; expected the segment itself, from the node's "
+            f"{files.DIRECTORY}"
+        )
+    return ""
 
 
 def open_regular(path: Path) -> BinaryIO:

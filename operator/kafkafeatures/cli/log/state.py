@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafkafeatures.api.names import API_VERSION, KRAFT_VERSION
+from kafkafeatures.api.names import API_VERSION, KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.cli.log.clients import client_lines, clients_shape
 from kafkafeatures.cli.log.folders import LogFolder
 from kafkafeatures.cli.log.impossible import impossible_in
@@ -18,7 +18,7 @@ from kafkafeatures.cli.log.paths import log_folder
 from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape, show_table
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, print_document, tell
-from kafkafeatures.core.facts.releases import format_level, level_name
+from kafkafeatures.core.facts.releases import format_in_kraft, level_name
 from kafkafeatures.core.words import printable
 from kraftlog import BrokerRegistration, ControllerRegistration, Image, KraftLogError, Section
 from kraftlog.image import SMALL
@@ -199,8 +199,9 @@ def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -
     if code:
         line(screen, Text(f"Migration from ZooKeeper: {migration_state(code)} ({code})"))
     screen.print()
-    levels = [(name, format_level(name, level)) for name, level in levels_of(image).items()]
-    show_table(screen, ("FEATURE", "FINALIZED"), levels or [("metadata.version", "0")])
+    finalized = {METADATA_VERSION: 0, **levels_of(image)}
+    levels = [(name, format_in_kraft(name, level)) for name, level in finalized.items()]
+    show_table(screen, ("FEATURE", "FINALIZED"), levels)
     rows = [
         (f"{role.lower()} {one.id}", _standing(one), format_ranges(one.features), _address(one))
         for role, one in registrations(image)

@@ -39,9 +39,12 @@ def resource_name(text: str) -> str:
 
 def release(text: str) -> str:
     """A release of Kafka that is known here."""
-    from kafkafeatures.core.facts.releases import bundle
+    from kafkafeatures.core.facts.releases import bundle, kafka_in_confluent
 
     if bundle(text) is None:
+        if kafka := kafka_in_confluent(text):
+            what = f"release {text[:60]!r} is one of Confluent Platform, with Kafka {kafka}; use {kafka}"
+            raise argparse.ArgumentTypeError(what)
         found = re.search(r"\d+\.\d+", text)
         meant = (
             f"did you mean {found[0]}?" if found and bundle(found[0]) else "kafkafeatures version lists those that are"

@@ -120,6 +120,14 @@ def _as_one(group: list[Blocker]) -> Blocker:
     return replace(first, message=message, remedy=remedy, nodes=nodes)
 
 
+def only_the_asker(blockers: Iterable[Blocker]) -> bool:
+    """Whether all that prevents it is how was asked (a right, credentials, TLS): then nothing is known of the cluster.
+    False for no blockers.
+    """
+    reasons = [blocker.why for blocker in blockers]
+    return bool(reasons) and all(why is not None and why.is_of_the_asker for why in reasons)
+
+
 # --- words for nodes ---
 
 

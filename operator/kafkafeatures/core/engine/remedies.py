@@ -14,7 +14,7 @@ from kafkafeatures.core.engine.blockers import Nodes, shortened, these, title_of
 from kafkafeatures.core.facts.observation import Known, Node, Unknown
 from kafkafeatures.core.facts.quorum import QuorumMode
 from kafkafeatures.core.facts.readings import FailureKind, Role
-from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
+from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, LOWEST_FOR_FEATURES, format_level
 
 ANY_CLUSTER = "--bootstrap-server HOST:PORT"
 """Flags of a cluster whose addresses are not known."""
@@ -82,7 +82,7 @@ def observer_remedy(nodes: Nodes, mode: QuorumMode | None) -> str:
     return f"{joins}, or shut {them} down{joined}"
 
 
-def refusal(nodes: Nodes) -> tuple[str, str]:
+def refusal(nodes: Nodes, finalized: Known[Mapping[str, int]] | Unknown) -> tuple[str, str]:
     """The message and the remedy for nodes of the same role and mode that are not registered."""
     who, is_ = title_of(nodes), verb(nodes, "is", "are")
     if nodes[0].runs_in_kraft_mode is False:
@@ -92,18 +92,26 @@ def refusal(nodes: Nodes) -> tuple[str, str]:
             f"restart {these(nodes)} as the other brokers are: kafkafeatures migration settings shows every line; the "
             "broker's log says why it is not registered",
         )
+    level = finalized.value.get(METADATA_VERSION, LOWEST_FOR_FEATURES) if isinstance(finalized, Known) else None
+    other_kafka = f"upgrade Kafka on {these(nodes)} so that it supports the finalized levels"
+    is_below = level is not None and level < LOWEST_FOR_FEATURES
+    if level is not None and is_below:  # then a Kafka that is too new is the likelier reason
+        other_kafka = (
+            f"run Kafka 3.x on {these(nodes)}: Kafka 4.0 and newer do not support metadata.version "
+            f"{format_level(METADATA_VERSION, level)}"
+        )
     if not nodes[0].roles:
         return (
             f"{who} {verb(nodes, 'fetches', 'fetch')} the metadata log, but {is_} registered neither as "
             f"{verb(nodes, 'a broker nor as a controller', 'brokers nor as controllers')}",
             "a process that has just started registers itself; if this lasts for more than 2 minutes, see the log of "
-            f"{these(nodes)}: a broker that does not support the finalized levels is rejected, so upgrade or stop it",
+            f"{these(nodes)}: a broker that does not support the finalized levels is rejected, so "
+            f"{other_kafka if is_below else 'upgrade'} or stop it",
         )
     return (
         f"{who} {verb(nodes, 'keeps', 'keep')} fetching the metadata log but {is_} not registered: the active "
         f"controller rejects {verb(nodes, 'it', 'them')}",
-        f"upgrade Kafka on {these(nodes)} so that it supports the finalized levels, or stop "
-        f"{verb(nodes, 'it', 'them')}; the active controller's log says why",
+        f"{other_kafka}, or stop {verb(nodes, 'it', 'them')}; the active controller's log says why",
     )
 
 

@@ -62,6 +62,22 @@ def supported_by(release: str) -> Ranges | None:
     return _RANGES.get(release)
 
 
+def releases_that_hold(*levels: Mapping[str, int]) -> tuple[str, ...]:
+    """The releases that support all of these levels, the oldest first; none where they are in no release that is known
+    here.
+    """
+    return tuple(
+        release
+        for release, known in _RANGES.items()
+        if all(level in known.get(name, NOT_SUPPORTED) for wanted in levels for name, level in wanted.items())
+    )
+
+
+def newest_release() -> str:
+    """The newest release of which the ranges are known here."""
+    return _ROWS[-1][0]
+
+
 def releases_with(ranges: Ranges) -> tuple[str, ...]:
     """The releases whose nodes report these ranges; none for those of another vendor, and of a release that is not in
     the table. A feature that `ranges` lacks decides nothing: old versions of requests leave out what begins at 0.

@@ -60,6 +60,11 @@ class FailureKind(StrEnum):
     WAITING_FOR_BUDGET = "WaitingForBudget"  # other clusters hold as many partitions in memory as may be
 
     @property
+    def is_of_the_asker(self) -> bool:
+        """Whether it says something about how was asked (rights, credentials, TLS), and nothing about the cluster."""
+        return self in _OF_THE_ASKER
+
+    @property
     def may_pass(self) -> bool:
         """Whether it may resolve automatically: a node that restarts, an election. Anything else requires action."""
         return self in _MAY_PASS
@@ -68,6 +73,11 @@ class FailureKind(StrEnum):
 _MAY_PASS = (
     FailureKind.UNREACHABLE, FailureKind.NOT_LISTENING, FailureKind.TIMED_OUT, FailureKind.NO_LEADER,
     FailureKind.DISCONNECTED, FailureKind.STALE, FailureKind.WAITING_FOR_BUDGET,
+)  # fmt: skip
+
+_OF_THE_ASKER = (
+    FailureKind.AUTHORIZATION, FailureKind.AUTHENTICATION, FailureKind.TLS, FailureKind.NOT_KAFKA,
+    FailureKind.CREDENTIALS, FailureKind.FORBIDDEN,
 )  # fmt: skip
 
 _REMEDIES = {

@@ -66,6 +66,10 @@ _DEPENDENCIES = {(ELIGIBLE_LEADER_REPLICAS, 1): {METADATA_VERSION: 23}}
 LOWEST_FOR_FEATURES = 7
 """metadata.version 3.3-IV3: any other feature above 0 needs it (`Feature.validateVersion`)."""
 
+WITHOUT_A_LEVEL = 1
+"""metadata.version 3.0-IV1, which Kafka takes for that of a log without any (`MetadataVersion.MINIMUM_KRAFT_VERSION` of
+3.x)."""
+
 LOWEST_SETTABLE = 4
 """metadata.version 3.3-IV0: Kafka 3.x refuses to go below, 4.x supports nothing below 7."""
 
@@ -102,6 +106,19 @@ def metadata_version_named(name: str) -> MetadataVersion | None:
     return of_release[-1] if of_release else None
 
 
+_CONFLUENT = {
+    "7.0": "3.0", "7.1": "3.1", "7.2": "3.2", "7.3": "3.3", "7.4": "3.4", "7.5": "3.5", "7.6": "3.6", "7.7": "3.7",
+    "7.8": "3.8", "7.9": "3.9", "8.0": "4.0", "8.1": "4.1",
+}  # fmt: skip
+"""Releases of Confluent Platform, and the Kafka in them (its table "Supported Versions and Interoperability", 2026)."""
+
+
+def kafka_in_confluent(name: str) -> str:
+    """The Kafka release in a Confluent Platform "7.9", also written "7.9.1" or "cp-7.9"; empty for all others."""
+    parts = name.strip().lower().removeprefix("cp-").removeprefix("v").split(".")
+    return _CONFLUENT.get(".".join(parts[:2]), "")
+
+
 def releases() -> tuple[str, ...]:
     """The Kafka releases that introduced a metadata.version, the oldest first."""
     return tuple(dict.fromkeys(version.name.split("-")[0] for version in METADATA_VERSIONS.values()))
@@ -111,6 +128,13 @@ def format_level(feature: str, level: int) -> str:
     """How people read a level: "27 (4.1-IV1)", or the bare number."""
     name = level_name(feature, level)
     return f"{level} ({name})" if name else str(level)
+
+
+def format_in_kraft(feature: str, level: int) -> str:
+    """The level in KRaft mode, where a metadata log without a metadata.version has the one that Kafka takes then."""
+    if feature == METADATA_VERSION and not level:
+        return f"{format_level(feature, WITHOUT_A_LEVEL)}, not in the log"
+    return format_level(feature, level)
 
 
 def format_range(feature: str, found: VersionRange) -> str:

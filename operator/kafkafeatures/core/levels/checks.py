@@ -12,6 +12,7 @@ and voters that never registered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
@@ -31,6 +32,7 @@ from kafkafeatures.core.facts.releases import (
     KAFKAS_FEATURES,
     format_level,
 )
+from kafkafeatures.core.levels.floor import floor_of_target
 from kafkafeatures.core.levels.min_insync import min_insync_replicas_stay
 from kafkafeatures.core.levels.node_ranges import every_node_supports_it, unknown_range
 from kafkafeatures.core.levels.question import Question
@@ -53,6 +55,9 @@ def blockers(question: Question) -> tuple[Blocker, ...]:
     """All blockers of the changes, in the order of the chain; empty: they may be sent."""
     if question.observation.in_zookeeper_mode:
         return (IN_ZOOKEEPER_MODE,)  # no check means anything there
+    too_low = floor_of_target(question)
+    if too_low is not None:  # "upgrade Kafka" would be the wrong advice for every node of the checks that are left out
+        return (too_low, *(found for check in CHAIN if check not in UPGRADES for found in check(question)))
     return tuple(found for check in CHAIN for found in check(question))
 
 
@@ -74,8 +79,9 @@ def quorum_is_known(question: Question) -> Iterator[Blocker]:
     """Without an active controller nothing can be decided, and a sent request may be kept and applied later."""
     why = question.observation.no_quorum
     if why is not None:
-        remedy = why.remedy or "restore a majority of the controllers"
-        text = f"no active controller is known: {replace(why, remedy='')}"
+        remedy = why.action if why.kind.is_of_the_asker else why.remedy or "restore a majority of the controllers"
+        unknown = "the active controller is unknown" if why.kind.is_of_the_asker else "no active controller is known"
+        text = f"{unknown}: {replace(why, remedy='')}"
         yield Blocker(BlockerKind.QUORUM, text, remedy, why=why.kind)
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown):
@@ -236,7 +242,8 @@ def no_node_is_refused(question: Question) -> Iterator[Blocker]:
         for node in question.observation.nodes:
             if node.state is NodeState.REFUSED:
                 mode = node.runs_in_kraft_mode
-                yield about_nodes(BlockerKind.REFUSED_NODE, (node,), refusal, alike=mode)
+                words = partial(refusal, finalized=question.observation.finalized)
+                yield about_nodes(BlockerKind.REFUSED_NODE, (node,), words, alike=mode)
 
 
 Check = Callable[[Question], Iterable[Blocker]]
@@ -253,6 +260,8 @@ CHAIN: tuple[Check, ...] = (
     no_node_is_refused,
     min_insync_replicas_stay,
 )
+UPGRADES: tuple[Check, ...] = (features_exist, every_node_supports_it)
+"""Checks whose remedy is another Kafka."""
 
 
 def _before_kraft_version(nodes: Nodes) -> tuple[str, str]:

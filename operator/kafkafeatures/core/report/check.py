@@ -3,7 +3,7 @@
 Pure. Called by `cli/document/check.py`. Every node that is registered or votes has to be live, and of every partition
 either all replicas are in sync, or more than min.insync.replicas asks for; for a release, the checks of a raise are
 asked for its levels. Where something could not be read, the verdict is unknown unless something else prevents it
-already.
+already; also where all that prevents it is how was asked: a right, credentials or TLS that another listener wants.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import BlockerKind
-from kafkafeatures.core.engine.blockers import Blocker, Nodes, about_nodes, grouped, these, title_of, verb
+from kafkafeatures.core.engine.blockers import (
+    Blocker,
+    Nodes,
+    about_nodes,
+    grouped,
+    only_the_asker,
+    these,
+    title_of,
+    verb,
+)
 from kafkafeatures.core.engine.remedies import ghost_remedy, in_its_place, kind_of_replacement, refusal
 from kafkafeatures.core.facts.observation import Node, NodeKey, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
@@ -44,9 +53,9 @@ class Check(Struct, frozen=True):
 
     @property
     def verdict(self) -> CheckVerdict:
-        if self.blockers:
+        if self.blockers and not only_the_asker(self.blockers):
             return CheckVerdict.BLOCKED
-        return CheckVerdict.UNKNOWN if self.unread else CheckVerdict.READY
+        return CheckVerdict.UNKNOWN if self.blockers or self.unread else CheckVerdict.READY
 
 
 def check(seen: Observation, levels: Mapping[str, int], flags: str, replication: Replication | None = None) -> Check:
@@ -102,7 +111,7 @@ def _nodes(seen: Observation, flags: str, described: Set[NodeKey]) -> Iterator[B
     for node in seen.nodes:
         if not node.roles or node.state is NodeState.LIVE or node.key in described:
             continue
-        yield _ghost(node, seen, flags) if node.state is NodeState.GHOST else _away(node)
+        yield _ghost(node, seen, flags) if node.state is NodeState.GHOST else _away(node, seen)
 
 
 def _ghost(node: Node, seen: Observation, flags: str) -> Blocker:
@@ -115,12 +124,13 @@ def _ghost(node: Node, seen: Observation, flags: str) -> Blocker:
     return about_nodes(BlockerKind.GHOST_REGISTRATION, (node,), words, alike=kind_of_replacement(node))
 
 
-def _away(node: Node) -> Blocker:
+def _away(node: Node, seen: Observation) -> Blocker:
     def words(nodes: Nodes) -> tuple[str, str]:
         if node.state is NodeState.REFUSED:
-            return refusal(nodes)
+            return refusal(nodes, seen.finalized)
         what, remedy = _HELP[node.state]
         return f"{title_of(nodes)} {verb(nodes, 'is', 'are')} {what}", remedy.format(verb(nodes, "it", "them"))
 
     mode = node.runs_in_kraft_mode if node.state is NodeState.REFUSED else None
-    return about_nodes(BlockerKind.NODE_UNKNOWN, (node,), words, alike=mode)
+    why = node.answer.why.kind if node.state is NodeState.UNREACHABLE and isinstance(node.answer, Unknown) else None
+    return about_nodes(BlockerKind.NODE_UNKNOWN, (node,), words, why=why, alike=(mode, why))

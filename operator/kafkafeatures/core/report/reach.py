@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.observation import (
     Observation,
     supported_by_all,
 )
-from kafkafeatures.core.facts.releases import level_name
+from kafkafeatures.core.facts.releases import WITHOUT_A_LEVEL, level_name
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.checks import no_node_is_refused
 from kafkafeatures.core.levels.node_ranges import every_node_supports_it
@@ -55,6 +55,9 @@ def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> 
         return "", ""
     if held := _held(seen):
         return f"{_named(level)}; no level can be changed {held}", ""
+    level = level or WITHOUT_A_LEVEL
+    if not any(is_counted_on(seen, node) for node in seen.nodes):
+        return f"{_named(level)}; no node is known to run, so how far it can be raised is unknown", ""
     if highest <= level:
         return f"{_named(level)}; no live node supports a higher level", ""
     supported = supported_by_all(seen, [METADATA_VERSION])[METADATA_VERSION]
@@ -72,7 +75,10 @@ def _held(seen: Observation) -> str:
         return ""
     if seen.is_migrating:
         return "while a migration from ZooKeeper is open"
-    return "without an active controller" if seen.no_quorum is not None else ""
+    why = seen.no_quorum
+    if why is not None and why.kind.is_of_the_asker:
+        return "while the active controller is unknown"
+    return "without an active controller" if why is not None else ""
 
 
 def _who(seen: Observation, keys: set[NodeKey]) -> str:

@@ -167,10 +167,16 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     text = f"{gone} {are} unavailable; bring {gone} back: no node is restarted until then"
     ghosts = tuple(node for id_ in question.gone for node in question.nodes(id_) if node.state is NodeState.GHOST)
     remedy = f"bring {gone} back"
+    blockers: tuple[Blocker, ...] = ()
     if ghosts and not question.driver.reads_pods:  # else its pod tells, or that it has none
         cure = ghost_remedy(ghosts, question.wanted.cluster_flags, question.seen.finalized)
         text += f"; if {title_of(ghosts)} {verb(ghosts, 'does', 'do')} not exist: {cure}"
-    return Wait(Reason.ROLLING_NODES, text + _looks(question), after=2.0, subject=gone, remedy=remedy)
+        registered = f"{title_of(ghosts)} {verb(ghosts, 'is', 'are')} registered, but fenced, and nothing answers"
+        blockers = (Blocker(BlockerKind.GHOST_REGISTRATION, registered, cure, nodes=ghosts),)
+        remedy = f"{remedy}; {cure}"
+    return Wait(
+        Reason.ROLLING_NODES, text + _looks(question), after=2.0, blockers=blockers, subject=gone, remedy=remedy
+    )  # fmt: skip
 
 
 def _looks(question: RestartQuestion) -> str:

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import stalled_by
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Unknown
 from kafkafeatures.core.facts.releases import Undo, format_level
+from kafkafeatures.core.levels.floor import floor_of_target, raise_first
+from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 
@@ -22,7 +25,7 @@ def binary_holds_levels(question: RestartQuestion) -> Refusal | None:
     """
     if question.permit is not None:
         return None
-    blockers = tuple(_levels_in_danger(question))
+    blockers = (*_levels_in_danger(question), *_below_the_floor(question))
     if not blockers:
         return None
     return stalled_by(*blockers)
@@ -41,7 +44,7 @@ def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
             impossible = not is_too_low and UpdateFeature(feature, held.max, level).undo is Undo.IMPOSSIBLE
             remedy = f"downgrade {feature} to {held.max} first, with the consent {downgrade.consent}"
             if is_too_low:
-                remedy = f"raise {feature} to {format_level(feature, held.min)} or higher first"
+                remedy = raise_first(feature, level, held.min, question.seen)
             elif impossible:
                 remedy = (
                     f"Kafka refuses to downgrade {feature}; use an image that supports {format_level(feature, level)}"
@@ -56,6 +59,15 @@ def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
                 supported=held,
                 reason=Reason.DOWNGRADE_REFUSED if impossible else Reason.NODES_BEHIND,
             )
+
+
+def _below_the_floor(question: RestartQuestion) -> Iterator[Blocker]:
+    """Levels in danger where a person restarts the nodes: their binaries are not known, and chosen for the changes."""
+    if question.driver.reads_pods or not question.fleet.needing:
+        return
+    found = floor_of_target(Question(question.seen, question.changes))
+    if found is not None:
+        yield replace(found, reason=Reason.NODES_BEHIND)
 
 
 def levels_go_first(question: RestartQuestion) -> bool:

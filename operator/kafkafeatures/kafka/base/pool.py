@@ -22,6 +22,7 @@ from msgspec import Struct
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.errors import Disconnected
+from kafkafeatures.kafka.base.requester import Requester
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.wire.connection import Connection, Recorder
 from kafkafeatures.kafka.wire.connection import connect as wire_connect
@@ -61,6 +62,7 @@ class Pool:
         environment: Environment,
     ) -> None:
         self.settings, self.environment = settings, environment
+        self.requester = Requester(settings)
         self._recorder = recorder
         self._connect = connect or partial(wire_connect, environment=environment)
         self._slots = asyncio.Semaphore(concurrency)

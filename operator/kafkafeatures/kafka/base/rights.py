@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-SEE_TOPICS = (
-    "kafka-acls.sh --add --allow-principal User:NAME --operation Describe --operation DescribeConfigs --topic '*'"
-)
+GRANT = "kafka-acls.sh --add --allow-principal User:NAME"
+"""Begins each command that grants a right; `kafka/base/requester.py` names user and addresses."""
+SEE_TOPICS = f"{GRANT} --operation Describe --operation DescribeConfigs --topic '*'"
 """Kafka hides a topic, without an error, from a user who may not see it."""
 
 
@@ -41,5 +41,5 @@ def missing(what: str, right: Right, said: str | None = None) -> tuple[str, str]
     name = next(key for key, value in _BY_NAME.items() if value is right)
     return (
         f"{what} needs {name} on the cluster, which this user does not have",
-        f"kafka-acls.sh --add --allow-principal User:NAME --operation {right} --cluster",
+        f"{GRANT} --operation {right} --cluster",
     )

@@ -41,7 +41,7 @@ async def node_settings(
         return Failure(FailureKind.REJECTED, str(address), f"does not tell the configs of {where}")
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         words = missing(f"reading {', '.join(keys)} of {where}", Right.DESCRIBE_CONFIGS)
-        return Failure(FailureKind.AUTHORIZATION, str(address), *words)
+        return pool.requester.named(Failure(FailureKind.AUTHORIZATION, str(address), *words), role)
     if answer.error_code == ErrorCode.INVALID_REQUEST and (other := _OTHER_ID.match(answer.error_message or "")):
         return Failure(FailureKind.ANOTHER_NODE, str(address), f"its address {address} is that of node {other[1]} now")
     if answer.error_code:

@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.status import Via
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.route import BROKERS_TRIED, route_to_controller
 from kafkafeatures.core.engine.settling import DELIVERED_WITHIN
 from kafkafeatures.core.engine.steps import (
@@ -217,8 +218,10 @@ async def validate(
             reasons.append(str(to_failure(error, str(address))))
             continue
         verdict = _verdict(reply, address)
-        if not isinstance(verdict, DryRunUnavailable) or verdict.rights:
+        if not isinstance(verdict, DryRunUnavailable):
             return verdict
+        if verdict.rights:
+            return replace(verdict, why=pool.requester.in_words(verdict.why, role))
         reasons.append(verdict.why)
     return DryRunUnavailable("; ".join(reasons) or "no address of the active controller or of a live broker is known")
 

@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
 from kafkafeatures.kafka.base.pool import Pool
-from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.base.rights import GRANT, Right, missing
 from kafkafeatures.kafka.requests.features import AddressRoute
 from kafkafeatures.kafka.wire.topic_messages import MetadataRequest, MetadataResponse
 from kafkafeatures.kafka.wire.unregister_codec import (
@@ -30,9 +30,12 @@ TOPIC_RECORD, REMOVE_TOPIC_RECORD = 2, 9
 
 
 class HostedTopics(Struct, frozen=True):
-    """Names of the topics with a replica on the broker; complete."""
+    """Names of the topics with a replica on the broker; complete. `moves`: of each of their partitions with a replica
+    there, the topic, its number, and replicas without that broker.
+    """
 
     topics: tuple[str, ...]
+    moves: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
 
 
 async def hosted_by(pool: Pool, way: AddressRoute, broker: int, counts: Mapping[int, int]) -> HostedTopics | Failure:
@@ -46,14 +49,35 @@ async def hosted_by(pool: Pool, way: AddressRoute, broker: int, counts: Mapping[
             continue
         there = counts.get(TOPIC_RECORD, 0) - counts.get(REMOVE_TOPIC_RECORD, 0)
         if len(answer.replicas) < there:
-            return Failure(
-                FailureKind.AUTHORIZATION,
-                str(address),
-                f"shows {len(answer.replicas)} of {there} topics, so the replicas on broker {broker} are unknown",
-                "kafka-acls.sh --add --allow-principal User:NAME --operation Describe --topic '*'",
+            text = f"shows {len(answer.replicas)} of {there} topics, so the replicas on broker {broker} are unknown"
+            failure = Failure(
+                FailureKind.AUTHORIZATION, str(address), text, f"{GRANT} --operation Describe --topic '*'"
             )
-        return HostedTopics(tuple(sorted(name for name, brokers in answer.replicas.items() if broker in brokers)))
+            return pool.requester.named(failure, Role.BROKER)
+        topics = tuple(sorted(name for name, brokers in answer.replicas.items() if broker in brokers))
+        return HostedTopics(topics, moved_from(answer, broker))
     return last
+
+
+def moved_from(answer: MetadataResponse, broker: int) -> tuple[tuple[str, int, tuple[int, ...]], ...]:
+    """Replicas with another live broker in its place, those with the fewest replicas first; without one, one fewer. Of
+    a partition that is nowhere else nothing is proposed: an empty replica would hide that its data is lost.
+    """
+    load = {host.id: 0 for host in answer.brokers if host.id != broker}
+    partitions = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
+    for id_ in (id_ for _, one in partitions for id_ in one.replicas if id_ in load):
+        load[id_] += 1
+    moves = []
+    for name, one in sorted(partitions, key=lambda each: (each[0], each[1].partition)):
+        if broker not in one.replicas or set(one.replicas) == {broker}:
+            continue
+        free = sorted((count, id_) for id_, count in load.items() if id_ not in one.replicas)
+        others = [free[0][1]] if free else []
+        for id_ in others:
+            load[id_] += 1
+        at = one.replicas.index(broker)
+        moves.append((name, one.partition, (*one.replicas[:at], *others, *one.replicas[at + 1 :])))
+    return tuple(moves)
 
 
 _DONE = (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.CONTROLLER_ID_NOT_REGISTERED)
@@ -74,7 +98,7 @@ async def unregister(pool: Pool, way: AddressRoute, role: Role, node_id: int) ->
             return None
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             words = missing(what, Right.ALTER, answer.error_message)
-            return Failure(FailureKind.AUTHORIZATION, str(address), *words)
+            return pool.requester.named(Failure(FailureKind.AUTHORIZATION, str(address), *words), listener)
         text = printable(answer.error_message or "") or code_name(answer.error_code)
         last = Failure(FailureKind.REJECTED, str(address), f"{what}: {text}")
     return last

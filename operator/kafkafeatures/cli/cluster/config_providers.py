@@ -1,0 +1,108 @@
+"""Kafka's `config.providers` in a file of client properties: values that stand in a file, a folder or the environment.
+
+Called by `client_config.py` for every file, before anything of it is used: a value that is not resolved is refused, and
+never sent. The classes of `org.apache.kafka.common.config.provider` are known; another one needs its own code.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+_REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
+"""Provider, path (may be left out) and key, as in `ConfigTransformer.java`."""
+_LEFT = re.compile(r"""(?:^|["'=\s])\$\{""")
+"""A value, or an option of JAAS in it, that begins like a reference and is none."""
+_PACKAGE = "org.apache.kafka.common.config.provider."
+_PROVIDERS = "config.providers"
+
+
+class ProviderError(ValueError):
+    """A value that cannot be had. `str()` names property, provider and place, never a value."""
+
+
+Reader = Callable[[str, str, Mapping[str, str]], str]
+
+
+def resolved(properties: Mapping[str, str], parse: Callable[[str], dict[str, str]]) -> dict[str, str]:
+    """The properties with every reference replaced by its value, and without those of providers. `parse`: of a
+    properties file. A provider that no value refers to may be any. Raises ProviderError.
+    """
+    names = [name.strip() for name in properties.get(_PROVIDERS, "").split(",") if name.strip()]
+    found = {}
+    for key, value in properties.items():
+        if key == _PROVIDERS or key.startswith(f"{_PROVIDERS}."):
+            continue
+
+        def read(match: re.Match[str], key: str = key) -> str:
+            provider, path, name = match[1].strip(), (match[3] or "").strip(), match[4].strip()
+            if provider not in names:
+                declared = ", ".join(names) or "none"
+                raise ProviderError(f"{key} names the provider {provider!r}, and {_PROVIDERS} lists {declared}")
+            try:
+                return _reader(provider, properties, parse)(path, name, _parameters(provider, properties))
+            except ProviderError as error:
+                raise ProviderError(f"{key}: provider {provider}: {error}") from None
+
+        found[key] = _REFERENCE.sub(read, value)
+        if _LEFT.search(_REFERENCE.sub("", value)):
+            raise ProviderError(f"{key} begins with ${{ and names no provider: expected ${{provider:path:key}}")
+    return found
+
+
+def _reader(name: str, properties: Mapping[str, str], parse: Callable[[str], dict[str, str]]) -> Reader:
+    declared = properties.get(f"{_PROVIDERS}.{name}.class", "")
+    kind = declared.removeprefix(_PACKAGE)
+
+    def of_file(path: str, key: str, parameters: Mapping[str, str]) -> str:
+        values = parse(_text(_allowed(path, parameters)))
+        if key not in values:
+            raise ProviderError(f"{path} has no {key}")
+        return values[key]
+
+    def of_directory(path: str, key: str, parameters: Mapping[str, str]) -> str:
+        if Path(key).name != key:
+            raise ProviderError(f"{key} is not the name of a file in {path}")
+        return _text(_allowed(path, parameters) / key)
+
+    def of_environment(path: str, key: str, parameters: Mapping[str, str]) -> str:
+        pattern = parameters.get("allowlist.pattern")
+        if path or key not in os.environ or (pattern and not re.fullmatch(pattern, key)):
+            raise ProviderError(f"there is no environment variable {key} that it may read")
+        return os.environ[key]
+
+    readers: dict[str, Reader] = {
+        "FileConfigProvider": of_file, "DirectoryConfigProvider": of_directory, "EnvVarConfigProvider": of_environment
+    }  # fmt: skip
+    if kind not in readers:
+        classes = ", ".join(readers)
+        what = f"its class {declared} is not supported" if declared else f"{_PROVIDERS}.{name}.class is not set"
+        raise ProviderError(f"{what}; supported are {classes}; else write the value itself")
+    return readers[kind]
+
+
+def _parameters(name: str, properties: Mapping[str, str]) -> Mapping[str, str]:
+    prefix = f"{_PROVIDERS}.{name}.param."
+    return {key.removeprefix(prefix): value for key, value in properties.items() if key.startswith(prefix)}
+
+
+def _allowed(path: str, parameters: Mapping[str, str]) -> Path:
+    """The path, where `allowed.paths` (since Kafka 3.8) does not forbid it."""
+    allowed = [Path(one.strip()).resolve() for one in parameters.get("allowed.paths", "").split(",") if one.strip()]
+    found = Path(path)
+    if not path:
+        raise ProviderError("the reference names no path: expected ${provider:path:key}")
+    if allowed and not any(found.resolve().is_relative_to(one) for one in allowed):
+        raise ProviderError(f"{path} is in none of its allowed.paths")
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ProviderError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ProviderError(f"{path}: not a text file") from None

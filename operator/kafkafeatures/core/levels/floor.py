@@ -1,0 +1,67 @@
+"""A finalized level that the Kafka release to upgrade to no longer supports: its nodes could not register again.
+
+Pure. The one answer for `check --release`, plans and drivers that do not know the binaries (`core/levels/checks.py`),
+and for restarts into a known image (`core/roll/held_levels.py`). Nodes on the new release never register, so nothing
+of it shows beforehand in any range that a node reports.
+"""
+
+from __future__ import annotations
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.facts.binaries import newest_release, releases_that_hold, releases_with, supported_by
+from kafkafeatures.core.facts.levels import common
+from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Node, NodeState, Observation, Unknown
+from kafkafeatures.core.facts.releases import WITHOUT_A_LEVEL, format_level
+from kafkafeatures.core.levels.question import Question
+
+
+def floor_of_target(question: Question) -> Blocker | None:
+    """The blocker where the changes need another Kafka on a node, and no such Kafka supports the finalized level."""
+    finalized = question.observation.finalized
+    if isinstance(finalized, Unknown):
+        return None
+    targets = {change.feature: change.after for change in question.changes}
+    targets.update((feature, level) for feature, level in question.unknown_features if level)
+    if not any(_lacks(question.observation, feature, level) for feature, level in targets.items()):
+        return None
+    release = (*releases_that_hold(targets), newest_release())[0]  # no release ever began lower than the one before
+    supported = (supported_by(release) or {}).get(METADATA_VERSION, NOT_SUPPORTED)
+    level = finalized.value.get(METADATA_VERSION) or WITHOUT_A_LEVEL
+    if level >= supported.min:
+        return None
+    return Blocker(
+        BlockerKind.NODE_RANGE,
+        f"{METADATA_VERSION} {format_level(METADATA_VERSION, level)} is below what Kafka {release} supports "
+        f"({supported.min} and up): its nodes could not register",
+        raise_first(METADATA_VERSION, level, supported.min, question.observation),
+        feature=METADATA_VERSION,
+        wanted=supported.min,
+        reason=Reason.UNSUPPORTED_LEVEL,
+    )
+
+
+def _lacks(observation: Observation, feature: str, level: int) -> bool:
+    """Whether a node that runs, or may, has a range without the level."""
+    ranges = (node.known_range_of(feature) for node in _counted(observation))
+    return any(found is not None and found.max < level for found in ranges)
+
+
+def raise_first(feature: str, level: int, floor: int, observation: Observation) -> str:
+    """What to do before the upgrade, with the Kafka that runs now where that supports it."""
+    ranges = [node.known_range_of(feature) for node in _counted(observation)]
+    now = common(found for found in ranges if found is not None)
+    if now is not None and None not in ranges and floor in now and level in now:
+        running = " or ".join(releases_with({feature: now})) if set(ranges) == {now} else ""
+        return f"first raise it to {floor}..{now.max} while the nodes run {running or 'the Kafka that they run now'}"
+    bridges = releases_that_hold({feature: level}, {feature: floor})
+    if not bridges:
+        return f"first raise it to {format_level(feature, floor)} or higher"
+    top = (supported_by(bridges[-1]) or {}).get(feature, NOT_SUPPORTED).max
+    return f"first run Kafka {bridges[-1]} on every node, and raise it to {floor}..{top} there"
+
+
+def _counted(observation: Observation) -> list[Node]:
+    away = (NodeState.GHOST, NodeState.REFUSED)
+    return [node for node in observation.nodes if node.roles and node.state not in away]

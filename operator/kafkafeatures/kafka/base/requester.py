@@ -1,0 +1,115 @@
+"""The user of our requests, by name: for the commands that grant a missing right.
+
+Kept by the pool of connections; called where a right may be missing. The words for a missing right
+(`kafka/base/rights.py`) are made where an answer is read; who asked, and where brokers are, is known here. A name that
+TLS or a token gives is not known: brokers may map it to another one. The same for a listener of controllers that wants
+other settings than that of the brokers.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Set
+from typing import TypeVar
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.readings import (
+    ClusterProbe,
+    Failure,
+    FailureKind,
+    NodeAnswer,
+    QuorumAnswer,
+    Readings,
+    Role,
+)
+from kafkafeatures.kafka.base.rights import GRANT
+from kafkafeatures.kafka.base.settings import ClusterSettings, Security
+
+T = TypeVar("T")
+
+OTHER_LISTENER = (
+    "brokers accept these settings and the controllers' listener does not: give its own with --controller-config FILE, "
+    "in a document with spec.cluster.controllerListener"
+)
+_OF_A_LISTENER = frozenset(
+    (FailureKind.AUTHENTICATION, FailureKind.TLS, FailureKind.NOT_KAFKA, FailureKind.DISCONNECTED)
+)
+"""How a listener fails for another security protocol, or for a user or mechanism that it does not know. One that stops
+disconnects as well: only while a quorum is known it is none of these.
+"""
+
+ADMIN_CONFIG = "admin.properties"
+"""A file of client properties of a user who may alter ACLs; ours need not be one."""
+
+
+class Requester:
+    """The user of each listener, and how `kafka-acls.sh` reaches the cluster."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        servers, controllers = settings.bootstrap_servers, settings.bootstrap_controllers
+        some = ",".join(map(str, (servers or controllers)[:3]))
+        security = settings.brokers if servers else settings.controllers
+        words = ["--bootstrap-server" if servers else "--bootstrap-controller", some]
+        if security.tls is not None or security.sasl is not None:
+            words += ["--command-config", ADMIN_CONFIG]
+        self._is_same = settings.brokers == settings.controllers
+        self._tool = f"kafka-acls.sh {shlex.join(words)}"
+        self._principals = {
+            Role.BROKER: _principal(settings.brokers), Role.CONTROLLER: _principal(settings.controllers)
+        }  # fmt: skip
+
+    def in_words(self, text: str, role: Role) -> str:
+        """The words for a missing right, with the user and the addresses in place of what stands for them."""
+        if GRANT not in text:
+            return text
+        principal = self._principals[role]
+        command = f"{self._tool} --add --allow-principal {shlex.quote(principal) if principal else 'User:NAME'}"
+        text = text.replace(GRANT, command)
+        return text.replace("which this user does not have", f"which {principal} does not have") if principal else text
+
+    def named(self, found: T, role: Role) -> T:
+        """Anything that was read; where a right was missing, with the command that can be pasted."""
+        if not isinstance(found, Failure) or found.kind is not FailureKind.AUTHORIZATION or GRANT not in found.remedy:
+            return found
+        principal = self._principals[role]
+        message = found.message.replace("this user", principal) if principal else found.message
+        return replace(found, message=message, remedy=self.in_words(found.remedy, role))
+
+    def of_readings(self, readings: Readings) -> Readings:
+        """A reading, with each failure for a missing right so named."""
+        probe, log, partitions = readings
+        controllers = {f"{node.host}:{node.port}" for node in probe.nodes if node.role is Role.CONTROLLER}
+        quorum = probe.quorum
+        if isinstance(quorum, Failure):
+            quorum = self.named(quorum, Role.CONTROLLER if quorum.where in controllers else Role.BROKER)
+        brokers, listed = self.named(probe.brokers, Role.BROKER), self.named(probe.controllers, Role.CONTROLLER)
+        if (quorum, brokers, listed) != (probe.quorum, probe.brokers, probe.controllers):
+            probe = replace(probe, quorum=quorum, brokers=brokers, controllers=listed)
+        log = self.named(log, Role.CONTROLLER)
+        answering = {node.role for node in probe.nodes if isinstance(node.answer, NodeAnswer)}
+        if self._is_same and answering == {Role.BROKER}:
+            kinds = _OF_A_LISTENER if isinstance(quorum, QuorumAnswer) else _OF_A_LISTENER - {FailureKind.DISCONNECTED}
+            log, probe = _of_other_listener(log, kinds), _with_other_listener(probe, kinds)
+        return Readings(probe, log, self.named(partitions, Role.BROKER))
+
+
+def _with_other_listener(probe: ClusterProbe, kinds: Set[FailureKind]) -> ClusterProbe:
+    """Brokers answer to these settings, and no controller does: its listener may want others."""
+    nodes = tuple(
+        replace(node, answer=_of_other_listener(node.answer, kinds)) if node.role is Role.CONTROLLER else node
+        for node in probe.nodes
+    )
+    return replace(probe, nodes=nodes, controllers=_of_other_listener(probe.controllers, kinds))
+
+
+def _of_other_listener(found: T, kinds: Set[FailureKind]) -> T:
+    if not isinstance(found, Failure) or found.kind not in kinds:
+        return found
+    return replace(found, remedy=OTHER_LISTENER)
+
+
+def _principal(security: Security) -> str:
+    """The principal that Kafka builds by default; empty where TLS or a token names it."""
+    if security.sasl is not None:
+        return f"User:{security.sasl.username}" if security.sasl.username else ""
+    return "" if security.tls is not None else "User:ANONYMOUS"

@@ -1,0 +1,107 @@
+"""The lowest metadata.version that the Kafka release to upgrade to supports, judged before any node runs it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.facts.releases import bundle
+from kafkafeatures.core.levels.checks import blockers
+from kafkafeatures.core.levels.question import Question
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.report.check import check
+from tests.kafkafeatures.worlds import SILENT, Ranges, answer, node, observation
+
+TOO_LOW = (
+    "metadata.version 4 (3.3-IV0) is below what Kafka 4.0 supports (7 and up): its nodes could not register; "
+    "first raise it to 7..21 while the nodes run 3.9"
+)
+
+
+def cluster(highest: int = 21, level: int = 4, *, of_one: int = 0) -> Observation:
+    def at(top: int) -> Ranges:
+        return {"metadata.version": (1, top), "kraft.version": (0, 1)}
+
+    tops = {3001: highest, 1: highest, 2: of_one or highest}
+    nodes = [node(id_, said=answer(at(top)), written=at(top)) for id_, top in tops.items()]
+    return observation(*nodes, levels={"metadata.version": level})
+
+
+def checked(seen: Observation, release: str) -> list[str]:
+    return [str(found) for found in check(seen, bundle(release) or {}, "").blockers]
+
+
+def test_a_release_that_no_longer_supports_the_finalized_level_is_answered_with_the_raise_that_comes_first() -> None:
+    assert checked(cluster(), "4.0") == [TOO_LOW]
+    assert checked(cluster(), "4.3")[0].startswith("metadata.version 4 (3.3-IV0) is below what Kafka 4.3 supports (7")
+
+
+def test_a_plan_without_known_binaries_has_the_same_answer_and_never_only_upgrade_kafka() -> None:
+    found = blockers(Question(cluster(), (UpdateFeature("metadata.version", 4, 25),)))
+    assert list(map(str, found)) == [TOO_LOW]
+
+
+@pytest.mark.parametrize("level", [7, 21])
+def test_from_the_floor_on_only_the_nodes_are_behind(level: int) -> None:
+    found = checked(cluster(level=level), "4.0")
+    assert not any("below" in one for one in found)
+    assert any(one.endswith("choose a level that every node supports, or upgrade Kafka on all nodes") for one in found)
+
+
+def test_a_level_that_the_nodes_support_already_needs_no_other_kafka() -> None:
+    assert checked(cluster(), "3.9") == []
+
+
+@pytest.mark.parametrize(
+    ("highest", "of_one", "remedy"),
+    [
+        (8, 0, "first raise it to 7..8 while the nodes run 3.4"),
+        (21, 8, "first raise it to 7..8 while the nodes run the Kafka that they run now"),
+        (18, 0, "first raise it to 7..18 while the nodes run the Kafka that they run now"),
+        (4, 0, "first run Kafka 3.9 on every node, and raise it to 7..21 there"),
+    ],
+)
+def test_the_raise_is_one_that_the_nodes_of_now_support(highest: int, of_one: int, remedy: str) -> None:
+    (found,) = checked(cluster(highest, of_one=of_one), "4.0")
+    assert found.endswith(f"; {remedy}")
+
+
+def test_a_node_whose_range_is_not_known_gets_no_raise_promised() -> None:
+    seen = cluster()
+    silent = node(3, state=NodeState.UNREACHABLE, said=SILENT, written=None)
+    seen = observation(*seen.nodes, silent, levels={"metadata.version": 4})
+    found = next(one for one in checked(seen, "4.0") if "below" in one)
+    assert found.endswith("; first run Kafka 3.9 on every node, and raise it to 7..21 there")
+
+
+def test_a_feature_of_4_x_alone_has_the_floor_too() -> None:
+    found = blockers(
+        Question(
+            cluster(),
+            (UpdateFeature("share.version", 0, 1),),
+            unknown_features=(("share.version", 1),),
+        )
+    )
+    assert "below what Kafka 4.1 supports (7 and up)" in found[0].message
+    assert BlockerKind.UNKNOWN_FEATURE not in {one.kind for one in found}
+
+
+def test_a_level_newer_than_every_known_release_has_the_floor_of_the_newest() -> None:
+    found = blockers(Question(cluster(), (UpdateFeature("metadata.version", 4, 40),)))
+    assert "below what Kafka 4.4 supports (7 and up)" in found[0].message
+
+
+def test_a_broker_that_is_rejected_below_the_floor_gets_no_advice_to_upgrade() -> None:
+    seen = cluster()
+    seen = observation(
+        *seen.nodes, node(5, state=NodeState.REFUSED, said=SILENT, written=None), levels={"metadata.version": 4}
+    )
+    for release in ("3.9", "4.0"):
+        (found,) = (one for one in checked(seen, release) if "broker 5" in one)
+        assert "run Kafka 3.x on broker 5: Kafka 4.0 and newer do not support metadata.version 4 (3.3-IV0)" in found
+
+
+def test_a_log_without_a_level_is_below_the_floor_too() -> None:
+    seen = observation(*cluster().nodes, levels={})
+    assert checked(seen, "4.0")[0].startswith("metadata.version 1 (3.0-IV1) is below what Kafka 4.0 supports")

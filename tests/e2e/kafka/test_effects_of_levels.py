@@ -4,6 +4,7 @@ level, read from its metadata log. Registrations are left out: nodes send them a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.conformance.cases import ASKED_AGAIN, UNSAFE, UPGRADE, World, request
 from tests.conformance.changes import ELR, KRAFT, METADATA, WHICH_LEVELS, levels_in
 from tests.conformance.downgrades import LOWEST, LOWEST_LEVEL
 from tests.conformance.record import ask, may_raise_kraft
+from tests.e2e.kafka.cli import run
 from tests.e2e.rig.cluster import Cluster, Node
 from tests.e2e.rig.held import BROKER, admin, hold_topic, set_config
 from tests.e2e.rig.process import wait_until
@@ -136,3 +138,29 @@ def min_isr_of_orders(cluster: Cluster) -> str:
     resource = ConfigResource(ConfigResourceType.TOPIC, "orders", {MIN_ISR: None})
     with admin(cluster) as client:
         return str(client.describe_configs([resource], config_filter="all")["topic"]["orders"][MIN_ISR]["value"])
+
+
+def test_our_raise_of_the_same_levels_waits_until_min_insync_replicas_is_kept(tmp_path: Path) -> None:
+    """The plan is blocked with the command that keeps the value; after it, the value stays."""
+    cluster = Cluster(tmp_path / "kafka", NEWEST, controllers=1, brokers=1, release_version=FORMATTED)
+    cluster.nodes[1].extra[MIN_ISR] = "2"
+    with cluster:
+        hold_topic(cluster, "orders", {0: [1]})
+        document = tmp_path / "orders.yaml"
+        document.write_text(
+            "apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {name: orders}\nspec:\n"
+            f"  cluster: {{bootstrapServers: '{cluster.bootstrap_servers}', "
+            f"bootstrapControllers: '{cluster.bootstrap_controllers}'}}\n  features: {{releaseVersion: '{BUNDLE}'}}\n"
+        )
+        refused = run("apply", "-f", str(document), "--yes")
+        assert refused.returncode == 4
+        said = " ".join(refused.stderr.split())
+        assert f"{MIN_ISR}=2" in said
+        assert min_isr_of_orders(cluster) == "2"
+        set_config(cluster.nodes[1].port, BROKER, "", MIN_ISR, "2")  # as the remedy says
+        plan = run("apply", "-f", str(document), "--dry-run")
+        hash_ = re.search(r"sha256:[0-9a-f]+", plan.stdout + plan.stderr)
+        approve = ["--approve", hash_[0]] if hash_ else []
+        done = run("apply", "-f", str(document), "--yes", *approve)
+        assert done.returncode == 0, done.stderr
+        assert (cluster.features()[ELR][2], cluster.features()[KRAFT][2], min_isr_of_orders(cluster)) == ("1", "0", "2")

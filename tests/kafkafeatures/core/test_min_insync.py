@@ -21,7 +21,7 @@ FILE, ALL, OWN, DEFAULT = SettingSource.FILE, SettingSource.ALL_BROKERS, Setting
 
 
 def with_layers(one: Node, **layers: str) -> Node:
-    """Its value by source, the strongest first: own, all, file."""
+    """Give it a value by each of these sources, the strongest first: own, all, file."""
     found = {source: layers[name] for name, source in (("own", OWN), ("all", ALL), ("file", FILE)) if name in layers}
     found[DEFAULT] = "1"
     source = next(iter(found))

@@ -42,7 +42,7 @@ def unregister(cluster: Cluster, broker: int, *flags: str) -> subprocess.Complet
 @pytest.mark.parametrize(
     ("broker", "said"),
     [
-        (1, "broker 1 is live; only one that is fenced and does not answer can be unregistered"),
+        (1, "broker 1 is live; only a broker that is fenced and does not answer can be unregistered"),
         (2, "broker 2 hosts replicas of 1 topic (orders); move them away first"),
         (9, "no broker 9 is registered"),
         (3001, "no broker 3001 is registered"),

@@ -75,8 +75,8 @@ ROLL_DEFECTS = (
     Defect(
         "stable-by-the-status",
         "that a node came back only moments ago is forgotten with the status",
-        f"{CORE}.checks",
-        (("    cap_is_kept,\n    live_nodes_are_stable,\n", "    cap_is_kept,\n"),),
+        f"{CORE}.returned",
+        (("    if not recent:\n", "    if True:\n"),),
         of_rolls=True,
     ),
 )

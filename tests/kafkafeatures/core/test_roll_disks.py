@@ -6,6 +6,7 @@ Whatever stopped it: a restart of ours, a drain, a person.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.observation import Node, NodeState, Observation
+from kafkafeatures.core.engine.decisions import Act
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.roll.disks import (
     MOST_BYTES,
@@ -28,12 +30,14 @@ from kafkafeatures.core.roll.disks import (
     written_disks,
 )
 from kafkafeatures.core.roll.report import completed, rollout_status, without_restarts
-from kafkafeatures.core.roll.restart_node import RestartInFlight
+from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
+from kafkafeatures.core.roll.stage import RollNow
 from tests.kafkafeatures.core.fleets import OLD as BEFORE
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
     ROLLED_CONTROLLERS,
+    UNREAD,
     WAITING,
     a_node,
     ago,
@@ -185,6 +189,27 @@ def test_directories_are_in_the_status_while_the_roll_is_on_and_no_longer() -> N
     slip = without_restarts(status, is_known=False)
     assert slip is not None
     assert slip.disks == status.disks
+
+
+def test_the_node_that_is_restarted_now_is_in_the_status_however_many_there_are() -> None:
+    """The next look, which finds it in flight, may be that of another process."""
+    many = {id_: frozenset({f"d:{id_:05}"}) for id_ in range(2000)}
+    roll = rolled(cluster(ROLLED_CONTROLLERS), disks=many)
+    assert isinstance(roll.decision, Act)
+    assert isinstance(roll.decision.step, RestartNode)
+    last = replace(roll.decision, step=replace(roll.decision.step, node_id=1999))
+    status = rollout_status(roll, last, None, ago(0))
+    assert status is not None
+    assert 1999 in read_disks(status.disks)
+
+
+def test_a_look_in_which_the_pods_cannot_be_read_forgets_no_directory() -> None:
+    told = replace(cluster(), workloads=Unknown(UNREAD))
+    roll = rolled(told, disks=OLD)
+    assert not roll.needing
+    kept = RollNow(SimpleNamespace(seen=told), None, roll, ()).kept  # type: ignore[arg-type]
+    assert kept is not None
+    assert kept.before[1] == OLD[1]
 
 
 NODES = st.dictionaries(

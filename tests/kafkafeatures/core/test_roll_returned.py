@@ -21,6 +21,7 @@ from tests.kafkafeatures.core.rolls import (
     a_node,
     a_pod,
     cluster,
+    current,
     fresh,
     refused,
     replaced,
@@ -34,8 +35,8 @@ AT_ONCE = timedelta(0)
 
 
 def up_for(seconds: Mapping[int, float], told: Observation | None = None, *, log_is_ahead: float = 0.0) -> Observation:
-    """Nodes that have been up for so long by the metadata log; all others for two hours."""
-    told = told or cluster(ROLLED_CONTROLLERS)
+    """Nodes that have been up for so long by the metadata log; all others for two hours. 2 and 5 need no restart."""
+    told = told or cluster({**ROLLED_CONTROLLERS, **current(2, 5)})
     read_at = NOW + timedelta(seconds=log_is_ahead)
     times = {id_: read_at - timedelta(seconds=seconds.get(id_, 7200)) for id_ in (*CONTROLLERS, *BROKERS)}
     return replace(told, returns=Returns(times, read_at))
@@ -70,6 +71,25 @@ def test_a_controller_is_not_restarted_either() -> None:
     assert who(rolled(up_for({}, cluster()), known_for=AT_ONCE)) in CONTROLLERS
 
 
+@pytest.mark.parametrize("rolled_brokers", [(), (1, 2, 3, 4, 6)])
+def test_a_broker_that_does_not_stay_up_is_restarted_itself_as_its_new_image_may_be_the_cure(
+    rolled_brokers: tuple[int, ...],
+) -> None:
+    told = cluster({**ROLLED_CONTROLLERS, **current(*rolled_brokers)})
+    assert who(rolled(up_for({5: 12}, told), known_for=AT_ONCE)) == 5
+    text = refused(rolled(up_for({2: 12, 5: 12}, told), known_for=AT_ONCE), Reason.ROLLING_NODES)
+    assert "has been up only since" in text
+
+
+def test_a_controller_that_does_not_stay_up_is_restarted_itself_and_no_other() -> None:
+    assert who(rolled(up_for({3003: 12}, cluster()), known_for=AT_ONCE)) == 3003
+
+
+def test_a_broker_that_does_not_stay_up_and_needs_no_restart_is_waited_for() -> None:
+    told = up_for({5: 12}, cluster({**ROLLED_CONTROLLERS, **current(5)}))
+    assert "broker 5 has been up only" in refused(rolled(told, known_for=AT_ONCE), Reason.ROLLING_NODES)
+
+
 def test_a_node_in_flight_is_waited_for_by_its_own_restart_and_not_twice() -> None:
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
     assert who(rolled(up_for({1: 5}, told), sent(1, stable=True), known_for=AT_ONCE)) == 4
@@ -99,7 +119,7 @@ def test_a_clock_that_is_set_back_makes_no_roll_wait_for_longer_than_this_proces
 def test_without_the_metadata_log_the_pods_say_when_their_containers_started(
     seconds: float, *, is_waited_for: bool
 ) -> None:
-    pods = {5: a_pod(5, started_at=NOW - timedelta(seconds=seconds))}
+    pods = {5: a_pod(5, revision=NEW, started_at=NOW - timedelta(seconds=seconds))}
     roll = rolled(cluster({**ROLLED_CONTROLLERS, **pods}), known_for=AT_ONCE)
     assert isinstance(roll.decision, Wait if is_waited_for else Act)
     if is_waited_for:

@@ -18,6 +18,7 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Admission, Forbidding, Why, format_partitions
 from kafkafeatures.core.roll.lagging import cause_among
 from kafkafeatures.core.roll.question import RestartQuestion
+from kafkafeatures.core.roll.returned import others_are_stable
 from kafkafeatures.core.roll.small_quorums import is_only_voter, refused_by_small_quorum
 from kafkafeatures.core.roll.voters import voters_allow
 from kafkafeatures.core.roll.waits import REFUSED_POLL, why_not_running
@@ -56,9 +57,9 @@ def refusal_of(question: RestartQuestion, id_: int, given: str = "") -> Wait | S
     too_small = refused_by_small_quorum(question, id_, given)
     if too_small is not None:
         return too_small
-    too_few = voters_allow(question, id_)
-    if too_few is not None:
-        return too_few
+    why_not = others_are_stable(question, id_) or voters_allow(question, id_)
+    if why_not is not None:
+        return why_not
     if not is_only_voter(question, id_) and question.is_controller(id_) and isinstance(question.seen.quorum, Known):
         down = (question.flying | question.unavailable) - {id_}
         why = may_restart(id_, question.seen.quorum.value, down)

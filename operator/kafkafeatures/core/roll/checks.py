@@ -26,7 +26,6 @@ from kafkafeatures.core.roll.lagging import cause_among
 from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.pods_without_node import every_pod_runs_a_node
 from kafkafeatures.core.roll.question import Refusal, RestartQuestion
-from kafkafeatures.core.roll.returned import live_nodes_are_stable
 from kafkafeatures.core.roll.snapshots import snapshots_are_newer
 from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting, why_not_running
 from kafkafeatures.core.words import counted
@@ -210,7 +209,6 @@ FOR_ONE_MORE: tuple[Check, ...] = (
     nothing_is_reassigned,
     nothing_is_unavailable,
     cap_is_kept,
-    live_nodes_are_stable,
     snapshots_are_newer,
 )
 """What is checked for any other node, from top to bottom; again for one that was decided and may be unsent."""

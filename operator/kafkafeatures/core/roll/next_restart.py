@@ -27,6 +27,7 @@ from kafkafeatures.core.roll.halts import is_halted_for
 from kafkafeatures.core.roll.lagging import brokers_behind
 from kafkafeatures.core.roll.question import Restarting, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.core.roll.returned import alone_unstable, others_are_stable
 from kafkafeatures.core.roll.small_quorums import is_only_voter
 from kafkafeatures.core.roll.targets import revision_of
 from kafkafeatures.core.roll.voters import voters_allow
@@ -144,6 +145,12 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     if any(question.is_of_unknown_binary(one.step.node_id) for one in question.in_flight):
         return waiting(question)
     order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
+    unstable = others_are_stable(question)
+    if unstable is not None:  # no other goes, but one that does not stay up may need just this restart
+        alone = alone_unstable(question)
+        if alone not in needing:
+            return unstable
+        order = tuple(id_ for id_ in order if id_ == alone)
     behind = brokers_behind(question)
     order = tuple(sorted(order, key=lambda id_: id_ not in behind))  # a restart may be what they lack
     unknown = [id_ for id_ in order if question.is_of_unknown_binary(id_)]

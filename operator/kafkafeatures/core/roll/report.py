@@ -25,6 +25,7 @@ from kafkafeatures.core.engine.stage import Said
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.roll.disks import written_disks
+from kafkafeatures.core.roll.restart_node import RestartNode
 
 if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
@@ -67,7 +68,7 @@ def rollout_status(
             return None
         if roll.disks.lost:
             before = replace(before, total=roll.total, done=roll.done)
-        known = replace(before, revisions=_since(roll, now), disks=_disks(roll))
+        known = replace(before, revisions=_since(roll, now), disks=_disks(roll, decision))
         return _waiting(known if roll.is_read else before, roll, decision)
     if not roll.is_active:
         return replace(completed(before), revisions=_since(roll, now)) if before is not None else None
@@ -85,7 +86,7 @@ def rollout_status(
         notes=roll.limits.notes,
         excused=excused,
         revisions=_since(roll, now),
-        disks=_disks(roll),
+        disks=_disks(roll, decision),
         unknown=before.unknown if before is not None else {},
     )
     return _waiting(status, roll, decision)
@@ -110,8 +111,14 @@ def _idle(rollout: RolloutStatus) -> RolloutStatus:
     return replace(rollout, waiting_for="", waiting_since=None, unconfirmed=(), behind=())
 
 
-def _disks(roll: Roll) -> tuple[str, ...]:
-    return written_disks(roll.disks.before, {*roll.disks.lost, *(one.step.node_id for one in roll.in_flight)})
+def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
+    """What each node had. One that is restarted now is in flight only by the next look, which may be another process's
+    and finds what it has by then.
+    """
+    first = {*roll.disks.lost, *(one.step.node_id for one in roll.in_flight)}
+    if isinstance(decision, Act) and isinstance(decision.step, RestartNode):
+        first.add(decision.step.node_id)
+    return written_disks(roll.disks.before, first)
 
 
 def _since(roll: Roll, now: Stamp) -> tuple[RevisionStatus, ...]:

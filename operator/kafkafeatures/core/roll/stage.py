@@ -153,7 +153,7 @@ class RollNow(StageNow, frozen=True):
     def kept(self) -> DisksKept | None:
         """Directories of the nodes of the roll that is on."""
         disks, cluster = self.roll.disks, self.facts.seen.cluster_id
-        if not (self.roll.needing or self.roll.in_flight or disks.lost) or isinstance(cluster, Unknown):
+        if not (self.roll.is_active or disks.lost) or isinstance(cluster, Unknown):
             return None
         return DisksKept(cluster.value, disks.before)
 

@@ -187,6 +187,7 @@ def rolled(
     status: Any = EMPTY,
     known_for: timedelta | None = None,
     disks: Disks | None = None,
+    permit: Permit | None = None,
     **wanted: Any,
 ) -> Roll:
     def age_of(moment: str) -> timedelta:
@@ -197,7 +198,7 @@ def rolled(
     asked, replication = Wanted({}, rollout=rollout, **wanted), replication_of(told)
     unavailable = replication.never_available() if replication is not None else None
     excused, _ = excused_now(asked, told, memory_of(status, age_of, age_of), changes=changes, unavailable=unavailable)
-    return roll_of(asked, told, changes, remembered, replication, excused=excused)
+    return roll_of(asked, told, changes, remembered, replication, excused=excused, permit=permit)
 
 
 def behind_gates(told: Observation, roll: Roll, rollout: Rollout) -> Roll:

@@ -16,6 +16,7 @@ from kafkafeatures.core.facts.observation import Node, NodeState, Observation, U
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import MANUAL
+from kafkafeatures.core.roll.permit import Permit
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
@@ -151,3 +152,13 @@ def test_a_controller_that_is_not_a_voter_keeps_no_other() -> None:
     told = cluster({**ROLLED_CONTROLLERS}, partitions=PARTITIONS, quorum=voting())
     observer = replace(silent(3003)[3003], id=3009, roles=())
     assert who(rolled(replace(told, nodes=(*told.nodes, observer)))) in BROKERS
+
+
+@pytest.mark.parametrize("is_half_done", [True, False])
+def test_brokers_of_a_migration_go_without_a_voter_only_where_it_is_half_done(is_half_done: bool) -> None:
+    permit = Permit("PreMigration -> Copying", dict.fromkeys(BROKERS, "another file"), is_half_done=is_half_done)
+    found = rolled(cluster(ROLLED_CONTROLLERS, silent(3002)), permit=permit)
+    if is_half_done:
+        assert who(found) in BROKERS
+    else:
+        assert "controller 3002 does not answer" in refused(found, Reason.WAITING_FOR_QUORUM)

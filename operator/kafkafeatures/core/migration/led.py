@@ -11,7 +11,7 @@ from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.migration.edges import MOVE_BROKERS, MOVE_BROKERS_BACK
+from kafkafeatures.core.migration.edges import HALF_DONE
 from kafkafeatures.core.migration.place import Place
 
 
@@ -31,7 +31,7 @@ def not_led(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     there = {node.id for node in controllers if node.state is NodeState.LIVE}
     registered = seen.registered_controllers.value if isinstance(seen.registered_controllers, Known) else frozenset()
     voters = {voter.id for voter in seen.quorum.value.voters} - flying
-    goes_on = place.way in (MOVE_BROKERS, MOVE_BROKERS_BACK)  # a majority leads, and no controller is restarted
+    goes_on = place.way in HALF_DONE  # a majority leads, and no controller is restarted
     flagged = {node.id for node in controllers if node.registered_flag}
     for id_ in sorted(voters - (there & registered) - (flagged if goes_on else frozenset())):
         text = "is a voter that does not answer" if id_ in registered else "is a voter that has not registered"

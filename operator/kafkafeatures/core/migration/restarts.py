@@ -12,6 +12,7 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.checks import setting_blocker
+from kafkafeatures.core.migration.edges import HALF_DONE
 from kafkafeatures.core.migration.finalize import holds
 from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Misplaced, Position
@@ -41,6 +42,7 @@ def permit_for(place: Place | Misplaced | Failure, unneeded: frozenset[int] = fr
         unknown=frozenset(place.differing.keys() - needing.keys()),
         is_first=all(one.id in place.differing for one in of_role),
         has_quorum=way.end is not Position.ZOOKEEPER,
+        is_half_done=way in HALF_DONE,
     )
 
 

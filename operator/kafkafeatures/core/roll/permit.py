@@ -31,7 +31,8 @@ class Permit(Struct, frozen=True):
 
     restarts: whether nodes are restarted on the way. Where none are, those in flight have to be over before the way is
     taken, and nothing may be left by then that tells which partitions they have. proven: nodes of which it is certain
-    how they run; unneeded: nodes that are not expected to come back.
+    how they run; unneeded: nodes that are not expected to come back. is_half_done: the way has to continue, so a
+    majority of the voters suffices for its brokers.
     """
 
     way: str
@@ -43,6 +44,7 @@ class Permit(Struct, frozen=True):
     restarts: bool = True
     proven: frozenset[int] = frozenset()
     unneeded: frozenset[int] = frozenset()
+    is_half_done: bool = False
 
     def applied(self, fleet: Fleet, driver: Driver) -> Fleet:
         """The fleet with nothing to restart but what is permitted. A pod goes only once its template was changed."""

@@ -38,7 +38,8 @@ def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | No
     if not missing or all(_crashes(one, question) for one in (id_, *missing)):
         return None
     is_broker = id_ is None or not question.is_controller(id_)
-    if is_broker and question.permit is not None and _majority_stays(question, len(missing)):
+    is_half_done = question.permit is not None and question.permit.is_half_done
+    if is_broker and is_half_done and _majority_stays(question, len(missing)):
         return None
     voter, why = next(iter(missing.items()))
     more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""

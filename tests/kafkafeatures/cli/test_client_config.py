@@ -181,6 +181,15 @@ def test_a_value_that_cannot_be_had_is_refused_and_never_sent(
     assert "sasl.jaas.config" in str(caught.value)
 
 
+def test_a_value_from_a_provider_that_is_itself_a_reference_is_never_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "${VAULT_PASSWORD}")
+    with pytest.raises(ConfigInvalid, match="the value of KAFKA_PASSWORD begins with") as caught:
+        password(tmp_path, "${p:KAFKA_PASSWORD}", PROVIDER + "EnvVarConfigProvider")
+    assert "VAULT" not in str(caught.value)
+
+
 def test_without_any_provider_a_reference_is_refused_too(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("security.protocol=${env:KAFKA_PROTOCOL}\n")
     with pytest.raises(ConfigInvalid, match=r"names the provider 'env', and config\.providers lists none"):

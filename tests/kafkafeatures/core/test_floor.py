@@ -105,3 +105,8 @@ def test_a_broker_that_is_rejected_below_the_floor_gets_no_advice_to_upgrade() -
 def test_a_log_without_a_level_is_below_the_floor_too() -> None:
     seen = observation(*cluster().nodes, levels={})
     assert checked(seen, "4.0")[0].startswith("metadata.version 1 (3.0-IV1) is below what Kafka 4.0 supports")
+
+
+def test_a_feature_that_no_release_has_is_named_and_no_upgrade_is_advised_for_it() -> None:
+    found = blockers(Question(cluster(level=6), (), unknown_features=(("transacton.version", 1),)))
+    assert [one.kind for one in found] == [BlockerKind.UNKNOWN_FEATURE]

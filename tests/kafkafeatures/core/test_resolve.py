@@ -115,7 +115,7 @@ def test_an_inter_broker_protocol_version_is_kept_as_it_was_written() -> None:
     assert (found.ibp, found.rests_on_zookeeper) == ("3.9", True)
 
 
-@pytest.mark.parametrize(("name", "kafka"), [("7.9", "3.9"), ("7.4", "3.4"), ("8.0", "4.0")])
+@pytest.mark.parametrize(("name", "kafka"), [("7.9", "3.9"), ("7.4", "3.4"), ("8.0", "4.0"), ("8.3", "4.3")])
 def test_a_release_of_confluent_platform_is_answered_with_the_kafka_in_it(name: str, kafka: str) -> None:
     with pytest.raises(UnknownRelease, match=f"Confluent Platform {name} is Kafka {kafka}: use '{kafka}'"):
         wanted(features={"releaseVersion": name})

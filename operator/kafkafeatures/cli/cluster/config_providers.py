@@ -42,7 +42,10 @@ def resolved(properties: Mapping[str, str], parse: Callable[[str], dict[str, str
                 declared = ", ".join(names) or "none"
                 raise ProviderError(f"{key} names the provider {provider!r}, and {_PROVIDERS} lists {declared}")
             try:
-                return _reader(provider, properties, parse)(path, name, _parameters(provider, properties))
+                value = _reader(provider, properties, parse)(path, name, _parameters(provider, properties))
+                if value.startswith("${"):  # of a template that nobody filled in: Kafka itself would send it
+                    raise ProviderError(f"the value of {name} begins with ${{, and is not resolved again")
+                return value
             except ProviderError as error:
                 raise ProviderError(f"{key}: provider {provider}: {error}") from None
 

@@ -145,15 +145,20 @@ def _controller_at(probe: ClusterProbe, id_: int) -> str:
 
 def role_given_up(probed: Iterable[ProbedNode], *, is_fenced: bool, is_voter: bool) -> Role | None:
     """The role in which an id is still registered, and which its process says that it does not have; None where it does
-    not say so, or where the cluster still counts on the node in that role.
+    not say so, where the cluster still counts on the node in that role, or where something answers in it: a dynamic
+    quorum lets a broker and a controller have the same id.
     """
-    said = (one.settings[PROCESS_ROLES].value for one in probed if one.proved_at and PROCESS_ROLES in one.settings)
-    for roles in said:
-        has = {role.strip() for role in (roles or "").split(",")}
-        if has == {"controller"} and is_fenced:
-            return Role.BROKER
-        if has == {"broker"} and not is_voter:
-            return Role.CONTROLLER
+    has: set[str] = set()
+    answering: set[Role] = set()
+    for node in probed:
+        if node.proved_at and PROCESS_ROLES in node.settings:
+            has.update(role.strip() for role in (node.settings[PROCESS_ROLES].value or "").split(","))
+        elif isinstance(node.answer, NodeAnswer):
+            answering.add(Role.BROKER if METADATA in node.answer.apis else Role.CONTROLLER)
+    if has == {"controller"} and is_fenced and Role.BROKER not in answering:
+        return Role.BROKER
+    if has == {"broker"} and not is_voter and Role.CONTROLLER not in answering:
+        return Role.CONTROLLER
     return None
 
 

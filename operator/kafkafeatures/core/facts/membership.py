@@ -36,6 +36,7 @@ While a broker in ZooKeeper mode is the controller, brokers are counted by `/bro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -56,6 +57,7 @@ from kafkafeatures.core.facts.readings import (
     NodeAnswer,
     ProbedNode,
     QuorumAnswer,
+    ReplicaProgress,
     Role,
 )
 
@@ -101,6 +103,7 @@ class Membership:
         quorum = probe.quorum if isinstance(probe.quorum, QuorumAnswer) else None
         self._voters = voters_of(probe, self.image)
         self._fetching = _fetching(quorum) if quorum else {}
+        self._fetching_twice = _fetching_twice(quorum) if quorum else frozenset()
         self._metadata_dirs = _metadata_dirs(quorum) if quorum else {}
         brokers, controllers = probe.brokers, probe.controllers
         self._brokers = {host.id: host for host in (brokers.brokers if isinstance(brokers, BrokerList) else ())}
@@ -194,11 +197,12 @@ class Membership:
         return self.image.zk_migration_state == _WAITS and id_ not in self.image.brokers and id_ in self._brokers
 
     def _given_up(self, id_: int) -> Role | None:
-        if self.by_znodes or self._is_left_to_zookeeper(id_):
+        if self.by_znodes or self._is_left_to_zookeeper(id_) or id_ in self._fetching_twice:
             return None
         is_registered, is_fenced = self._broker_registration(id_)
         is_ghost = is_registered is True and is_fenced is True
-        return role_given_up(self.probed.get(id_, ()), is_fenced=is_ghost, is_voter=id_ in self._voters)
+        may_vote = not self._voters or id_ in self._voters  # none: they could not be read
+        return role_given_up(self.probed.get(id_, ()), is_fenced=is_ghost, is_voter=may_vote)
 
     def _ghost_of(self, id_: int, role: Role) -> Node:
         """The registration of a role that the process with this id no longer has."""
@@ -351,13 +355,19 @@ def _answer(id_: int, probed: ProbedNode | None) -> Known[NodeAnswer] | Unknown:
 
 def _fetching(quorum: QuorumAnswer) -> dict[int, int]:
     """Nodes whose last fetch is recent by the clock of the leader, and when it was."""
+    return {replica.id: replica.last_fetch_timestamp for replica in _recent(quorum)}
+
+
+def _fetching_twice(quorum: QuorumAnswer) -> frozenset[int]:
+    """Ids of two processes, a controller and a broker. One that recovers its log does not answer, but fetches."""
+    counts = Counter(replica.id for replica in _recent(quorum))
+    return frozenset(id_ for id_, count in counts.items() if count > 1)
+
+
+def _recent(quorum: QuorumAnswer) -> list[ReplicaProgress]:
     replicas = sorted(quorum.voters + quorum.observers, key=lambda r: r.last_fetch_timestamp)
     now = replicas[-1].last_fetch_timestamp if replicas else -1
-    return {
-        r.id: r.last_fetch_timestamp
-        for r in replicas
-        if now >= 0 <= r.id and now - r.last_fetch_timestamp <= FETCHING_WITHIN_MS
-    }
+    return [r for r in replicas if now >= 0 <= r.id and now - r.last_fetch_timestamp <= FETCHING_WITHIN_MS]
 
 
 def _metadata_dirs(quorum: QuorumAnswer) -> dict[int, str]:

@@ -23,7 +23,8 @@ def floor_of_target(question: Question) -> Blocker | None:
     if isinstance(finalized, Unknown):
         return None
     targets = {change.feature: change.after for change in question.changes}
-    targets.update((feature, level) for feature, level in question.unknown_features if level)
+    known = ((name, level) for name, level in question.unknown_features if level and releases_that_hold({name: level}))
+    targets.update(known)  # a name that no release has is no reason for an upgrade
     if not any(_lacks(question.observation, feature, level) for feature, level in targets.items()):
         return None
     release = (*releases_that_hold(targets), newest_release())[0]  # no release ever began lower than the one before

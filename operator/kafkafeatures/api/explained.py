@@ -154,7 +154,7 @@ EXPLAINED: Mapping[Reason, ReasonInfo] = {
             Reason.UNKNOWN_RELEASE: "this version of the operator does not know the Kafka release or the level name",
             Reason.UNKNOWN_FEATURE: "no node supports a feature of that name",
             Reason.UNSUPPORTED_LEVEL: (
-                "no node supports the level, or a Kafka that does no longer supports a finalized level"
+                "no node supports the level, or the Kafka release that does no longer supports a finalized level"
             ),
             Reason.GHOST_REGISTRATION: (
                 "ghost registration: a node that no longer exists is still registered, and its range blocks the change"

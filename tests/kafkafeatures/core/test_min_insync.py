@@ -45,7 +45,7 @@ def found_in(*nodes: Node, change: UpdateFeature = RAISE) -> list[Blocker]:
 def test_a_value_that_only_files_of_brokers_have_would_be_lost() -> None:
     """The usual place; seen on Kafka 4.1.1: 2 became 1 for every topic without a value of its own."""
     (one,) = found_in(controller(3001), controller(3002), broker(1, file="2"), broker(2, file="2"))
-    assert "for all brokers it is 1 from then on; 2 brokers (1, 2) use 2 today" in one.message
+    assert "makes min.insync.replicas 1 for all brokers; 2 brokers (1, 2) use 2 today" in one.message
     assert one.remedy.endswith("--entity-type brokers --entity-default --alter --add-config min.insync.replicas=2")
     assert [each.id for each in one.nodes] == [1, 2]
 
@@ -71,19 +71,19 @@ def test_nothing_is_said_where_every_broker_keeps_its_value(nodes: tuple[Node, .
 
 def test_any_controller_may_be_the_one_that_writes() -> None:
     (one,) = found_in(controller(3001, file="2"), controller(3002), broker(1, file="2"))
-    assert "it is 1 or 2 from then on" in one.message
+    assert "makes min.insync.replicas 1 or 2 for all brokers" in one.message
 
 
 def test_the_value_that_a_request_set_for_one_broker_would_be_removed() -> None:
     (one,) = found_in(controller(3001), broker(1, all="2"), broker(2, own="3", all="2"))
-    assert "it is 2 from then on; broker 2 uses 3 today" in one.message
-    assert "remove those that requests set for one broker" in one.remedy
+    assert "2 for all brokers, and removes what requests set for single ones; broker 2 uses 3 today" in one.message
+    assert one.remedy.endswith("--entity-name 2 --alter --delete-config min.insync.replicas")
 
 
 def test_brokers_with_several_values_need_a_choice() -> None:
     (one,) = found_in(controller(3001), broker(1, file="2"), broker(2, file="3"))
     assert "use 2 or 3 today" in one.message
-    assert "set one value for all brokers before" in one.remedy
+    assert "choose one value N for all brokers" in one.remedy
 
 
 def test_a_controller_that_does_not_tell_its_value_is_no_problem_once_all_brokers_have_one() -> None:

@@ -203,7 +203,7 @@ def test_the_node_that_is_restarted_now_is_in_the_status_however_many_there_are(
     assert 1999 in read_disks(status.disks)
 
 
-def test_a_look_in_which_the_pods_cannot_be_read_forgets_no_directory() -> None:
+def test_a_look_in_which_the_pods_cannot_be_read_loses_no_directory() -> None:
     told = replace(cluster(), workloads=Unknown(UNREAD))
     roll = rolled(told, disks=OLD)
     assert not roll.needing

@@ -43,7 +43,7 @@ def resolved(properties: Mapping[str, str], parse: Callable[[str], dict[str, str
                 raise ProviderError(f"{key} names the provider {provider!r}, and {_PROVIDERS} lists {declared}")
             try:
                 value = _reader(provider, properties, parse)(path, name, _parameters(provider, properties))
-                if value.startswith("${"):  # of a template that nobody filled in: Kafka itself would send it
+                if value.startswith("${"):  # of a template that was not filled in: Kafka itself would send it
                     raise ProviderError(f"the value of {name} begins with ${{, and is not resolved again")
                 return value
             except ProviderError as error:

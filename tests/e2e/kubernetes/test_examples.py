@@ -24,8 +24,10 @@ def test_the_output_in_a_page_is_what_its_commands_print(
         resources.apply("orders", cluster=cluster, features=features, approval={"policy": "Always"})
         resources.until("orders", "ApprovalRequired", "PlanPending")
         kubeconfig = str(control_plane.kubeconfig)
-        on_kubernetes("approval", resources.status("orders"), tmp_path, KUBECONFIG=kubeconfig)
-        resources.delete("orders")
+        try:
+            on_kubernetes("approval", resources.status("orders"), tmp_path, KUBECONFIG=kubeconfig)
+        finally:  # else the next module finds it
+            resources.delete("orders")
 
 
 def test_an_api_server_takes_the_manifests_of_the_page_about_a_migration_as_they_stand(

@@ -195,14 +195,13 @@ MIGRATION_DEFECTS = (
         "hold-by-wall-clock",
         "dual write counts as kept by a clock that was set forward",
         f"{CORE}.finalize",
-        (("min(registration.read_at, wall), now, now)", "wall, now, now)"),),
-        of_migrations=True,
-    ),
-    Defect(
-        "gates-open-midway",
-        "what protects dual write is not asked again before the first controller loses the flag",
-        f"{CORE}.finalize",
-        (("    return not blockers and not soaks and is_approved\n", "    return True\n"),),
+        (
+            ("min(registration.read_at, wall), now, now)", "wall, now, now)"),
+            (
+                "    since = registration.at + (behind if behind > CLOCK_JUMPED else timedelta(0))\n",
+                "    since = registration.at\n",
+            ),
+        ),
         of_migrations=True,
     ),
 )

@@ -247,15 +247,25 @@ def nothing_happens_in_another_ensemble(facts: MigrationFacts) -> Iterator[Viola
 
 def nothing_is_restarted_while_another_may_end_it(facts: MigrationFacts) -> Iterator[Violation]:
     """A controller that lost the flag without being asked to ends the migration as soon as it leads: until it has the
-    flag again nothing is restarted or stopped that may bring that about.
+    flag again nothing is restarted or stopped that may bring that about, unless it is to end by now.
     """
     for step in facts.steps(RESTART):
-        if step.looks and step.always(_may_end) and not facts.is_begun(step):
+        if step.looks and step.always(_may_end) and not facts.is_begun(step) and not _is_to_end(step):
             yield Violation("unasked", step.at, f"{step}, and the cluster was {step.looks[0]}")
     for place, version in facts.asks_to_stop_controllers():
         looks = facts.looks(place, writer(version), version.uid)
         if looks and all(map(_may_end, looks)):
             yield Violation("unasked", version.at, f"the controllers are to be stopped, and it was {looks[0]}")
+
+
+def _is_to_end(step: MigrationStep) -> bool:
+    """Whether a document asks for it with its consent and an approval: what else it takes is a rule of its own."""
+    consented = "zk-finalize" in (step.begun.spec.get("consents") or ())
+    return step.desired == "Finalized" and consented and _is_approved(step)
+
+
+def _is_approved(step: MigrationStep) -> bool:
+    return bool((step.begun.spec.get("approval") or {}).get("planHash") or step.begun.annotations.get(APPROVE))
 
 
 def _may_end(truth: Truth) -> bool:
@@ -281,7 +291,7 @@ def to_finalize_takes_consent_approval_and_time(facts: MigrationFacts) -> Iterat
         spec = step.begun.spec
         if "zk-finalize" not in (spec.get("consents") or ()):
             yield Violation("consent", step.at, f"{step}, without its consent")
-        if not (spec.get("approval") or {}).get("planHash") and not step.begun.annotations.get(APPROVE):
+        if not _is_approved(step):
             yield Violation("approval", step.at, f"{step}, without an approval")
         if step.always(lambda truth: any(one.in_sync != one.replicas for one in truth.copies.values())):
             yield Violation("under-replicated", step.at, f"{step}, and {step.looks[0].copies}")

@@ -15,6 +15,13 @@ ROLL_DEFECTS = (
         of_rolls=True,
     ),
     Defect(
+        "disks-of-restarts-only",
+        "a node that was drained in mid-roll and came back on an empty disk is overlooked",
+        f"{CORE}.disks",
+        (("        if is_on_new_disk(had, node):\n", "        if is_on_new_disk(had, node) and node.id in flying:\n"),),
+        of_rolls=True,
+    ),
+    Defect(
         "stuck-goes-anyway",
         "a node that cannot run is replaced by what has halted the roll",
         f"{CORE}.halts",

@@ -130,7 +130,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafkafeatures/core/roll/admission.py",
         ("a stuck node goes whatever it holds", "    if question.seen.nothing_is_led:\n        return True",
          "    if True:\n        return True"),
-        ("controllers go without another voter", "    too_few = voters_allow(question, id_)\n", "    too_few = None\n"),
+        ("controllers go without another voter", "others_are_stable(question, id_) or voters_allow(question, id_)\n",
+         "others_are_stable(question, id_)\n"),
     ),
     *of(
         "rolls",

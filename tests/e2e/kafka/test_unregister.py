@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,10 @@ from kafkafeatures.core.facts.observation import NodeState
 from tests.e2e.kafka.cli import KAFKAFEATURES, describe, node, run, wait_for
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.held import hold_topic
+from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
+
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +27,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     root = tmp_path_factory.mktemp("unregister")
     with Cluster(root, NEWEST, controllers=1, brokers=3, properties=sessions) as running:
         hold_topic(running, "orders", {0: [2]})
+        hold_topic(running, "stock", {0: [2, 1]})
         for id_ in (2, 3):
             running.nodes[id_].stop()
         wait_for(running, NodeState.GHOST, 2, 3)
@@ -43,7 +48,8 @@ def unregister(cluster: Cluster, broker: int, *flags: str) -> subprocess.Complet
     ("broker", "said"),
     [
         (1, "broker 1 is live; only a broker that is fenced and does not answer can be unregistered"),
-        (2, "broker 2 hosts replicas of 1 topic (orders); move them away first"),
+        (2, "broker 2 hosts replicas of 2 topics (orders, stock); move them away first"),
+        (2, "the only replicas of 1 topic (orders) are there: start the broker, or delete what is lost with it"),
         (9, "no broker 9 is registered"),
         (3001, "no broker 3001 is registered"),
     ],
@@ -81,3 +87,15 @@ def test_a_ghost_is_forgotten_once_its_id_was_typed(cluster: Cluster) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == b"broker 3 is no longer registered\n"
     assert {one["id"] for one in shown(cluster)["nodes"]} == {1, 2, 3001}
+
+
+def test_the_reassignment_that_is_printed_is_one_that_kafkas_tool_carries_out(cluster: Cluster, tmp_path: Path) -> None:
+    """With the broker gone; what has no other replica is said, and no part of it."""
+    file = tmp_path / "reassign.json"
+    file.write_text(unregister(cluster, 2, "--yes").stdout)
+    servers = "--bootstrap-server", f"127.0.0.1:{cluster.nodes[1].port}"
+    done = cluster.tool(REASSIGN, *servers, "--reassignment-json-file", str(file), "--execute")
+    assert done.returncode == 0, done.stderr
+    only = "broker 2 hosts replicas of 1 topic (orders); the only replicas of 1 topic (orders) are there"
+    wait_until("stock is moved", lambda: only in unregister(cluster, 2, "--yes").stderr)
+    assert not unregister(cluster, 2, "--yes").stdout

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections.abc import Sequence
 
 from kafkafeatures.cli.cluster.connect import add_connection_flags, cluster_of, failed, on_cluster, settings_from_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -94,15 +95,29 @@ async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
     if isinstance(hosted, Failure):
         raise failed(hosted)
     if hosted.topics:
-        shown = ", ".join(hosted.topics[:TOPICS_SHOWN]) + (", ..." if len(hosted.topics) > TOPICS_SHOWN else "")
-        topics = f"{counted(len(hosted.topics), 'topic')} ({shown})"
+        raise CommandFailed(_why_not(node, hosted), Exit.BLOCKED)
+
+
+def _why_not(node: Node, hosted: HostedTopics) -> str:
+    """What is to be done with the replicas first; the file for that is printed."""
+    moved = {name for name, _, _ in hosted.moves}
+    only = [name for name in hosted.topics if name not in moved]
+    text = f"broker {node.id} hosts replicas of {_shown(hosted.topics)}"
+    if hosted.moves:
         print(_reassignment(hosted))
-        raise CommandFailed(
-            f"broker {node.id} hosts replicas of {topics}; move them away first: save the JSON that this prints "
-            "as reassign.json, then kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file "
-            "reassign.json --execute (its --generate may fail for a broker that is gone), and run this command again",
-            Exit.BLOCKED,
+        text += (
+            "; move them away first: save the JSON that this prints as reassign.json, then "
+            "kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file reassign.json "
+            "--execute (its --generate may fail for a broker that is gone), and run this command again"
         )
+    if only:
+        text += f"; the only replicas of {_shown(only)} are there: start the broker, or delete what is lost with it"
+    return text
+
+
+def _shown(topics: Sequence[str]) -> str:
+    shown = ", ".join(topics[:TOPICS_SHOWN]) + (", ..." if len(topics) > TOPICS_SHOWN else "")
+    return f"{counted(len(topics), 'topic')} ({shown})"
 
 
 def _reassignment(hosted: HostedTopics) -> str:

@@ -325,7 +325,8 @@ async def a_drained_broker_loses_its_disk(it: Hands) -> None:
     """In mid-roll a pod that is not restarted by the operator comes back on another volume."""
     await _begin(it, maxParallel=it.random.choice((1, 1, 2)))
     await _roll(it, BROKERS)
-    await it.wait(it.random.choice((2.0, 15.0, 30.0)))
+    await it.until(lambda: bool((it.status.get("rollout") or {}).get("disks")), within=40.0)  # before, none is known
+    await it.wait(it.random.choice((0.0, 2.0, 8.0)))
     if _pods(it).nodes().behind:  # what is lost once the roll is over is no matter of the next one
         it.world.loses_disks = True
         _pods(it).delete(it.random.choice(_of_brokers(it)))

@@ -1,4 +1,4 @@
-"""Defects of what a roll remembers that `calibration.py` puts back; each is found by histories of rolls."""
+"""Defects of rolls, of what they remember, and of the last second before an effect, that `calibration.py` puts back."""
 
 from __future__ import annotations
 
@@ -85,5 +85,16 @@ ROLL_DEFECTS = (
         f"{CORE}.returned",
         (("    if not recent:\n", "    if True:\n"),),
         of_rolls=True,
+    ),
+    Defect(
+        "document-of-a-moment-ago",
+        "an effect leaves although the document was changed, or held back, after it was decided on",
+        "kafkafeatures.reconcile.last_second",
+        (
+            (
+                "_changed(found.resource, resource, sent) or too_late(context, found, last_look) or last_look\n",
+                "too_late(context, found, last_look) or last_look\n",
+            ),
+        ),
     ),
 )

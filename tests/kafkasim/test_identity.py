@@ -7,10 +7,12 @@ from random import Random
 
 import pytest
 
+from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import FailureKind, Role
+from kafkafeatures.core.report.reach import headline
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
@@ -89,6 +91,9 @@ def test_two_quorums_with_one_cluster_id_are_named_and_nothing_counts_as_one_clu
     assert isinstance(seen.cluster_id, Unknown)
     assert seen.cluster_id.why.kind is FailureKind.WRONG_CLUSTER
     assert seen.cluster_id.why.message.count("(voters 3001, 3002, 3003, epoch ") == 2
+    level = seen.level_of(METADATA_VERSION)
+    assert level is not None
+    assert "while the addresses lead to two clusters" in headline(seen, level + 1, ())[0]
 
 
 @pytest.mark.parametrize(("brokers", "controllers"), [((0,), (0,)), ((0, 0), ()), ((), (0,))])

@@ -15,8 +15,10 @@ from kafkafeatures.core.facts.observation import (
     NodeKey,
     NodeState,
     Observation,
+    Unknown,
     supported_by_all,
 )
+from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.releases import WITHOUT_A_LEVEL, level_name
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.checks import no_node_is_refused
@@ -73,6 +75,8 @@ def _held(seen: Observation) -> str:
     """Why no level can be changed now, whatever nodes support; of files that is not asked."""
     if seen.source.files:
         return ""
+    if isinstance(seen.cluster_id, Unknown) and seen.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
+        return "while the addresses lead to two clusters"
     if seen.is_migrating:
         return "while a migration from ZooKeeper is open"
     why = seen.no_quorum

@@ -209,5 +209,5 @@ def test_controllers_that_kept_their_disks_of_an_attempt_that_was_rolled_back(re
     refused.cluster.run(CONTROLLER, Shape.MIGRATING_CONTROLLER)
     refused.until_led()
     found = refused.apply("DualWrite")
-    assert "the controllers still have the disks of an earlier attempt, and will never take over" in found
+    assert "still have the disks of an earlier attempt, or /controller and /migration were deleted" in found
     assert "wipe the controllers' disks, format them, and begin again" in found

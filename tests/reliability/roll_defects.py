@@ -35,7 +35,7 @@ ROLL_DEFECTS = (
     ),
     Defect(
         "crash-forgotten",
-        "a roll goes on although a node that it restarted has ended by itself",
+        "a roll continues although a node that it restarted has ended by itself",
         f"{CORE}.halts",
         (("    restarted_in_vain,\n    crashed_on_it,\n)", "    restarted_in_vain,\n)"),),
         of_rolls=True,

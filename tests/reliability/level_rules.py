@@ -121,17 +121,17 @@ def others_end_a_plan(facts: Facts) -> Iterator[Violation]:
 
 
 def _looks_like_own(facts: Facts, act: Act, place: int, moved: Moved) -> bool:
-    """Whether the operator had decided on this very change by then, and what became of it was open: the log shows one
-    such step either way, and the status accounts for it as its own.
+    """Whether the operator had decided on this very change by then, and what became of it was open, whether or not its
+    request ever left: the log shows one such step either way, and the status accounts for it as its own.
     """
     change = moved.feature, moved.before, moved.after
+    then = [one for at, one in facts.versions[act.sent.uid] if at < place][-1:]
+    if any(one[:3] == change for version in then for one in intents(version)):
+        return True
     for own in facts.acts:
         sent, look = own.sent, facts.place_of_look(own.place, own.sent.process, own.sent.uid)
-        if sent.uid != act.sent.uid or (sent.feature, sent.before, sent.after) != change or own.place >= act.place:
-            continue
-        then = [one for at, one in facts.versions[sent.uid] if at < place][-1:]
-        is_open = any(one[:3] == change for version in then for one in intents(version))
-        if look < place and (own.place > place or is_open):
+        is_same = sent.uid == act.sent.uid and (sent.feature, sent.before, sent.after) == change
+        if is_same and look < place < own.place < act.place:
             return True
     return False
 

@@ -5,37 +5,34 @@ from __future__ import annotations
 import pytest
 
 from kafkafeatures.api.names import ELIGIBLE_LEADER_REPLICAS
+from kafkafeatures.api.status import EMPTY, FeatureStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Node, NodeState
-from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.readings import NOT_ASKED, Role
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting, SettingSource
 from kafkafeatures.core.levels.min_insync import min_insync_replicas_stay
 from kafkafeatures.core.levels.question import Question
+from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
-from tests.kafkafeatures.worlds import node, observation
+from tests.kafkafeatures.worlds import NOW, node, observation
 
 RAISE = UpdateFeature(ELIGIBLE_LEADER_REPLICAS, 0, 1)
 FILE, ALL, OWN, DEFAULT = SettingSource.FILE, SettingSource.ALL_BROKERS, SettingSource.NODE, SettingSource.DEFAULT
 
 
-def with_layers(one: Node, **layers: str) -> Node:
-    """Give it a value by each of these sources, the strongest first: own, all, file."""
+def node_with(id_: int, **layers: str) -> Node:
+    """A broker, or from 3000 on a controller, with a value by each of these sources, the strongest first: own, all,
+    file.
+    """
     found = {source: layers[name] for name, source in (("own", OWN), ("all", ALL), ("file", FILE)) if name in layers}
     found[DEFAULT] = "1"
     source = next(iter(found))
-    return replace(
-        one, proved_at="198.18.0.1", settings={MIN_INSYNC_REPLICAS: Setting(source, found[source], layers=found)}
-    )
-
-
-def broker(id_: int, **layers: str) -> Node:
-    return with_layers(node(id_), **layers)
-
-
-def controller(id_: int, **layers: str) -> Node:
-    return with_layers(node(id_), **layers)
+    setting = Setting(source, found[source], layers=found)
+    return replace(node(id_), proved_at="198.18.0.1", settings={MIN_INSYNC_REPLICAS: setting})
 
 
 def found_in(*nodes: Node, change: UpdateFeature = RAISE) -> list[Blocker]:
@@ -44,7 +41,7 @@ def found_in(*nodes: Node, change: UpdateFeature = RAISE) -> list[Blocker]:
 
 def test_a_value_that_only_files_of_brokers_have_would_be_lost() -> None:
     """The usual place; seen on Kafka 4.1.1: 2 became 1 for every topic without a value of its own."""
-    (one,) = found_in(controller(3001), controller(3002), broker(1, file="2"), broker(2, file="2"))
+    (one,) = found_in(node_with(3001), node_with(3002), node_with(1, file="2"), node_with(2, file="2"))
     assert "makes min.insync.replicas 1 for all brokers; 2 brokers (1, 2) use 2 today" in one.message
     assert one.remedy.endswith("--entity-type brokers --entity-default --alter --add-config min.insync.replicas=2")
     assert [each.id for each in one.nodes] == [1, 2]
@@ -53,10 +50,10 @@ def test_a_value_that_only_files_of_brokers_have_would_be_lost() -> None:
 @pytest.mark.parametrize(
     "nodes",
     [
-        (controller(3001), broker(1), broker(2)),
-        (controller(3001, file="2"), controller(3002, file="2"), broker(1, file="2")),
-        (controller(3001), broker(1, all="2", file="2"), broker(2, all="2")),
-        (controller(3001), controller(3002, file="3"), broker(1, all="2"), broker(2, all="2", file="3")),
+        (node_with(3001), node_with(1), node_with(2)),
+        (node_with(3001, file="2"), node_with(3002, file="2"), node_with(1, file="2")),
+        (node_with(3001), node_with(1, all="2", file="2"), node_with(2, all="2")),
+        (node_with(3001), node_with(3002, file="3"), node_with(1, all="2"), node_with(2, all="2", file="3")),
     ],
     ids=[
         "everywhere the default",
@@ -70,46 +67,46 @@ def test_nothing_is_said_where_every_broker_keeps_its_value(nodes: tuple[Node, .
 
 
 def test_any_controller_may_be_the_one_that_writes() -> None:
-    (one,) = found_in(controller(3001, file="2"), controller(3002), broker(1, file="2"))
+    (one,) = found_in(node_with(3001, file="2"), node_with(3002), node_with(1, file="2"))
     assert "makes min.insync.replicas 1 or 2 for all brokers" in one.message
 
 
 def test_the_value_that_a_request_set_for_one_broker_would_be_removed() -> None:
-    (one,) = found_in(controller(3001), broker(1, all="2"), broker(2, own="3", all="2"))
+    (one,) = found_in(node_with(3001), node_with(1, all="2"), node_with(2, own="3", all="2"))
     assert "2 for all brokers, and removes what requests set for single ones; broker 2 uses 3 today" in one.message
     assert one.remedy.endswith("--entity-name 2 --alter --delete-config min.insync.replicas")
 
 
 def test_brokers_with_several_values_need_a_choice() -> None:
-    (one,) = found_in(controller(3001), broker(1, file="2"), broker(2, file="3"))
+    (one,) = found_in(node_with(3001), node_with(1, file="2"), node_with(2, file="3"))
     assert "use 2 or 3 today" in one.message
     assert "choose one value N for all brokers" in one.remedy
 
 
 def test_a_controller_that_does_not_tell_its_value_is_no_problem_once_all_brokers_have_one() -> None:
     silent = node(3001)
-    (one,) = found_in(silent, broker(1, file="2"))[:1]
+    (one,) = found_in(silent, node_with(1, file="2"))[:1]
     assert "min.insync.replicas of controller 3001 is not known" in one.message
     assert "or set a value for all brokers" in one.remedy
-    assert not found_in(silent, broker(1, all="2"))
+    assert not found_in(silent, node_with(1, all="2"))
 
 
 def test_a_broker_that_does_not_tell_its_value_prevents_it() -> None:
-    (one,) = found_in(controller(3001), broker(1, all="2"), node(2))
+    (one,) = found_in(node_with(3001), node_with(1, all="2"), node(2))
     assert "min.insync.replicas of broker 2 is not known" in one.message
     assert "DESCRIBE_CONFIGS" in one.remedy
 
 
 def test_a_ghost_is_not_asked() -> None:
     ghost = replace(node(2), state=NodeState.GHOST)
-    assert not found_in(controller(3001), broker(1), ghost)
+    assert not found_in(node_with(3001), node_with(1), ghost)
 
 
 @pytest.mark.parametrize(
     "change", [UpdateFeature(ELIGIBLE_LEADER_REPLICAS, 1, 0), UpdateFeature("group.version", 0, 1)]
 )
 def test_no_other_change_is_held_back(change: UpdateFeature) -> None:
-    assert not found_in(controller(3001), broker(1, file="2"), change=change)
+    assert not found_in(node_with(3001), node_with(1, file="2"), change=change)
 
 
 def test_the_way_back_leaves_the_value_that_was_written() -> None:
@@ -117,5 +114,17 @@ def test_the_way_back_leaves_the_value_that_was_written() -> None:
 
 
 def test_a_combined_node_is_both() -> None:
-    combined = replace(broker(1, file="2"), roles=(Role.CONTROLLER, Role.BROKER))
+    combined = replace(node_with(1, file="2"), roles=(Role.CONTROLLER, Role.BROKER))
     assert not found_in(combined)
+
+
+@pytest.mark.parametrize("finalized", [0, 1])
+def test_the_values_are_read_with_the_nodes_and_not_in_a_second_reading(finalized: int) -> None:
+    """By the levels of the last status; those of the nodes have the last word."""
+    status = replace(EMPTY, features=(FeatureStatus(name=ELIGIBLE_LEADER_REPLICAS, finalized=finalized),))
+    asked = Asked(Wanted({ELIGIBLE_LEADER_REPLICAS: 1}), status, NOT_ASKED, NOW)
+    of_raise = frozenset({MIN_INSYNC_REPLICAS})
+    assert Levels().demands(asked).settings == (frozenset() if finalized else of_raise)
+    raised = observation(node(3001), levels={"metadata.version": 27, ELIGIBLE_LEADER_REPLICAS: 1})
+    assert not Levels().demands(replace(asked, seen=raised)).settings
+    assert Levels().demands(replace(asked, seen=observation(node(3001)))).settings == of_raise

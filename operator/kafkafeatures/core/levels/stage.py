@@ -245,10 +245,11 @@ class Levels:
         return any(asked.get(feature) != level for feature, level in targets.items())
 
     def demands(self, asked: Asked) -> Demands:
-        """The settings that a raise would change unseen, once it is known that it is to be made."""
-        if asked.seen is None:
-            return Demands()
-        finalized = asked.seen.known_levels
+        """The settings that a raise would change unseen. Before the levels are read, those of the last status count: to
+        learn of the raise from the nodes alone would have all of them read twice.
+        """
+        of_status = {one.name: one.finalized or 0 for one in asked.status.features}
+        finalized = of_status if asked.seen is None else asked.seen.known_levels
         changes = changes_between(asked.wanted.desired(finalized), finalized)
         return Demands(settings=frozenset({MIN_INSYNC_REPLICAS} if writes_min_insync(changes) else ()))
 

@@ -154,8 +154,9 @@ class Cluster:
                 as_read, log = log, await self._without_secrets(self._levels.complete(log, asked.cluster_id))
                 asked = await self._ask_registered(asked, log)
             names = settings | ({SNAPSHOT_INTERVAL} if partitions else set())  # also while partitions have to wait
-            if names or in_doubt(asked, log):
-                asked = await self._prover().prove(asked, log, names)
+            doubtful = in_doubt(asked, log)
+            if names or doubtful:
+                asked = await self._prover().prove(asked, log, names, doubtful)
         finally:
             reading.cancel()
         self._last, self._as_read = asked, as_read

@@ -35,14 +35,15 @@ from kafkafeatures.core.facts.settings import PROCESS_ROLES
 if TYPE_CHECKING:  # the types alone: core runs without the library that reads logs
     from kraftlog.image import BrokerRegistration, ControllerRegistration, Image
 
-NodeKey = tuple[Role, int]
+RegistrationKey = tuple[Role, int]
+"""Role and id: what a registration is of, whichever node it belongs to."""
 Address = tuple[str, int]
 Rank = tuple[bool, int]
 """Whether the cluster counts on a registration, and the offset of its record; -1 where that is not known."""
 _UNKNOWN: Rank = (False, -1)
 
 
-def in_doubt(probe: ClusterProbe, log: LogReading | Failure) -> frozenset[NodeKey]:
+def in_doubt(probe: ClusterProbe, log: LogReading | Failure) -> frozenset[RegistrationKey]:
     """The answering nodes that have to name themselves: something answers at the address of a fenced broker, of a
     controller without a vote, or at the addresses of an id whose two registrations may be of two lives.
     """
@@ -71,7 +72,7 @@ def with_own_answers(probe: ClusterProbe, image: Image | None) -> ClusterProbe:
     shared = {address for address, ids in asked.items() if len(ids) > 1}
     if not shared and not any(_is_denied(one) for one in probe.nodes):
         return probe
-    claims: dict[Address, set[NodeKey]] = {}
+    claims: dict[Address, set[RegistrationKey]] = {}
     for key, address in _addresses(probe, image):
         if address in shared:
             claims.setdefault(address, set()).add(key)
@@ -168,7 +169,7 @@ def only_in_the_other_role(id_: int, given_up: Role, address: str) -> Failure:
     return Failure(FailureKind.OTHER_ROLE, address, f"the process with id {id_} is only a {now.value.lower()} now")
 
 
-def _own_answer(node: ProbedNode, claims: set[NodeKey], ranks: Mapping[NodeKey, Rank]) -> ProbedNode:
+def _own_answer(node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[RegistrationKey, Rank]) -> ProbedNode:
     others = sorted((role, id_) for role, id_ in claims if id_ != node.id)
     if node.id is None or node.proved_at or not others:
         return node
@@ -188,7 +189,9 @@ def _own_answer(node: ProbedNode, claims: set[NodeKey], ranks: Mapping[NodeKey, 
     return replace(node, answer=Failure(FailureKind.STALE, address, text, remedy))
 
 
-def _owner_of(node: ProbedNode, claims: set[NodeKey], ranks: Mapping[NodeKey, Rank]) -> NodeKey | None:
+def _owner_of(
+    node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[RegistrationKey, Rank]
+) -> RegistrationKey | None:
     """The newest registration of the address, in the role that answers there; None where two are equal."""
     able = [key for key in claims if key[1] != node.id] if _is_denied(node) else [*claims]
     if isinstance(node.answer, NodeAnswer) and len({role for role, _ in claims}) > 1:
@@ -199,11 +202,11 @@ def _owner_of(node: ProbedNode, claims: set[NodeKey], ranks: Mapping[NodeKey, Ra
     return owners[0] if len(owners) == 1 else None
 
 
-def _title(key: NodeKey) -> str:
+def _title(key: RegistrationKey) -> str:
     return f"{key[0].value.lower()} {key[1]}"
 
 
-def _addresses(probe: ClusterProbe, image: Image | None) -> Iterable[tuple[NodeKey, Address]]:
+def _addresses(probe: ClusterProbe, image: Image | None) -> Iterable[tuple[RegistrationKey, Address]]:
     """Every address that a registration names, or at which a node was asked."""
     for node in probe.nodes:
         if node.id is not None:
@@ -216,8 +219,8 @@ def _addresses(probe: ClusterProbe, image: Image | None) -> Iterable[tuple[NodeK
                     yield (role, id_), (endpoint.host, endpoint.port)
 
 
-def _ranks(probe: ClusterProbe, image: Image | None) -> Mapping[NodeKey, Rank]:
-    ranks: dict[NodeKey, Rank] = {}
+def _ranks(probe: ClusterProbe, image: Image | None) -> Mapping[RegistrationKey, Rank]:
+    ranks: dict[RegistrationKey, Rank] = {}
     if isinstance(probe.brokers, BrokerList):
         ranks = {(Role.BROKER, host.id): (not host.is_fenced, -1) for host in probe.brokers.brokers}
     voters = voters_of(probe, image)

@@ -9,13 +9,13 @@ place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from uuid import UUID
 
 from msgspec import Struct
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.identity import in_doubt
+from kafkafeatures.core.facts.identity import RegistrationKey
 from kafkafeatures.core.facts.readings import (
     ClusterProbe,
     Failure,
@@ -51,12 +51,18 @@ class Identities:
         self._pool = pool
         self._known: dict[tuple[Role, Address], _Known] = {}
 
-    async def prove(self, probe: ClusterProbe, log: LogReading | Failure, names: frozenset[str]) -> ClusterProbe:
+    async def prove(
+        self,
+        probe: ClusterProbe,
+        log: LogReading | Failure,
+        names: frozenset[str],
+        doubtful: Set[RegistrationKey] = frozenset(),
+    ) -> ClusterProbe:
         """The probe with these settings of each node, and the addresses at which processes said who they are. A node in
-        doubt says its roles as well; without names it alone is asked.
+        doubt (`core/facts/identity.py`) says its roles as well; without names it alone is asked.
         """
         lives = {} if isinstance(log, Failure) else _incarnations(log.image)
-        doubtful, roles = in_doubt(probe, log), frozenset({PROCESS_ROLES})
+        roles = frozenset({PROCESS_ROLES})
 
         async def proved(node: ProbedNode) -> ProbedNode:
             demanded = names | roles if (node.role, node.id) in doubtful else names

@@ -66,7 +66,7 @@ class Judge:
     def miss(self) -> None:
         """Something of the log is not here, or not understood: whatever was known may have changed."""
         self._known.is_complete = False
-        self._known.forget()
+        self._known.clear()
 
     def end_snapshot(self) -> Judge:
         """Begin with the log behind a whole snapshot."""
@@ -124,8 +124,7 @@ class Judge:
 
     def _unregister_broker(self, data: Data) -> None:
         id_ = data["brokerId"]
-        before = self._known.get(self._known.brokers, id_)
-        self._known.drop(self._known.brokers, id_)  # a broker removes it, whatever its epoch
+        before = self._known.take(self._known.brokers, id_)  # a broker removes it, whatever its epoch
         self._require(before, data, "brokerEpoch", id_, (checks.UNREGISTERED_ALREADY, checks.UNREGISTERED_EPOCH))
         self._move(id_, before, ())
 
@@ -183,9 +182,7 @@ class Judge:
 
     def _unregister_controller(self, data: Data) -> None:
         id_ = data["controllerId"]
-        is_there = self._known.get(self._known.controllers, id_)
-        self._known.drop(self._known.controllers, id_)
-        if is_there is None:
+        if self._known.take(self._known.controllers, id_) is None:
             raise _Refusal(checks.NO_CONTROLLER, f"of controller {id_}, which is not registered")
 
     # --- topics
@@ -265,9 +262,7 @@ class Judge:
         self._known.drop(self._known.entries, data["id"])
         if content is UNKNOWN:
             return
-        is_there = self._known.get(self._known.contents, content)
-        self._known.drop(self._known.contents, content)
-        if is_there is None:
+        if self._known.take(self._known.contents, content) is None:
             text = f"of id {_text(data['id'])}, whose entry said the same as one that was removed before"
             raise _Refusal(checks.NO_SUCH_ENTRY, text)
 
@@ -277,9 +272,7 @@ class Judge:
 
     def _remove_scram(self, data: Data) -> None:
         credential = data["name"], data["mechanism"]
-        is_there = self._known.get(self._known.credentials, credential)
-        self._known.drop(self._known.credentials, credential)
-        if is_there is None:
+        if self._known.take(self._known.credentials, credential) is None:
             text = f"of user {data['name']}, mechanism {data['mechanism']}, which does not exist"
             raise _Refusal(checks.NO_CREDENTIAL, text)
 

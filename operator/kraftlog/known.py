@@ -1,4 +1,4 @@
-"""The memory of a `Judge`: tables of values, and how an aborted transaction is taken back.
+"""The memory of a `Judge`: tables of values, and how an aborted transaction is undone.
 
 A value that nothing has said is `UNKNOWN` where the log before is missing, and None where all of it was read: there is
 none. What is bounded: the number of values.
@@ -23,10 +23,10 @@ class JudgeMemory:
 
     def __init__(self, *, is_complete: bool) -> None:
         self.is_complete = is_complete
-        self.forget()
+        self.clear()
 
-    def forget(self) -> None:
-        """Know nothing any more."""
+    def clear(self) -> None:
+        """Know nothing."""
         self._count = 0
         self._undo: list[tuple[Table, Any, Any]] | None = None  # what an Abort takes back
         self.brokers: Table = {}  # epoch and log directories, by id
@@ -64,6 +64,12 @@ class JudgeMemory:
                 self._undo.append((table, key, table[key]))
             del table[key]
             self._count -= 1
+
+    def take(self, table: Table, key: object) -> Any:
+        """Drop a value, and tell which it was, as `get` does."""
+        value = self.get(table, key)
+        self.drop(table, key)
+        return value
 
     def count_off(self, values: int) -> None:
         """Count so many values less, whose table is gone."""

@@ -66,6 +66,18 @@ def change(number: int, epoch: int, version: int = 1, **fields: Any) -> bytes:
     return frame(table.BROKER_REGISTRATION_CHANGE, {"brokerId": number, "brokerEpoch": epoch, **fields}, version)
 
 
+def fence(number: int, epoch: int) -> bytes:
+    return frame(table.FENCE_BROKER, {"id": number, "epoch": epoch})
+
+
+def unfence(number: int, epoch: int) -> bytes:
+    return frame(table.UNFENCE_BROKER, {"id": number, "epoch": epoch})
+
+
+def unregister(number: int, epoch: int) -> bytes:
+    return frame(table.UNREGISTER_BROKER, {"brokerId": number, "brokerEpoch": epoch})
+
+
 def batch(offset: int, *values: bytes, epoch: int = 1, attributes: int = 0) -> bytes:
     """A batch of data records from `offset` on."""
     return encode_batch(

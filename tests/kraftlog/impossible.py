@@ -10,7 +10,7 @@ from kraftlog import checks
 from kraftlog.checks import ReplayCheck
 from kraftlog.records import frame, type_of
 from kraftlog.schema import table
-from tests.kraftlog.build import abort, begin, broker, change, controller, end
+from tests.kraftlog.build import abort, begin, broker, change, controller, end, fence, unfence, unregister
 
 A, B, C = (uuid.UUID(int=number << 64 | 7) for number in (1, 2, 3))  # ids that Kafka does not reserve
 
@@ -47,18 +47,6 @@ def moved(number: int = 0, id_: uuid.UUID = A, **fields: Any) -> bytes:
 
 def elr_cleared(name: str) -> bytes:
     return frame(table.CLEAR_ELR, {"topicName": name})
-
-
-def fence(number: int, epoch: int) -> bytes:
-    return frame(table.FENCE_BROKER, {"id": number, "epoch": epoch})
-
-
-def unfence(number: int, epoch: int) -> bytes:
-    return frame(table.UNFENCE_BROKER, {"id": number, "epoch": epoch})
-
-
-def unregister(number: int, epoch: int) -> bytes:
-    return frame(table.UNREGISTER_BROKER, {"brokerId": number, "brokerEpoch": epoch})
 
 
 def unregister_controller(number: int) -> bytes:
@@ -251,7 +239,7 @@ CASES = {
         "REMOVE_ACCESS_CONTROL_ENTRY of id AAAAAAAAAAIAAAAAAAAABw, whose entry said the same as one that was removed "
         "before",
     ),
-    "a credential of nobody": Case(
+    "a credential that no user has": Case(
         checks.NO_CREDENTIAL, [credential(), credential_removed(mechanism=2)],
         "REMOVE_USER_SCRAM_CREDENTIAL of user alice, mechanism 2, which does not exist",
     ),
@@ -259,7 +247,7 @@ CASES = {
         checks.PRODUCER_IDS_BACK, [producer_ids(1000), producer_ids(2000), producer_ids(2000)],
         "PRODUCER_IDS has next producer id 2000, the one before has 2000",
     ),
-    "a token of nobody": Case(
+    "a token without a type of principal": Case(
         checks.PRINCIPAL, [token(), token(renewers=("User:bob", "bob"))],
         "DELEGATION_TOKEN of token t has principal 'bob', not type:name",
     ),

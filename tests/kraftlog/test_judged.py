@@ -27,10 +27,12 @@ from tests.kraftlog.build import (
     checkpoint,
     control_batch,
     end,
+    fence,
     log,
     no_op,
     segment,
     snapshot,
+    unregister,
 )
 from tests.kraftlog.golden import FILES, name
 from tests.kraftlog.impossible import (
@@ -42,12 +44,10 @@ from tests.kraftlog.impossible import (
     credential_removed,
     elr_cleared,
     entry_removed,
-    fence,
     moved,
     partition,
     removed,
     topic,
-    unregister,
     unregister_controller,
 )
 

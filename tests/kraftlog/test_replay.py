@@ -23,10 +23,13 @@ from tests.kraftlog.build import (
     control_batch,
     controller,
     end,
+    fence,
     level,
     log,
     no_op,
     snapshot,
+    unfence,
+    unregister,
 )
 
 ALL = 1 << 40
@@ -38,18 +41,6 @@ def image_of(data: bytes, below: int = ALL) -> Image:
     replay = Replay()
     replay.append(data, below=below)
     return replay.image()
-
-
-def fence(number: int, epoch: int) -> bytes:
-    return frame(table.FENCE_BROKER, {"id": number, "epoch": epoch})
-
-
-def unfence(number: int, epoch: int) -> bytes:
-    return frame(table.UNFENCE_BROKER, {"id": number, "epoch": epoch})
-
-
-def unregister(number: int, epoch: int) -> bytes:
-    return frame(table.UNREGISTER_BROKER, {"brokerId": number, "brokerEpoch": epoch})
 
 
 def test_an_empty_log_says_nothing() -> None:

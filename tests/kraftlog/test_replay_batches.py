@@ -28,8 +28,9 @@ from tests.kraftlog.build import (
     log,
     no_op,
     snapshot,
+    unregister,
 )
-from tests.kraftlog.test_replay import ALL, image_of, unregister
+from tests.kraftlog.test_replay import ALL, image_of
 
 
 def test_a_gzip_batch_is_read_and_another_codec_counts_against_the_image() -> None:

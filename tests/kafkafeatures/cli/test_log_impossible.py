@@ -11,8 +11,8 @@ import pytest
 
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
-from tests.kraftlog.build import batch, broker, change, checkpoint, level, log, no_op, segment, snapshot
-from tests.kraftlog.impossible import CASES, A, B, Case, fence, moved, partition, topic
+from tests.kraftlog.build import batch, broker, change, checkpoint, fence, level, log, no_op, segment, snapshot
+from tests.kraftlog.impossible import CASES, A, B, Case, moved, partition, topic
 
 FIRST = segment(0)
 BEFORE = level("metadata.version", 29), no_op()

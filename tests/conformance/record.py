@@ -71,7 +71,7 @@ def finalize(active: Node, world: World, feature: str, level: int, kind: int = U
     request = request_of(world, ((feature, level, kind),), validate_only=False)
 
     def holds() -> bool:
-        return bool(changes.levels_in(ask(active, changes.WHICH_LEVELS))[0].get(feature) == level)
+        return bool(changes.levels_in(ask(active, changes.WHICH_LEVELS))[0].get(feature, 0) == level)
 
     wait_until(f"{feature} {level} is finalized", lambda: holds() or (bool(ask(active, request)) and holds()))
 

@@ -5,7 +5,7 @@ level, read from its metadata log. Registrations are left out: nodes send them a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -18,10 +18,10 @@ from kraftlog.batches import Batch
 from kraftlog.records import Decoded, decode
 from kraftlog.schema import NAMES
 from kraftlog.walks import walk
-from tests.conformance.cases import ASKED_AGAIN, UNSAFE, UPGRADE, World, request_of
-from tests.conformance.changes import ELR, KRAFT, METADATA, WHICH_LEVELS, levels_in
+from tests.conformance.cases import ASKED_AGAIN, UNSAFE, UPGRADE, World
+from tests.conformance.changes import ELR, KRAFT, METADATA, WHICH_LEVELS
 from tests.conformance.downgrades import LOWEST, LOWEST_LEVEL
-from tests.conformance.record import ask, may_raise_kraft
+from tests.conformance.record import ask, finalize, may_raise_kraft
 from tests.e2e.kafka.cli import run
 from tests.e2e.rig.cluster import Cluster, Node
 from tests.e2e.rig.held import BROKER, admin, hold_topic, set_config
@@ -83,20 +83,8 @@ def test_a_change_of_a_level_writes_nothing_but_what_is_known(world: World, tmp_
 def change_level(active: Node, world: World, change: Change, kind: int) -> tuple[Written, ...]:
     """Records that were written between the request and the level that holds, in order."""
     before = len(list(written_in(active)))
-    request = request_of(world, ((change.feature, change.level, kind),), validate_only=False)
-    wait_until(f"{change.feature} {change.level} is finalized", partial(holds, active, change, request))
+    finalize(active, world, change.feature, change.level, kind)
     return tuple(written_in(active))[before:]
-
-
-def holds(active: Node, change: Change, request: bytes) -> bool:
-    """Sent again until it holds: just after metadata.version 3.7-IV0 the controller has to register first."""
-    if finalized(active).get(change.feature, 0) != change.level:
-        ask(active, request)
-    return finalized(active).get(change.feature, 0) == change.level
-
-
-def finalized(active: Node) -> Mapping[str, int]:
-    return levels_in(ask(active, WHICH_LEVELS))[0]
 
 
 def written_in(active: Node) -> Iterator[Written]:

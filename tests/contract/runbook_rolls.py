@@ -131,7 +131,7 @@ OF_ROLLS: Mapping[Reason, Page] = {
           image is not to blame, you can delete the pod once all its partitions are in sync.
         - A broker does not come in sync, and the message names the leader of all partitions that it lacks: see the
           log of the leader too. In a migration, if it has `alter-partition-channel-manager]: Stopped`, restart the
-          leader: it can admit no replica any more (a defect of Kafka 3.9). Partitions without another replica in
+          leader: it no longer admits a replica (a defect of Kafka 3.9). Partitions without another replica in
           sync have no leader until it is back.
         - Kubernetes cannot schedule the pod: make room for it.
         - The StatefulSet was scaled up, and the node of a new pod never registers: repair the pod, or scale back.

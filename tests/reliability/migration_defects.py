@@ -124,7 +124,7 @@ MIGRATION_DEFECTS = (
     ),
     Defect(
         "consent-taken-back",
-        "controllers that were asked to lose the flag count as asked although the consent was taken back",
+        "controllers that were asked to lose the flag count as asked although the consent was removed",
         f"{CORE}.finalize",
         (("    begun = ZK_FINALIZE in held_by(migration, plan, consents, desired)\n", "    begun = True\n"),),
         of_migrations=True,

@@ -24,8 +24,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "migration",
         f"{CORE}/led.py",
         ("a voter may be missing", "sorted(voters - (there & registered)", "sorted(voters - (there | registered)"),
-        ("a voter whose flag was never seen may be missing", " - (flagged if goes_on else frozenset())):",
-         " - (voters if goes_on else frozenset())):"),
+        ("a voter whose flag was never seen may be missing", " - (flagged if is_half_done else frozenset())):",
+         " - (voters if is_half_done else frozenset())):"),
     ),
     *of(
         "migration",

@@ -165,8 +165,7 @@ async def look(
     settings_of_nodes: frozenset[str] = frozenset(),
 ) -> Observation:
     """One look at a cluster, and no more; a second one for these settings of brokers in ZooKeeper mode. `zookeeper`: as
-    it was read before. `partitions`: every partition too; `settings_of_nodes`: these of
-    every node.
+    it was read before. `partitions`: every partition too; `settings_of_nodes`: these of every node.
     """
     from kafkafeatures.core.facts.observe import observe
 

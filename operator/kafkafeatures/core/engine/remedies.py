@@ -47,8 +47,10 @@ def ghost_remedy(nodes: Nodes, flags: str, finalized: Known[Mapping[str, int]] |
 def in_its_place(nodes: Nodes) -> str:
     """What is there in the place of ghosts that have the same there; empty where nothing is known to be."""
     replacement = nodes[0].replaced_by
-    if replacement is None or len(nodes) == 1:
-        return "" if replacement is None else replacement.message
+    if replacement is None:
+        return ""
+    if len(nodes) == 1:
+        return replacement.message
     if replacement.kind is FailureKind.OTHER_ROLE:
         role = "brokers" if nodes[0].roles == (Role.CONTROLLER,) else "controllers"
         return f"the processes with these ids are only {role} now"

@@ -1,4 +1,4 @@
-"""May the registration of this node in this role be taken back? The first reason against it, with what to do.
+"""May this node be unregistered in this role? The first reason against it, with what to do.
 
 Pure. Called by `unregister` before it asks and again before it acts. A broker is judged by its own registration and
 address, whatever else has its id. Of controllers, Kafka 4.4 itself refuses the active controller

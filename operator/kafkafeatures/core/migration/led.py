@@ -31,9 +31,9 @@ def not_led(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     there = {node.id for node in controllers if node.state is NodeState.LIVE}
     registered = seen.registered_controllers.value if isinstance(seen.registered_controllers, Known) else frozenset()
     voters = {voter.id for voter in seen.quorum.value.voters} - flying
-    goes_on = place.way in HALF_DONE  # a majority leads, and no controller is restarted
+    is_half_done = place.way in HALF_DONE  # a majority leads, and no controller is restarted
     flagged = {node.id for node in controllers if node.registered_flag}
-    for id_ in sorted(voters - (there & registered) - (flagged if goes_on else frozenset())):
+    for id_ in sorted(voters - (there & registered) - (flagged if is_half_done else frozenset())):
         text = "is a voter that does not answer" if id_ in registered else "is a voter that has not registered"
         title = f"controller {id_}"
         yield Blocker(BlockerKind.QUORUM, f"{title} {text}", f"start {title}", about=title)

@@ -11,14 +11,13 @@ from typing import Any
 
 import yaml
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
 
 from kafkafeatures.core.migration.edges import Beside
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kafka import by_hand
 from tests.e2e.rig.migrating import MigratingCluster
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.zookeeper import ZooKeeper
+from tests.e2e.rig.zookeeper import ZooKeeper, read_znode
 
 ASKED = re.compile(r"restart (?:broker|controller) (\d+) as ([^:;]*):")
 
@@ -56,11 +55,8 @@ class Person(by_hand.Person[Shape]):
 
     def at(self, path: str, chroot: str = "") -> Any:
         """What stands in a znode below the chroot, that of the cluster if it is empty; None where it is absent."""
-        try:
-            with self._client(chroot) as client:
-                return json.loads(client.get(path)[0])
-        except NoNodeError:
-            return None
+        with self._client(chroot) as client:
+            return read_znode(client, path)
 
     def deletes(self, *paths: str) -> None:
         """Znodes below the chroot, by hand."""

@@ -14,7 +14,6 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observe import observe
@@ -36,7 +35,7 @@ from tests.e2e.rig.asking import listed_brokers
 from tests.e2e.rig.held import BROKER, set_config
 from tests.e2e.rig.migrating import MigratingCluster
 from tests.e2e.rig.process import Daemon, wait_until
-from tests.e2e.rig.zookeeper import ZooKeeper
+from tests.e2e.rig.zookeeper import ZooKeeper, read_znode
 
 SOUND, SPOILED = "4L6g3nShT-eMCtK--X86sw", "5L6g3nShT-eMCtK--X86sw"
 GENERATED = 1001
@@ -178,9 +177,8 @@ async def test_the_ensemble_of_another_real_cluster_is_none_to_migrate_from(rig:
 
 def _controller(client: KazooClient, chroot: str) -> object:
     """The id that `/controller` names; None while it is absent."""
-    with suppress(NoNodeError):
-        return json.loads(client.get(f"{chroot}/controller")[0])["brokerid"]
-    return None
+    claim = read_znode(client, f"{chroot}/controller")
+    return claim and claim["brokerid"]
 
 
 async def test_nothing_prevents_it_either_once_brokers_have_the_flag_and_zookeeper_is_copied(rig: Rig) -> None:

@@ -20,7 +20,7 @@ from tests.e2e.kafka import by_hand
 from tests.e2e.kafka.cli import run
 from tests.e2e.rig.migrating import MigratingCluster
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.zookeeper import ZooKeeper
+from tests.e2e.rig.zookeeper import ZooKeeper, read_znode
 
 BROKER, CONTROLLER = 1, 3001
 WATCHED = ("/controller", "/controller_epoch", "/migration")
@@ -45,8 +45,7 @@ class Refused:
         self.cluster_id = ""
 
     def at(self, path: str) -> Any:
-        """What stands in a znode; None where it is absent."""
-        return json.loads(self.client.get(f"/kafka{path}")[0]) if self.client.exists(f"/kafka{path}") else None
+        return read_znode(self.client, f"/kafka{path}")
 
     def written(self) -> list[Any]:
         """By which transactions znodes are as they are. An idle quorum moves `/migration`, so of that who made it."""

@@ -4,7 +4,6 @@ without a leader, although the quorum had a higher epoch than any controller in 
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from typing import Any
 
 from kafka.admin import KafkaAdminClient
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
 
 from kafkafeatures.core.engine.steps import Applied, NotSent
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
@@ -27,7 +25,7 @@ from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
 from tests.e2e.rig.asking import listed_brokers
 from tests.e2e.rig.migration import Migration
 from tests.e2e.rig.process import free_port, wait_until
-from tests.e2e.rig.zookeeper import ZooKeeper
+from tests.e2e.rig.zookeeper import ZooKeeper, read_znode
 
 BROKERS = (1, 2)
 ELECTIONS = 50
@@ -64,11 +62,7 @@ class Znodes:
         self._client = client
 
     def at(self, path: str) -> Any:
-        """None where it is absent."""
-        try:
-            return json.loads(self._client.get(f"/kafka{path}")[0])
-        except NoNodeError:
-            return None
+        return read_znode(self._client, f"/kafka{path}")
 
     @property
     def has_broker_as_controller(self) -> bool:

@@ -19,7 +19,6 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
 
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import Status
@@ -42,7 +41,7 @@ from tests.e2e.rig.asking import listed_brokers
 from tests.e2e.rig.migrating import MigratingCluster
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import OLD, release
-from tests.e2e.rig.zookeeper import ZooKeeper
+from tests.e2e.rig.zookeeper import ZooKeeper, read_znode
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 QUICK = {"zookeeper.session.timeout.ms": "3000", "controlled.shutdown.enable": "false"}
@@ -76,9 +75,8 @@ class Rig:
         self.ensemble = EnsemblePort(Ensemble(*parse_connect(cluster.ensemble, "test"), timeout=10.0), SYSTEM)
 
     def controller(self) -> int:
-        with suppress(NoNodeError):
-            return int(json.loads(self.client.get("/kafka/controller")[0])["brokerid"])
-        return -1
+        claim = read_znode(self.client, "/kafka/controller")
+        return -1 if claim is None else int(claim["brokerid"])
 
     def is_copied(self) -> bool:
         """By the znodes, and with each replica in sync by Kafka's tool."""

@@ -6,7 +6,6 @@ ends. One cluster lives through all of them, in their order.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from tests.e2e.kubernetes.resources import NS, Resources, allow_restarts
 from tests.e2e.rig.kubernetes.operator import USER, Operator
 from tests.e2e.rig.migrating import MigratingCluster
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.zookeeper import ZooKeeper
+from tests.e2e.rig.zookeeper import ZooKeeper, read_znode
 
 BROKER, CONTROLLER, LOST = 1, 3001, "lost"
 PODS = {"driver": "StatefulSet", "statefulSet": {"brokers": ["brokers"], "controllers": ["controllers"]}}
@@ -39,8 +38,7 @@ class Refused(Resources):
         self._audit = operator.plane.audit.mark()
 
     def at(self, path: str) -> Any:
-        """What stands in a znode; None where it is absent."""
-        return json.loads(self.client.get(f"/kafka{path}")[0]) if self.client.exists(f"/kafka{path}") else None
+        return read_znode(self.client, f"/kafka{path}")
 
     def wants(self, desired: str, name: str = "orders") -> None:
         cluster = {

@@ -9,16 +9,28 @@ Clients reach it at `address`, which for those in pods is another one than loopb
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from tests.e2e.rig.certificates import Certificates
 from tests.e2e.rig.process import Daemon, free_port
 from tests.e2e.rig.releases import OLD, release
 
 TICK_MS = 500
+
+
+def read_znode(client: KazooClient, path: str) -> Any:
+    """The JSON of a znode; None where it is absent. In one request: an ephemeral one may go after it was seen."""
+    try:
+        return json.loads(client.get(path)[0])
+    except NoNodeError:
+        return None
 
 
 class Server(Daemon):

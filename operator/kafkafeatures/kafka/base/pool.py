@@ -12,10 +12,10 @@ same listener gets a connection of its own, and a node that is asked one thing a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from msgspec import Struct
 
@@ -27,6 +27,8 @@ from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.wire.connection import Connection, Recorder
 from kafkafeatures.kafka.wire.connection import connect as wire_connect
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, R, Request
+
+T = TypeVar("T")
 
 
 class Connect(Protocol):
@@ -118,24 +120,45 @@ class Pool:
         `timeout` (by default the request timeout) bounds connecting and the answer, each. A connection that had died
         while idle is replaced once.
         """
-        timeout = self.settings.request_timeout if timeout is None else timeout
+        wait = self.settings.request_timeout if timeout is None else timeout
+
+        async def asked(lease: Lease) -> tuple[R, str]:
+            return await lease.connection.request(message, timeout=wait), lease.connection.peer
+
+        return await self.converse(address, role, asked, timeout=wait)
+
+    async def api_versions(self, address: Address, role: Role, *, timeout: float | None = None) -> ApiVersionsResponse:
+        """What the node says of itself now: as its new connection began, or asked again on one that was idle."""
+
+        async def asked(lease: Lease) -> ApiVersionsResponse:
+            link = lease.connection
+            return await link.request(ApiVersionsRequest(), timeout=timeout) if lease.reused else link.api_versions
+
+        return await self.converse(address, role, asked, timeout=timeout)
+
+    async def converse(
+        self,
+        address: Address,
+        role: Role,
+        conversation: Callable[[Lease], Awaitable[T]],
+        *,
+        timeout: float | None = None,
+    ) -> T:
+        """Questions that change nothing, one after another over one connection: to one process, whatever else the
+        address leads to. Held anew where the connection had died while idle. Raises `KafkaError`.
+
+        `timeout`: seconds for connecting; see `lease`.
+        """
         reused = False
         try:
             async with self.lease(address, role, timeout=timeout) as lease:
                 reused = lease.reused
-                return await lease.connection.request(message, timeout=timeout), lease.connection.peer
+                return await conversation(lease)
         except Disconnected:
             if not reused:
                 raise
         async with self.lease(address, role, fresh=True, timeout=timeout) as lease:
-            return await lease.connection.request(message, timeout=timeout), lease.connection.peer
-
-    async def api_versions(self, address: Address, role: Role, *, timeout: float | None = None) -> ApiVersionsResponse:
-        """What the node says of itself now: as its new connection began, or asked again on one that was idle."""
-        async with self.lease(address, role, timeout=timeout) as lease:
-            if not lease.reused:
-                return lease.connection.api_versions
-        return await self.ask(address, role, ApiVersionsRequest(), timeout=timeout)
+            return await conversation(lease)
 
     async def close(self) -> None:
         """Close what is idle. Leases must have ended."""

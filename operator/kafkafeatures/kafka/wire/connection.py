@@ -26,7 +26,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self, TypeVar
 
-from kafkafeatures import __version__
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import (
@@ -47,6 +46,8 @@ from kafkafeatures.kafka.wire.frame import framed, length_of
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, R, Request
 from kafkafeatures.kafka.wire.opening import Stage, nothing_of_the_api_server, open_streams
 
+FIRST_VERSION = 4
+"""Of ApiVersions, on a new connection: a later one says no more, and costs a node that does not have it one request."""
 CLOSING_SECONDS = 1.0
 LARGE = 128 * 1024  # bytes of a reply: some milliseconds
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, for no time
@@ -250,12 +251,11 @@ class Connection:
         return version
 
     async def _negotiate(self) -> ApiVersionsResponse:
-        message = ApiVersionsRequest(client_software_version=__version__)
-        response = await self._exchange(message, codec.api_of(message.api_key).versions.max)
+        message = ApiVersionsRequest()
+        response = await self._exchange(message, FIRST_VERSION)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             theirs = response.api_keys.get(message.api_key)
-            version = min(codec.api_of(message.api_key).versions.max, theirs.max if theirs else 0)
-            response = await self._exchange(message, version)
+            response = await self._exchange(message, min(FIRST_VERSION, theirs.max if theirs else 0))
         if response.error_code:
             raise ServerError(response.error_code, f"ApiVersions: {code_name(response.error_code)}", sent=False)
         return response

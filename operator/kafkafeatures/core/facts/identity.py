@@ -72,9 +72,10 @@ def with_own_answers(probe: ClusterProbe, image: Image | None) -> ClusterProbe:
     shared = {address for address, ids in asked.items() if len(ids) > 1}
     if not shared and not any(_is_denied(one) for one in probe.nodes):
         return probe
+    denied = {((one.role, one.id), (one.host, one.port)) for one in probe.nodes if _is_denied(one)}
     claims: dict[Address, set[RegistrationKey]] = {}
     for key, address in _addresses(probe, image):
-        if address in shared:
+        if address in shared and (key, address) not in denied:
             claims.setdefault(address, set()).add(key)
     ranks = _ranks(probe, image)
     nodes = tuple(_own_answer(one, claims.get((one.host, one.port), set()), ranks) for one in probe.nodes)

@@ -1,0 +1,83 @@
+"""Whether the broker at an address is the one that it was listed for (KIP-1242): asked by name, and by whose instead.
+
+Called by `prober.py` for each broker. The name goes into ApiVersions, so that no right is needed for it. Brokers of
+Kafka 4.4 refuse it where it is that of another node; controllers never do, and no listener does before SASL is over
+(`KafkaApis`, `ControllerApis`, `SaslServerAuthenticator`). So a refusal proves that another node answers; no refusal
+proves nothing alone, as whatever does not look at the name does not refuse it either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Host, Role
+from kafkafeatures.core.words import printable
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, ServerError, code_name
+from kafkafeatures.kafka.base.pool import Lease, Pool
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.wire.connection import Connection
+from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, DescribeClusterRequest
+
+MOST_NAMES = 20
+"""Other ids by which a broker that refused one is asked; a cluster has more addresses that lead elsewhere than that
+only where something is wrong with all of them.
+"""
+
+
+class ListedCluster(Struct, frozen=True):
+    """The cluster that names its brokers, and their ids."""
+
+    id: str
+    brokers: Sequence[int]
+
+
+def looks_at_names(said: ApiVersionsResponse) -> bool:
+    """Whether a node can be asked by its name."""
+    offered = said.api_keys.get(ApiVersionsRequest.api_key)
+    return offered is not None and offered.max >= ApiVersionsRequest.names_node_from
+
+
+async def answer_by_name(pool: Pool, broker: Host, cluster: ListedCluster) -> ApiVersionsResponse | Failure:
+    """What the broker says of itself; a Failure where another node answers at its address. Raises KafkaError."""
+    address = Address(broker.host, broker.port)
+
+    async def conversation(lease: Lease) -> ApiVersionsResponse | Failure:
+        link = lease.connection
+        if not looks_at_names(link.api_versions):
+            return await _asked_as(link, None, -1) if lease.reused else link.api_versions
+        said = await _asked_as(link, cluster.id, broker.id)
+        if said.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            return await _who_answers(link, broker.id, cluster)
+        if said.error_code:
+            raise ServerError(said.error_code, f"ApiVersions: {code_name(said.error_code)}", sent=False)
+        return said
+
+    return await pool.converse(address, Role.BROKER, conversation)
+
+
+async def _asked_as(link: Connection, cluster_id: str | None, node_id: int) -> ApiVersionsResponse:
+    return await link.request(ApiVersionsRequest(cluster_id=cluster_id, node_id=node_id))
+
+
+async def _who_answers(link: Connection, refused: int, cluster: ListedCluster) -> Failure:
+    """Asked over the connection that the refusal came over: the next one may lead to another node again."""
+    where = str(link.address)
+    remedy = (
+        f"if broker {refused} runs, make {where} lead to it: see its advertised.listeners, the DNS record and any load "
+        "balancer or proxy in between"
+    )
+    text = f"another node answers at its address {where}: it refuses to be broker {refused}"
+    try:
+        described = await link.request(DescribeClusterRequest())
+        if described.error_code == 0 and described.cluster_id != cluster.id:
+            text = f"its address {where} leads to cluster {printable(described.cluster_id)[:64]}, expected {cluster.id}"
+            return Failure(FailureKind.WRONG_CLUSTER, where, text, remedy)
+        for other in [id_ for id_ in cluster.brokers if id_ != refused][:MOST_NAMES]:
+            if (await _asked_as(link, cluster.id, other)).error_code == 0:
+                text = f"its address {where} is that of broker {other} now"
+                break
+    except KafkaError:  # that it is another one is known
+        pass
+    return Failure(FailureKind.ANOTHER_NODE, where, text, remedy)

@@ -8,9 +8,8 @@ proves nothing alone, as whatever does not look at the name does not refuse it e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from msgspec import Struct
+from collections.abc import Callable, Iterable
+from itertools import islice
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Host, Role
 from kafkafeatures.core.words import printable
@@ -26,30 +25,28 @@ only where something is wrong with all of them.
 """
 
 
-class ListedCluster(Struct, frozen=True):
-    """The cluster that names its brokers, and their ids."""
-
-    id: str
-    brokers: Sequence[int]
-
-
 def looks_at_names(said: ApiVersionsResponse) -> bool:
     """Whether a node can be asked by its name."""
     offered = said.api_keys.get(ApiVersionsRequest.api_key)
     return offered is not None and offered.max >= ApiVersionsRequest.names_node_from
 
 
-async def answer_by_name(pool: Pool, broker: Host, cluster: ListedCluster) -> ApiVersionsResponse | Failure:
-    """What the broker says of itself; a Failure where another node answers at its address. Raises KafkaError."""
+async def answer_by_name(
+    pool: Pool, broker: Host, cluster_id: str, listed: Callable[[], Iterable[int]]
+) -> ApiVersionsResponse | Failure:
+    """What the broker says of itself; a Failure where another node answers at its address. Raises KafkaError.
+
+    `listed`: the ids of the brokers of the cluster.
+    """
     address = Address(broker.host, broker.port)
 
     async def conversation(lease: Lease) -> ApiVersionsResponse | Failure:
         link = lease.connection
         if not looks_at_names(link.api_versions):
             return await _asked_as(link, None, -1) if lease.reused else link.api_versions
-        said = await _asked_as(link, cluster.id, broker.id)
+        said = await _asked_as(link, cluster_id, broker.id)
         if said.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-            return await _who_answers(link, broker.id, cluster)
+            return await _who_answers(link, broker.id, cluster_id, listed())
         if said.error_code:
             raise ServerError(said.error_code, f"ApiVersions: {code_name(said.error_code)}", sent=False)
         return said
@@ -61,7 +58,7 @@ async def _asked_as(link: Connection, cluster_id: str | None, node_id: int) -> A
     return await link.request(ApiVersionsRequest(cluster_id=cluster_id, node_id=node_id))
 
 
-async def _who_answers(link: Connection, refused: int, cluster: ListedCluster) -> Failure:
+async def _who_answers(link: Connection, refused: int, cluster_id: str, listed: Iterable[int]) -> Failure:
     """Asked over the connection that the refusal came over: the next one may lead to another node again."""
     where = str(link.address)
     remedy = (
@@ -71,11 +68,11 @@ async def _who_answers(link: Connection, refused: int, cluster: ListedCluster) -
     text = f"another node answers at its address {where}: it refuses to be broker {refused}"
     try:
         described = await link.request(DescribeClusterRequest())
-        if described.error_code == 0 and described.cluster_id != cluster.id:
-            text = f"its address {where} leads to cluster {printable(described.cluster_id)[:64]}, expected {cluster.id}"
+        if described.error_code == 0 and described.cluster_id != cluster_id:
+            text = f"its address {where} leads to cluster {printable(described.cluster_id)[:64]}, expected {cluster_id}"
             return Failure(FailureKind.WRONG_CLUSTER, where, text, remedy)
-        for other in [id_ for id_ in cluster.brokers if id_ != refused][:MOST_NAMES]:
-            if (await _asked_as(link, cluster.id, other)).error_code == 0:
+        for other in islice((id_ for id_ in listed if id_ != refused), MOST_NAMES):
+            if (await _asked_as(link, cluster_id, other)).error_code == 0:
                 text = f"its address {where} is that of broker {other} now"
                 break
     except KafkaError:  # that it is another one is known

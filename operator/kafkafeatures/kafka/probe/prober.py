@@ -20,7 +20,7 @@ from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.probe.directory import Discovery, Found, address_of
-from kafkafeatures.kafka.probe.misrouted import ListedCluster, answer_by_name, looks_at_names
+from kafkafeatures.kafka.probe.misrouted import answer_by_name, looks_at_names
 from kafkafeatures.kafka.probe.one_quorum import of_another_quorum
 from kafkafeatures.kafka.wire.messages import ApiVersionsResponse
 
@@ -156,12 +156,14 @@ class NodeProber:
         return self.asked(role, host, address, answer)
 
     async def _ask_by_name(self, broker: Host, cluster_id: str) -> NodeAnswer | Failure:
-        brokers = [id_ for role, id_ in self._tasks if role is Role.BROKER]
         try:
-            said = await answer_by_name(self._pool, broker, ListedCluster(cluster_id, brokers))
+            said = await answer_by_name(self._pool, broker, cluster_id, self._brokers)
         except KafkaError as error:
             return to_failure(error, str(address_of(broker)))
         return said if isinstance(said, Failure) else node_answer(said)
+
+    def _brokers(self) -> list[int]:
+        return [id_ for role, id_ in self._hosts if role is Role.BROKER]
 
     def _outcome(self, key: tuple[Role, int]) -> ProbedNode:
         task, host = self._tasks[key], self._hosts[key]

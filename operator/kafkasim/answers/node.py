@@ -85,6 +85,10 @@ class NodeAnswers:
     # --- ApiVersions ---
 
     async def api_versions(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
+        """See `by_name`."""
+        return self.by_name(request, version)
+
+    def by_name(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
         """See `said`; a refusal, where it names another node. No controller looks at the name (`ControllerApis`)."""
         if version < request.names_node_from:
             return self.said(version)

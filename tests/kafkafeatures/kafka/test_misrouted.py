@@ -10,7 +10,7 @@ import pytest
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind, Host, NodeAnswer, Role
 from kafkafeatures.kafka.base.errors import Disconnected, ErrorCode
-from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.base.settings import ClusterSettings, Sasl, Security
 from kafkafeatures.kafka.probe.misrouted import MOST_NAMES
 from kafkafeatures.kafka.probe.prober import probe_cluster, probe_more
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, DescribeClusterRequest
@@ -126,6 +126,29 @@ async def test_brokers_of_an_older_kafka_are_asked_no_more_than_before() -> None
         cluster.nodes[at(id_)].apis = {**cluster.nodes[at(id_)].apis, 18: VersionRange(0, 4)}
     assert not failures(await probed(cluster))
     assert [names(cluster.nodes[at(id_)]) for id_ in (1, 2, 3)] == [[], [], []]
+
+
+async def test_a_broker_that_is_older_than_the_others_is_asked_without_a_name() -> None:
+    cluster = cluster_of(1, 2, 3)
+    cluster.nodes[at(3)].apis = {**cluster.nodes[at(3)].apis, 18: VersionRange(0, 4)}
+    assert not failures(await probed(cluster))
+    assert [names(cluster.nodes[at(id_)]) for id_ in (1, 2, 3)] == [[("C1", 1)], [("C1", 2)], []]
+
+
+async def test_a_broker_that_is_newer_than_the_others_is_asked_by_its_name_once_it_is_connected_to() -> None:
+    cluster = cluster_of(1, 3, 2)
+    for id_ in (1, 2):
+        cluster.nodes[at(id_)].apis = {**cluster.nodes[at(id_)].apis, 18: VersionRange(0, 4)}
+    assert failures(await probed(cluster)).keys() == {3}
+
+
+async def test_after_sasl_each_broker_is_asked_by_its_name() -> None:
+    security = Security(sasl=Sasl("PLAIN", "alice", "secret"))
+    found = failures(await probed(cluster_of(1, 3, 2), settings(servers=(1,), security=(security, security))))
+    assert {id_: one.message for id_, one in found.items()} == {
+        2: "its address node:2 is that of broker 3 now",
+        3: "its address node:3 is that of broker 2 now",
+    }
 
 
 async def test_controllers_look_at_no_name_and_are_asked_by_none() -> None:

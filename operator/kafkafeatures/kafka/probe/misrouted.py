@@ -8,9 +8,10 @@ proves nothing alone, as whatever does not look at the name does not refuse it e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
+from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Host, Role
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, ServerError, code_name
@@ -25,9 +26,9 @@ only where something is wrong with all of them.
 """
 
 
-def looks_at_names(said: ApiVersionsResponse) -> bool:
-    """Whether a node can be asked by its name."""
-    offered = said.api_keys.get(ApiVersionsRequest.api_key)
+def looks_at_names(apis: Mapping[int, VersionRange]) -> bool:
+    """Whether a node that offers these can be asked by its name."""
+    offered = apis.get(ApiVersionsRequest.api_key)
     return offered is not None and offered.max >= ApiVersionsRequest.names_node_from
 
 
@@ -36,26 +37,30 @@ async def answer_by_name(
 ) -> ApiVersionsResponse | Failure:
     """What the broker says of itself; a Failure where another node answers at its address. Raises KafkaError.
 
-    `listed`: the ids of the brokers of the cluster.
+    `listed`: the ids of the brokers of the cluster. A new connection begins with the name where the last one showed a
+    Kafka that looks at it: so it costs no request of its own, unless this broker is older, or comes with SASL.
     """
-    address = Address(broker.host, broker.port)
+    address, name = Address(broker.host, broker.port), _name(cluster_id, broker.id)
 
     async def conversation(lease: Lease) -> ApiVersionsResponse | Failure:
         link = lease.connection
-        if not looks_at_names(link.api_versions):
-            return await _asked_as(link, None, -1) if lease.reused else link.api_versions
-        said = await _asked_as(link, cluster_id, broker.id)
-        if said.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+        said, is_refused = link.api_versions, link.refuses_name
+        if lease.reused or (is_refused is None and looks_at_names(said.api_keys)):
+            said = await link.request(name)
+            is_refused = said.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+        if is_refused:
             return await _who_answers(link, broker.id, cluster_id, listed())
         if said.error_code:
             raise ServerError(said.error_code, f"ApiVersions: {code_name(said.error_code)}", sent=False)
         return said
 
-    return await pool.converse(address, Role.BROKER, conversation)
+    return await pool.converse(
+        address, Role.BROKER, conversation, named=name if looks_at_names(pool.offered_last) else None
+    )
 
 
-async def _asked_as(link: Connection, cluster_id: str | None, node_id: int) -> ApiVersionsResponse:
-    return await link.request(ApiVersionsRequest(cluster_id=cluster_id, node_id=node_id))
+def _name(cluster_id: str, node_id: int) -> ApiVersionsRequest:
+    return ApiVersionsRequest(cluster_id=cluster_id, node_id=node_id)
 
 
 async def _who_answers(link: Connection, refused: int, cluster_id: str, listed: Iterable[int]) -> Failure:
@@ -72,7 +77,7 @@ async def _who_answers(link: Connection, refused: int, cluster_id: str, listed: 
             text = f"its address {where} leads to cluster {printable(described.cluster_id)[:64]}, expected {cluster_id}"
             return Failure(FailureKind.WRONG_CLUSTER, where, text, remedy)
         for other in islice((id_ for id_ in listed if id_ != refused), MOST_NAMES):
-            if (await _asked_as(link, cluster_id, other)).error_code == 0:
+            if (await link.request(_name(cluster_id, other))).error_code == 0:
                 text = f"its address {where} is that of broker {other} now"
                 break
     except KafkaError:  # that it is another one is known

@@ -149,7 +149,7 @@ class NodeProber:
     async def _ask(self, role: Role, host: Host) -> ProbedNode:
         address = address_of(host)
         known, cluster_ids = self.known(role, address), self.cluster_ids.get(role, ())
-        if role is Role.BROKER and len(cluster_ids) == 1 and (known is None or looks_at_names(known)):
+        if role is Role.BROKER and len(cluster_ids) == 1 and (known is None or looks_at_names(known.api_keys)):
             answer = await self._ask_by_name(host, *cluster_ids)
         else:
             answer = node_answer(known) if known else await probe_node(self._pool, address, role)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from random import Random
 
 import pytest
@@ -14,8 +15,10 @@ from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.report.reach import headline
 from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.kafka.probe.prober import probe_cluster
 from kafkasim.connection import Access, Network
 from kafkasim.node import Node
 from kafkasim.ports import SimulatedCluster
@@ -138,6 +141,35 @@ def test_two_fenced_brokers_at_one_address_are_told_apart_without_the_log() -> N
     world = settle(World(made, now_ms=START_MS, random=Random(0)))
     seen = read_by(Network(world, Access(cluster_action=False)))
     assert reasons(seen) == {3: "AnotherNode: broker 13 now"}
+
+
+class Counted:
+    """Counts the requests of each API, in frames that leave."""
+
+    def __init__(self) -> None:
+        self.apis: Counter[int] = Counter()
+
+    def sent(self, address: Address, frame: bytes) -> None:
+        self.apis[int.from_bytes(frame[4:6], "big")] += 1
+
+    def received(self, address: Address, frame: bytes) -> None:
+        """What is asked alone counts."""
+
+
+async def requests_of(release: str) -> Counter[int]:
+    """What one probe of five brokers takes."""
+    made = plan(dict.fromkeys(range(1, 6), release), dict.fromkeys((3001, 3002, 3003), release), metadata_version=25)
+    async with served(made) as server:
+        broker, counted = server.world.nodes[Role.BROKER, 1], Counted()
+        settings = ClusterSettings(bootstrap_servers=(Address(broker.host, broker.port),), request_timeout=5.0)
+        async with Pool(settings, recorder=counted, environment=Environment()) as pool:
+            await probe_cluster(pool)
+        return counted.apis
+
+
+async def test_the_names_of_all_brokers_take_one_request_more_than_none() -> None:
+    with_names, without = await requests_of("4.4"), await requests_of("4.3")
+    assert with_names - without == Counter({18: 1})  # the broker that lists the others was connected to without a name
 
 
 async def read_over_both(brokers: tuple[int, ...], controllers: tuple[int, ...]) -> Observation:

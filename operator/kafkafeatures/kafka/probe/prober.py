@@ -46,6 +46,7 @@ async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterPro
         async with Discovery(pool, on_found) as discovery:
             prober.known, prober.cluster_ids = discovery.answer_of, discovery.cluster_ids
             directory = await discovery.run()
+            prober.discovered.set()
             nodes = await prober.finish()
             asked = {(node.role, Address(node.host, node.port)) for node in nodes}
             if isinstance(directory.controllers, Failure):
@@ -111,6 +112,7 @@ class NodeProber:
         self._as_said: dict[int, tuple[Mapping[Any, Any], Mapping[Any, Any]]] = {}  # by what it is itself
         self.known: Callable[[Role, Address], ApiVersionsResponse | None] = lambda role, address: None
         self.cluster_ids: Mapping[Role, Set[str]] = {}  # by whose lists name them
+        self.discovered = asyncio.Event()
 
     def begin(self, role: Role, hosts: Sequence[Host]) -> None:
         """Start asking those that are not being asked yet."""
@@ -150,6 +152,8 @@ class NodeProber:
         address = address_of(host)
         known, cluster_ids = self.known(role, address), self.cluster_ids.get(role, ())
         if role is Role.BROKER and len(cluster_ids) == 1 and (known is None or looks_at_names(known.api_keys)):
+            if known is not None:  # its connection is in use until then
+                await self.discovered.wait()
             answer = await self._ask_by_name(host, *cluster_ids)
         else:
             answer = node_answer(known) if known else await probe_node(self._pool, address, role)

@@ -12,7 +12,7 @@ from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind
 from kafkafeatures.kafka.base.errors import Disconnected, ErrorCode
 from kafkafeatures.kafka.base.settings import ClusterSettings, Sasl, Security
 from kafkafeatures.kafka.probe.misrouted import MOST_NAMES
-from kafkafeatures.kafka.probe.prober import probe_cluster, probe_more
+from kafkafeatures.kafka.probe.prober import NodeProber, probe_cluster, probe_more
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, DescribeClusterRequest
 from tests.kafkafeatures.kafka.scripted import HANG, Cluster, Node, at, broker, controller, hosts, quorum, standby
 from tests.kafkafeatures.kafka.test_directory import BROKERS, CONTROLLERS, settings
@@ -164,6 +164,18 @@ async def test_without_one_cluster_id_there_is_no_name() -> None:
             DescribeClusterRequest
         ]
     assert not failures(await probed(cluster))
+    assert not any(names(cluster.nodes[at(id_)]) for id_ in (1, 2, 3))
+
+
+async def test_addresses_of_two_clusters_give_no_name() -> None:
+    """That there are two is said of the addresses."""
+    cluster = cluster_of(1, 2, 3)
+    async with cluster.pool(settings(servers=(1,))) as pool:
+        prober = NodeProber(pool)
+        prober.cluster_ids = {Role.BROKER: {"C1", "C2"}}
+        prober.begin(Role.BROKER, BROKERS)
+        nodes = await prober.finish()
+    assert all(isinstance(node.answer, NodeAnswer) for node in nodes)
     assert not any(names(cluster.nodes[at(id_)]) for id_ in (1, 2, 3))
 
 

@@ -134,7 +134,7 @@ def test_a_combined_node_answers_as_a_controller_where_its_brokers_address_leads
     assert (combined.roles, combined.state) == ((Role.CONTROLLER, Role.BROKER), NodeState.LIVE)
 
 
-def test_two_fenced_brokers_at_one_address_are_told_apart_without_the_log() -> None:
+def test_two_fenced_brokers_at_one_address_are_distinguished_without_the_log() -> None:
     at = "127.0.0.1", 12_345
     made = plan({1: "4.4", 13: "4.4"}, dict.fromkeys((3001, 3002, 3003), "4.4"), ghosts=((Role.BROKER, 3, "4.4"),))
     made = replace(made, addresses={(Role.BROKER, 3): at, (Role.BROKER, 13): at})

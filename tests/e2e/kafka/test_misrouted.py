@@ -46,7 +46,7 @@ def newest(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_brokers_with_swapped_addresses_are_told_apart_by_their_names(newest: Cluster) -> None:
+def test_brokers_with_swapped_addresses_are_distinguished_by_their_names(newest: Cluster) -> None:
     document = described(newest)
     for id_, other in ((1, 2), (2, 1)):
         address = f"127.0.0.1:{newest.nodes[other].ports[CLIENT]}"

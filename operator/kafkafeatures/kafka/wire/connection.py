@@ -47,7 +47,7 @@ from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsRes
 from kafkafeatures.kafka.wire.opening import Stage, nothing_of_the_api_server, open_streams
 
 FIRST_VERSION = 4
-"""Of ApiVersions, where no node is named: a later one says no more, and costs a node without it one more exchange."""
+"""ApiVersions, where no node is named: a later version says no more, and costs a node without it one more exchange."""
 CLOSING_SECONDS = 1.0
 LARGE = 128 * 1024  # bytes of a reply: some milliseconds
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, for no time

@@ -93,7 +93,7 @@ NAMED = ApiVersionsRequest(cluster_id="5L6g3nShT-eMCtK--X86sw", node_id=2)
 
 
 def versions_of(server: Server) -> list[int]:
-    """Of the ApiVersions that it was asked."""
+    """Versions of the ApiVersions requests that it got."""
     return [int.from_bytes(one[2:4], "big") for one in server.requests if one[:2] == b"\0\x12"]
 
 

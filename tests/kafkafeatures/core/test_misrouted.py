@@ -1,4 +1,4 @@
-"""Registrations whose address leads elsewhere: what a process denied to be it is not, and whom it is that of instead."""
+"""Registrations whose address leads elsewhere: none is what a process denied to be; it is said whose address it is."""
 
 from __future__ import annotations
 

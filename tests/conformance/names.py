@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafkafeatures.kafka.wire.codec import encode_request
+from kafkafeatures.kafka.wire.codec import decode_response, encode_request
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest
 from tests.conformance.cases import GOLDEN
 
@@ -30,6 +30,11 @@ class Row:
     cluster: str | None
     offset: int | None
     reply: bytes
+
+    @property
+    def code(self) -> int:
+        """The error code of the reply."""
+        return int(decode_response(18, self.version, self.reply)[1].error_code)
 
     def request(self, cluster_id: str) -> bytes:
         """What is sent, to a node of this cluster."""

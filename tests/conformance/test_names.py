@@ -8,12 +8,8 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.kafka.base.errors import ErrorCode
 from kafkafeatures.kafka.wire.codec import decode_response
-from tests.conformance.names import OWN, Row, recorded, rows
+from tests.conformance.names import OWN, recorded, rows
 from tests.kafkasim.clusters import CLUSTER_ID, exchange, plan, served
-
-
-def code_of(row: Row) -> int:
-    return int(decode_response(18, row.version, row.reply)[1].error_code)
 
 
 def test_the_recording_is_of_all_names() -> None:
@@ -24,13 +20,13 @@ def test_a_broker_refuses_each_name_but_its_own_and_a_controller_refuses_none() 
     whole = [row for row in recorded() if row.version == 5 and row.cluster is not None and row.offset is not None]
     for row in whole:
         is_refused = row.node == 1 and (row.cluster, row.offset) != (OWN, 0)
-        assert code_of(row) == (ErrorCode.REBOOTSTRAP_REQUIRED if is_refused else ErrorCode.NONE), row
+        assert row.code == (ErrorCode.REBOOTSTRAP_REQUIRED if is_refused else ErrorCode.NONE), row
     assert len(whole) == 12
 
 
 def test_half_a_name_is_an_invalid_request() -> None:
     halves = [row for row in recorded() if row.version == 5 and (row.cluster is None) != (row.offset is None)]
-    assert {code_of(row) for row in halves if row.cluster != ""} == {ErrorCode.INVALID_REQUEST}
+    assert {row.code for row in halves if row.cluster != ""} == {ErrorCode.INVALID_REQUEST}
 
 
 async def test_the_simulator_takes_and_refuses_the_names_that_the_real_nodes_did() -> None:
@@ -39,7 +35,7 @@ async def test_the_simulator_takes_and_refuses_the_names_that_the_real_nodes_did
             role = Role.BROKER if row.node == 1 else Role.CONTROLLER
             sent = row.request(CLUSTER_ID)
             answer = (await exchange(server, role, row.node, struct.pack(">i", len(sent)) + sent))[4:]
-            if code_of(row):
+            if row.code:
                 assert answer == row.reply, row
             else:
                 mine, theirs = (decode_response(18, row.version, each)[1] for each in (answer, row.reply))

@@ -170,6 +170,10 @@ class HistoryReader:
         """Whether nothing that came before is missing, or a snapshot has filled it in."""
         return self._complete
 
+    def level_of(self, feature: str) -> int | None:
+        """Its level so far: 0 where no record has one, None where that is not known."""
+        return self._levels.get(feature, 0 if self._complete else None)
+
     @property
     def open_transaction(self) -> int | None:
         """Where the transaction begins that has not ended yet; None if there is none."""
@@ -255,11 +259,11 @@ class HistoryReader:
         """With what was before, now that it takes effect; None for what changes nothing."""
         match change:
             case LevelChange(feature=name, level=level, takes_effect=True):
-                before = self._levels.get(name, 0 if self._complete else None)
+                before = self.level_of(name)
                 self._levels[name] = level
                 return None if before == level else replace(change, previous=before)
             case LevelChange():
-                return replace(change, previous=self._levels.get(change.feature, 0 if self._complete else None))
+                return replace(change, previous=self.level_of(change.feature))
             case MigrationChange(state=state):
                 before = self._migration if self._migration is not None or not self._complete else 0
                 self._migration = state

@@ -132,11 +132,24 @@ def format_level(feature: str, level: int) -> str:
     return f"{level} ({name})" if name else str(level)
 
 
+def is_taken(feature: str, level: int) -> bool:
+    """True for the level of a metadata log without a metadata.version: Kafka takes `WITHOUT_A_LEVEL` then."""
+    return feature == METADATA_VERSION and not level
+
+
 def format_in_kraft(feature: str, level: int) -> str:
-    """The level in KRaft mode, where a metadata log without a metadata.version has the one that Kafka takes then."""
-    if feature == METADATA_VERSION and not level:
+    """The level in KRaft mode, in words."""
+    if is_taken(feature, level):
         return f"{format_level(feature, WITHOUT_A_LEVEL)}, not in the log"
     return format_level(feature, level)
+
+
+def level_in_kraft(feature: str, level: int) -> dict[str, int | str | bool]:
+    """The level in KRaft mode, in a document: `finalized`, its name if it has one, and `inLog` if it is not there."""
+    found = WITHOUT_A_LEVEL if is_taken(feature, level) else level
+    name = level_name(feature, found)
+    shape: dict[str, int | str | bool] = {"finalized": found, **({"finalizedName": name} if name else {})}
+    return shape if found == level else {**shape, "inLog": False}
 
 
 def format_range(feature: str, found: VersionRange) -> str:

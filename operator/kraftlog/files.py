@@ -53,7 +53,7 @@ def parse(name: str) -> Segment | Snapshot | None:
 
 
 def compressed(names: Iterable[str]) -> dict[str, str]:
-    """Files of a log that somebody compressed, each with the command that gives it back; none that lies there as well
+    """The compressed files of a log, each with the command that gives it back; none that lies there as well
     as it was.
     """
     every = set(names)

@@ -37,7 +37,7 @@ from tests.kraftlog.build import no_op
 
 ELR = "eligible.leader.replicas.version=1"
 UNSET = healthy()[:-1]
-"""Of a cluster where no request has set a value."""
+"""The log of a cluster where no request has set a value."""
 
 
 def of_topic(value: str, topic: str = "orders") -> bytes:

@@ -232,7 +232,7 @@ def test_a_path_that_holds_no_log_or_those_of_several_nodes_is_refused(
 def test_a_log_without_a_level_has_the_one_that_kafka_takes_then(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A quorum of Kafka 3.0 to 3.2 whose level nobody raised."""
+    """A quorum of Kafka 3.0 to 3.2 whose level was never raised."""
     (tmp_path / CHANGES.name).write_bytes(log([broker(1, 0)], [no_op()]))
     found = json.loads(state(capsys, str(tmp_path)))
     taken = {"name": "metadata.version", "finalized": 1, "finalizedName": "3.0-IV1", "inLog": False}

@@ -223,7 +223,7 @@ TAKEN = ({"metadata.version": 1}, ["metadata.version"])
 def test_a_log_without_a_level_ends_with_the_one_that_kafka_takes_then(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A quorum of Kafka 3.0 to 3.2 whose level nobody raised."""
+    """A quorum of Kafka 3.0 to 3.2 whose level was never raised."""
     (tmp_path / FIRST).write_bytes(log([broker(1, 0)], [no_op()]))
     last = timeline(capsys, tmp_path)[-1]
     assert (last["features"], last["notInLog"]) == TAKEN

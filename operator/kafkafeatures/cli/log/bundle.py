@@ -101,7 +101,7 @@ class _Kept:
     size: int = 0
     places: dict[PurePosixPath, tuple[int, int]] = field(default_factory=dict)
     names: dict[PurePosixPath, list[str]] = field(default_factory=dict)
-    """Of files of a log in each directory, also of those that were compressed."""
+    """The files of the log in each directory, compressed ones too."""
 
     def __del__(self) -> None:
         if hasattr(self, "file"):  # there may have been no room for it

@@ -171,7 +171,7 @@ class HistoryReader:
         return self._complete
 
     def level_of(self, feature: str) -> int | None:
-        """Its level so far: 0 where no record has one, None where that is not known."""
+        """Give the level of a feature so far: 0 where no record has one, None where that is not known."""
         return self._levels.get(feature, 0 if self._complete else None)
 
     @property

@@ -170,9 +170,10 @@ class HistoryReader:
         """Whether nothing that came before is missing, or a snapshot has filled it in."""
         return self._complete
 
-    def level_of(self, feature: str) -> int | None:
-        """Give the level of a feature so far: 0 where no record has one, None where that is not known."""
-        return self._levels.get(feature, 0 if self._complete else None)
+    @property
+    def levels(self) -> Mapping[str, int] | None:
+        """The levels so far, of features that have one; None where something is missing."""
+        return self._levels if self._complete else None
 
     @property
     def open_transaction(self) -> int | None:
@@ -259,11 +260,11 @@ class HistoryReader:
         """With what was before, now that it takes effect; None for what changes nothing."""
         match change:
             case LevelChange(feature=name, level=level, takes_effect=True):
-                before = self.level_of(name)
+                before = self._levels.get(name, 0 if self._complete else None)
                 self._levels[name] = level
                 return None if before == level else replace(change, previous=before)
             case LevelChange():
-                return replace(change, previous=self.level_of(change.feature))
+                return replace(change, previous=self._levels.get(change.feature, 0 if self._complete else None))
             case MigrationChange(state=state):
                 before = self._migration if self._migration is not None or not self._complete else 0
                 self._migration = state

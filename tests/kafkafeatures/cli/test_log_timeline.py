@@ -244,11 +244,12 @@ def test_so_does_its_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     "data",
     [
         log([level(METADATA, 7)], [broker(1, 0)]),
+        log([level("confluent.metadata.version", 140)], [broker(1, 0)]),
         batch(0, broker(1, 0)) + batch(5, no_op()),
         batch(0, bytes((1, 12, 99)) + b"?"),
         b"",
     ],
-    ids=["there is one", "some of it is missing", "a record was not understood", "nothing is in it"],
+    ids=["there is one", "a vendor's", "some of it is missing", "a record was not understood", "nothing is in it"],
 )
 def test_nothing_is_taken_where_the_log_may_have_a_level(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes

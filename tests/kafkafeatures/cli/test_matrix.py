@@ -224,3 +224,13 @@ def test_a_metadata_log_without_a_level_has_the_one_that_kafka_takes_then() -> N
     level, *others = sorted(cluster_document(seen)["features"], key=lambda one: one["name"] != "metadata.version")
     assert (level["finalized"], level["finalizedName"], level["inLog"]) == (1, "3.0-IV1", False)
     assert all("inLog" not in one for one in others)
+
+
+def test_where_a_vendor_has_a_feature_in_its_place_nothing_is_taken() -> None:
+    """As Confluent Server reports it: `metadata.version ... FinalizedVersionLevel: UNKNOWN 0`."""
+    seen = observation(node(3001, said=answer(OLD), written=OLD), levels={"confluent.metadata.version": 140})
+    lines = drawn(seen)
+    assert lines[0].startswith("confluent.metadata.version 140, which is not one of Kafka's features")
+    assert "3.0-IV1" not in "\n".join(lines)
+    (level,) = [one for one in cluster_document(seen)["features"] if one["name"] == "metadata.version"]
+    assert (level["finalized"], "inLog" in level) == (0, False)

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.log.folders import LogFolder
 from kafkafeatures.cli.log.impossible import impossible_in
 from kafkafeatures.cli.log.state import MAX_IMAGE
+from kafkafeatures.core.facts.releases import has_no_level
 from kraftlog import Batch, Damage, DamageReason, Image, KraftLogError, files
 from kraftlog.batches import HEADER_SIZE, Pieces
 from kraftlog.history import Event, HistoryReader, NotUnderstood
@@ -89,7 +89,8 @@ class History:
     @property
     def has_no_level(self) -> bool:
         """True if the log has records, all of them were understood, and none has a metadata.version."""
-        return self.end > 0 and self._understood and self._reader.level_of(METADATA_VERSION) == 0
+        levels = self._reader.levels
+        return self.end > 0 and self._understood and levels is not None and has_no_level(levels)
 
     def __iter__(self) -> Iterator[Item]:
         for index, segment in enumerate(self._segments):

@@ -103,14 +103,14 @@ def problems_of(found: Restored) -> list[str]:
 
 def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:
     """The document of `log state -o json`."""
-    image = found.image
+    image, levels = found.image, levels_of(found.image)
     code = image.zk_migration_state
     return {
         "apiVersion": API_VERSION,
         "kind": "MetadataState",
         "clusterId": folder.cluster_id or None,
         "source": source_shape(folder, found, committed),
-        "features": [{"name": name, **level_in_kraft(name, level)} for name, level in levels_of(image).items()],
+        "features": [{"name": name, **level_in_kraft(name, levels)} for name in levels],
         "quorum": {"voters": voters_of(image), "leader": image.leader_id},
         "migration": None if code is None else {"state": migration_state(code), "code": code},
         "registrations": [_registration(role, one) for role, one in registrations(image)],
@@ -194,8 +194,8 @@ def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -
     if code:
         line(screen, Text(f"Migration from ZooKeeper: {migration_state(code)} ({code})"))
     screen.print()
-    levels = [(name, format_in_kraft(name, level)) for name, level in levels_of(image).items()]
-    show_table(screen, ("FEATURE", "FINALIZED"), levels)
+    levels = levels_of(image)
+    show_table(screen, ("FEATURE", "FINALIZED"), [(name, format_in_kraft(name, levels)) for name in levels])
     rows = [
         (f"{role.lower()} {one.id}", _standing(one), format_ranges(one.features), _address(one))
         for role, one in registrations(image)

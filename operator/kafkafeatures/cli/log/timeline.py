@@ -22,7 +22,7 @@ from kafkafeatures.cli.log.state import levels_of, registrations, voters_of
 from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import clean_stdout, console, print_document, tell
-from kafkafeatures.core.facts.releases import format_in_kraft, format_level, is_taken, level_in_kraft, level_name
+from kafkafeatures.core.facts.releases import format_in_kraft, format_level, has_no_level, level_in_kraft, level_name
 from kafkafeatures.core.words import printable
 from kraftlog import BrokerRegistration
 from kraftlog.history import (
@@ -114,9 +114,8 @@ def document_of(item: Item, committed: int) -> Json:
 
 
 def _levels(levels: Mapping[str, int]) -> Json:
-    shape: Json = {"features": {name: level_in_kraft(name, level)["finalized"] for name, level in levels.items()}}
-    taken = [name for name, level in levels.items() if is_taken(name, level)]
-    return {**shape, **({"notInLog": taken} if taken else {})}
+    shape: Json = {"features": {name: level_in_kraft(name, levels)["finalized"] for name in levels}}
+    return {**shape, **({"notInLog": [METADATA_VERSION]} if has_no_level(levels) else {})}
 
 
 def _level(change: LevelChange) -> Json:
@@ -186,7 +185,7 @@ def _text(folder: LogFolder, history: History, committed: int) -> int:
     if history.open_transaction is not None:
         _write([f"-- the transaction that begins at {history.open_transaction} is open: it changed nothing yet"], width)
     if history.has_no_level:
-        _write([f"-- {METADATA_VERSION} {format_in_kraft(METADATA_VERSION, 0)}"], width)
+        _write([f"-- {METADATA_VERSION} {format_in_kraft(METADATA_VERSION, {})}"], width)
     _write([f"-- the log ends at offset {history.end}"], width)
     return Exit.DONE if whole else Exit.FAILED
 
@@ -206,7 +205,8 @@ def _line(item: Item) -> list[str]:
             where = "" if judged.end_offset is None else "in the snapshot: "
             return [str(judged.impossible.offset), format_time(judged.at_ms), where + judged.impossible.reason]
         case StateOf(_, offset, image):
-            levels = ", ".join(f"{name} {format_in_kraft(name, level)}" for name, level in levels_of(image).items())
+            found = levels_of(image)
+            levels = ", ".join(f"{name} {format_in_kraft(name, found)}" for name in found)
             nodes = ", ".join(f"{role.lower()} {one.id}" for role, one in registrations(image))
             words = f"by this time, as the snapshot says: {levels}; registered: {nodes or 'none'}"
             return [str(offset), format_time(image.timestamp_ms), words]

@@ -55,8 +55,8 @@ def feature_shape(observation: Observation, name: str) -> Json:
     """One feature over all nodes. `unknownNodes`: ids whose range could not be read; the ranges are of the others."""
     shape: Json = {"name": name}
     if isinstance(observation.finalized, Known):
-        level = observation.finalized.value.get(name, 0)
-        shape |= {"finalized": level} if observation.in_zookeeper_mode else level_in_kraft(name, level)
+        levels = observation.finalized.value
+        shape |= {"finalized": levels.get(name, 0)} if observation.in_zookeeper_mode else level_in_kraft(name, levels)
     supported = supported_by_all(observation, [name])[name]
     if supported is not None:
         shape["supportedMin"], shape["supportedMax"] = supported.min, supported.max

@@ -227,7 +227,7 @@ def test_a_metadata_log_without_a_level_has_the_one_that_kafka_takes_then() -> N
 
 
 def test_where_a_vendor_has_a_feature_in_its_place_nothing_is_taken() -> None:
-    """As Confluent Server reports it: `metadata.version ... FinalizedVersionLevel: UNKNOWN 0`."""
+    """The levels of Confluent Server 8.1: `metadata.version ... FinalizedVersionLevel: UNKNOWN 0`."""
     seen = observation(node(3001, said=answer(OLD), written=OLD), levels={"confluent.metadata.version": 140})
     lines = drawn(seen)
     assert lines[0].startswith("confluent.metadata.version 140, which is not one of Kafka's features")

@@ -102,7 +102,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "pipeline",
         "featurelog/tables/min_insync.py",
-        ("no value for all brokers will do", "    if not found.has_default:\n", "    if False:\n"),
+        ("no value for all brokers will do", "    if not effect.has_default:\n", "    if False:\n"),
         ("a value that may be undone counts", "        if any(_may_change(version, for_all, below)",
          "        if any(False and _may_change(version, for_all, below)"),
     ),

@@ -42,14 +42,14 @@ def findings(configs: Track[str], brokers: Collection[int], below: int) -> Itera
     """
     now = {name: version.value for name, version in configs.now.items()}
     for_all = now.get(FOR_ALL)
-    found = raised([(id_, set_by_requests(for_all, now.get(str(id_)))) for id_ in brokers], ())
-    if not found.has_default:
+    effect = raised([(id_, set_by_requests(for_all, now.get(str(id_)))) for id_ in brokers], ())
+    if not effect.has_default:
         yield MIN_INSYNC, _UNREAD
-    elif found.losing:
-        ids = [id_ for id_, _ in found.losing]
-        one = len(ids) == 1
-        title = f"broker {ids[0]}" if one else f"{len(ids)} brokers ({shortened(ids)})"
-        yield SETTING, found.text(title, "uses" if one else "use")
+    elif effect.losing:
+        ids = [id_ for id_, _ in effect.losing]
+        is_single = len(ids) == 1
+        title = f"broker {ids[0]}" if is_single else f"{len(ids)} brokers ({shortened(ids)})"
+        yield SETTING, effect.text(title, "uses" if is_single else "use")
     for name in (FOR_ALL, *map(str, brokers)):
         if any(_may_change(version, for_all, below) for version in configs.of_key(name)):
             whose = f"broker {name}" if name else "all brokers"

@@ -230,8 +230,8 @@ class _Walk:
 
     def _apply(self, key: int, data: Mapping[str, Any], said: Evidence, at: Point) -> None:
         if key == table.CONFIG.key:
-            if (found := min_insync.value_of(data)) is not None:
-                self.found.min_insync.put(*found, at, before_known=not self.since_gap)
+            if (config := min_insync.value_of(data)) is not None:
+                self.found.min_insync.put(*config, at, before_known=not self.since_gap)
             return
         state = self.state
         try:
@@ -373,8 +373,8 @@ def _state_of(file: SnapshotFile) -> tuple[State, Mapping[str, str], int | None,
         if row["is_control"]:
             CONTROL_RULES[key](state, data)
             continue
-        if key == table.CONFIG.key and (found := min_insync.value_of(data)) is not None and found[1] is not None:
-            configs[found[0]] = found[1]
+        if key == table.CONFIG.key and (config := min_insync.value_of(data)) is not None and config[1] is not None:
+            configs[config[0]] = config[1]
         try:
             if key in _RULES:
                 _RULES[key](state, data)

@@ -132,8 +132,8 @@ class _Kept:
     def folders(self) -> list[LogFolder]:
         """A log for each directory in which there are files of one."""
         for folder, names in self.names.items():
-            if found := files.compressed(names):
-                inside = f"{folder / next(iter(found))} in it is compressed by itself"
+            if compressed := files.compressed(names):
+                inside = f"{folder / next(iter(compressed))} in it is compressed by itself"
                 raise refused(self.path, f"{inside}; unpack the bundle, decompress its files, and give the directory")
         self.file.flush()
         logs: dict[PurePosixPath, list[str]] = {}

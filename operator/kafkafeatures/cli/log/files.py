@@ -161,14 +161,14 @@ def refuse_compressed(folder: Path, names: Iterable[str]) -> None:
 
     They are not read in place: a log is read at any offset, for which a compressed file has to be decompressed anyway.
     """
-    found = files.compressed(names)
-    if not found:
+    compressed = files.compressed(names)
+    if not compressed:
         return
-    first, command = next(iter(found.items()))
-    same = [name for name, each in found.items() if each == command]
+    first, command = next(iter(compressed.items()))
+    same = [name for name, this in compressed.items() if this == command]
     end = first[first.rindex(".") :]
     every = shlex.quote(str(folder / first)) if len(same) == 1 else f"{shlex.quote(str(folder))}/*{end}"
-    if len(found) == 1:
+    if len(compressed) == 1:
         raise refused(folder, f"{first} is compressed; decompress it first: {command} {every}")
     raise refused(folder, f"{first} and others of its files are compressed; decompress them first: {command} {every}")
 

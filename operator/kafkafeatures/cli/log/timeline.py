@@ -205,8 +205,8 @@ def _line(item: Item) -> list[str]:
             where = "" if judged.end_offset is None else "in the snapshot: "
             return [str(judged.impossible.offset), format_time(judged.at_ms), where + judged.impossible.reason]
         case StateOf(_, offset, image):
-            found = levels_of(image)
-            levels = ", ".join(f"{name} {format_in_kraft(name, found)}" for name in found)
+            finalized = levels_of(image)
+            levels = ", ".join(f"{name} {format_in_kraft(name, finalized)}" for name in finalized)
             nodes = ", ".join(f"{role.lower()} {one.id}" for role, one in registrations(image))
             words = f"by this time, as the snapshot says: {levels}; registered: {nodes or 'none'}"
             return [str(offset), format_time(image.timestamp_ms), words]

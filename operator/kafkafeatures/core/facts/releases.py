@@ -142,8 +142,8 @@ def has_no_level(levels: Mapping[str, int]) -> bool:
 
 def level_of_vendor(levels: Mapping[str, int]) -> str:
     """The feature that a vendor's Kafka has in the place of metadata.version, with its level; empty if it has none."""
-    found = (f"{name} {level}" for name, level in levels.items() if level and name.endswith(f".{METADATA_VERSION}"))
-    return next(found, "")
+    vendors = (f"{name} {level}" for name, level in levels.items() if level and name.endswith(f".{METADATA_VERSION}"))
+    return next(vendors, "")
 
 
 def format_in_kraft(feature: str, levels: Mapping[str, int]) -> str:

@@ -102,13 +102,13 @@ def min_insync_replicas_stay(question: Question) -> Iterator[Blocker]:
     """Every broker keeps the value that it applies to topics without one of their own."""
     if not writes_min_insync(question.changes):
         return
-    found = raised(*(_of_role(question.observation, role) for role in (Role.BROKER, Role.CONTROLLER)))
+    effect = raised(*(_of_role(question.observation, role) for role in (Role.BROKER, Role.CONTROLLER)))
     command = _command(question)
-    yield from _not_known(found.unread, command)
-    if found.losing:
-        nodes = tuple(node for node, _ in found.losing)
+    yield from _not_known(effect.unread, command)
+    if effect.losing:
+        nodes = tuple(node for node, _ in effect.losing)
         yield Blocker(
-            BlockerKind.SETTING, found.text(title_of(nodes), verb(nodes, "uses", "use")), _to_keep(found, command),
+            BlockerKind.SETTING, effect.text(title_of(nodes), verb(nodes, "uses", "use")), _to_keep(effect, command),
             feature=ELIGIBLE_LEADER_REPLICAS, nodes=nodes, reason=Reason.BLOCKED,
         )  # fmt: skip
 
@@ -124,9 +124,9 @@ def to_set_for_all(value: str = "N", command: str = f"kafka-configs.sh {ANY_CLUS
     return f"{command} --entity-default --alter --add-config {MIN_INSYNC_REPLICAS}={value}"
 
 
-def _to_keep(found: Raised[Node], command: str) -> str:
-    today, own = found.today, found.own
-    if len(today) == 1 and not found.has_default and not own:
+def _to_keep(effect: Raised[Node], command: str) -> str:
+    today, own = effect.today, effect.own
+    if len(today) == 1 and not effect.has_default and not own:
         return f"keep today's value for all brokers before: {to_set_for_all(today[0], command)}"
     chosen = f"choose one value N for all brokers, and set it before: {to_set_for_all(command=command)}"
     removed = f"{command} --entity-name {own[0].id} --alter --delete-config {MIN_INSYNC_REPLICAS}" if own else ""

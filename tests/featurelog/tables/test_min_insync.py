@@ -20,6 +20,7 @@ from tests.featurelog.tables.build import (
     copies_of,
     copy,
     healthy,
+    history,
     image_of,
     leader,
     level,
@@ -33,6 +34,7 @@ from tests.featurelog.tables.build import (
     unregistered_broker,
     verdicts,
 )
+from tests.featurelog.tables.test_inputs import golden
 from tests.kraftlog.build import no_op
 
 ELR = "eligible.leader.replicas.version=1"
@@ -174,3 +176,10 @@ def test_a_snapshot_without_what_the_log_set_contradicts_it() -> None:
 def test_configs_of_topics_never_become_objects() -> None:
     (source,) = copy("3001", {segment_name(0): log([of_topic("2")] * 50 + [another_config(), min_insync()])}).files
     assert scan(source).small["offset"].to_pylist() == [51]
+
+
+def test_it_is_read_from_a_real_log() -> None:
+    """Of Kafka 4.2.0, whose controller wrote the value as it raised the feature; another log sets it for a topic."""
+    found = history(*golden("4.2.0-feature-changes")).min_insync.now
+    assert {name: (version.value, version.begin.offset) for name, version in found.items()} == {"": ("1", 86)}
+    assert not history(*golden("3.9.1-after-migration")).min_insync.now

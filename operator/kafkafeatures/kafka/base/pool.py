@@ -162,7 +162,7 @@ class Pool:
         named: ApiVersionsRequest | None = None,
     ) -> T:
         """Questions that change nothing, one after another over one connection: to one process, whatever else the
-        address leads to. Held anew where the connection had died while idle. Raises `KafkaError`.
+        address leads to. Begun anew where the connection had died while idle. Raises `KafkaError`.
 
         `timeout`, `named`: see `lease`.
         """

@@ -100,7 +100,7 @@ async def connect(
 ) -> Connection:
     """Connect, negotiate and authenticate, all of it within `timeout` seconds. Raises KafkaError, nothing sent.
 
-    `named`: what to negotiate with, where it may name the node, and the listener look at names.
+    `named`: the request to negotiate with where it names the node; `refuses_name` of the connection has the answer.
     """
     if security.sasl is not None and security.sasl.mechanism in NEEDS_VERIFIED_TLS and security.tls is None:
         raise AuthenticationFailed(

@@ -5,9 +5,9 @@ Called by `core/facts/observe.py` before nodes are judged, by `core/facts/member
 
 An address belongs to the newest registration that names it, an unfenced one before all others; what answers there says
 nothing of an older one. A process that names itself with DescribeConfigs is believed before that, and one that refuses
-a name, there or in ApiVersions (KIP-1242), is not that registration. Broker and controller
-of one id are registered apart: where the process itself has one of the two roles only, the other registration is a
-ghost, whatever the process answers.
+a name, there or in ApiVersions (KIP-1242), is not that registration. Broker and controller of one id are registered
+apart: where the process itself has one of the two roles only, the other registration is a ghost, whatever the process
+answers.
 """
 
 from __future__ import annotations

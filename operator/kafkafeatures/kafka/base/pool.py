@@ -138,19 +138,19 @@ class Pool:
         """
         wait = self.settings.request_timeout if timeout is None else timeout
 
-        async def asked(lease: Lease) -> tuple[R, str]:
+        async def exchange(lease: Lease) -> tuple[R, str]:
             return await lease.connection.request(message, timeout=wait), lease.connection.peer
 
-        return await self.converse(address, role, asked, timeout=wait)
+        return await self.converse(address, role, exchange, timeout=wait)
 
     async def api_versions(self, address: Address, role: Role, *, timeout: float | None = None) -> ApiVersionsResponse:
         """What the node says of itself now: as its new connection began, or asked again on one that was idle."""
 
-        async def asked(lease: Lease) -> ApiVersionsResponse:
+        async def exchange(lease: Lease) -> ApiVersionsResponse:
             link = lease.connection
             return await link.request(ApiVersionsRequest(), timeout=timeout) if lease.reused else link.api_versions
 
-        return await self.converse(address, role, asked, timeout=timeout)
+        return await self.converse(address, role, exchange, timeout=timeout)
 
     async def converse(
         self,

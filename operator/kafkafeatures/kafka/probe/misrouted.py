@@ -1,4 +1,4 @@
-"""Whether the broker at an address is the one that it was listed for (KIP-1242): asked by name, and by whose instead.
+"""Brokers asked by their name, and what answers at the address of one instead (misrouted connections, KIP-1242).
 
 Called by `prober.py` for each broker. The name goes into ApiVersions, so that no right is needed for it. Brokers of
 Kafka 4.4 refuse it where it is that of another node; controllers never do, and no listener does before SASL is over
@@ -21,13 +21,13 @@ from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, DescribeClusterRequest
 
 MOST_NAMES = 20
-"""Other ids by which a broker that refused one is asked; a cluster has more addresses that lead elsewhere than that
-only where something is wrong with all of them.
+"""Other ids by which a broker that refused one is asked: a cluster has a thousand brokers, and a load balancer may
+lead every address to the same one.
 """
 
 
 def looks_at_names(apis: Mapping[int, VersionRange]) -> bool:
-    """Whether a node that offers these can be asked by its name."""
+    """True for the APIs of a node that can be asked by its name."""
     offered = apis.get(ApiVersionsRequest.api_key)
     return offered is not None and offered.max >= ApiVersionsRequest.names_node_from
 
@@ -44,15 +44,15 @@ async def answer_by_name(
 
     async def conversation(lease: Lease) -> ApiVersionsResponse | Failure:
         link = lease.connection
-        said, is_refused = link.api_versions, link.refuses_name
-        if lease.reused or (is_refused is None and looks_at_names(said.api_keys)):
-            said = await link.request(name)
-            is_refused = said.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+        answer, is_refused = link.api_versions, link.refuses_name
+        if lease.reused or (is_refused is None and looks_at_names(answer.api_keys)):
+            answer = await link.request(name)
+            is_refused = answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
         if is_refused:
             return await _who_answers(link, broker.id, cluster_id, listed())
-        if said.error_code:
-            raise ServerError(said.error_code, f"ApiVersions: {code_name(said.error_code)}", sent=False)
-        return said
+        if answer.error_code:
+            raise ServerError(answer.error_code, f"ApiVersions: {code_name(answer.error_code)}", sent=False)
+        return answer
 
     return await pool.converse(
         address, Role.BROKER, conversation, named=name if looks_at_names(pool.offered_last) else None

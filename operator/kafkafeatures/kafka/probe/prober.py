@@ -161,10 +161,10 @@ class NodeProber:
 
     async def _ask_by_name(self, broker: Host, cluster_id: str) -> NodeAnswer | Failure:
         try:
-            said = await answer_by_name(self._pool, broker, cluster_id, self._brokers)
+            response = await answer_by_name(self._pool, broker, cluster_id, self._brokers)
         except KafkaError as error:
             return to_failure(error, str(address_of(broker)))
-        return said if isinstance(said, Failure) else node_answer(said)
+        return response if isinstance(response, Failure) else node_answer(response)
 
     def _brokers(self) -> list[int]:
         return [id_ for role, id_ in self._hosts if role is Role.BROKER]

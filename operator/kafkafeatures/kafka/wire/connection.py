@@ -150,7 +150,7 @@ class Connection:
 
     api_versions: ApiVersionsResponse
     refuses_name: bool | None = None
-    """Whether the node refused the name by which it was connected to; None where it was not asked for it."""
+    """The answer to the name that the connection began with; None where it began without one, or nobody looked."""
 
     def __init__(
         self,

@@ -150,7 +150,7 @@ class Connection:
 
     api_versions: ApiVersionsResponse
     refuses_name: bool | None = None
-    """The answer to the name that the connection began with; None where it began without one, or the node looks at none."""
+    """The answer to the name that the connection began with; None without one, or where the node looks at none."""
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from kafkafeatures.api.names import API_VERSION, ELIGIBLE_LEADER_REPLICAS
 from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, look, on_cluster, settings_from_flags
+from kafkafeatures.cli.document.rights_flags import add_rights_flags, rights_are_asked
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import FORMATS, console, print_document
 from kafkafeatures.cli.shell.values import release
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--release", type=release, metavar="X", help="also: can its levels be raised to those of Kafka X"
     )
+    add_rights_flags(parser)
     parser.add_argument(
         "-o", "--output", choices=(*FORMATS, JUNIT), default="table", help="table for people (default), or a document"
     )
@@ -38,6 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look once, and say what prevents it: 0 for nothing, 4 for something, 5 where it is not known."""
+    if rights_are_asked(arguments):
+        from kafkafeatures.cli.document.check_rights import check_rights
+
+        return check_rights(arguments)
     levels = bundle(arguments.release or "") or {}
     settings = frozenset({MIN_INSYNC_REPLICAS} if ELIGIBLE_LEADER_REPLICAS in levels else ())
     seen = on_cluster(look(settings_from_flags(arguments), partitions=True, settings_of_nodes=settings))

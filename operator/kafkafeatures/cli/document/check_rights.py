@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -16,8 +17,9 @@ from msgspec import Struct
 from rich.text import Text
 
 from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster, on_loop, pool_of, settings_from_flags
-from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.indented import hanging, line
 from kafkafeatures.cli.shell.output import console, print_document
 from kafkafeatures.core.facts.early_rights import is_before_the_copy
@@ -25,14 +27,14 @@ from kafkafeatures.core.facts.observation import Known, NodeState, Observation
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, LogReading, Role
 from kafkafeatures.core.roll.drivers import NOBODY, Driver, driver_named
-from kafkafeatures.kafka.base.granted import RightsQuestion, RightsReading, RightState, verdict_of
+from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, RightState, verdict_of
 from kafkafeatures.kafka.base.needs import Purpose
 from kafkafeatures.kafka.probe.witnesses import ask_for_rights
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.readings import Readings
+    from kafkafeatures.core.facts.znodes import ZooKeeperReading
     from kafkafeatures.kafka.base.settings import ClusterSettings
-    from kafkafeatures.kube.workloads.rights import Right as KubeRight
 
 _TITLE = 11
 """Columns of the states."""
@@ -60,7 +62,8 @@ def check_rights(arguments: argparse.Namespace) -> int:
     """Ask, and print what is there and what is missing."""
     mode, driver = arguments.mode or "levels", driver_named(arguments.driver or NOBODY.name) or NOBODY
     settings = settings_from_flags(arguments)
-    observation, reading = on_cluster(_of_kafka(settings, mode, driver))
+    zookeeper = _zookeeper(arguments) if arguments.zookeeper is not None else NOT_ASKED
+    observation, reading = on_cluster(_of_kafka(settings, zookeeper, mode, driver))
     rows = [
         *(
             Row("Kafka", it.right.name, it.resource, it.state, it.needed_for, it.message, it.remedy)
@@ -80,12 +83,22 @@ def check_rights(arguments: argparse.Namespace) -> int:
     return Exit.DONE if verdict is RightState.GRANTED else Exit.UNREACHABLE
 
 
-async def _of_kafka(settings: ClusterSettings, mode: str, driver: Driver) -> tuple[Observation, RightsReading]:
+def _zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading | Failure:
+    from kafkafeatures.cli.cluster.ensemble import named
+    from kafkafeatures.zookeeper.reader import read_zookeeper
+
+    return on_loop(read_zookeeper(named(arguments), lambda: datetime.now(UTC)))
+
+
+async def _of_kafka(
+    settings: ClusterSettings, zookeeper: ZooKeeperReading | Failure, mode: str, driver: Driver
+) -> tuple[Observation, RightsReading]:
     async with cluster_of(settings) as cluster:
         readings = await cluster.read()
-    observation = observe(*readings)
+    observation = observe(*readings, zookeeper=zookeeper)
     async with pool_of(settings) as pool:
-        question = _question(readings, observation, mode, driver)
+        before_copy = is_before_the_copy(readings.probe, readings.log, zookeeper)
+        question = replace(_question(readings, observation, mode, driver), before_copy=before_copy)
         return observation, await ask_for_rights(pool, readings.probe.nodes, question)
 
 
@@ -107,7 +120,6 @@ def _question(readings: Readings, observation: Observation, mode: str, driver: D
         frozenset(purposes),
         frozenset(ghosts),
         reads_log=reads_log and not observation.in_zookeeper_mode,
-        before_copy=is_before_the_copy(readings.probe, readings.log, NOT_ASKED),
         roles=frozenset(roles),
     )
 
@@ -148,29 +160,13 @@ def _head(row: Row) -> tuple[str, str, str]:
 
 
 def _of_kubernetes(arguments: argparse.Namespace, driver: Driver) -> Iterator[Row]:
-    from kafkafeatures.cli.kube.api import connected
-    from kafkafeatures.kube.workloads.adapters import adapter_of
+    from kafkafeatures.cli.kube.driver_rights import driver_rights
 
-    rights = adapter_of(driver).RIGHTS
+    states = {True: RightState.GRANTED, False: RightState.MISSING, None: RightState.UNKNOWN}
     goal = (f"restart nodes with the driver {driver.name}",)
-    try:
-        with connected(arguments) as kube:
-            for right in rights:
-                may, on = kube.may(*right), f"{_resource(right)} in namespace {kube.namespace}"
-                state = {True: RightState.GRANTED, False: RightState.MISSING, None: RightState.UNKNOWN}[may]
-                text = "" if may is not None else "the API server could not evaluate all rules"
-                whom = arguments.as_user or "this user"
-                remedy = (
-                    "" if may else f"grant {right.verb} on {_resource(right)} to {whom} with a Role in {kube.namespace}"
-                )
-                yield Row("Kubernetes", right.verb, on, state, goal, text, remedy)
-    except CommandFailed as failed:
-        for right in rights:
-            yield Row("Kubernetes", right.verb, _resource(right), RightState.UNKNOWN, goal, str(failed))
-
-
-def _resource(right: KubeRight) -> str:
-    return f"{right.resource}.{right.group}" if right.group else right.resource
+    for right in driver_rights(arguments, driver):
+        state = states[right.is_granted]
+        yield Row("Kubernetes", right.verb, right.resource, state, goal, right.message, right.remedy)
 
 
 def _draw(rows: list[Row], verdict: RightState, reading: RightsReading, purpose: str) -> None:

@@ -1,6 +1,6 @@
 """Every right in Kafka that KafkaFeatures uses, and what for: one list.
 
-`check --rights` goes by it (`kafka/base/granted.py`), and the tables of `docs/how-to/connect.md` are made of it. Which
+`check --rights` goes by it (`kafka/probe/granted.py`), and the tables of `docs/how-to/connect.md` are made of it. Which
 request needs which right: `KafkaApis.scala`, `ControllerApis.scala`, `AuthHelper.scala`.
 """
 
@@ -27,7 +27,7 @@ class Resource(StrEnum):
 
 
 class Purpose(StrEnum):
-    """What somebody wants to do; each includes what `observe` needs."""
+    """What the rights are for; `restarts` comes with a driver."""
 
     OBSERVE = "observe"
     LEVELS = "levels"

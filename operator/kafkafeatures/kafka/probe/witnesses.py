@@ -1,6 +1,6 @@
 """Asks each node what this user may do there; no request changes anything.
 
-Called by `check --rights`; `kafka/base/granted.py` judges the answers. A node gives all rights on the cluster at once
+Called by `check --rights`; `kafka/probe/granted.py` judges the answers. A node gives all rights on the cluster at once
 (DescribeCluster, KIP-430). Without DESCRIBE it gives none, and a controller answers only with ALTER: then each right is
 tried with a request that needs it. A right is granted where a node says so or lets such a request pass, and missing
 where a node refuses for the lack of it; any other answer, and silence, prove neither.
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, NodeAnswer, ProbedNode, Role
 from kafkafeatures.core.facts.settings import AUTHORIZER, NodeSettings
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
-from kafkafeatures.kafka.base.granted import RightsQuestion, RightsReading, TopicRights, Witness, judged
+from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, TopicRights, Witness, judged
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.rights import Right, missing
 from kafkafeatures.kafka.base.settings import Address

@@ -9,10 +9,10 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Failure, FailureKind, ProbedNode, Role
 from kafkafeatures.kafka.base.errors import Disconnected
-from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, RightState
 from kafkafeatures.kafka.base.needs import Purpose, Resource
 from kafkafeatures.kafka.base.rights import Right
 from kafkafeatures.kafka.base.settings import ClusterSettings, Sasl, Security
+from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, RightState
 from kafkafeatures.kafka.probe.prober import node_answer
 from kafkafeatures.kafka.probe.witnesses import BITS, ask_for_rights
 from kafkafeatures.kafka.wire.messages import (
@@ -272,7 +272,7 @@ async def test_topics_whose_configs_are_not_shown_are_named() -> None:
     assert reading.commands[0].endswith("User:alice --operation DescribeConfigs --topic '*'")
 
 
-async def test_disks_that_nobody_could_look_at_may_have_more_topics() -> None:
+async def test_disks_that_could_not_be_read_may_have_more_topics() -> None:
     reading = await of_topics(with_topics(broker(), {"orders": SEES | DESCRIBES_CONFIGS}, code=REFUSED))
     assert set(states(reading, Resource.TOPICS).values()) == {RightState.UNKNOWN}
 

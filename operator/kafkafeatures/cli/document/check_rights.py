@@ -27,8 +27,8 @@ from kafkafeatures.core.facts.observation import Known, NodeState, Observation
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, LogReading, Role
 from kafkafeatures.core.roll.drivers import NOBODY, Driver, driver_named
-from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, RightState, verdict_of
 from kafkafeatures.kafka.base.needs import Purpose
+from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, RightState, verdict_of
 from kafkafeatures.kafka.probe.witnesses import ask_for_rights
 
 if TYPE_CHECKING:

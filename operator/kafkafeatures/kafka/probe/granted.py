@@ -85,7 +85,7 @@ class RightsReading(Struct, frozen=True):
 
 
 class RightsQuestion(Struct, frozen=True):
-    """What is asked, and what is known of the cluster. `ghosts`: registrations without a process, which cannot be asked.
+    """The purposes, and what is known of the cluster. `ghosts`: registrations without a process, which cannot be asked.
     `reads_log`: partitions come from the metadata log, or will once its right is granted. `before_copy`: its
     controllers know no ACL yet. `roles`: those that it has, or will have for this purpose.
     """

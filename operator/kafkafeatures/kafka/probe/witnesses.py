@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, NodeAnswer, ProbedNode, Role
 from kafkafeatures.core.facts.settings import AUTHORIZER, NodeSettings
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
-from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, TopicRights, Witness, judged
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.rights import Right, missing
 from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, TopicRights, Witness, judged
 from kafkafeatures.kafka.probe.node_settings import node_settings
 from kafkafeatures.kafka.probe.quorum import short_timeout
 from kafkafeatures.kafka.wire.messages import (
@@ -153,8 +153,8 @@ def _authorizer(settings: NodeSettings | Failure) -> str | Failure | None:
 
 
 async def ask_for_topics(pool: Pool, nodes: Sequence[ProbedNode]) -> TopicRights | Failure:
-    """What this user may do with the topics. Kafka hides topics, without a word; what lies on the disks of brokers is
-    hidden from nobody who may describe the cluster. A topic is hidden that lay there before and after the question.
+    """What this user may do with the topics. Kafka hides topics, without a word; what lies on the disks of brokers it
+    shows to all who may describe the cluster. A topic is hidden that lay there before and after the question.
     """
     brokers = [node for node in nodes if node.role is Role.BROKER]
     source = next((_address(node) for node in brokers if isinstance(node.answer, NodeAnswer)), None)

@@ -323,7 +323,7 @@ def test_a_user_with_no_right_is_given_one_line_that_grants_all_of_them(guarded:
     (line,) = document["commands"]
     every = "Describe --operation ClusterAction --operation Alter --operation DescribeConfigs"
     assert line.endswith(LINE.format(every))
-    code, document = of_rights(guarded)  # nobody names the controllers to this user
+    code, document = of_rights(guarded)  # brokers do not name the controllers to this user
     assert code == 5
     assert states(document)["CLUSTER_ACTION"] == "Unknown"
     assert states(document)["ALTER"] == "Missing"  # which the active controller says through a broker

@@ -139,6 +139,7 @@ class StepStatus(StatusRecord, frozen=True, kw_only=True):
     reversible: bool
     undo: str = ""
     consent: str = ""
+    effects: tuple[str, ...] = ()
     way_back: str = ""
     state: str
 

@@ -19,6 +19,7 @@ from kafkafeatures.core.engine.wanted import OnDrift, Wanted
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata
+from kafkafeatures.core.levels.effects import effects_of
 from kafkafeatures.core.levels.question import unknown_features_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
@@ -73,6 +74,7 @@ class LevelsWork(Struct, frozen=True):
                 reversible=is_known and undo is Undo.SAFE,
                 undo=undo.value if is_known else "",
                 consent=step.consent,
+                effects=effects_of(step),
                 way_back=way_back_of(step) if is_known else "",
                 state=(StepState.PENDING if step in self.pending else StepState.DONE).value,
             )

@@ -83,16 +83,19 @@ async def _by_acl(session: Session, ensemble: Ensemble, right: str, path: str, g
     granting = [acl.id for acl in acls if acl.perms & getattr(Permissions, right)]
     if any(each.scheme == "world" or each.id in _identities(ensemble) for each in granting):
         return ZnodeRight(right, shown, goal, True)
-    user = ensemble.digest.username if ensemble.digest is not None else ""
-    if (
-        user == SUPERUSER
-        or (ensemble.tls is not None and ensemble.tls.certificate)
-        or f"{user}:x" in {acl.id.id for acl in acls}
-    ):
-        text = f"its ACL names others for {right}, and ZooKeeper does not tell whom it takes this user for"
+    if any(_may_be_ours(each.scheme, each.id, ensemble) for each in granting):
+        text = f"whether its ACL grants {right} to this user is not shown"
         remedy = f"see zookeeper-shell.sh HOST:PORT getAcl {shown}"
         return ZnodeRight(right, shown, goal, Failure(FailureKind.REJECTED, f"znode {shown}", text, remedy))
     return ZnodeRight(right, shown, goal, False, (shown,))
+
+
+def _may_be_ours(scheme: str, identity: str, ensemble: Ensemble) -> bool:
+    """Whether an entry may mean us: an address or a certificate may be ours; a user that may not administer a znode
+    sees digests without their hash; and a superuser of ZooKeeper needs no entry.
+    """
+    user = ensemble.digest.username if ensemble.digest is not None else ""
+    return scheme not in ("digest", "sasl") or user == SUPERUSER or bool(user and identity == f"{user}:x")
 
 
 def _identities(ensemble: Ensemble) -> frozenset[str]:

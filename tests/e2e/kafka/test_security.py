@@ -15,10 +15,14 @@ from kafka.admin import ResourcePattern, ResourceType
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.errors import Disconnected
 from kafkafeatures.kafka.base.settings import Address, OAuthClient, Sasl, Security, parse_addresses
+from kafkafeatures.kafka.wire.codec import decode_response, encode_request
 from kafkafeatures.kafka.wire.connection import connect
-from kafkafeatures.kafka.wire.messages import ApiVersionsRequest
+from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, DescribeClusterRequest
 from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.kafka.wire.topic_messages import MetadataRequest
+from kafkasim.answers.topics import TOPIC_OPERATIONS, cluster_operations
 from tests.e2e.kafka.cli import SELDOM, describe, levels, node, run, write_document
+from tests.e2e.rig.asking import asked
 from tests.e2e.rig.certificates import Certificates
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.held import drop_rights, finalized, hold_rights, hold_topic
@@ -26,6 +30,7 @@ from tests.e2e.rig.listeners import USERS
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 from tests.e2e.rig.tokens import CLIENT_ID, CLIENT_SECRET, TokenServer
+from tests.kafkasim.clusters import world
 
 SASL_AUTHENTICATE = 36
 
@@ -366,3 +371,16 @@ def test_without_an_authorizer_everybody_may_do_everything(secured: Cluster) -> 
     assert code == 0
     assert document["authorizer"] == "none: every user may do everything"
     assert set(states(document).values()) == {"Granted"}
+
+
+def test_what_is_permitted_without_an_authorizer_is_what_the_simulator_permits(secured: Cluster) -> None:
+    hold_topic(secured, "orders", {0: [1]})
+    port = secured.brokers[0].ports[secured.internal]
+    request = DescribeClusterRequest(authorized_operations=True)
+    reply = asked(port, encode_request(request, version=1, correlation_id=7, client_id=None))
+    simulated = world()
+    assert decode_response(request.api_key, 1, reply)[1].operations == cluster_operations(simulated)
+    topics = MetadataRequest(all_topics=True, authorized_operations=True)
+    reply = asked(port, encode_request(topics, version=12, correlation_id=7, client_id=None))
+    shown = decode_response(topics.api_key, 12, reply)[1].topics
+    assert {topic.operations for topic in shown} == {TOPIC_OPERATIONS}

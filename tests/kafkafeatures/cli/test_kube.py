@@ -99,7 +99,8 @@ def test_who_takes_connections_and_says_nothing_is_away_in_time(kube: Callable[.
 def test_a_right_is_asked_for_with_its_subresource_and_an_answer_with_an_error_proves_nothing(
     kube: Callable[..., Kube], monkeypatch: pytest.MonkeyPatch, status: dict[str, Any], may: bool | None
 ) -> None:
-    client, sent = kube(), []
+    client = kube()
+    sent: list[tuple[Any, Any]] = []
 
     def send(*words: str, **request: Any) -> dict[str, Any]:
         sent.append((words, request["json"]["spec"]["resourceAttributes"]))

@@ -217,7 +217,9 @@ def _authorizer(witnesses: Sequence[Witness]) -> str:
         return f"none on {_titles(without)}, where every user may do everything"
     if known:
         return ", ".join(sorted({str(witness.authorizer) for witness in known}))
-    return "not known: reading it needs DESCRIBE_CONFIGS on the cluster"
+    if any(witness.rights.get(Right.DESCRIBE_CONFIGS) is False for witness in nodes):
+        return "not known: reading it needs DESCRIBE_CONFIGS on the cluster"
+    return "not known: no node says it"
 
 
 def _commands(findings: Sequence[Finding], requester: Requester, before_copy: bool) -> Iterator[str]:

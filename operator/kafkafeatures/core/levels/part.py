@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Stage, StepState, StepStatus
@@ -20,6 +20,7 @@ from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata
 from kafkafeatures.core.levels.effects import effects_of
+from kafkafeatures.core.levels.prerequisites import prerequisites_of
 from kafkafeatures.core.levels.question import unknown_features_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
@@ -30,12 +31,13 @@ LEVELS = "Levels"
 
 class LevelsWork(Struct, frozen=True):
     """`all`: the changes that the stage was made of; `pending`: those that are still to be made. `unknown`: features
-    that no node supports.
+    that no node supports. `warnings`: of each feature, what the settings of this cluster do not fit.
     """
 
     all: tuple[UpdateFeature, ...]
     pending: tuple[UpdateFeature, ...]
     unknown: frozenset[str] = frozenset()
+    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -74,7 +76,7 @@ class LevelsWork(Struct, frozen=True):
                 reversible=is_known and undo is Undo.SAFE,
                 undo=undo.value if is_known else "",
                 consent=step.consent,
-                effects=effects_of(step),
+                effects=effects_of(step) + (self.warnings.get(step.feature, ()) if step in self.pending else ()),
                 way_back=way_back_of(step) if is_known else "",
                 state=(StepState.PENDING if step in self.pending else StepState.DONE).value,
             )
@@ -86,7 +88,8 @@ class LevelsPart(Part, frozen=True):
     desired: feature to the level it should have. finalized: as it is; empty where that could not be read. changes: what
     is to be done from here, in the order in which it is sent, one tuple for each stage; where drift is only reported,
     drifted levels are left out, unless there is nothing else. unverified: consents of theirs that may have been used
-    before the status began. unknown: features that no node supports.
+    before the status began. unknown: features that no node supports. warnings: of each feature, what the settings of
+    brokers do not fit.
     """
 
     kind: ClassVar[str] = LEVELS
@@ -97,6 +100,7 @@ class LevelsPart(Part, frozen=True):
     by_stage: tuple[tuple[UpdateFeature, ...], ...]
     unverified: tuple[str, ...] = ()
     unknown: frozenset[str] = frozenset()
+    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def changes(self) -> tuple[UpdateFeature, ...]:
@@ -138,7 +142,8 @@ class LevelsPart(Part, frozen=True):
         if planned is None:
             return None
         work = tuple(
-            LevelsWork(all_, self._pending(planned[number:]), self.unknown) for number, all_ in enumerate(planned)
+            LevelsWork(all_, self._pending(planned[number:]), self.unknown, self.warnings)
+            for number, all_ in enumerate(planned)
         )
         if any(one.pending != one.all[one.counted :] for one in work):
             return None
@@ -193,7 +198,8 @@ def levels_to_move(wanted: Wanted, seen: Observation, memory: Memory) -> LevelsP
     changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
     unverified = unverified_among((change.consent for change in changes), memory.unverified, memory.spent)
     unknown = frozenset(feature for feature, _ in unknown_features_in(desired, seen))
-    return LevelsPart(desired, finalized, drifted, (changes,) if changes else (), unverified, unknown)
+    warnings = {change.feature: prerequisites_of(change, seen) for change in changes}
+    return LevelsPart(desired, finalized, drifted, (changes,) if changes else (), unverified, unknown, warnings)
 
 
 def _was_reached(wanted: Wanted, memory: Memory, change: UpdateFeature) -> bool:

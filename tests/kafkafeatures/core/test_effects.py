@@ -50,10 +50,10 @@ def test_a_raise_says_what_each_level_on_the_way_turns_on_and_leaves_out_those_t
 
 def test_a_raise_says_what_kafka_writes_and_a_way_back_what_stays() -> None:
     raised = UpdateFeature(ELIGIBLE_LEADER_REPLICAS, 0, 1)
-    assert any("level 1 writes: min.insync.replicas for all brokers" in line for line in effects_of(raised))
+    assert any("writes: min.insync.replicas for all brokers" in line for line in effects_of(raised))
     assert way_back_of(raised).endswith("the min.insync.replicas that was written for all brokers stays")
     lowered = effects_of(UpdateFeature(ELIGIBLE_LEADER_REPLICAS, 1, 0))
-    assert [line.split(":")[0] for line in lowered] == ["level 1 turns off", "level 1 then"]
+    assert [line.split(":")[0] for line in lowered] == ["turns off", "then"]
 
 
 def test_a_level_that_turns_nothing_on_says_so() -> None:

@@ -16,6 +16,8 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 IBP = "inter.broker.protocol.version"
 PROCESS_ROLES = "process.roles"
 AUTHORIZER = "authorizer.class.name"
+QUORUM_VOTERS = "controller.quorum.voters"
+QUORUM_SERVERS = "controller.quorum.bootstrap.servers"
 
 
 class SettingSource(IntEnum):

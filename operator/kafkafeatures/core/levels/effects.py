@@ -146,7 +146,7 @@ def lines_of(row: LevelEffects) -> Iterator[str]:
 
 def _turned_on(change: UpdateFeature) -> Iterator[str]:
     rows = levels_of(change)
-    lines = [f"{_title(row)} {line}" for row in rows for line in lines_of(row)]
+    lines = [f"{_title(row, rows)}{line}" for row in rows for line in lines_of(row)]
     yield from lines
     unknown = change.after - max((row.level for row in rows), default=change.before)
     if unknown:
@@ -156,12 +156,14 @@ def _turned_on(change: UpdateFeature) -> Iterator[str]:
 
 
 def _turned_off(change: UpdateFeature) -> Iterator[str]:
-    for row in reversed(levels_of(change)):
+    rows = levels_of(change)
+    for row in reversed(rows):
         if row.turns_on:
-            yield f"{_title(row)} turns off: {row.turns_on}"
+            yield f"{_title(row, rows)}turns off: {row.turns_on}"
         if row.after_downgrade:
-            yield f"{_title(row)} then: {row.after_downgrade}"
+            yield f"{_title(row, rows)}then: {row.after_downgrade}"
 
 
-def _title(row: LevelEffects) -> str:
-    return f"level {format_level(row.feature, row.level)}"
+def _title(row: LevelEffects, rows: tuple[LevelEffects, ...]) -> str:
+    """Which level a line is about; nothing where the step names the only one."""
+    return f"level {format_level(row.feature, row.level)} " if len(rows) > 1 else ""

@@ -19,6 +19,7 @@ from kafkafeatures.core.engine.wanted import OnDrift, Wanted
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata
+from kafkafeatures.core.levels.dynamic_quorum import effects_of_freezing, makes_dynamic, voters_to_freeze
 from kafkafeatures.core.levels.effects import effects_of
 from kafkafeatures.core.levels.prerequisites import prerequisites_of
 from kafkafeatures.core.levels.question import unknown_features_in
@@ -31,13 +32,13 @@ LEVELS = "Levels"
 
 class LevelsWork(Struct, frozen=True):
     """`all`: the changes that the stage was made of; `pending`: those that are still to be made. `unknown`: features
-    that no node supports. `warnings`: of each feature, what the settings of this cluster do not fit.
+    that no node supports. `effects`: by feature, lines about this very cluster.
     """
 
     all: tuple[UpdateFeature, ...]
     pending: tuple[UpdateFeature, ...]
     unknown: frozenset[str] = frozenset()
-    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    effects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -76,7 +77,7 @@ class LevelsWork(Struct, frozen=True):
                 reversible=is_known and undo is Undo.SAFE,
                 undo=undo.value if is_known else "",
                 consent=step.consent,
-                effects=effects_of(step) + (self.warnings.get(step.feature, ()) if step in self.pending else ()),
+                effects=effects_of(step) + (self.effects.get(step.feature, ()) if step in self.pending else ()),
                 way_back=way_back_of(step) if is_known else "",
                 state=(StepState.PENDING if step in self.pending else StepState.DONE).value,
             )
@@ -88,8 +89,8 @@ class LevelsPart(Part, frozen=True):
     desired: feature to the level it should have. finalized: as it is; empty where that could not be read. changes: what
     is to be done from here, in the order in which it is sent, one tuple for each stage; where drift is only reported,
     drifted levels are left out, unless there is nothing else. unverified: consents of theirs that may have been used
-    before the status began. unknown: features that no node supports. warnings: of each feature, what the settings of
-    brokers do not fit.
+    before the status began. unknown: features that no node supports. voters: with their addresses, where the quorum is
+    to become dynamic. effects: by feature, what its change does to this very cluster.
     """
 
     kind: ClassVar[str] = LEVELS
@@ -100,7 +101,8 @@ class LevelsPart(Part, frozen=True):
     by_stage: tuple[tuple[UpdateFeature, ...], ...]
     unverified: tuple[str, ...] = ()
     unknown: frozenset[str] = frozenset()
-    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    voters: tuple[str, ...] = ()
+    effects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def changes(self) -> tuple[UpdateFeature, ...]:
@@ -115,6 +117,7 @@ class LevelsPart(Part, frozen=True):
                 kind=LEVELS,
                 start={change.feature: change.before for change in changes},
                 target={change.feature: change.after for change in changes},
+                voters=self.voters if makes_dynamic(changes) else (),
             )
             for changes in self.by_stage
         )
@@ -142,9 +145,11 @@ class LevelsPart(Part, frozen=True):
         if planned is None:
             return None
         work = tuple(
-            LevelsWork(all_, self._pending(planned[number:]), self.unknown, self.warnings)
+            LevelsWork(all_, self._pending(planned[number:]), self.unknown, self.effects)
             for number, all_ in enumerate(planned)
         )
+        if makes_dynamic(self.changes) and self.voters not in (stage.voters for stage in stages):
+            return None  # other addresses than those that were approved
         if any(one.pending != one.all[one.counted :] for one in work):
             return None
         return work if tuple(one.pending for one in work if one.pending) == self.by_stage else None
@@ -198,8 +203,18 @@ def levels_to_move(wanted: Wanted, seen: Observation, memory: Memory) -> LevelsP
     changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
     unverified = unverified_among((change.consent for change in changes), memory.unverified, memory.spent)
     unknown = frozenset(feature for feature, _ in unknown_features_in(desired, seen))
-    warnings = {change.feature: prerequisites_of(change, seen) for change in changes}
-    return LevelsPart(desired, finalized, drifted, (changes,) if changes else (), unverified, unknown, warnings)
+    return LevelsPart(
+        desired, finalized, drifted, (changes,) if changes else (), unverified, unknown,
+        voters_to_freeze(seen) if makes_dynamic(changes) else (),
+        {change.feature: tuple(_effects_here(change, seen)) for change in changes},
+    )  # fmt: skip
+
+
+def _effects_here(change: UpdateFeature, observation: Observation) -> Iterator[str]:
+    """What a change does to this very cluster, besides what it does to every one."""
+    if makes_dynamic((change,)):
+        yield from effects_of_freezing(observation)
+    yield from prerequisites_of(change, observation)
 
 
 def _was_reached(wanted: Wanted, memory: Memory, change: UpdateFeature) -> bool:

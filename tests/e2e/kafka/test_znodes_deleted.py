@@ -29,7 +29,6 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.settling import ON_ITS_WAY, Looks, Open
 from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind
-from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.delete_znodes import (
     BAD_VERSION,
@@ -42,7 +41,6 @@ from kafkafeatures.core.migration.release import release, withdraw
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.zookeeper.client import ZooKeeper as Port
 from kafkafeatures.zookeeper.ensemble import Digest, Ensemble, parse_connect
-from kafkafeatures.zookeeper.rights import znode_rights
 from tests.e2e.kafka.relay import Relay
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.zookeeper import ZooKeeper
@@ -383,32 +381,6 @@ async def test_a_right_that_is_missing_is_named_with_its_znode_and_nothing_is_de
         assert cluster.state() == ("5", "3003", "there")
     user = Port(cluster.ensemble(digest=Digest("operator", "its-secret")), SYSTEM)
     assert await send(user, step) == Applied()
-
-
-def rights_of(cluster: Kept, *words: str) -> dict[str, str]:
-    """The right to its state."""
-    digest = Digest(*words) if words else None
-    rights = asyncio.run(znode_rights(cluster.ensemble(digest=digest), goes_back=True))
-    assert not isinstance(rights, Failure)
-    states = {True: "granted", False: "missing"}
-    return {
-        it.right: "unknown" if isinstance(it.is_granted, Failure) else states[it.is_granted] for it in rights
-    }  # fmt: skip
-
-
-def test_the_rights_that_a_way_back_needs_are_read_before_it(cluster: Kept) -> None:
-    assert rights_of(cluster) == {"READ": "granted", "WRITE": "granted", "DELETE": "granted"}
-    for path in ("", "/controller_epoch"):
-        cluster.client.set_acls(cluster.chroot + path, [ALL, READER])
-    assert rights_of(cluster, "operator", "its-secret") == {"READ": "granted", "WRITE": "granted", "DELETE": "granted"}
-    assert rights_of(cluster, "reader", "its-secret") == {"READ": "granted", "WRITE": "missing", "DELETE": "missing"}
-    assert rights_of(cluster)["READ"] == "missing"  # /controller_epoch
-    assert rights_of(cluster, "reader", "another") == rights_of(cluster)
-
-
-def test_an_entry_that_may_mean_this_user_is_no_proof(cluster: Kept) -> None:
-    cluster.client.set_acls(cluster.chroot, [ALL, make_acl("ip", "127.0.0.0/8", all=True)])
-    assert rights_of(cluster)["DELETE"] == "unknown"
 
 
 # --- last, since it takes the server away from the others ---

@@ -16,6 +16,8 @@ from kafkafeatures.cli.shell.values import release
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.releases import bundle
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
+from kafkafeatures.core.levels.changes import changes_between
+from kafkafeatures.core.levels.prerequisites import settings_of
 from kafkafeatures.core.report.check import Check, CheckVerdict, check
 from kafkafeatures.core.words import counted
 
@@ -45,7 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         return check_rights(arguments)
     levels = bundle(arguments.release or "") or {}
-    settings = frozenset({MIN_INSYNC_REPLICAS} if ELIGIBLE_LEADER_REPLICAS in levels else ())
+    settings = settings_of(changes_between(levels, {}))
+    settings |= {MIN_INSYNC_REPLICAS} if ELIGIBLE_LEADER_REPLICAS in levels else set()
     seen = on_cluster(look(settings_from_flags(arguments), partitions=True, settings_of_nodes=settings))
     replication = None
     if isinstance(seen.partitions, Known):
@@ -63,7 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _draw(found: Check, seen: Observation, release: str | None) -> None:
+    from rich.text import Text
+
     from kafkafeatures.cli.cluster.blockers_text import draw_blockers
+    from kafkafeatures.cli.shell.indented import item
     from kafkafeatures.core.report.blockers import blocker_status
 
     nodes = counted(sum(bool(node.roles) for node in seen.nodes), "node")
@@ -72,6 +78,8 @@ def _draw(found: Check, seen: Observation, release: str | None) -> None:
     draw_blockers(console(), map(blocker_status, found.blockers))
     for gap in found.unread:
         print(f"  not read: {gap}")
+    for warning in found.warnings:
+        item(console(), Text(warning))
 
 
 def _document(found: Check, seen: Observation, release: str | None) -> dict[str, Any]:
@@ -90,6 +98,7 @@ def _document(found: Check, seen: Observation, release: str | None) -> dict[str,
             for one in found.blockers
         ],
         "unread": list(map(str, found.unread)),
+        "warnings": list(found.warnings),
     }  # fmt: skip
 
 

@@ -247,9 +247,9 @@ class Levels:
         return any(asked.get(feature) != level for feature, level in targets.items())
 
     def demands(self, asked: Asked) -> Demands:
-        """The settings that a raise would change unseen, those without which it is of no use, and those of a quorum that
-        was made dynamic. Before the levels are read, those of the last status count: to learn of the raise from the
-        nodes alone would have all of them read twice.
+        """The settings that a raise would change unseen, those without which it is of no use, and those of a quorum
+        that was made dynamic. Before the levels are read, those of the last status count: to learn of the raise from
+        the nodes alone would have all of them read twice.
         """
         of_status = {one.name: one.finalized or 0 for one in asked.status.features}
         finalized = of_status if asked.seen is None else asked.seen.known_levels

@@ -303,5 +303,15 @@ async def test_in_zookeeper_mode_nothing_is_asked_of_controllers_that_do_not_exi
     roles = frozenset((Role.BROKER,))
     reading = await rights({1: both}, {}, Purpose.IBP, reads_log=False, roles=roles)
     assert set(states(reading).values()) == {RightState.GRANTED}
-    reading = await rights({1: both}, {}, Purpose.MIGRATE, reads_log=False)
-    assert states(reading)[Right.ALTER] is not RightState.MISSING
+    reading = await rights({1: both}, {}, Purpose.LEVELS, reads_log=False, roles=roles)
+    assert states(reading)[Right.ALTER] is RightState.NOT_NEEDED
+    assert "ZooKeeper mode" in message(reading, Right.ALTER)
+
+
+async def test_a_migration_needs_controllers_that_answer_before_a_right_is_known() -> None:
+    in_zookeeper_mode = with_topics(broker(), {"orders": SEES | DESCRIBES_CONFIGS}, "orders")
+    in_zookeeper_mode.apis = {key: apis for key, apis in in_zookeeper_mode.apis.items() if key != 55}
+    reading = await rights({1: in_zookeeper_mode}, {}, Purpose.MIGRATE, reads_log=False)
+    assert set(states(reading).values()) == {RightState.UNKNOWN}
+    assert message(reading, Right.DESCRIBE) == "no controller could be asked; granted on broker 1"
+    assert reading.commands == ()

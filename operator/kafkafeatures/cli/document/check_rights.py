@@ -183,9 +183,9 @@ def _draw(rows: list[Row], verdict: RightState, reading: RightsReading, purpose:
             title = Text(f"  {word:<{_TITLE}}", style)
             text = f"{row.right} on {row.on}: {'; '.join(row.needed_for)}"
             hanging(out, Text(text), indent=_TITLE + 2, first=title)
-            for more in (row.message, row.remedy):
-                if more and row.state is not RightState.GRANTED:
-                    hanging(out, Text(more, style), indent=_TITLE + 2)
+            for explanation in (row.message, row.remedy):
+                if explanation and row.state is not RightState.GRANTED:
+                    hanging(out, Text(explanation, style), indent=_TITLE + 2)
     if reading.commands:
         print("\nGrant what is missing in Kafka:")
     for command in reading.commands:

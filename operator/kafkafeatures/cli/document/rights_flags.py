@@ -38,9 +38,9 @@ def add_rights_flags(parser: argparse.ArgumentParser) -> None:
 
 def rights_are_asked(arguments: argparse.Namespace) -> bool:
     """Whether `check` is about rights. Raises CommandFailed for flags that do not fit together."""
-    only = {"--mode": arguments.mode, "--driver": arguments.driver, "--zookeeper": arguments.zookeeper}
+    dependent = {"--mode": arguments.mode, "--driver": arguments.driver, "--zookeeper": arguments.zookeeper}
     if not arguments.rights:
-        if wrong := next((flag for flag, value in only.items() if value is not None), None):
+        if wrong := next((flag for flag, value in dependent.items() if value is not None), None):
             raise CommandFailed(f"{wrong} requires --rights", Exit.USAGE)
         return False
     if arguments.release is not None:

@@ -97,9 +97,9 @@ def _lines(row: Prerequisite, brokers: list[Node]) -> Iterator[str]:
     alike: dict[str, list[Node]] = {}
     unknown: list[Node] = []
     for node in brokers:
-        known = {name: node.settings[name].value for name in row.settings if name in node.settings}
-        values = {name: value for name, value in known.items() if value is not None}
-        if not node.proved_at or len(values) < len(known):
+        settings = {name: node.settings[name].value for name in row.settings if name in node.settings}
+        values = {name: value for name, value in settings.items() if value is not None}
+        if not node.proved_at or len(values) < len(settings):
             unknown += [node] if node.state is not NodeState.GHOST else []
         elif len(values) == len(row.settings):  # one that does not know them is too old for the level
             alike.setdefault(row.problem(values, len(brokers)), []).append(node)

@@ -106,6 +106,13 @@ class RightsQuestion(Struct, frozen=True):
         return bool(self.roles.intersection(need.roles)) and not (need.without_log and self.reads_log)
 
     @property
+    def why_not(self) -> str:
+        """The reason why a right is not needed."""
+        if self.reads_log:
+            return "partitions come from the metadata log"
+        return "a cluster in ZooKeeper mode has no controllers, and no levels to raise"
+
+    @property
     def is_about_topics(self) -> bool:
         """Whether a right on topics counts."""
         return any(need.resource is Resource.TOPICS and self.counts(need) for need in self.needs)
@@ -121,13 +128,7 @@ def judged(
         counting = [need for need in alike if question.counts(need)]
         finding = Finding(resource, right, RightState.NOT_NEEDED, tuple(need.goal for need in counting or alike))
         if not counting:
-            findings.append(
-                _with(
-                    finding,
-                    RightState.NOT_NEEDED,
-                    "partitions come from the metadata log" if question.reads_log else "",
-                )
-            )
+            findings.append(_with(finding, RightState.NOT_NEEDED, question.why_not))
         elif resource is Resource.TOPICS:
             findings.append(_of_topics(finding, topics, witnesses))
         else:
@@ -156,14 +157,16 @@ def _of_cluster(finding: Finding, roles: Sequence[Role], witnesses: Sequence[Wit
         return _with(finding, RightState.UNKNOWN, message, failure.action)
     for role in roles:
         if all(witness.role is not role for witness in judges):
-            return _with(finding, RightState.UNKNOWN, f"no {role.value.lower()} could be asked", _REACH[role])
+            message = f"no {role.value.lower()} could be asked"
+            message += f"; granted on {_titles(judges)}" if judges else ""
+            return _with(finding, RightState.UNKNOWN, message, _REACH[role])
     return _with(finding, RightState.GRANTED)
 
 
 _REACH = {
-    Role.BROKER: "give addresses of brokers with --bootstrap-server",
-    Role.CONTROLLER: "grant DESCRIBE, so that brokers name the controllers, or give their addresses with "
-    "--bootstrap-controller",
+    Role.BROKER: "give the addresses of brokers with --bootstrap-server",
+    Role.CONTROLLER: "give the addresses of running controllers with --bootstrap-controller; in KRaft mode, brokers tell "
+    "them to a user with DESCRIBE",
 }
 
 
@@ -172,8 +175,8 @@ def _of_topics(finding: Finding, topics: TopicRights | Failure, witnesses: Seque
         return _with(finding, RightState.UNKNOWN, topics.message, topics.action)
     names = topics.hidden if finding.right is Right.DESCRIBE else topics.hidden | topics.without_configs
     if names:
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        message = f"missing on {counted(len(names), 'topic')}: {printable(min(names))}{more}"
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        message = f"missing on {counted(len(names), 'topic')}: {printable(min(names))}{others}"
         return _with(finding, RightState.MISSING, message, lacking=frozenset((Role.BROKER,)))
     if topics.unread is not None:
         message = f"topics may be hidden: {topics.unread.message}"
@@ -209,14 +212,14 @@ def _titles(witnesses: Sequence[Witness]) -> str:
 def _authorizer(witnesses: Sequence[Witness]) -> str:
     """A sentence about the authorizers of the nodes; without one, Kafka says that everything is permitted."""
     nodes = [witness for witness in witnesses if not witness.through]
-    known = [witness for witness in nodes if isinstance(witness.authorizer, str)]
-    without = [witness for witness in known if not witness.authorizer]
+    naming = [witness for witness in nodes if isinstance(witness.authorizer, str)]
+    without = [witness for witness in naming if not witness.authorizer]
     if without and len(without) == len(nodes):
         return "none: every user may do everything"
     if without:
         return f"none on {_titles(without)}, where every user may do everything"
-    if known:
-        return ", ".join(sorted({str(witness.authorizer) for witness in known}))
+    if naming:
+        return ", ".join(sorted({str(witness.authorizer) for witness in naming}))
     if any(witness.rights.get(Right.DESCRIBE_CONFIGS) is False for witness in nodes):
         return "not known: reading it needs DESCRIBE_CONFIGS on the cluster"
     return "not known: no node says it"
@@ -227,14 +230,14 @@ def _commands(findings: Sequence[Finding], requester: Requester, before_copy: bo
     nodes tell little of the other rights: then those that are not known are granted with it.
     """
     blind = next((finding.lacking for finding in findings if finding.right is Right.DESCRIBE), frozenset[Role]())
-    wanted: dict[tuple[str, Resource], tuple[Role, dict[Right, None]]] = {}
+    grants: dict[tuple[str, Resource], tuple[Role, dict[Right, None]]] = {}
     for finding in findings:
         roles = blind if blind and finding.state is RightState.UNKNOWN else finding.lacking
         for role in sorted(roles):
             if not (before_copy and role is Role.CONTROLLER):
                 key = requester.principal(role), finding.resource
-                wanted.setdefault(key, (role, {}))[1][finding.right] = None
-    for (_, resource), (role, rights) in wanted.items():
+                grants.setdefault(key, (role, {}))[1][finding.right] = None
+    for (_, resource), (role, rights) in grants.items():
         operations = " ".join(f"--operation {right}" for right in rights)
         yield requester.in_words(f"{GRANT} {operations} {resource.flag}", role)
     if before_copy and any(Role.CONTROLLER in finding.lacking for finding in findings):

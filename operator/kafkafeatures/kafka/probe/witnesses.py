@@ -74,15 +74,15 @@ async def _witness(pool: Pool, node: ProbedNode) -> Witness:
 
 async def _rights(pool: Pool, node: ProbedNode) -> dict[Right, Answer | None]:
     """None: only the settings of the node show it."""
-    bits, known = await _authorized_operations(pool, node)
+    bits, proven = await _authorized_operations(pool, node)
     judged = _JUDGED[node.role]
     if bits is not None and bits & BITS[Right.DESCRIBE]:
         return {right: bool(bits & BITS[right]) for right in judged}
     if bits is not None:
-        known[Right.DESCRIBE] = False
-    tried = [right for right in judged if right not in known and right is not Right.DESCRIBE_CONFIGS]
+        proven[Right.DESCRIBE] = False
+    tried = [right for right in judged if right not in proven and right is not Right.DESCRIBE_CONFIGS]
     answers = await asyncio.gather(*(_tried(pool, node.role, _address(node), right) for right in tried))
-    return {**dict.fromkeys(judged), **known, **dict(zip(tried, answers, strict=True))}
+    return {**dict.fromkeys(judged), **proven, **dict(zip(tried, answers, strict=True))}
 
 
 async def _authorized_operations(pool: Pool, node: ProbedNode) -> tuple[int | None, dict[Right, Answer | None]]:
@@ -160,15 +160,15 @@ async def ask_for_topics(pool: Pool, nodes: Sequence[ProbedNode]) -> TopicRights
     source = next((_address(node) for node in brokers if isinstance(node.answer, NodeAnswer)), None)
     if source is None:
         return Failure(FailureKind.NOT_ASKED, "topics", "no broker answers")
-    before = await _on_disks(pool, brokers)
+    hosted, unread = await _on_disks(pool, brokers)
     try:
         request = MetadataRequest(all_topics=True, authorized_operations=True)
-        shown = (await pool.ask(source, Role.BROKER, request)).topics
+        topics = (await pool.ask(source, Role.BROKER, request)).topics
     except KafkaError as error:
         return to_failure(error, str(source))
-    denied = {topic.name for topic in shown if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-    visible = {topic.name: topic.operations or 0 for topic in shown if topic.name not in denied}
-    hidden, unread = before[0] - visible.keys(), before[1]
+    denied = {topic.name for topic in topics if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    visible = {topic.name: topic.operations or 0 for topic in topics if topic.name not in denied}
+    hidden = hosted - visible.keys()
     if hidden:
         hidden &= (await _on_disks(pool, brokers))[0]
     without = {name for name, bits in visible.items() if not bits & BITS[Right.DESCRIBE_CONFIGS]}
@@ -186,16 +186,16 @@ async def _hosted(pool: Pool, node: ProbedNode) -> frozenset[str] | Failure:
     """The topics on the disks of a broker; a Failure where that is not all of them."""
     if isinstance(node.answer, Failure):
         return node.answer
-    where = str(_address(node))
+    address = _address(node)
     try:
-        answer = await pool.ask(_address(node), Role.BROKER, DescribeLogDirsRequest())
+        answer = await pool.ask(address, Role.BROKER, DescribeLogDirsRequest())
     except KafkaError as error:
-        return to_failure(error, where)
+        return to_failure(error, str(address))
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         lacking = missing(f"DescribeLogDirs of broker {node.id}", Right.DESCRIBE)
-        return pool.requester.named(Failure(FailureKind.AUTHORIZATION, where, *lacking), Role.BROKER)
+        return pool.requester.named(Failure(FailureKind.AUTHORIZATION, str(address), *lacking), Role.BROKER)
     if failed := _failed(answer):
-        return Failure(FailureKind.REJECTED, where, f"DescribeLogDirs: {code_name(failed)}")
+        return Failure(FailureKind.REJECTED, str(address), f"DescribeLogDirs: {code_name(failed)}")
     return frozenset(name for directory in answer.directories for name in directory.hosted)
 
 

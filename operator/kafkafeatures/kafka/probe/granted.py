@@ -165,8 +165,8 @@ def _of_cluster(finding: Finding, roles: Sequence[Role], witnesses: Sequence[Wit
 
 _REACH = {
     Role.BROKER: "give the addresses of brokers with --bootstrap-server",
-    Role.CONTROLLER: "give the addresses of running controllers with --bootstrap-controller; in KRaft mode, brokers tell "
-    "them to a user with DESCRIBE",
+    Role.CONTROLLER: "give the addresses of running controllers with --bootstrap-controller; in KRaft mode, brokers "
+    "tell them to a user with DESCRIBE",
 }
 
 

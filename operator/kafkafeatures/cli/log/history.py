@@ -15,9 +15,10 @@ from msgspec import Struct
 from kafkafeatures.cli.log.folders import LogFolder
 from kafkafeatures.cli.log.impossible import impossible_in
 from kafkafeatures.cli.log.state import MAX_IMAGE
+from kafkafeatures.core.facts.releases import has_no_level
 from kraftlog import Batch, Damage, DamageReason, Image, KraftLogError, files
 from kraftlog.batches import HEADER_SIZE, Pieces
-from kraftlog.history import Event, HistoryReader
+from kraftlog.history import Event, HistoryReader, NotUnderstood
 from kraftlog.judged import Judged
 from kraftlog.replay import ONLY_NO_OP
 from kraftlog.restored import loaded
@@ -75,6 +76,7 @@ class History:
         self._unshown: defaultdict[str, deque[Judged]] = defaultdict(deque)  # by file
         for one in impossible:
             self._unshown[one.file].append(one)
+        self._understood = not impossible
         self._read = -1  # the end of the log that was read: no snapshot moves it
         # What a controller was formatted with (0-0.checkpoint) its log says once more, and says when.
         self._reader = HistoryReader(begins_at=self.end if self._segments else -1)
@@ -83,6 +85,12 @@ class History:
     def open_transaction(self) -> int | None:
         """Where the metadata transaction begins that had not ended when the log did."""
         return self._reader.open_transaction
+
+    @property
+    def has_no_level(self) -> bool:
+        """True if the log has records, all of them were understood, and none has a metadata.version."""
+        levels = self._reader.levels
+        return self.end > 0 and self._understood and levels is not None and has_no_level(levels)
 
     def __iter__(self) -> Iterator[Item]:
         for index, segment in enumerate(self._segments):
@@ -118,6 +126,7 @@ class History:
         """Changes of a batch, and the records in it that are impossible in their places, instead of what they say."""
         for event in self._reader.take(batch):
             yield from self._due(file, event.offset)
+            self._understood = self._understood and not isinstance(event.change, NotUnderstood)
             if (file, event.offset) not in self._refused:
                 yield Happened(file, event)
         yield from self._due(file, batch.last_offset)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.log.bundle import is_bundle, of_bundle
-from kafkafeatures.cli.log.files import File, Opened, file_of, files_of, parsed, refused
+from kafkafeatures.cli.log.files import File, Opened, file_of, files_of, parsed, refuse_compressed, refused
 from kafkafeatures.cli.log.folders import MAX_PROPERTIES, LogFolder, parse_properties
 from kafkafeatures.cli.shell.exit_codes import CommandFailed
 from kraftlog import files
@@ -75,9 +75,11 @@ def _log_in(folder: Path) -> Path:
 
 def _of_folder(folder: Path, *, snapshots: bool) -> list[File]:
     try:
-        beside = parsed(os.listdir(folder))
+        names = os.listdir(folder)
     except OSError as error:
         raise refused(folder, error.strerror) from None
+    refuse_compressed(folder, names)
+    beside = parsed(names)
     if not any(isinstance(one, files.Segment) for one in beside):
         raise _nothing(folder, "segment")
     return files_of(folder, beside, snapshots=snapshots)
@@ -137,7 +139,10 @@ def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
     """Metadata logs below a folder. Deeper down only folders with Kafka's own name: segments of topics look alike."""
     entries = sorted(os.scandir(folder), key=lambda one: one.name)
     names = tuple(one.name for one in entries if files.parse(one.name))
-    if names and (depth == DEPTH or folder.name == files.DIRECTORY):
+    is_log = depth == DEPTH or folder.name == files.DIRECTORY
+    if is_log:
+        refuse_compressed(folder, (one.name for one in entries))
+    if names and is_log:
         yield LogFolder(str(folder), names, lambda name: Opened(folder / name), _properties(folder))
         return
     for entry in entries if depth else ():

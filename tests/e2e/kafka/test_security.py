@@ -17,7 +17,7 @@ from kafkafeatures.kafka.base.errors import Disconnected
 from kafkafeatures.kafka.base.settings import Address, OAuthClient, Sasl, Security, parse_addresses
 from kafkafeatures.kafka.wire.codec import decode_response, encode_request
 from kafkafeatures.kafka.wire.connection import connect
-from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, DescribeClusterRequest
+from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, DescribeClusterRequest, R, Request
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kafka.wire.topic_messages import MetadataRequest
 from kafkasim.answers.topics import TOPIC_OPERATIONS, cluster_operations
@@ -25,7 +25,7 @@ from tests.e2e.kafka.cli import SELDOM, describe, levels, node, run, write_docum
 from tests.e2e.rig.asking import asked
 from tests.e2e.rig.certificates import Certificates
 from tests.e2e.rig.cluster import Cluster
-from tests.e2e.rig.held import drop_rights, finalized, hold_rights, hold_topic
+from tests.e2e.rig.held import admin, drop_rights, finalized, hold_rights, hold_topic
 from tests.e2e.rig.listeners import USERS
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
@@ -376,11 +376,17 @@ def test_without_an_authorizer_everybody_may_do_everything(secured: Cluster) -> 
 def test_what_is_permitted_without_an_authorizer_is_what_the_simulator_permits(secured: Cluster) -> None:
     hold_topic(secured, "orders", {0: [1]})
     port = secured.brokers[0].ports[secured.internal]
-    request = DescribeClusterRequest(authorized_operations=True)
-    reply = asked(port, encode_request(request, version=1, correlation_id=7, client_id=None))
-    simulated = world()
-    assert decode_response(request.api_key, 1, reply)[1].operations == cluster_operations(simulated)
-    topics = MetadataRequest(all_topics=True, authorized_operations=True)
-    reply = asked(port, encode_request(topics, version=12, correlation_id=7, client_id=None))
-    shown = decode_response(topics.api_key, 12, reply)[1].topics
-    assert {topic.operations for topic in shown} == {TOPIC_OPERATIONS}
+
+    def answer(request: Request[R], version: int) -> R:
+        reply = asked(port, encode_request(request, version=version, correlation_id=7, client_id=None))
+        decoded: R = decode_response(request.api_key, version, reply)[1]
+        return decoded
+
+    def of_topics() -> set[int | None]:
+        return {topic.operations for topic in answer(MetadataRequest(True, True), 12).topics}
+
+    assert answer(DescribeClusterRequest(authorized_operations=True), 1).operations == cluster_operations(world())
+    wait_until("the broker knows the topic", of_topics)
+    assert of_topics() == {TOPIC_OPERATIONS}
+    with admin(secured) as client:
+        client.delete_topics(["orders"])

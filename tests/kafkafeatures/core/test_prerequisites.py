@@ -35,8 +35,8 @@ def test_a_replication_factor_that_is_more_than_the_brokers_is_named_with_what_f
     (line,) = lines(SHARE, broker(1, factor="3", isr="2"), broker(2, factor="3", isr="2"))
     assert line == (
         "warning: on 2 brokers (1, 2), share.coordinator.state.topic.replication.factor is 3, but 2 brokers are "
-        "registered: the topic __share_group_state cannot be created, and share groups do not work; set it to at most "
-        "2 in the file of each broker, or add brokers"
+        "registered: while there is no topic __share_group_state, it cannot be created, and share groups do not work; "
+        "set it to at most 2 in the file of each broker, or add brokers"
     )
 
 

@@ -96,12 +96,13 @@ async def rights(
     brokers: Mapping[int, Node | Failure],
     controllers: Mapping[int, Node | Failure],
     *purposes: Purpose,
+    controllers_as: Security = ALICE,
     **question: Any,
 ) -> RightsReading:
     nodes = {(Role.BROKER, id_): each for id_, each in brokers.items()}
     nodes |= {(Role.CONTROLLER, id_): each for id_, each in controllers.items()}
     cluster = Cluster({at(id_): each for (_, id_), each in nodes.items() if isinstance(each, Node)})
-    settings = ClusterSettings(bootstrap_servers=(at(1),), brokers=ALICE, controllers=ALICE)
+    settings = ClusterSettings(bootstrap_servers=(at(1),), brokers=ALICE, controllers=controllers_as)
     probed = [
         ProbedNode(
             id_, role, "node", id_, each if isinstance(each, Failure) else node_answer(each.api_versions), NOW
@@ -153,6 +154,35 @@ async def test_no_bits_mean_that_describe_is_missing_and_prove_nothing_of_the_ot
         Right.DESCRIBE_CONFIGS: RightState.GRANTED,  # the broker answered a request that needs it
     }
     assert message(reading, Right.DESCRIBE) == "missing on broker 1, granted on controller 3001"
+
+
+async def test_a_denied_describe_hides_the_other_rights_of_a_controller_and_they_are_tried() -> None:
+    """DENY Describe beside ALLOW Alter: it answers, with no bits."""
+    strange = controller(3001, 0, refuses=frozenset((FetchRequest,)))
+    reading = await rights({1: broker()}, {3001: strange})
+    assert states(reading)[Right.DESCRIBE] is RightState.MISSING
+    assert states(reading)[Right.ALTER] is RightState.GRANTED
+    assert states(reading)[Right.CLUSTER_ACTION] is RightState.MISSING
+    assert not any(isinstance(request, UpdateFeaturesRequest) for request in strange.asked)
+
+
+async def test_two_listeners_with_two_users_get_a_line_each() -> None:
+    bob = Security(sasl=Sasl("PLAIN", "bob", "secret"))
+    every = frozenset((DescribeQuorumRequest, FetchRequest, UpdateFeaturesRequest, DescribeConfigsRequest))
+    left = ALL & ~BITS[Right.DESCRIBE_CONFIGS]
+    nodes = {1: broker(1, left)}, {3001: controller(3001, None, refuses=every)}
+    reading = await rights(*nodes, controllers_as=bob)
+    alice, of_bob = sorted(reading.commands)
+    assert alice.endswith("User:alice --operation DescribeConfigs --cluster")
+    operations = " ".join(f"--operation {right}" for right in Right)
+    assert of_bob.endswith(f"User:bob {operations} --cluster")
+    assert reading.users == ("User:alice", "User:bob")
+
+
+async def test_a_right_that_no_broker_can_be_asked_about_is_unknown() -> None:
+    reading = await rights({}, {3001: controller()})
+    assert states(reading)[Right.DESCRIBE] is RightState.UNKNOWN
+    assert message(reading, Right.DESCRIBE) == "no broker could be asked; granted on controller 3001"
 
 
 async def test_a_right_that_one_of_two_controllers_refuses_is_missing() -> None:

@@ -46,8 +46,8 @@ def _state_topic(values: Values, brokers: int) -> str:
     if factor > brokers:
         return (
             f"{STATE_TOPIC_FACTOR} is {factor}, but {counted(brokers, 'broker')} {'is' if brokers == 1 else 'are'} "
-            f"registered: the topic {STATE_TOPIC} cannot be created, and share groups do not work; set it to at most "
-            f"{brokers} in the file of each broker, or add brokers"
+            f"registered: while there is no topic {STATE_TOPIC}, it cannot be created, and share groups do not work; "
+            f"set it to at most {brokers} in the file of each broker, or add brokers"
         )
     if min_isr > factor:
         return (

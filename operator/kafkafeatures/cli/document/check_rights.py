@@ -25,7 +25,7 @@ from kafkafeatures.cli.shell.output import console, print_document
 from kafkafeatures.core.facts.early_rights import is_before_the_copy
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation
 from kafkafeatures.core.facts.observe import observe
-from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, LogReading, Role
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, LogReading, NodeAnswer, Role
 from kafkafeatures.core.roll.drivers import NOBODY, Driver, driver_named
 from kafkafeatures.kafka.base.needs import Purpose
 from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, RightState, verdict_of
@@ -98,29 +98,31 @@ async def _of_kafka(
     observation = observe(*readings, zookeeper=zookeeper)
     async with pool_of(settings) as pool:
         before_copy = is_before_the_copy(readings.probe, readings.log, zookeeper)
-        question = replace(_question(readings, observation, mode, driver), before_copy=before_copy)
+        question = replace(question_of(readings, observation, mode, driver), before_copy=before_copy)
         return observation, await ask_for_rights(pool, readings.probe.nodes, question)
 
 
-def _question(readings: Readings, observation: Observation, mode: str, driver: Driver) -> RightsQuestion:
-    """In ZooKeeper mode there may be no controllers; a migration is going to have some."""
+def question_of(readings: Readings, observation: Observation, mode: str, driver: Driver) -> RightsQuestion:
+    """Brokers in ZooKeeper mode keep their partitions there, and may have no controllers; a migration will have some.
+    A user that lacks only the right to read the metadata log needs no other rights in its place.
+    """
     purposes = {Purpose(mode)}
     if driver.restarts_nodes and Purpose(mode) is not Purpose.IBP:
         purposes.add(Purpose.RESTARTS)
-    has_controllers = any(node.role is Role.CONTROLLER for node in readings.probe.nodes)
-    roles = set(Role)
-    if observation.in_zookeeper_mode and not has_controllers and mode != "migrate":
-        roles = {Role.BROKER}
-    lacking = (readings.log, readings.probe.quorum, readings.probe.controllers)
-    reads_log = isinstance(readings.log, LogReading) or any(
-        isinstance(part, Failure) and part.kind is FailureKind.AUTHORIZATION for part in lacking
+    nodes, parts = readings.probe.nodes, (readings.log, readings.probe.quorum, readings.probe.controllers)
+    brokers = [node.answer for node in nodes if node.role is Role.BROKER and isinstance(node.answer, NodeAnswer)]
+    without_kraft = bool(brokers) and not any(answer.runs_in_kraft_mode for answer in brokers)
+    has_controllers = any(node.role is Role.CONTROLLER for node in nodes) or mode == "migrate"
+    may_read_log = isinstance(readings.log, LogReading) or any(
+        isinstance(part, Failure) and part.kind is FailureKind.AUTHORIZATION for part in parts
     )
+    is_in_log = observation.in_kraft_mode if mode in ("ibp", "migrate") else not without_kraft
     ghosts = ((role, node.id) for node in observation.nodes if node.state is NodeState.GHOST for role in node.roles)
     return RightsQuestion(
         frozenset(purposes),
         frozenset(ghosts),
-        reads_log=reads_log and not observation.in_zookeeper_mode,
-        roles=frozenset(roles),
+        reads_log=may_read_log and is_in_log,
+        roles=frozenset(Role if has_controllers or not without_kraft else (Role.BROKER,)),
     )
 
 

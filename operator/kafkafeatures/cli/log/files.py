@@ -60,9 +60,9 @@ def files_of(folder: Path, beside: list[files.Segment | files.Snapshot], *, snap
     segments = [file_of(folder / one.name, beside) for one in beside if isinstance(one, files.Segment)]
     images = [one for one in beside if isinstance(one, files.Snapshot)]
     first = segments[0].begins if segments else 0
-    if first and all(one.end_offset < first for one in images):
+    if first and all(image.end_offset < first for image in images):
         segments[0] = replace(segments[0], is_orphan=True)
-    return segments + [file_of(folder / one.name, beside) for one in images if snapshots]
+    return segments + [file_of(folder / image.name, beside) for image in images if snapshots]
 
 
 def parsed(names: Iterable[str]) -> list[files.Segment | files.Snapshot]:

@@ -101,25 +101,25 @@ class History:
 
     def _segment(self, segment: files.Segment, *, is_last: bool) -> Iterator[Item]:
         with self._folder.opened(segment.name) as data:
-            for found in self._batches(data):
-                if isinstance(found, Damage):
-                    if found.reason is DamageReason.OFFSET_ORDER:
+            for batch in self._batches(data):
+                if isinstance(batch, Damage):
+                    if batch.reason is DamageReason.OFFSET_ORDER:
                         continue  # said below, with the offsets
-                    if not (is_last and found.reason in (DamageReason.TRUNCATED, DamageReason.ZEROS)):
-                        detail = f" ({found.detail})" if found.detail else ""
-                        yield self._miss(segment.name, None, f"at byte {found.position}: {found.reason.value}{detail}")
+                    if not (is_last and batch.reason in (DamageReason.TRUNCATED, DamageReason.ZEROS)):
+                        detail = f" ({batch.detail})" if batch.detail else ""
+                        yield self._miss(segment.name, None, f"at byte {batch.position}: {batch.reason.value}{detail}")
                     continue
-                if found.base_offset < self._read:
-                    last = min(found.last_offset, self._read - 1)
-                    yield self._miss(segment.name, None, f"offsets {found.base_offset} to {last} are there twice")
-                self._read = found.last_offset + 1
-                if found.last_offset < self.end:
+                if batch.base_offset < self._read:
+                    last = min(batch.last_offset, self._read - 1)
+                    yield self._miss(segment.name, None, f"offsets {batch.base_offset} to {last} are there twice")
+                self._read = batch.last_offset + 1
+                if batch.last_offset < self.end:
                     continue  # what a snapshot says already, or what was there twice
-                yield from self._states(until=found.base_offset)
-                if found.base_offset > self.end:
-                    last = found.base_offset - 1
-                    yield self._miss(segment.name, found.base_offset, f"offsets {self.end} to {last} are missing")
-                yield from self._changes(segment.name, found)
+                yield from self._states(until=batch.base_offset)
+                if batch.base_offset > self.end:
+                    last = batch.base_offset - 1
+                    yield self._miss(segment.name, batch.base_offset, f"offsets {self.end} to {last} are missing")
+                yield from self._changes(segment.name, batch)
                 self.end = self._read
 
     def _changes(self, file: str, batch: Batch) -> Iterator[Item]:

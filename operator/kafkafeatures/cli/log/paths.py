@@ -57,7 +57,7 @@ def unread(paths: Iterable[Path]) -> list[str]:
     """What is not read in the directories among paths, and why: each with its name."""
     folders = [_log_in(path) for path in paths if path.is_dir()]
     names = sorted((folder / name for folder in folders for name in os.listdir(folder)), key=str)
-    return [f"{one}: not read; {why}" for one in names if (why := _why_unread(one.name))]
+    return [f"{name}: not read; {why}" for name in names if (why := _why_unread(name.name))]
 
 
 def _why_unread(name: str) -> str:
@@ -94,7 +94,7 @@ def log_folder(path: Path) -> LogFolder:
 
 
 def _names(folders: Sequence[LogFolder]) -> str:
-    return ", ".join(one.shown for one in folders[:5]) + (", ..." if len(folders) > 5 else "")
+    return ", ".join(folder.shown for folder in folders[:5]) + (", ..." if len(folders) > 5 else "")
 
 
 def log_folders(path: Path) -> list[LogFolder]:
@@ -138,10 +138,10 @@ def _bundle_of(path: Path) -> Path | None:
 def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
     """Metadata logs below a folder. Deeper down only folders with Kafka's own name: segments of topics look alike."""
     entries = sorted(os.scandir(folder), key=lambda one: one.name)
-    names = tuple(one.name for one in entries if files.parse(one.name))
+    names = tuple(entry.name for entry in entries if files.parse(entry.name))
     is_log = depth == DEPTH or folder.name == files.DIRECTORY
     if is_log:
-        refuse_compressed(folder, (one.name for one in entries))
+        refuse_compressed(folder, (entry.name for entry in entries))
     if names and is_log:
         yield LogFolder(str(folder), names, lambda name: Opened(folder / name), _properties(folder))
         return

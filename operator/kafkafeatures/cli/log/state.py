@@ -148,7 +148,7 @@ def levels_of(image: Image) -> Mapping[str, int]:
 
 def voters_of(image: Image) -> list[int] | None:
     """The ids of the voters; None of a static quorum, whose voters an image does not have."""
-    return None if image.voters is None else sorted(one.id for one in image.voters)
+    return None if image.voters is None else sorted(voter.id for voter in image.voters)
 
 
 def registrations(image: Image) -> Iterator[tuple[str, BrokerRegistration | ControllerRegistration]]:

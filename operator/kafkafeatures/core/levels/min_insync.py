@@ -36,7 +36,7 @@ _ADDRESSES = re.compile(r"--bootstrap-server \S+")
 
 def writes_min_insync(changes: Iterable[UpdateFeature]) -> bool:
     """Tell whether one of the changes makes the controller write `min.insync.replicas`."""
-    return any(one.feature == ELIGIBLE_LEADER_REPLICAS and one.before == 0 < one.after for one in changes)
+    return any(change.feature == ELIGIBLE_LEADER_REPLICAS and change.before == 0 < change.after for change in changes)
 
 
 class Raised(Struct, Generic[T], frozen=True):

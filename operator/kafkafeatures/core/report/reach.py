@@ -66,7 +66,9 @@ def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> 
         return f"{_named(level)}; no live node supports a higher level", ""
     supported = supported_by_all(seen, [METADATA_VERSION])[METADATA_VERSION]
     between = supported.max if supported is not None and level < supported.max < highest else 0
-    who = _who(seen, {node.key for one in blockers if one.feature in ("", METADATA_VERSION) for node in one.nodes})
+    who = _who(
+        seen, {node.key for blocker in blockers if blocker.feature in ("", METADATA_VERSION) for node in blocker.nodes}
+    )
     if between:
         return f"{_named(level)}; can be raised to {_named(between)}; {_named(highest)} is ", f"blocked by {who}"
     could = f"{_named(level)}; can be raised to {_named(highest)}"

@@ -280,7 +280,7 @@ def document_of(simulated: tuple[str, ...], folder: Path) -> Path:
     document.write_text(
         "apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {name: a}\n"
         f"spec: {{cluster: {{bootstrapServers: '{simulated[1]}', bootstrapControllers: '{simulated[3]}'}}, "
-        "features: {levels: [{name: share.version, level: 1}]}}\n"
+        "features: {levels: [{name: transaction.version, level: 2}]}}\n"  # which needs no setting of a node
     )
     return document
 

@@ -45,7 +45,7 @@ class TopicAnswer(NamedTuple):
     operations: int | None = None
 
 
-class MetadataRequest(Request["MetadataResponse"], frozen=True):
+class MetadataRequest(Request["MetadataResponse"], frozen=True, repr_omit_defaults=True):
     """Metadata of the brokers; with `all_topics` also of every topic the user may see, and with `authorized_operations`
     what the user may do with each.
     """

@@ -33,6 +33,7 @@ from kafkafeatures.core.levels.drift import drift_of
 from kafkafeatures.core.levels.dynamic_quorum import makes_dynamic
 from kafkafeatures.core.levels.min_insync import writes_min_insync
 from kafkafeatures.core.levels.part import LEVELS, LevelsPart, levels_to_move
+from kafkafeatures.core.levels.prerequisites import settings_of
 from kafkafeatures.core.levels.question import Question, unknown_features_in
 from kafkafeatures.core.levels.read_back import read_back
 from kafkafeatures.core.levels.report import drift_detected, features_finalized, with_levels
@@ -249,16 +250,17 @@ class Levels:
         return any(asked.get(feature) != level for feature, level in targets.items())
 
     def demands(self, asked: Asked) -> Demands:
-        """The settings that a raise would change unseen, and those of a quorum that was made dynamic. Before the levels
-        are read, those of the last status count: to learn of the raise from the nodes alone would have all of them
-        read twice.
+        """The settings that a raise would change unseen, those without which it is of no use, and those of a quorum
+        that was made dynamic. Before the levels are read, those of the last status count: to learn of the raise from
+        the nodes alone would have all of them read twice.
         """
         of_status = {one.name: one.finalized or 0 for one in asked.status.features}
         finalized = of_status if asked.seen is None else asked.seen.known_levels
         changes = changes_between(asked.wanted.desired(finalized), finalized)
         is_dynamic = asked.wanted.levels.get(KRAFT_VERSION, 0) > 0
         names = {MIN_INSYNC_REPLICAS} if writes_min_insync(changes) else set[str]()
-        return Demands(settings=frozenset(names | ({QUORUM_VOTERS, QUORUM_SERVERS} if is_dynamic else set())))
+        names |= {QUORUM_VOTERS, QUORUM_SERVERS} if is_dynamic else set()
+        return Demands(settings=settings_of(changes) | names)
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> LevelsPart:
         """What the document asks for and is not there."""

@@ -334,7 +334,7 @@ def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_bac
         since = NOW - ago.get("reached", timedelta(hours=1))
         seen = cluster(P.DUAL_WRITE)
         assert wanted.migration is not None
-        dual_write = DualWrite(103, since, NOW, 0.0, 0.0)
+        dual_write = DualWrite(103, since, NOW, 0.0, 0.0, (NOW, 0.0))
         kept = {MIGRATION: MigrationKept(compared=Compared(tried, 99), tried=tried, dual_write=dual_write)}
         asked = Asked(wanted, EMPTY, NOT_ASKED, NOW, seen, kept)
         return demands_of(asked, wanted.migration).comparison

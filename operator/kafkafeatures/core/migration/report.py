@@ -73,8 +73,10 @@ def with_migration(
         node_seconds=_node_seconds(previous.rollout) or before.node_seconds,
         voters=() if is_without_quorum(place) else voters_of(facts.seen, before.voters),
         requested=requested,
-        dual_write_since=stamp(dual_write.since) if both and dual_write is not None else None,
-        dual_write_offset=dual_write.offset if both and dual_write is not None else None,
+        dual_write_since=(stamp(dual_write.since) if dual_write is not None else before.dual_write_since)
+        if both
+        else None,
+        dual_write_offset=(dual_write.offset if dual_write is not None else before.dual_write_offset) if both else None,
         asked_controllers=asked,
     )
     until = None

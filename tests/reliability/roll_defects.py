@@ -83,7 +83,7 @@ ROLL_DEFECTS = (
         "stable-by-the-status",
         "that a node came back only moments ago is forgotten with the status",
         f"{CORE}.returned",
-        (("    if not recent:\n", "    if True:\n"),),
+        (("    if not others or (", "    if True or ("),),
         of_rolls=True,
     ),
     Defect(

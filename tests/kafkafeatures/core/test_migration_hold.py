@@ -120,7 +120,7 @@ def test_clocks_that_differ_by_seconds_do_not_lengthen_it() -> None:
 
 class SilentLog:
     """A log in which a batch is written every so often, and a broker registered at the beginning. The leader's clock
-    goes on in between.
+    does not stop in between.
     """
 
     def __init__(self, every: timedelta) -> None:

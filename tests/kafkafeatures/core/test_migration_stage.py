@@ -312,7 +312,7 @@ def test_a_process_that_has_just_started_compares_at_once_and_then_once_a_minute
     assert status.migration.equality is not None
 
     def compares(later: timedelta, *, started: bool) -> bool:
-        kept = {} if started else {one.kind: one.kept for one in found.stages if one.kept is not None}
+        kept = {} if started else {name: kept for one in found.stages for name, kept in one.kept.items()}
         asked = Asked(found.wanted, status, NOT_ASKED, NOW + later, seen=found.seen, kept=kept)
         return demands_of(asked, Migration(D.DUAL_WRITE, timedelta(0))).comparison
 

@@ -29,6 +29,8 @@ from kafkafeatures.core.roll.disks import (
     read_disks,
     written_disks,
 )
+from kafkafeatures.core.roll.part import ROLL
+from kafkafeatures.core.roll.remembered import RollKept
 from kafkafeatures.core.roll.report import completed, rollout_status, without_restarts
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.stage import RollNow
@@ -207,9 +209,10 @@ def test_a_look_in_which_the_pods_cannot_be_read_loses_no_directory() -> None:
     told = replace(cluster(), workloads=Unknown(UNREAD))
     roll = rolled(told, disks=OLD)
     assert not roll.needing
-    kept = RollNow(SimpleNamespace(seen=told), None, roll, ()).kept  # type: ignore[arg-type]
-    assert kept is not None
-    assert kept.before[1] == OLD[1]
+    facts = SimpleNamespace(seen=told, kept={}, monotonic=0.0)
+    kept = RollNow(facts, None, roll, ()).kept[ROLL]  # type: ignore[arg-type]
+    assert isinstance(kept, RollKept)
+    assert kept.disks[1] == OLD[1]
 
 
 NODES = st.dictionaries(

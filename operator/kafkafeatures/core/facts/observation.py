@@ -18,6 +18,7 @@ from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
     Failure,
     FailureKind,
+    Mark,
     Moves,
     NodeAnswer,
     PartitionsReading,
@@ -272,12 +273,12 @@ class LastRegistration(Struct, frozen=True):
 class Returns(Struct, frozen=True):
     """When each registered node registered or was unfenced last, at the latest, by id, and when the metadata log was
     read: in the log's own time, by the clocks of its controllers. marks: what tells one return of a node from another,
-    as long as the same process reads on: it does not move, as a time does that is only known at the latest.
+    as long as one process reads on: it does not move, as a time does that is only known at the latest.
     """
 
     times: Mapping[int, datetime]
     read_at: datetime
-    marks: Mapping[int, int] = field(default_factory=dict)
+    marks: Mapping[int, Mark] = field(default_factory=dict)
 
 
 class Observation(Struct, frozen=True):

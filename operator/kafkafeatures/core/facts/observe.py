@@ -206,7 +206,9 @@ def _returns(image: Image, now_ms: int | None) -> Returns | None:
         return None
     read_ms = image.timestamp_ms if now_ms is None else now_ms
     times = {id_: _when(image, elapsed_ms, read_ms) for id_, elapsed_ms in image.returned.items()}
-    return Returns(times, _moment(read_ms), image.returned)
+    begun = image.former_levels.since_offset
+    marks = {id_: (begun, elapsed_ms) for id_, elapsed_ms in image.returned.items()}
+    return Returns(times, _moment(read_ms), marks)
 
 
 def _log_time(probe: ClusterProbe, log: LogReading) -> int | None:

@@ -7,7 +7,7 @@ for exactly those that the next position needs. Their settings are changed in Gi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,7 +30,7 @@ from kafkafeatures.core.engine.decisions import (
 )
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.plan import Plan
-from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
+from kafkafeatures.core.engine.stage import Conditions, Kept, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
@@ -55,6 +55,7 @@ from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wr
 from kafkafeatures.core.migration.stopped import unreachable
 from kafkafeatures.core.migration.takeover import waits_for_quorum
 from kafkafeatures.core.migration.unplaced import CONTRADICTS_FOR, unplaced
+from kafkafeatures.core.roll.remembered import kept_of_roll
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, restarted_by, spent_by, unverified_of, with_requests
 from kraftlog.image import ZkMigrationState
@@ -287,9 +288,17 @@ class MigrationNow(StageNow, frozen=True):
         return frozenset(controllers - self.place.facts.brokers.keys()) | given_up(self._asked(self.place))
 
     @property
-    def kept(self) -> MigrationKept:
+    def kept(self) -> Mapping[str, Kept]:
         """What this look has seen."""
-        return self.memory
+        disks = self.roll.disks.before if self.roll is not None else None
+        return {MIGRATION: self.memory, **kept_of_roll(self.facts, disks, is_over=self._is_rolled)}
+
+    @property
+    def _is_rolled(self) -> bool:
+        """Whether certainly no node is left to restart on this way."""
+        if self.roll is not None:
+            return False
+        return not self.is_due or (isinstance(self.place, Place) and not permit_for(self.place).unknown)
 
     def remembered(self, status: Status) -> Status:
         """Once the migration is over, its consent is used: none that is left in Git is for a later migration."""
@@ -322,8 +331,7 @@ class MigrationNow(StageNow, frozen=True):
         )  # fmt: skip
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
-            is_known = not self.is_due or (isinstance(self.place, Place) and not permit_for(self.place).unknown)
-            return replace(status, rollout=without_restarts(previous.rollout, is_known=is_known))
+            return replace(status, rollout=without_restarts(previous.rollout, is_known=self._is_rolled))
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
         if rollout is not None and previous.rollout is not None and not isinstance(self.place, Place):
             rollout = replace(rollout, done=previous.rollout.done)  # which nodes are left is not known

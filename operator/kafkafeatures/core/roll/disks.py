@@ -55,17 +55,6 @@ class NodeDisks(Struct, frozen=True):
     used: frozenset[str] = frozenset()
 
 
-class DisksKept(Struct, frozen=True):
-    """What this process keeps of a roll: a status may be lost, and has no room for each node of a large cluster."""
-
-    cluster: str
-    before: Disks
-
-    def interrupted(self, why: str) -> DisksKept:
-        """A cluster that cannot be read changes no disk that was there before."""
-        return self
-
-
 def disks_now(
     nodes: Iterable[Node], before: Disks, flying: Set[int], consents: Iterable[str] = (), spent: Iterable[str] = ()
 ) -> NodeDisks:

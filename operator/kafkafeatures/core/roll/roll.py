@@ -34,7 +34,8 @@ from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.next_restart import Next, next_restart, to_free
 from kafkafeatures.core.roll.permit import Permit, without_requests
 from kafkafeatures.core.roll.pods import Fleet
-from kafkafeatures.core.roll.question import Remembered, Restarting, RestartQuestion
+from kafkafeatures.core.roll.question import Restarting, RestartQuestion
+from kafkafeatures.core.roll.remembered import Remembered
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.revisions import revisions_after
 from kafkafeatures.core.roll.targets import Excused

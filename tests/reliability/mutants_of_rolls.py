@@ -126,9 +126,10 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "rolls",
         "kafkafeatures/core/roll/disks.py",
-        ("a lost disk halts nothing", "                lost.append(node.id)\n", "                pass\n"),
-        ("what is new is taken for what was there", "elif now and (had or node.id not in flying):", "elif now:"),
-        ("a directory that came later is forgotten", "known[node.id] = had | now", "known[node.id] = had or now"),
+        ("a lost disk halts nothing", "                lost.append(node)\n", "                pass\n"),
+        ("what is new is taken for what was there", "now if node.id not in flying else _of_kinds_in(had, now)", "now"),
+        ("a directory that came later is forgotten", "= noted | found", "= noted or found"),
+        ("directories of another node are its own", "if running[node.id] > 1 else node", "if False else node"),
     ),
     *of(
         "rolls",

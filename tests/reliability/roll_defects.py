@@ -11,7 +11,7 @@ ROLL_DEFECTS = (
         "new-disks",
         "a roll goes past nodes that came back on empty disks",
         f"{CORE}.disks",
-        (("                lost.append(node.id)\n", "                pass\n"),),
+        (("                lost.append(node)\n", "                pass\n"),),
         of_rolls=True,
     ),
     Defect(

@@ -153,9 +153,7 @@ class RollNow(StageNow, frozen=True):
     @property
     def kept(self) -> Mapping[str, Kept]:
         """What nodes had, while a roll is on, and since when each is up."""
-        return kept_of_roll(
-            self.facts, self.roll.disks.before, is_over=not (self.roll.is_active or self.roll.disks.lost)
-        )
+        return kept_of_roll(self.facts, self.roll.disks.before, is_over=not self.roll.is_active)
 
     def decided(self, decision: Decision, status: Status) -> Status:
         """A consent is spent before it is used: `status.rollout` has what this roll was given, and no other roll."""

@@ -198,7 +198,10 @@ def test_an_address_belongs_to_the_newest_registration_that_names_it() -> None:
     assert "is live" in not_a_ghost_broker(successor)
     assert not it.gaps
     (blocker,) = grouped(blockers_of(it, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
-    assert blocker.remedy == "kafkafeatures unregister --broker 3 FLAGS"
+    assert blocker.remedy == (
+        "if it is permanently gone: kafkafeatures unregister --broker 3 FLAGS; otherwise start it on the new Kafka, at "
+        "another address"
+    )
 
 
 def test_an_unfenced_registration_has_its_address_before_a_newer_one_that_is_fenced() -> None:

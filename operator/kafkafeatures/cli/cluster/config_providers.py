@@ -38,7 +38,7 @@ def resolved(properties: Mapping[str, str], parse: Callable[[str], dict[str, str
 
         def read(match: re.Match[str], key: str = key) -> str:
             if match.string[: match.start()].endswith("\\"):  # as it would be replaced, and leave the backslash there
-                raise ProviderError(f"{key}: \\${{ is no escape: Kafka replaces a reference also behind a backslash")
+                raise ProviderError(f"{key}: \\${{ does not escape: Kafka replaces a reference also after a backslash")
             provider, path, name = match[1].strip(), (match[3] or "").strip(), match[4].strip()
             if provider not in names:
                 declared = ", ".join(names) or "none"

@@ -14,7 +14,15 @@ from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import COMMANDS
 from tests import examples
-from tests.contract import checks_page, fields_page, kraftlog_page, migration_page, pipeline_tables_page, runbooks
+from tests.contract import (
+    checks_page,
+    fields_page,
+    kraftlog_page,
+    levels_page,
+    migration_page,
+    pipeline_tables_page,
+    runbooks,
+)
 from tests.contract.alerts import alerts
 from tests.contract.runbook_alerts import OF_ALERTS
 from tests.contract.runbook_texts import PAGES as RUNBOOKS
@@ -70,6 +78,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/reasons.md": reasons,
     "docs/reference/impossible-records.md": partial(checks_page.page, NOTE),
     "docs/reference/commands.md": commands,
+    "docs/reference/levels.md": partial(levels_page.page, NOTE),
     "docs/reference/fields.md": partial(fields_page.page, NOTE),
     "docs/reference/kraftlog.md": partial(kraftlog_page.page, NOTE),
     "docs/reference/migration.md": partial(migration_page.page, NOTE),

@@ -262,6 +262,12 @@ PAGES: Mapping[Reason, Page] = {
           the consent, apply the document, then add the consent again.
         - `quorum-of-one`: the only controller restarts. Until it is back, nothing that needs an active controller
           works.
+
+        One is for the quorum:
+
+        - `dynamic-quorum`: `kraft.version` 1 writes the voters into the metadata log, with the addresses that the plan
+          shows. There is no way back. Read the warnings of the plan first, then see [make the quorum
+          dynamic](../how-to/raise-a-release.md#make-the-quorum-dynamic).
         """
     ),
     Reason.CONSENT_SPENT: page(

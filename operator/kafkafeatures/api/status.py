@@ -1,8 +1,7 @@
 """The status of a resource as types: what is reported, and all that is remembered from one reconciliation to the next.
 
 What each field means is written once, as its description in `crds/kafkafeatures.yaml`. Words are open strings where
-they are read, since another release may have other ones; this release writes the members of the enums below. Made by
-`core/report/status.py`; read by `core/engine/memory.py`, the stores, the metrics.
+they are read, since another release may have other ones; this release writes the members of the enums below.
 """
 
 from __future__ import annotations
@@ -126,6 +125,7 @@ class Stage(StatusRecord, frozen=True, kw_only=True):
     start: Mapping[str, int | str]
     target: Mapping[str, int | str]
     excused: ExcusedTopics | None = None
+    voters: tuple[str, ...] = ()
 
 
 class StepStatus(StatusRecord, frozen=True, kw_only=True):
@@ -139,6 +139,7 @@ class StepStatus(StatusRecord, frozen=True, kw_only=True):
     reversible: bool
     undo: str = ""
     consent: str = ""
+    effects: tuple[str, ...] = ()
     way_back: str = ""
     state: str
 

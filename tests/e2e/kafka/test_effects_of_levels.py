@@ -5,6 +5,7 @@ level, read from its metadata log. Registrations are left out: nodes send them a
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import NamedTuple
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from kafkafeatures.core.facts.binaries import supported_by
+from kafkafeatures.core.levels.effects import ROWS
 from kafkafeatures.kafka.wire.codec import decode_response
 from kraftlog.batches import Batch
 from kraftlog.records import Decoded, decode
@@ -26,7 +29,7 @@ from tests.e2e.kafka.cli import run
 from tests.e2e.rig.cluster import Cluster, Node
 from tests.e2e.rig.held import BROKER, admin, hold_topic, set_config
 from tests.e2e.rig.process import wait_until
-from tests.e2e.rig.releases import NEWEST
+from tests.e2e.rig.releases import MIDDLE, NEWEST, OLD, RECENT, release
 
 MIN_ISR = "min.insync.replicas"
 FEATURE_LEVEL = "FEATURE_LEVEL_RECORD"
@@ -59,6 +62,31 @@ EXPECTED = {
     Change(KRAFT, 1): (Written("control 5"), Written("control 6")),
 }
 """All that raises and downgrades write besides levels; what is not named writes nothing."""
+
+GATES = Path(__file__).with_name("LevelGates.java")
+CLASSES = (
+    "MetadataVersion", "KRaftVersion", "GroupVersion", "TransactionVersion", "EligibleLeaderReplicasVersion",
+    "ShareVersion", "StreamsVersion",
+)  # fmt: skip
+NOT_IN_ITS_CLASS = {Change(METADATA, 4), Change(ELR, 1)}
+"""What a level turns on is decided elsewhere: `Features` (that it stands in the log), `ConfigurationControlManager`."""
+
+
+def test_what_is_written_besides_a_level_is_what_plans_say() -> None:
+    assert {Change(row.feature, row.level) for row in ROWS if row.writes} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("version", [OLD, MIDDLE, RECENT, NEWEST])
+def test_the_levels_that_turn_something_on_are_those_at_which_kafkas_classes_decide(version: str) -> None:
+    command = ["java", "-cp", f"{release(version).home}/libs/*", str(GATES), *CLASSES]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    decided = {Change(name, int(level)) for name, level, _ in map(str.split, done.stdout.splitlines())}
+    supported = supported_by(version.rpartition(".")[0]) or {}
+    raisable = {
+        Change(name, level) for name, found in supported.items() for level in range(found.min + 1, found.max + 1)
+    }
+    told = {Change(row.feature, row.level) for row in ROWS if row.turns_on}
+    assert raisable & decided == (raisable & told) - NOT_IN_ITS_CLASS
 
 
 @pytest.mark.parametrize("world", ASKED_AGAIN, ids=lambda world: world.version)

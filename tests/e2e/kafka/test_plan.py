@@ -245,9 +245,20 @@ def test_kraft_version_goes_last_alone_and_with_a_consent(cluster: Cluster, tmp_
     assert refused.returncode == 4
     assert "add 'dynamic-quorum' to consents" in refused.stderr
     path = document(tmp_path / "l.yaml", cluster, features=wanted, consents=["dynamic-quorum"])
+    planned = plan(path)["steps"][-1]["effects"]
     status = apply(path)
     assert status["history"][-1]["action"] == "kraft.version 0 -> 1"
     assert cluster.features()["kraft.version"][2] == "1"
+
+    tool = "org.apache.kafka.tools.MetadataQuorumCommand"
+    described = cluster.tool(tool, "--bootstrap-server", cluster.bootstrap_servers, "describe", "--status").stdout
+    frozen = [
+        f"{voter['id']}@{voter['endpoints'][0].partition('://')[2]}"
+        for voter in json.loads(described.partition("CurrentVoters:")[2].splitlines()[0])
+    ]
+    assert f"voters that the metadata log will hold: {', '.join(sorted(frozen))}" in planned
+    (ready,) = [one["message"] for one in status["conditions"] if one["type"] == "Ready"]
+    assert "remove controller.quorum.voters from the files of nodes 1, 3001-3003" in ready
 
 
 def test_an_old_kafka_is_not_asked_to_raise_kraft_version(borrow: Callable[[str], Cluster], tmp_path: Path) -> None:

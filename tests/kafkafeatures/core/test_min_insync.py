@@ -110,7 +110,7 @@ def test_no_other_change_is_held_back(change: UpdateFeature) -> None:
 
 
 def test_the_way_back_leaves_the_value_that_was_written() -> None:
-    assert "the min.insync.replicas that it set for all brokers stays" in way_back_of(RAISE)
+    assert "the min.insync.replicas that was written for all brokers stays" in way_back_of(RAISE)
 
 
 def test_a_combined_node_is_both() -> None:

@@ -52,6 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "what Kafka keeps in ZooKeeper, as zookeeper.connect names it; with --bootstrap-* also the phase of a "
         "migration to KRaft, without them nothing else is asked",
     )
+    parser.add_argument(
+        "--explain-levels", action="store_true",
+        help="every level that is known: what it turns on, what Kafka writes besides, the way back; with a cluster "
+        "also which are finalized",
+    )  # fmt: skip
     parser.add_argument("--apis", action="store_true", help="every API's version range on every node (KIP-35)")
 
 
@@ -59,6 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Look once and print."""
     if arguments.zookeeper_config is not None and arguments.zookeeper is None:
         raise CommandFailed("--zookeeper-config says how to speak to --zookeeper; give that as well", Exit.USAGE)
+    if arguments.explain_levels:
+        return _levels(arguments)
     if arguments.files is not None:
         return _of_files(arguments)
     # Before the cluster: the phase of a migration needs a metadata log that is newer than the znodes.
@@ -117,6 +124,23 @@ def _of_zookeeper(arguments: argparse.Namespace, seen: ZooKeeperReading) -> int:
 
         print_document({"apiVersion": API_VERSION, "kind": "Ensemble", **zookeeper_document(seen)}, arguments.output)
     return Exit.FAILED if seen.failures else Exit.DONE
+
+
+def _levels(arguments: argparse.Namespace) -> int:
+    """What every known level does; needs no cluster."""
+    from kafkafeatures.core.report.levels_document import levels_document
+
+    finalized = None
+    if arguments.bootstrap_server or arguments.bootstrap_controller:
+        finalized = on_cluster(look(settings_from_flags(arguments), frozenset(), None)).known_levels
+    levels = levels_document(finalized)
+    if arguments.output in DRAWN:
+        from kafkafeatures.cli.cluster import levels_text
+
+        show(arguments.output, partial(levels_text.draw, levels=levels), "kafkafeatures: what each level does")
+    else:
+        print_document(levels, arguments.output)
+    return Exit.DONE
 
 
 def _of_files(arguments: argparse.Namespace) -> int:

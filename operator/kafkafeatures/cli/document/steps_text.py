@@ -45,16 +45,15 @@ def draw_steps(console: Console, steps: Iterable[StepStatus]) -> None:
     for step in steps:
         text = Text(_title(step)).append(_mark(step), "yellow")
         hanging(console, text, indent=5, first=Text("  "))
-        if step.way_back:
-            hanging(console, Text(step.way_back, "dim"), indent=5)
+        for told in filter(None, (*step.effects, step.way_back)):
+            hanging(console, Text(told, "dim"), indent=5)
 
 
 def step_lines(steps: Iterable[StepStatus]) -> Iterator[str]:
     """Lines of text that say what `draw_steps` draws."""
     for step in steps:
         yield f"  {_title(step)}{_mark(step)}"
-        if step.way_back:
-            yield f"     {step.way_back}"
+        yield from (f"     {told}" for told in filter(None, (*step.effects, step.way_back)))
 
 
 def warnings_of(steps: Iterable[StepStatus]) -> Iterator[str]:

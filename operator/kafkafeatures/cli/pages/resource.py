@@ -87,13 +87,19 @@ def _plan(resource: KubeResource) -> str:
         return f"<h2>Plan</h2>\n<p>{why}</p>"
     marks = (plan.hash, "irreversible" if plan.irreversible else "", APPROVED.get(plan.approved_by, ""))
     steps = (
-        (step.detail or "?", step.state or "?", step.way_back or UNDO.get(step.undo, step.undo and "can be undone"))
+        (
+            "<br>".join(
+                (text(step.detail or "?"), *(f'<span class="muted">{text(one)}</span>' for one in step.effects))
+            ),
+            text(step.state or "?"),
+            text(step.way_back or UNDO.get(step.undo, step.undo and "can be undone")),
+        )
         for step in plan.steps
     )
     way = f"\n<p>Way back, {text(until_of(back))}: {text(back.how)}</p>" if back else ""
     since = status.soak_started_at
     soak = f"\n<p>Soaking: every node healthy since {text(as_written(since))}</p>" if since else ""
-    steps_of_it = table("Steps, in their order", ("Step", "State", "Undo"), [tuple(map(text, one)) for one in steps])
+    steps_of_it = table("Steps, in their order", ("Step", "State", "Undo"), list(steps))
     return f"<h2>Plan</h2>\n<p>{text(', '.join(filter(None, marks)))}</p>\n{steps_of_it}{soak}{way}"
 
 

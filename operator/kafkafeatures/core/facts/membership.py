@@ -227,6 +227,8 @@ class Membership:
         listed = (self._controllers.get(id_) if is_controller else None) or (
             self._brokers.get(id_) if is_broker else None
         )
+        of_controller = controller.endpoints if controller else ()
+        endpoints = (*(broker.endpoints if broker else ()), *of_controller)
         host, port = _address(best or listed, broker if broker and broker.endpoints else controller, addresses)
         answers = best is not None and isinstance(best.answer, NodeAnswer)
         return Node(
@@ -243,8 +245,9 @@ class Membership:
             broker_epoch=broker.epoch if broker else in_zookeeper.epoch if in_zookeeper else -1,
             czxid=in_zookeeper.epoch if in_zookeeper else -1,
             incarnation=str(current.incarnation) if (current := broker or controller) else "",
-            listeners=addresses
-            + tuple((one.host, one.port) for found in (broker, controller) if found for one in found.endpoints),
+            listeners=addresses + tuple((endpoint.host, endpoint.port) for endpoint in endpoints),
+            controller_listeners=tuple((endpoint.host, endpoint.port) for endpoint in of_controller),
+            listener_names=frozenset(endpoint.name for endpoint in endpoints),
             proved_at=next((one.proved_at for one in probed if one.proved_at), ""),
             settings=next((one.settings for one in probed if one.proved_at), {}),
             log_dirs=frozenset(map(str, broker.log_dirs)) if broker else frozenset(),

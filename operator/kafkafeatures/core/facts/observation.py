@@ -118,6 +118,8 @@ class Node(Struct, frozen=True):
     )  # of its znode in `/brokers/ids`: a process in ZooKeeper mode; -1 where there is none, or none was read
     incarnation: str = ""  # of the process that registered last; empty where it is not known
     listeners: tuple[tuple[str, int], ...] = ()  # (host, port) of all that it is registered with
+    controller_listeners: tuple[tuple[str, int], ...] = ()  # those of its registration as a controller
+    listener_names: frozenset[str] = frozenset()
     proved_at: str = ""  # the IP address at which a process said that it is this node; empty where none did
     settings: Mapping[str, Setting] = field(default_factory=dict)  # that a stage demanded, by name
     log_dirs: frozenset[str] = frozenset()  # ids of its log directories, by its registration; empty: not known

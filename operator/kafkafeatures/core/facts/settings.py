@@ -15,6 +15,8 @@ SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 IBP = "inter.broker.protocol.version"
 PROCESS_ROLES = "process.roles"
+QUORUM_VOTERS = "controller.quorum.voters"
+QUORUM_SERVERS = "controller.quorum.bootstrap.servers"
 
 
 class SettingSource(IntEnum):

@@ -14,6 +14,7 @@ from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observa
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.levels.checks import quorum_is_known
+from kafkafeatures.core.levels.dynamic_quorum import left_in_files
 from kafkafeatures.core.levels.question import Question
 
 LAG = 0.025
@@ -47,7 +48,9 @@ def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wa
     if not desired:
         return Done(Reason.IN_SYNC, "the document names no level; the cluster is left unchanged")
     levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in desired.items())
-    return Done(Reason.IN_SYNC, f"finalized and verified on every live node: {levels}")
+    left = left_in_files(observation) if KRAFT_VERSION in desired else ""
+    then = f"; the quorum is dynamic: {left}" if left else ""
+    return Done(Reason.IN_SYNC, f"finalized and verified on every live node: {levels}{then}")
 
 
 def verified_on(observation: Observation, feature: str, level: int) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Stage, Status
 from kafkafeatures.api.values import replace
@@ -24,7 +25,7 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
-from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
+from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, QUORUM_SERVERS, QUORUM_VOTERS
 from kafkafeatures.core.levels.behind import halted_by, with_nodes_behind
 from kafkafeatures.core.levels.changes import changes_between, to_validate
 from kafkafeatures.core.levels.checks import blockers
@@ -245,13 +246,16 @@ class Levels:
         return any(asked.get(feature) != level for feature, level in targets.items())
 
     def demands(self, asked: Asked) -> Demands:
-        """The settings that a raise would change unseen. Before the levels are read, those of the last status count: to
-        learn of the raise from the nodes alone would have all of them read twice.
+        """The settings that a raise would change unseen, and those of a quorum that was made dynamic. Before the levels
+        are read, those of the last status count: to learn of the raise from the nodes alone would have all of them
+        read twice.
         """
         of_status = {one.name: one.finalized or 0 for one in asked.status.features}
         finalized = of_status if asked.seen is None else asked.seen.known_levels
         changes = changes_between(asked.wanted.desired(finalized), finalized)
-        return Demands(settings=frozenset({MIN_INSYNC_REPLICAS} if writes_min_insync(changes) else ()))
+        is_dynamic = min(asked.wanted.levels.get(KRAFT_VERSION, 0), finalized.get(KRAFT_VERSION, 0)) > 0
+        names = {MIN_INSYNC_REPLICAS} if writes_min_insync(changes) else set[str]()
+        return Demands(settings=frozenset(names | ({QUORUM_VOTERS, QUORUM_SERVERS} if is_dynamic else set())))
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> LevelsPart:
         """What the document asks for and is not there."""

@@ -24,6 +24,8 @@ from kafkafeatures.core.facts.quorum import nothing_was_moved_since, worked_betw
 from kafkafeatures.core.facts.releases import Undo, format_level, undo_of_raise
 from kafkafeatures.core.words import format_span
 
+_NOT_LEARNED = "not all of the voters support it"
+"""`LeaderState`: a new leader does not know it yet. That each voter does support it was read from them before."""
 _NAMED = re.compile(r"([a-z][a-z0-9._]*) ([0-9]{1,5}) -> ([0-9]{1,5})")
 
 
@@ -104,6 +106,11 @@ class UpdateFeature(Struct, frozen=True):
     def rejection(self, code: int, message: str) -> Rejection:
         """Only what was not validated before comes to this: kraft.version, or a cluster that changed in between."""
         said = f"the active controller rejected {self}: {message}"
+        if self.feature == KRAFT_VERSION and _NOT_LEARNED in message:
+            remedy = (
+                "wait: each voter tells a new leader within seconds; if it does not pass, see the logs of the voters"
+            )
+            return Rejection(Reason.PREFLIGHT, said, remedy, needs_action=False)
         remedy = "see the log of the active controller; change the document, or what it names"
         return Rejection(Reason.CONTROLLER_REJECTED, said, remedy, recorded=f"error {code}: {message}")
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.facts.releases import Undo, floor_of, format_level
-from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
 from kafkafeatures.core.levels.changes import may_lose_metadata
-from kafkafeatures.core.levels.min_insync import writes_min_insync
+from kafkafeatures.core.levels.effects import levels_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
@@ -24,8 +23,8 @@ def way_back_of(change: UpdateFeature) -> str:
         return "no way back: a dynamic quorum stays dynamic"
     if change.feature == METADATA_VERSION:
         return _of_metadata_version(change, before, after)
-    stays = f"; the {MIN_INSYNC_REPLICAS} that it set for all brokers stays" if writes_min_insync((change,)) else ""
-    return f"way back to {before}: downgrade; metadata that was written at level {after} may be lost{stays}"
+    left = "".join(f"; {row.after_downgrade}" for row in levels_of(change) if row.after_downgrade)
+    return f"way back to {before}: downgrade; metadata that was written at level {after} may be lost{left}"
 
 
 def _of_metadata_version(change: UpdateFeature, before: str, after: str) -> str:

@@ -15,10 +15,19 @@ import msgspec
 
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import has_unknown, without_unknown
-from kafkafeatures.api.status import FeatureState, FeatureStatus, Intent, RevisionStatus, RolloutStatus, Status
+from kafkafeatures.api.status import (
+    FeatureState,
+    FeatureStatus,
+    Intent,
+    PlanStatus,
+    RevisionStatus,
+    RolloutStatus,
+    Status,
+)
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.kinds import in_flight
+from kafkafeatures.core.levels.effects import ALL_OF_THEM
 from kafkafeatures.core.report.conditions import MAX_MESSAGE
 from kafkafeatures.core.words import cut
 
@@ -38,8 +47,9 @@ def bounded(status: Status, features: int) -> Status:
     First blockers from the end, of which there is a total. Then what limits a roll. Then the revisions that were rolled
     out before the present ones: one that is not known has failed, where another pod crashed on it. Then history, the
     longest words first: a correction, which counts against the next one, has the shortest. Then the nodes of the roll,
-    which are for people. Then directories of nodes, which this process keeps as well. Then features from the end,
-    unwanted ones before those whose levels are remembered by being here; how many are missing is said with Ready.
+    which are for people, and what levels do besides, which a command shows as well. Then directories of nodes, which
+    this process keeps as well. Then features from the end, unwanted ones before those whose levels are remembered by
+    being here; how many are missing is said with Ready.
     """
     restarts = _size_of_restarts(status.intents)
     while _too_large(status, restarts):
@@ -55,6 +65,8 @@ def bounded(status: Status, features: int) -> Status:
             status = replace(status, history=tuple(one for one in status.history if one is not longest))
         elif status.rollout is not None and status.rollout.nodes:
             status = replace(status, rollout=replace(status.rollout, nodes=""))
+        elif status.plan is not None and (shorter := _without_effects(status.plan)) != status.plan:
+            status = replace(status, plan=shorter)
         elif status.rollout is not None and (disks := status.rollout.disks):
             status = replace(status, rollout=replace(status.rollout, disks=disks[: len(disks) // 2]))
         elif status.features:
@@ -66,6 +78,13 @@ def bounded(status: Status, features: int) -> Status:
     if status.intents or has_unknown(status):
         status = _noting(status, _of_foreign(status))
     return status
+
+
+def _without_effects(plan: PlanStatus) -> PlanStatus:
+    """The plan with one line, at its first step, in place of all effects."""
+    where = (f"what levels do besides is too long for a status: {ALL_OF_THEM}",)
+    steps = (replace(step, effects=() if number else where) for number, step in enumerate(plan.steps))
+    return replace(plan, steps=tuple(steps))
 
 
 def _earlier_revision(rollout: RolloutStatus) -> RevisionStatus | None:

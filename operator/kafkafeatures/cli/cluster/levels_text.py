@@ -1,0 +1,32 @@
+"""Every level that is known, as people read it on a terminal: `describe --explain-levels`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.text import Text
+
+from kafkafeatures.api.records import Json
+from kafkafeatures.cli.shell.indented import hanging
+from kafkafeatures.core.report.levels_document import span_of
+
+_LINES = {"turnsOn": "turns on: ", "writes": "writes: ", "note": "note: ", "wayBack": ""}
+
+
+def draw(console: Console, levels: Iterable[Json]) -> None:
+    """Feature by feature. Of a level that turns nothing on it says so."""
+    feature = ""
+    for level in levels:
+        if level["feature"] != feature:
+            feature = level["feature"]
+            console.print(Text(feature, "bold"))
+        title = f"{level['level']} ({level['name']})" if level["name"] else str(level["level"])
+        mark = ", finalized" if level.get("finalized") else ""
+        hanging(console, Text(f"{title}  Kafka {span_of(level['releases'])}{mark}"), indent=4, first=Text("  "))
+        if not level["turnsOn"]:
+            hanging(console, Text("turns on nothing by itself", "dim"), indent=6)
+        for name, before in _LINES.items():
+            if level[name]:
+                source = f" ({level['source']})" if name == "turnsOn" else ""
+                hanging(console, Text(f"{before}{level[name]}{source}", "dim"), indent=6)

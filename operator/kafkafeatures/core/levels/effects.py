@@ -1,0 +1,169 @@
+"""What a level does besides being finalized: what it turns on, and what Kafka writes elsewhere. A new level is a row.
+
+Pure. Shown with each step of a plan (`core/levels/part.py`), by `describe --explain-levels`, and in
+`docs/reference/levels.md`, which is generated from here. What would change how the cluster works today is a blocker
+beside it (`core/levels/min_insync.py`); how far a level can be taken back is in `core/facts/releases.py`.
+
+Sources: the class that is named in a row, and the KIP or Kafka issue. That a level without `writes` writes nothing is
+held against the metadata logs of real controllers (`tests/e2e/kafka/test_effects_of_levels.py`: 3.9.2, 4.1.2, 4.2.0,
+4.3.1 and 4.4.0, every level raised, every feature downgraded), and which levels turn something on against the classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.core.facts.releases import format_level
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+
+SHOWN = 8
+"""How many lines a step has at most. All of them are in the command below."""
+ALL_OF_THEM = "kafkafeatures describe --explain-levels"
+
+
+class LevelEffects(Struct, frozen=True):
+    """One level of a feature.
+
+    turns_on: what nodes and clients may do from then on; empty where nothing. writes: what Kafka changes besides the
+    level, at once. caution: what has to be known before. after_downgrade: what a downgrade below it leaves, or takes
+    away. source: the KIP or issue, and the class of Kafka where it is decided.
+    """
+
+    feature: str
+    level: int
+    turns_on: str = ""
+    source: str = ""
+    writes: str = ""
+    caution: str = ""
+    after_downgrade: str = ""
+
+
+def _of_metadata(level: int, turns_on: str, source: str) -> LevelEffects:
+    return LevelEffects(METADATA_VERSION, level, turns_on, source)
+
+
+ROWS: tuple[LevelEffects, ...] = (
+    _of_metadata(1, "KRaft: the lowest level of a metadata log", "KIP-500"),
+    _of_metadata(2, "Fetch 13: brokers fetch from each other by topic id", "KIP-516"),
+    _of_metadata(3, "partitions remember that an unclean leader is still recovering", "KIP-704"),
+    _of_metadata(4, "the level itself is kept in the metadata log", "KIP-778"),
+    _of_metadata(5, "an idle controller writes no-op records, by which nodes see that the log moves", "KIP-835"),
+    _of_metadata(6, "fencing of brokers is one kind of record (BrokerRegistrationChangeRecord)", "MetadataVersion"),
+    _of_metadata(7, "a broker that is shutting down is known as such, and kept out of ISRs", "KIP-841"),
+    _of_metadata(8, "migration from ZooKeeper; brokers' registrations say whether they are in it", "KIP-866"),
+    _of_metadata(9, "Fetch 14, ListOffsets 8: followers of partitions in tiered storage", "KIP-405"),
+    _of_metadata(10, "Fetch 15: a follower that was restarted meanwhile is not taken into an ISR", "KIP-903"),
+    _of_metadata(11, "SCRAM credentials in the metadata log", "KIP-900"),
+    _of_metadata(12, "an ISR that shrinks no longer raises the leader epoch", "KAFKA-15021"),
+    _of_metadata(13, "many metadata records as one transaction", "KIP-868"),
+    _of_metadata(14, "delegation tokens in the metadata log", "KAFKA-15219"),
+    _of_metadata(15, "controllers register, with the levels they support", "KIP-919"),
+    _of_metadata(16, "", "reserved"),
+    _of_metadata(17, "brokers with several log directories; replicas say in which one they are", "KIP-858"),
+    _of_metadata(18, "", "reserved"),
+    _of_metadata(19, "Fetch 16: an answer to a follower names the new leader", "KIP-951"),
+    _of_metadata(20, "", "none"),
+    _of_metadata(21, "Fetch 17, ListOffsets 9: log directories of voters, offsets that were tiered last", "KIP-853"),
+    _of_metadata(22, "", "none"),
+    _of_metadata(23, "partition records can hold eligible leader replicas", "KIP-966"),
+    _of_metadata(24, "", "none"),
+    _of_metadata(25, "ListOffsets 10: offsets in tiered storage are looked up asynchronously", "KIP-1075"),
+    _of_metadata(26, "", "none"),
+    _of_metadata(27, "Fetch 18: followers learn high watermarks sooner", "KIP-1166"),
+    _of_metadata(28, "", "none"),
+    _of_metadata(29, "ListOffsets 11: the earliest offset that is not uploaded to tiered storage", "KIP-1023"),
+    _of_metadata(30, "log directories can be cordoned: no new replicas are placed in them", "KIP-1066"),
+    _of_metadata(31, "", "none"),
+    _of_metadata(32, "ACLs may name ranges of addresses (CIDR)", "KIP-1276"),
+    _of_metadata(33, "controllers that are gone can be unregistered", "KIP-1312"),
+    LevelEffects(
+        KRAFT_VERSION, 1, "controllers can be added and removed while the quorum runs", "KIP-853, KafkaRaftClient",
+        writes="the voters, with the addresses that their listeners have now, into the metadata log: the quorum is "
+        "dynamic for ever",
+        caution="afterwards each node needs controller.quorum.bootstrap.servers and must lose "
+        "controller.quorum.voters; a controller that was removed and still runs may join again",
+    ),
+    LevelEffects(
+        "group.version", 1, "consumers with group.protocol=consumer", "KIP-848, GroupVersion",
+        after_downgrade="members that use group.protocol=consumer are refused",
+    ),
+    LevelEffects("transaction.version", 1, "transaction state with fields that older brokers skip", "KIP-890"),
+    LevelEffects(
+        "transaction.version", 2, "a new producer epoch for each transaction; Java producers of 4.0 and newer use it "
+        "at once", "KIP-890, TransactionVersion",
+    ),
+    LevelEffects(
+        ELIGIBLE_LEADER_REPLICAS, 1, "replicas that left the ISR and have all committed records can still be elected",
+        "KIP-966, ConfigurationControlManager",
+        writes="min.insync.replicas for all brokers, unless a request has set one: the value of the active "
+        "controller's own file; removes those of single brokers",
+        caution="while it is on, min.insync.replicas cannot be set for single brokers, nor be removed for all",
+        after_downgrade="the min.insync.replicas that was written for all brokers stays",
+    ),
+    LevelEffects(
+        "share.version", 1, "share groups (a preview on Kafka 4.1)", "KIP-932, ShareVersion",
+        caution="the first share group creates the topic __share_group_state",
+        after_downgrade="members of share groups are refused",
+    ),
+    LevelEffects(
+        "share.version", 2, "dead-letter queues of share groups", "KIP-1191, ShareVersion",
+        after_downgrade="records that are given up are dropped as before",
+    ),
+    LevelEffects(
+        "streams.version", 1, "Kafka Streams with group.protocol=streams", "KIP-1071, StreamsVersion",
+        caution="on Kafka 4.2.0 do not turn an existing classic group into a streams group (KAFKA-20254)",
+        after_downgrade="members that use group.protocol=streams are refused",
+    ),
+)  # fmt: skip
+"""Every level that Kafka ships, up to 4.4."""
+
+
+def effects_of(change: UpdateFeature) -> tuple[str, ...]:
+    """The lines of a step: what each level between the two turns on or off, and what Kafka does besides."""
+    lines = tuple(_turned_off(change) if change.is_downgrade else _turned_on(change))
+    more = len(lines) - SHOWN
+    return (*lines[:SHOWN], f"and {more} more: {ALL_OF_THEM}") if more > 1 else lines
+
+
+def levels_of(change: UpdateFeature) -> tuple[LevelEffects, ...]:
+    """The known levels that a change passes, its lower end left out, in the order of the table."""
+    lower, upper = sorted((change.before, change.after))
+    return tuple(row for row in ROWS if row.feature == change.feature and lower < row.level <= upper)
+
+
+def lines_of(row: LevelEffects) -> Iterator[str]:
+    """What raising a feature to this level does, a line each; none where it does nothing."""
+    if row.turns_on:
+        yield f"turns on: {row.turns_on} ({row.source.split(',')[0]})"
+    if row.writes:
+        yield f"writes: {row.writes}"
+    if row.caution:
+        yield f"note: {row.caution}"
+
+
+def _turned_on(change: UpdateFeature) -> Iterator[str]:
+    rows = levels_of(change)
+    lines = [f"{_title(row, rows)}{line}" for row in rows for line in lines_of(row)]
+    yield from lines
+    unknown = change.after - max((row.level for row in rows), default=change.before)
+    if unknown:
+        yield f"what level {change.after} does is not known"
+    elif not lines:
+        yield "turns on nothing by itself"
+
+
+def _turned_off(change: UpdateFeature) -> Iterator[str]:
+    rows = levels_of(change)
+    for row in reversed(rows):
+        if row.turns_on:
+            yield f"{_title(row, rows)}turns off: {row.turns_on}"
+        if row.after_downgrade:
+            yield f"{_title(row, rows)}then: {row.after_downgrade}"
+
+
+def _title(row: LevelEffects, rows: tuple[LevelEffects, ...]) -> str:
+    """Which level a line is about; nothing where the step names the only one."""
+    return f"level {format_level(row.feature, row.level)} " if len(rows) > 1 else ""

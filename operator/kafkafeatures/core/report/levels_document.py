@@ -1,0 +1,45 @@
+"""Every level that is known, as a document: what it turns on, what Kafka writes besides, and the way back.
+
+Pure. Printed by `describe --explain-levels`; `docs/reference/levels.md` is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkafeatures.api.records import Json
+from kafkafeatures.core.facts.binaries import newest_release, releases_that_hold
+from kafkafeatures.core.facts.releases import level_name
+from kafkafeatures.core.levels.effects import ROWS, LevelEffects
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.levels.way_back import way_back_of
+
+
+def levels_document(finalized: Mapping[str, int] | None = None) -> list[Json]:
+    """The levels, feature by feature. `finalized`: of a cluster; without one no level says whether it is."""
+    return [_level(row, finalized) for row in ROWS]
+
+
+def _level(row: LevelEffects, finalized: Mapping[str, int] | None) -> Json:
+    document: Json = {
+        "feature": row.feature,
+        "level": row.level,
+        "name": level_name(row.feature, row.level) or None,
+        "releases": list(releases_that_hold({row.feature: row.level})),
+        "turnsOn": row.turns_on or None,
+        "writes": row.writes or None,
+        "note": row.caution or None,
+        "wayBack": way_back_of(UpdateFeature(row.feature, row.level - 1, row.level)),
+        "source": row.source or None,
+    }
+    if finalized is not None:
+        document["finalized"] = finalized.get(row.feature, 0) >= row.level
+    return document
+
+
+def span_of(releases: list[str]) -> str:
+    """Releases that follow one another, for people: 3.3 to 3.9, or 4.2 and newer."""
+    first, last = releases[0], releases[-1]
+    if last == newest_release():
+        return f"{first} and newer" if first != last else first
+    return f"{first} to {last}" if first != last else first

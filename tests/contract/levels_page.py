@@ -1,0 +1,41 @@
+"""The reference of levels: made of the table by which plans say what a level does."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from kafkafeatures.api.records import Json
+from kafkafeatures.core.report.levels_document import levels_document, span_of
+
+_HEAD = """\
+What finalizing each level does: what nodes and clients may do from then on, what Kafka writes besides the level, and
+how far one can go back. A plan shows these lines under each of its steps, and
+`kafkafeatures describe --explain-levels` prints them for the shell.
+
+*Writes* is what Kafka changes at once, besides the level: of all levels only those of
+`eligible.leader.replicas.version` and `kraft.version` have such an effect. This was read from the metadata logs of real
+controllers of Kafka 3.9.2, 4.1.2, 4.2.0, 4.3.1 and 4.4.0: each level raised, each feature downgraded to 0, and every
+record compared. A downgrade takes nothing of it back.
+
+*Source* is the KIP or issue, and the class of Kafka where it is decided. What a level of `metadata.version` turns on is
+decided in `MetadataVersion` (`server-common`); a level that turns on nothing either is reserved, or marks from when on
+`kafka-features.sh --release-version` includes another feature.
+
+Of a level that is not here nothing is known to this version: Kafka's upgrade notes say what it does.
+"""
+
+
+def page(note: str) -> str:
+    """The page of all levels."""
+    text = ["# What each level does", "", note, _HEAD]
+    for feature, levels in groupby(levels_document(), key=lambda level: level["feature"]):
+        text += [f"## {feature}", "", "| Level | Kafka | Turns on | Writes, and what to know | Way back | Source |"]
+        text += ["|---|---|---|---|---|---|", *map(_row, levels), ""]
+    return "\n".join(text)
+
+
+def _row(level: Json) -> str:
+    name = f"{level['level']} ({level['name']})" if level["name"] else str(level["level"])
+    besides = ". ".join(filter(None, (level["writes"] and f"**Writes** {level['writes']}", level["note"])))
+    cells = (name, span_of(level["releases"]), level["turnsOn"] or "nothing", besides or "-", level["wayBack"])
+    return f"| {' | '.join(cells)} | {level['source'] or '-'} |"

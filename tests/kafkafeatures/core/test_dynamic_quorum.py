@@ -1,0 +1,141 @@
+"""A raise of kraft.version shows the addresses that it freezes, is refused where files keep voters, and names what is
+left in files afterwards.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.reasons import BlockerKind
+from kafkafeatures.api.status import EMPTY
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.engine.memory import Memory
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import Node, Observation
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import NOT_ASKED, LogReading
+from kafkafeatures.core.facts.settings import QUORUM_SERVERS, QUORUM_VOTERS, Setting, SettingSource
+from kafkafeatures.core.levels.dynamic_quorum import effects_of_freezing, left_in_files, voters_to_freeze
+from kafkafeatures.core.levels.read_back import read_back
+from kafkafeatures.core.levels.stage import Levels
+from tests.kafkafeatures.deciding import decide, propose
+from tests.kafkafeatures.worlds import NEW, NOW, answer, asked, image, node, observation, probe
+
+WANTED = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}))
+DYNAMIC, STATIC = {"metadata.version": 27, "kraft.version": 1}, {"metadata.version": 27}
+
+
+def voter(id_: int, *addresses: tuple[str, int], names: tuple[str, ...] = ("CONTROLLER",)) -> Node:
+    return replace(node(id_), controller_listeners=addresses, listener_names=frozenset(names))
+
+
+def cluster(*hosts: str, levels: dict[str, int] = STATIC) -> Observation:
+    voters = (voter(3001 + number, (host, 9093)) for number, host in enumerate(hosts))
+    return observation(*voters, node(1), levels=levels)
+
+
+def lines_of(seen: Observation) -> list[str]:
+    plan = propose(WANTED, seen, Memory()).plan
+    return [line for work in plan.work for step in work.steps() for line in step.effects]
+
+
+def test_the_step_shows_the_addresses_that_the_log_will_hold() -> None:
+    seen = cluster("controller-1", "controller-2")
+    assert "voters that the metadata log will hold: 3001@controller-1:9093, 3002@controller-2:9093" in lines_of(seen)
+    assert not [line for line in lines_of(seen) if line.startswith("warning")]
+
+
+def test_the_addresses_are_those_of_the_registrations_as_controllers() -> None:
+    seen = observe(
+        probe(asked(3001, answer(NEW, STATIC)), asked(1, answer(NEW, STATIC))),
+        LogReading(image({1: (NEW, False)}, {3001: NEW, 3002: NEW}, STATIC), 100, 3001, 4, NOW),
+    )
+    registered = image({1: (NEW, False)}, {3001: NEW}, STATIC).controllers[3001].endpoints
+    assert voters_to_freeze(seen)[0] == f"3001@{registered[0].host}:{registered[0].port}"
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("127.0.0.1", "leads each node to itself"),
+        ("[::1]", "leads each node to itself"),
+        ("localhost", "leads each node to itself"),
+        ("10.4.0.7", "is lost with its pod or machine"),
+        ("kafka-0.kafka.prod.svc.cluster.local", "does not resolve with another namespace"),
+        ("kafka-0.kafka.prod.svc", "does not resolve with another namespace"),
+        ("kafka-0.kafka.prod.svc.example.org", "does not resolve with another namespace"),
+    ],
+)
+def test_an_address_that_is_known_to_break_has_a_warning(host: str, said: str) -> None:
+    (warning,) = [line for line in lines_of(cluster("controller-1", host)) if line.startswith("warning")]
+    assert warning.startswith("warning: voters 3002: ")
+    assert said in warning
+
+
+def test_other_addresses_are_another_plan_and_the_same_ones_are_not() -> None:
+    first = propose(WANTED, cluster("a", "b"), Memory()).plan
+    assert propose(WANTED, cluster("a", "b"), Memory()).plan.hash == first.hash
+    assert propose(WANTED, cluster("a", "c"), Memory()).plan.hash != first.hash
+
+
+def test_no_other_step_has_addresses() -> None:
+    plan = propose(Wanted({"metadata.version": 27}), cluster("a", "b", levels={"metadata.version": 25}), Memory()).plan
+    assert [stage.voters for stage in plan.stages] == [()]
+
+
+@pytest.mark.parametrize("name", ["CONTROLPLANE-9090", "REPLICATION-9091"])
+def test_it_is_refused_where_strimzi_writes_the_files(name: str) -> None:
+    seen = observation(voter(3001, ("a", 9090), names=(name,)), voter(3002, ("b", 9090)), node(1), levels=STATIC)
+    decision = decide(WANTED, seen)
+    (found,) = decision.blockers
+    assert (found.kind, found.feature) == (BlockerKind.SETTING, "kraft.version")
+    assert "Strimzi" in found.message
+    assert "remove kraft.version" in found.remedy
+    assert not decide(Wanted({"metadata.version": 27}), seen).blockers
+
+
+def with_files(levels: dict[str, int] = DYNAMIC, **settings: str) -> Observation:
+    """Controller 3001 as it should be; controller 3002 and broker 1 with these in their files."""
+    right = {QUORUM_VOTERS: file(""), QUORUM_SERVERS: file("a:9093")}
+    own = {QUORUM_VOTERS: file(settings.get("voters", "")), QUORUM_SERVERS: file(settings.get("servers", ""))}
+    nodes = ((3001, right), (3002, own), (1, own))
+    said = answer(NEW, levels)
+    return observation(
+        *(replace(node(id_, said=said), proved_at="198.18.0.1", settings=found) for id_, found in nodes), levels=levels
+    )
+
+
+def file(value: str) -> Setting:
+    """A setting that only a file gives; Kafka's default is none."""
+    if not value:
+        return Setting(SettingSource.DEFAULT, "", layers={SettingSource.DEFAULT: ""})
+    return Setting(SettingSource.FILE, value, layers={SettingSource.FILE: value, SettingSource.DEFAULT: ""})
+
+
+def test_afterwards_the_nodes_are_named_whose_files_still_say_otherwise() -> None:
+    done = read_back(DYNAMIC, with_files(voters="3001@a:9093"))
+    assert done.message.endswith(
+        "the quorum is dynamic: remove controller.quorum.voters from the files of nodes 1, 3002 and set "
+        "controller.quorum.bootstrap.servers in the files of nodes 1, 3002"
+    )
+
+
+def test_nothing_is_named_where_the_files_are_right_or_were_not_read_or_the_quorum_is_static() -> None:
+    assert not left_in_files(with_files(servers="a:9093"))
+    assert not left_in_files(cluster("a", levels=DYNAMIC))
+    assert not left_in_files(with_files(STATIC, voters="3001@a:9093"))
+
+
+def test_files_are_read_only_where_the_document_wants_a_quorum_that_is_dynamic() -> None:
+    def demanded(wanted: Wanted, levels: dict[str, int]) -> frozenset[str]:
+        return Levels().demands(Asked(wanted, EMPTY, NOT_ASKED, NOW, cluster("a", levels=levels))).settings
+
+    assert demanded(WANTED, DYNAMIC) == {QUORUM_VOTERS, QUORUM_SERVERS}
+    assert not demanded(WANTED, STATIC)
+    assert not demanded(Wanted({"metadata.version": 27}), DYNAMIC)
+
+
+def test_an_address_that_is_not_known_is_said_to_be_unknown() -> None:
+    seen = observation(replace(node(3001), host="", port=-1), node(1), levels=STATIC)
+    assert list(effects_of_freezing(seen)) == ["voters that the metadata log will hold: 3001@?"]

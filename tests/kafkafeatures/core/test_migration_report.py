@@ -205,7 +205,12 @@ def test_since_when_it_is_dual_write_is_noted_before_anything_is_to_be_finalized
     noted = status_after(looks(wanting(D.DUAL_WRITE), kept_for(timedelta(hours=5)))).migration
     assert noted is not None
     assert (noted.dual_write_since, noted.dual_write_offset) == ("2026-01-01T22:04:05Z", 103)
-    gone = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED))).migration
+    before = Status(migration=noted)
+    unread = replace(cluster(P.DUAL_WRITE), last_registration=None)
+    still = status_after(looks(wanting(D.DUAL_WRITE), unread, status=before), before).migration
+    assert still is not None
+    assert (still.dual_write_since, still.dual_write_offset) == (noted.dual_write_since, noted.dual_write_offset)
+    gone = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED), status=before), before).migration
     assert gone is not None
     assert (gone.dual_write_since, gone.dual_write_offset) == (None, None)
 

@@ -82,7 +82,9 @@ def with_migration(
     )
     until = None
     if place.way is FINALIZE and finalize.holds(place):
-        until = held_until(facts.now, finalize.hold_left(wish, dual_write), previous.way_back)
+        until = previous.way_back.until if previous.way_back is not None else None
+        if dual_write is not None or until is None:
+            until = held_until(facts.now, finalize.hold_left(wish, dual_write), previous.way_back)
     unflagged = place.facts.unflagged if both else ()
     back = way_back(place.position, wish.desired, equality, until=until, unflagged=unflagged)
     return replace(status, migration=found, way_back=back)

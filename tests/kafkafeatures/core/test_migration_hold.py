@@ -193,17 +193,18 @@ def test_a_leader_that_cannot_be_asked_for_its_time_makes_the_hold_no_longer_and
 
 
 @pytest.mark.parametrize("every", EVERY, ids=str)
-@pytest.mark.parametrize("wall", [NO_TIME, timedelta(hours=9)], ids=str)
-def test_a_leaders_clock_that_is_set_forward_or_runs_too_fast_shortens_no_hold(
-    every: timedelta, wall: timedelta
-) -> None:
+@pytest.mark.parametrize("together", [0, 1], ids=["the controllers' alone", "the operator's too"])
+def test_a_clock_that_is_set_forward_or_runs_too_fast_shortens_no_hold(every: timedelta, together: int) -> None:
     """By no more than the clocks of controllers may differ, in all looks together."""
     jumps, runs = SilentLog(every), SilentLog(every)
     for minute in range(59):
-        found = jumps.look(minute, clock=timedelta(hours=3) * (minute > 20), wall=wall)
+        ahead, fast = timedelta(hours=3) * (minute > 20), timedelta(seconds=50) * minute
+        found = jumps.look(minute, clock=ahead, wall=ahead * together)
         assert (found.reason, minute) == (Reason.SOAKING, minute)
-        found = runs.look(minute, clock=timedelta(seconds=50) * minute, wall=wall)
+        found = runs.look(minute, clock=fast, wall=fast * together)
         assert (found.reason, minute) == (Reason.SOAKING, minute)
+    assert jumps.look(62, clock=ahead, wall=ahead * together).reason is not Reason.SOAKING
+    assert runs.look(62, clock=fast, wall=fast * together).reason is not Reason.SOAKING
 
 
 @pytest.mark.parametrize("every", EVERY[1:], ids=str)

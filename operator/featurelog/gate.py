@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from featurelog.tables.coverage import coverage
 from featurelog.tables.inputs import TWO_CLUSTERS, TWO_PLACES
-from featurelog.tables.upgrade_readiness import coverage
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.records import json_name
 

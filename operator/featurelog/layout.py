@@ -134,8 +134,11 @@ def _node(system: FileSystem, cluster: str, folder: FileInfo) -> NodeLog | None:
     log, properties = system.get_file_info(places)
     if log.type is not FileType.Directory:
         return None
-    logs, unused, voters, vote = [], [], None, None
-    for one in _listed(system, log.path):
+    logs, voters, vote = [], None, None
+    listed = _listed(system, log.path)
+    compressed = files.compressed(one.base_name for one in listed)
+    unused = [(name, f"compressed; decompress it there: {command} {name}") for name, command in compressed.items()]
+    for one in listed:
         if one.base_name == QUORUM_STATE:
             state = _quorum_state(system, one)
             voters, vote = _voters(state), _vote(state)

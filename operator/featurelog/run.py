@@ -47,7 +47,7 @@ from kraftlog.files import DIRECTORY
 METADATA_RECORDS = "metadata_records"
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Bytes of inputs that are committed together; those of one cluster are never divided."""
-DERIVED = 3
+DERIVED = 4
 """Changes whenever the tables of clusters are made in another way: they are then made anew."""
 MOST_PARTS = 24
 """Parts of one file that may lie beside one another, before they are joined into one."""

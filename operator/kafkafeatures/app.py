@@ -132,7 +132,7 @@ class Operator:
             restored=self._controller.discard_versions,
             every=settings.resync,
         )
-        watched = {one: partial(self._resources.holds, one) for one in settings.namespaces or ("",)}
+        watched = {namespace: partial(self._resources.holds, namespace) for namespace in settings.namespaces or ("",)}
         metrics.follow(lambda: self._queue.waiting, watched)
         self.answered = metrics.answered
         self.health = Health(lambda: str(self._queue.hung() or ""), self._resources.unready, metrics.registry)

@@ -320,11 +320,16 @@ class RecorderMetrics:
 
 def _conditions(status: Status) -> dict[tuple[str, ...], float]:
     values = ("True", "False", "Unknown")
-    return {(one.type, value): float(one.status == value) for one in status.conditions for value in values}
+    return {
+        (condition.type, value): float(condition.status == value) for condition in status.conditions for value in values
+    }
 
 
 def _reasons(status: Status) -> dict[tuple[str, ...], float]:
-    return {(one.type, one.status, one.reason if one.reason in _REASONS else "Other"): 1.0 for one in status.conditions}
+    return {
+        (condition.type, condition.status, condition.reason if condition.reason in _REASONS else "Other"): 1.0
+        for condition in status.conditions
+    }
 
 
 def _rollout(status: Status) -> dict[tuple[str, ...], float]:
@@ -363,5 +368,5 @@ def _movement(status: Status) -> tuple[object, ...]:
 
 
 def _levels(status: Status) -> dict[tuple[str, ...], float]:
-    found = {(one.name, label): getattr(one, label) for one in status.features for label in _LEVELS}
+    found = {(feature.name, label): getattr(feature, label) for feature in status.features for label in _LEVELS}
     return {labels: level for labels, level in found.items() if level is not None}

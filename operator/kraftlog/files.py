@@ -22,6 +22,10 @@ _SEGMENT = re.compile(r"([0-9]{20})\.log")
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
 
+DECOMPRESS = {".gz": "gunzip -k", ".bz2": "bunzip2 -k", ".xz": "unxz -k", ".zst": "unzstd", ".lz4": "unlz4 -k"}
+"""By the end of a name, the command that gives a compressed file back and keeps it. No node compresses its log."""
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A piece of the log; it ends where the next one begins."""
@@ -46,6 +50,20 @@ def parse(name: str) -> Segment | Snapshot | None:
     if found := _SNAPSHOT.fullmatch(name):
         return Snapshot(name, int(found[1]), int(found[2]))
     return None
+
+
+def compressed(names: Iterable[str]) -> dict[str, str]:
+    """The compressed files of a log, each with the command that gives it back; none that lies there as well
+    as it was.
+    """
+    every = set(names)
+    ends = {name: end for name in sorted(every) for end in DECOMPRESS if name.endswith(end)}
+    originals = {name: name.removesuffix(end) for name, end in ends.items()}
+    return {
+        name: DECOMPRESS[ends[name]]
+        for name, original in originals.items()
+        if parse(original) is not None and original not in every
+    }
 
 
 def in_order(names: Iterable[str]) -> tuple[list[Snapshot], list[Segment]]:

@@ -171,6 +171,11 @@ class HistoryReader:
         return self._complete
 
     @property
+    def levels(self) -> Mapping[str, int] | None:
+        """The levels so far, of features that have one; None where something is missing."""
+        return self._levels if self._complete else None
+
+    @property
     def open_transaction(self) -> int | None:
         """Where the transaction begins that has not ended yet; None if there is none."""
         return None if self._transactions.open is None else self._began

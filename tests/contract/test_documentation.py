@@ -66,3 +66,41 @@ def test_each_link_of_a_page_leads_to_a_file_and_to_a_heading_that_exist(page: s
         if not path.exists() or (anchor and anchor not in anchors(path)):
             dead.append(to)
     assert not dead
+
+
+ABOUT_OTHERS = (
+    *(page for page in PAGES if page.startswith("docs/how-to/with-")),
+    "docs/how-to/argo-cd.md",
+    "docs/how-to/flux.md",
+    "docs/explanation/compared.md",
+)
+"""Pages with sentences about other products, which are to be checked against what those say of themselves."""
+REFERENCE = re.compile(r"(?<!\])\[(?P<number>[0-9]+)\](?!\()")
+TARGET = re.compile(r"^\[(?P<number>[0-9]+)\]: (?P<to>https://\S+)$", re.MULTILINE)
+SOURCE = re.compile(r"^- \[(?P<number>[0-9]+)\] \S", re.MULTILINE)
+READ_ON = re.compile(r"^Read on [0-9]{1,2} [A-Z][a-z]+ 20[0-9]{2}", re.MULTILINE)
+FIXED = re.compile(r"/(blob|tree)/[0-9a-f]{7,40}(/|$)|/blob/[\w-]+/[0-9.]+/|/(issues|pull)/[0-9]+$|//docs\.[\w.]+/")
+"""A file at a commit or a release, an issue, or a page of a vendor's documentation: no branch, which changes."""
+
+
+def sources(page: str) -> tuple[str, str]:
+    """The text of a page, without blocks of code, and its sources."""
+    text, _, found = FENCED.sub("", (ROOT / page).read_text()).partition("\n## Sources\n")
+    return text, found
+
+
+@pytest.mark.parametrize("page", ABOUT_OTHERS)
+def test_a_page_about_other_products_has_its_sources_with_the_date_on_which_they_were_read(page: str) -> None:
+    _, found = sources(page)
+    assert READ_ON.search(found), "expected a section Sources that begins with 'Read on 28 November 2026'"
+
+
+@pytest.mark.parametrize("page", ABOUT_OTHERS)
+def test_each_number_of_a_page_is_a_source_with_an_address_and_each_source_is_used(page: str) -> None:
+    text, found = sources(page)
+    used = {one["number"] for one in REFERENCE.finditer(text)}
+    listed = [one["number"] for one in SOURCE.finditer(found)]
+    targets = {one["number"]: one["to"] for one in TARGET.finditer(found)}
+    assert used == set(listed) == targets.keys()
+    assert listed == sorted(set(listed), key=int)
+    assert [to for to in targets.values() if not FIXED.search(to)] == []

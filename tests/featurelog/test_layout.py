@@ -54,6 +54,13 @@ def test_what_kafka_has_not_finished_or_is_about_to_delete_is_named_and_not_read
     ]
 
 
+def test_a_compressed_file_is_named_with_how_to_decompress_it_unless_it_lies_there_as_well(tmp_path: Path) -> None:
+    put(tmp_path, "orders", "1", SEGMENT, f"{SEGMENT}.gz", f"{SNAPSHOT}.gz", "quorum-state.gz")
+    (found,) = nodes(tmp_path)
+    assert [one.name for one in found.files] == [SEGMENT]
+    assert found.unused == ((f"{SNAPSHOT}.gz", f"compressed; decompress it there: gunzip -k {SNAPSHOT}.gz"),)
+
+
 def test_a_pipe_with_the_name_of_a_segment_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(put(tmp_path, "orders", "1") / SEGMENT)
     (found,) = nodes(tmp_path)

@@ -34,6 +34,11 @@ def test_a_name_says_what_a_file_holds(text: str, found: object) -> None:
     assert files.parse(text) == found
 
 
+def test_a_compressed_file_is_one_of_the_log_unless_it_lies_there_as_well() -> None:
+    names = [f"{LOG.name}.gz", f"{NEXT.name}.zst", NEXT.name, f"{OLD.name}.gz", "500.log.gz", f"{LOG.name}.dump.txt.gz"]
+    assert files.compressed(names) == {f"{LOG.name}.gz": "gunzip -k", f"{OLD.name}.gz": "gunzip -k"}
+
+
 @pytest.mark.parametrize(
     ("there", "wanted"),
     [

@@ -76,7 +76,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafkafeatures/core/report/history.py",
         ("a consent of what may have happened comes back", "Result.SUPERSEDED, Result.UNVERIFIED)",
          "Result.SUPERSEDED)"),
-        ("one ended act closes every intent", "if one != ended.to_intent())", "if False)"),
+        ("one ended act closes every intent", "if intent != ended.to_intent())", "if False)"),
     ),
     *of(
         "levels",

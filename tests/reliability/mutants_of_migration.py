@@ -179,7 +179,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "migration",
         f"{CORE}/place.py",
-        ("a node that was not asked is as it should be", "if one.role is role and one.differs}",
-         "if one.role is role and isinstance(one.differs, tuple) and one.differs}"),
+        ("a node that was not asked is as it should be", "if node.role is role and node.differs}",
+         "if node.role is role and isinstance(node.differs, tuple) and node.differs}"),
     ),
 )  # fmt: skip

@@ -186,7 +186,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "rolls",
         "kafkafeatures/core/roll/matching.py",
-        ("two drivers restart", "        if one.conflict:\n", "        if False:\n"),
+        ("two drivers restart", "        if stateful_set.conflict:\n", "        if False:\n"),
         ("two nodes are in one pod", "            if len(several) > 1:\n", "            if False:\n"),
     ),
     *of(
@@ -197,6 +197,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "rolls",
         "kafkafeatures/core/roll/budgets.py",
-        ("a budget is not asked", "one.disruptions_allowed <= 0", "one.disruptions_allowed < 0"),
+        ("a budget is not asked", "budget.disruptions_allowed <= 0", "budget.disruptions_allowed < 0"),
     ),
 )  # fmt: skip

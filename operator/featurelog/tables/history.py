@@ -68,7 +68,7 @@ class Note:
 class History:
     """What the log of one cluster says. voters: of the quorum, None where nothing says; voter_sets: since which offset.
     base: the offset from which the state is known without a hole, None where it is not. end, end_ms: of what was read.
-    committed_below: see `table.SPAN`.
+    committed_below: see `table.SPAN`. min_insync: what requests set of it for brokers, as of `min_insync.value_of`.
     """
 
     cluster: ClusterCopies
@@ -76,6 +76,7 @@ class History:
     levels: Track[int] = field(default_factory=Track)
     nodes: Track[Registered] = field(default_factory=Track)
     migration: Track[Migration] = field(default_factory=Track)
+    min_insync: Track[str] = field(default_factory=Track)
     voters: frozenset[int] | None = None
     voter_sets: list[tuple[int, frozenset[int]]] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)

@@ -20,12 +20,14 @@ from featurelog.tables.inputs import FileRecords
 from kraftlog import files
 from kraftlog.arrow import DECODED, RECORDS
 from kraftlog.image import SMALL as SECTIONS
+from kraftlog.partition_records import BROKER_RESOURCE, MIN_INSYNC_REPLICAS
 from kraftlog.rules import METADATA_RULES
 from kraftlog.schema import table
 from kraftlog.transactions import TRANSACTION_KEYS
 
-KEYS = TRANSACTION_KEYS.union(*(METADATA_RULES[section] for section in SECTIONS))
-"""Api keys of records that the tables are made of, but for those of partitions; control records beside them."""
+KEYS = TRANSACTION_KEYS.union({table.CONFIG.key}, *(METADATA_RULES[section] for section in SECTIONS))
+"""Api keys of records that the tables are made of, but for those of partitions; control records beside them. Of configs
+only what requests set of min.insync.replicas for brokers: topics may have any number."""
 
 _KEPT = (
     "offset", "timestamp_ms", "leader_epoch", "is_control", "api_key", "version", "record_type", "status", "reason",
@@ -133,11 +135,23 @@ def _small(rows: pa.RecordBatch) -> pa.RecordBatch:
         pc.or_(pc.not_equal(rows["status"], DECODED), pc.fill_null(rows["is_control"], False)),
         pc.is_in(rows["api_key"], value_set=_KEY_SET),
     )
-    mask = pc.and_(wanted, rows["offset"].is_valid())
+    others = pc.and_(pc.equal(rows["status"], DECODED), _is_another_config(rows))
+    mask = pc.and_(pc.and_not(wanted, others), rows["offset"].is_valid())
     return rows.select(list(_KEPT)).filter(mask).cast(_SMALL_SCHEMA)
 
 
 _KEY_SET = pa.array(sorted(KEYS), pa.int16())
+_IN_CONFIGS = (f'"resourceType":{BROKER_RESOURCE},', f'"name":"{MIN_INSYNC_REPLICAS}"')
+
+
+def _is_another_config(rows: pa.RecordBatch) -> pa.Array:
+    """Whether it is a config, and cannot be one of those that are wanted."""
+    is_config = pc.and_not(pc.equal(rows["api_key"], table.CONFIG.key), pc.fill_null(rows["is_control"], False))
+    is_config = pc.fill_null(is_config, False)
+    if not pc.any(is_config).as_py():
+        return is_config
+    has = [pc.fill_null(pc.match_substring(rows["body"], text), False) for text in _IN_CONFIGS]
+    return pc.and_not(is_config, pc.and_(*has))
 
 
 def _count_losses(losses: dict[str, Loss], rows: pa.RecordBatch) -> None:

@@ -17,6 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from featurelog.tables import min_insync
+from featurelog.tables.coverage import coverage
 from featurelog.tables.history import BROKER, CONTROLLER, History, Registered
 from featurelog.tables.node_registrations import ghost
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table
@@ -24,7 +26,6 @@ from featurelog.tables.tracks import Version
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED
-from kafkafeatures.core.facts.readings import majority_of
 from kafkafeatures.core.facts.releases import (
     KAFKAS_FEATURES,
     KRAFT_VERSION_RAISABLE,
@@ -34,6 +35,7 @@ from kafkafeatures.core.facts.releases import (
     format_level,
     releases,
 )
+from kafkafeatures.core.levels.min_insync import writes_min_insync
 from kafkafeatures.core.levels.readiness import (
     CONTROLLER_REGISTRATION,
     can_make_the_quorum_dynamic,
@@ -43,13 +45,12 @@ from kafkafeatures.core.levels.readiness import (
     unmet_dependencies,
     unregistered_voters,
 )
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kraftlog.ghosts import FENCED_FOR_MS
 from kraftlog.image import BrokerRegistration, is_under_way
 
 READY, BLOCKED, UNKNOWN = "ready", "blocked", "unknown"
 VALID_FOR_MS = 24 * 60 * 60 * 1000
-FEWEST_COPIES = 2
-"""With a single copy of a log it cannot be known whether its end is missing."""
 MAX_LEVEL, MAX_FEATURES = 100, 100
 """Levels of a feature, and features that Kafka does not have, that have rows: a log may hold any number of them."""
 
@@ -97,9 +98,14 @@ TABLE = Table(
             "other_blockers",
             pa.list_(_WHY),
             "a migration that is in progress, or was finalized while brokers were in ZooKeeper mode; a level that "
-            "requires another level",
+            "requires another level; a `min.insync.replicas` that the change would take from a broker (`Setting`)",
         ),
-        Column("unknown_because", pa.list_(_WHY), "unknown facts that prevent the verdict `ready`"),
+        Column(
+            "unknown_because",
+            pa.list_(_WHY),
+            "unknown facts that prevent the verdict `ready`; `min_insync_replicas`: raising "
+            "`eligible.leader.replicas.version` would write a value that only the file of a controller has",
+        ),
         Column(
             "known_from_offset",
             pa.int64(),
@@ -148,29 +154,6 @@ class _Findings:
 def table(history: History, judging: Judging) -> pa.Table:
     """The rows of one cluster: one for each target."""
     return TABLE.of(_Judge(history, judging).rows())
-
-
-def coverage(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What prevents `ready` because too little was copied: nothing where enough nodes' copies were read. A node whose
-    log is there twice counts once. `row`: its columns of coverage.
-    """
-    copies, nodes, voters = row["copies"] or (), row["copied_nodes"], row["voters"]
-    if not voters:
-        return [("voters", "who votes is not known: neither a record of the log nor quorum-state says")]
-    if nodes is None:
-        return [("coverage", "an older release made the tables; run the pipeline again")]
-    ids = set(nodes)
-    copied = sorted(ids & set(voters))
-    if len(copied) < majority_of(len(voters)):
-        text = f"copies of {len(copied)} of {len(voters)} voters were read, not of a majority"
-        if len(copies) > len(ids):
-            text += f" (of {len(copies)} folders only {len(ids)} are of different nodes for sure; see data_quality)"
-        return [("coverage", f"{text}; copy the whole log folder of each node, and meta.properties with it")]
-    if len(ids) < FEWEST_COPIES:
-        return [("coverage", "one copy was read: whether its end is missing is unknown; add one of another node")]
-    if row["known_from_offset"] is None:
-        return [("coverage", "the state is not known without a hole")]
-    return []
 
 
 class _Judge:
@@ -275,6 +258,14 @@ class _Judge:
         self._voters(found)
         self._dependencies(changes, found)
         self._migration(found)
+        self._settings(changes, found)
+
+    def _settings(self, changes: Mapping[str, int], found: _Findings) -> None:
+        if not writes_min_insync(UpdateFeature(name, self._levels.get(name, 0), to) for name, to in changes.items()):
+            return
+        brokers = sorted({node.key[1] for node in self._nodes if node.key[0] == BROKER})
+        for kind, text in min_insync.findings(self._history.min_insync, brokers, self._below):
+            (found.others if kind == min_insync.SETTING else found.unknown).append((kind, text))
 
     def _migration(self, found: _Findings) -> None:
         for one in self._history.migration.versions:

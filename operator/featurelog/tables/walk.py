@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from featurelog.tables import min_insync
 from featurelog.tables.history import (
     BROKER,
     CONTROLLER,
@@ -32,6 +33,7 @@ from kafkafeatures.core.facts.readings import majority_of
 from kraftlog.arrow import DECODED
 from kraftlog.errors import ContradictionError
 from kraftlog.image import SMALL, BrokerRegistration, ControllerRegistration, ZkMigrationState
+from kraftlog.partition_records import MIN_INSYNC_REPLICAS
 from kraftlog.rules import CONTROL_RULES, METADATA_RULES
 from kraftlog.schema import table
 from kraftlog.state import State
@@ -227,6 +229,10 @@ class _Walk:
             self.found.levels.put(KRAFT_VERSION, self.state.kraft_version, point, before_known=known)
 
     def _apply(self, key: int, data: Mapping[str, Any], said: Evidence, at: Point) -> None:
+        if key == table.CONFIG.key:
+            if (config := min_insync.value_of(data)) is not None:
+                self.found.min_insync.put(*config, at, before_known=not self.since_gap)
+            return
         state = self.state
         try:
             _RULES[key](state, data)
@@ -298,12 +304,12 @@ class _Walk:
             self._gap(file.end)
             self.position = file.end
         self._open_transaction("is not over where a snapshot was made")
-        fresh, header_ms, unreadable = _state_of(file)
+        fresh, configs, header_ms, unreadable = _state_of(file)
         at = Evidence(source.node, source.file, file.end, header_ms)
         was_known = not found.doubts and file.end > 0  # at 0 lies what a quorum was formatted with, which no log has
         point = Point(file.end, None, header_ms if header_ms is not None else -1, SNAPSHOT, self.since_gap, at)
         self.state, before = fresh, self.state
-        changed = self._adopt(before, point)
+        changed = [*self._adopt(before, point), *self._adopt_configs(configs, point)]
         found.doubts.clear()
         found.doubts += unreadable
         for finding in self.in_snapshots:
@@ -342,12 +348,19 @@ class _Walk:
         self._migration(at)
         return changed
 
+    def _adopt_configs(self, configs: Mapping[str, str], at: Point) -> list[str]:
+        track, known = self.found.min_insync, not self.since_gap
+        names = sorted({*track.now, *configs})
+        changed = [name for name in names if track.put(name, configs.get(name), at, before_known=known)]
+        return [f"{MIN_INSYNC_REPLICAS} of {f'broker {name}' if name else 'all brokers'}" for name in changed]
 
-def _state_of(file: SnapshotFile) -> tuple[State, int | None, list[Doubt]]:
-    """What a snapshot says; when its last record was; which of its records could say what is not known. Of the one at
-    offset 0 only what Raft takes from it: see kraftlog's SnapshotReader.
+
+def _state_of(file: SnapshotFile) -> tuple[State, Mapping[str, str], int | None, list[Doubt]]:
+    """What a snapshot says; of configs what `min_insync` knows; when its last record was; which of its records could
+    say what is not known. Of the one at offset 0 only what Raft takes from it: see kraftlog's SnapshotReader.
     """
     state, doubts = State(SMALL), []
+    configs: dict[str, str] = {}
     for row in rows_of(file.scan.small):
         key = row["api_key"]
         if file.end == 0 and not row["is_control"]:
@@ -360,10 +373,12 @@ def _state_of(file: SnapshotFile) -> tuple[State, int | None, list[Doubt]]:
         if row["is_control"]:
             CONTROL_RULES[key](state, data)
             continue
+        if key == table.CONFIG.key and (config := min_insync.value_of(data)) is not None and config[1] is not None:
+            configs[config[0]] = config[1]
         try:
             if key in _RULES:
                 _RULES[key](state, data)
         except ContradictionError as error:
             doubts.append(Doubt("contradiction_in_log", f"snapshot {file.scan.source.file}: {error}"))
     at_ms = state.snapshot_timestamp_ms
-    return state, (at_ms if at_ms >= 0 else None), doubts
+    return state, configs, (at_ms if at_ms >= 0 else None), doubts

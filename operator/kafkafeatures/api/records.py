@@ -216,7 +216,7 @@ def _reader(hint: Any) -> Reader:
         return simple
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):  # of a type and None, which stands for a field that is not there
-        return _one_of([_reader(one) for one in arguments if one is not type(None)])
+        return _one_of([_reader(argument) for argument in arguments if argument is not type(None)])
     if origin is tuple:
         return _each(_reader(arguments[0]))
     if origin is not None:
@@ -230,9 +230,9 @@ def _one_of(readers: list[Reader]) -> Reader:
         return readers[0]
 
     def first(value: Any) -> Any:
-        for read in readers[:-1]:
+        for reader in readers[:-1]:
             with suppress(ValueError):
-                return read(value)
+                return reader(value)
         return readers[-1](value)
 
     return first

@@ -70,7 +70,7 @@ def as_json(value: object) -> Any:
 @cache
 def fields_of(kind: type[Struct]) -> Mapping[str, FieldInfo]:
     """What a mapping may hold, by its name in the document. A field with a factory is none of the document's."""
-    return {json_name(one.name): one for one in fields(kind) if one.default_factory is NODEFAULT}
+    return {json_name(field.name): field for field in fields(kind) if field.default_factory is NODEFAULT}
 
 
 @cache

@@ -53,7 +53,7 @@ def time_of(value: object) -> datetime | None:
 @cache
 def _readers(kind: type[StatusRecord]) -> tuple[dict[str, tuple[str, Reader]], dict[str, Any]]:
     """By JSON name the attribute and its reader; and what stands for required fields."""
-    known = [one for one in fields(kind) if one.name != "unknown"]
+    known = [field for field in fields(kind) if field.name != "unknown"]
     readers = {kind.JSON_NAMES.get(one.name) or json_name(one.name): (one.name, _reader(one.type)) for one in known}
     return readers, {one.name: _MISSING.get(one.type, NOTHING) for one in known if one.required}
 
@@ -63,7 +63,7 @@ def _reader(hint: Any) -> Reader:
         return _SIMPLE[hint]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return _first([_reader(one) for one in arguments if one is not type(None)])
+        return _first([_reader(argument) for argument in arguments if argument is not type(None)])
     if origin is tuple:
         return _each(_reader(arguments[0]))
     if origin is not None:
@@ -72,7 +72,7 @@ def _reader(hint: Any) -> Reader:
 
 
 def _first(readers: list[Reader]) -> Reader:
-    return lambda value: next((one for read in readers if (one := read(value)) is not None), None)
+    return lambda value: next((one for reader in readers if (one := reader(value)) is not None), None)
 
 
 def _each(read: Reader) -> Reader:

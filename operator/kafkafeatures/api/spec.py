@@ -161,7 +161,7 @@ class FeaturesSpec(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.finalize_after_seconds > LONGEST:
             raise ValueError("finalizeAfter must be at most 8760h")
-        names = [one.name for one in self.levels]
+        names = [level.name for level in self.levels]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"levels: duplicate feature {twice[0]}")
@@ -330,8 +330,8 @@ class Spec(Struct, frozen=True, kw_only=True):
                 "interBrokerProtocolVersion cannot be set together with a migration, during which it must not change; "
                 "remove one of the two"
             )
-        for one in self.features.levels:
-            if one.name == KRAFT_VERSION and one.level != 0 and "dynamic-quorum" not in self.consents:
+        for level in self.features.levels:
+            if level.name == KRAFT_VERSION and level.level != 0 and "dynamic-quorum" not in self.consents:
                 raise ValueError(
                     "raising kraft.version makes the quorum dynamic, which is irreversible; "
                     "add 'dynamic-quorum' to consents"

@@ -380,7 +380,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
 
     def condition(self, kind: Condition) -> StatusCondition | None:
         """The condition of this type, of whatever generation."""
-        return next((one for one in self.conditions if one.type == kind), None)
+        return next((condition for condition in self.conditions if condition.type == kind), None)
 
     def reason(self, kind: Condition) -> str:
         """The reason of the condition of this type; empty where it is absent."""

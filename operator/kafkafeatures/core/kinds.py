@@ -97,7 +97,7 @@ def without_withdrawn_plan(status: Status, wanted: Wanted, workloads: WorkloadsR
     For a look that does not show the levels. Where it does, a plan is compared with what there is to do.
     """
     stages = status.plan.stages if status.plan is not None else ()
-    by_kind = ((kind, [one for one in stages if one.kind == kind.kind]) for kind in STAGES)
+    by_kind = ((kind, [stage for stage in stages if stage.kind == kind.kind]) for kind in STAGES)
     if not any(own and kind.is_withdrawn(own, wanted, workloads) for kind, own in by_kind):
         return status
     return replace(status, plan=None, change_count=status.change_count + 1)

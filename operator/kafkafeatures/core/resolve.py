@@ -89,7 +89,7 @@ def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
         driver=driver.name,
         brokers=brokers,
         # Combined nodes may be listed as both: as brokers they are controllers too, where the cluster says so.
-        controllers=tuple(one for one in sets.controllers if one not in brokers) if sets else (),
+        controllers=tuple(controller for controller in sets.controllers if controller not in brokers) if sets else (),
         container=sets.container if sets else Rollout().container,
         max_parallel=_max_parallel(rollout.max_parallel),
         availability=Availability(rollout.availability),
@@ -125,7 +125,8 @@ def _windows(rollout: RolloutSpec) -> tuple[Window, ...]:
     from kafkafeatures.core.engine.windows import problems
 
     windows = tuple(
-        Window(one.schedule, timedelta(seconds=one.duration_seconds), one.time_zone) for one in rollout.windows
+        Window(window.schedule, timedelta(seconds=window.duration_seconds), window.time_zone)
+        for window in rollout.windows
     )
     found = [
         f"spec.rollout.windows[{index}].{field}: {problem}"

@@ -110,7 +110,7 @@ def _of(error: ApiException, what: str) -> KubeError:
 
 def _causes(error: ApiException) -> list[str]:
     try:
-        return [str(one["message"])[:500] for one in json.loads(error.body or "")["details"]["causes"]]
+        return [str(load["message"])[:500] for load in json.loads(error.body or "")["details"]["causes"]]
     except (TypeError, ValueError, KeyError):
         return []
 

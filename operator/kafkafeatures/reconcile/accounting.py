@@ -112,5 +112,5 @@ def accounted(resource: Resource, settled: Status, seen: Observation, earlier: M
         settled = with_own_moves(before, settled)
     known = before.unverified_consents if before.cluster_id else repeatable(consents)
     blind = sent_without_log(before) if seen.past_levels is not None else frozenset[str]()
-    doubtful = {one for one in consents if is_downgrade(one) and one.partition(":")[0] in blind}
+    doubtful = {consent for consent in consents if is_downgrade(consent) and consent.partition(":")[0] in blind}
     return replace(settled, unverified_consents=tuple(sorted(consents & {*known, *doubtful})))

@@ -59,15 +59,15 @@ class Ages:
     def _skip(self, stamps: Iterable[str], seconds: float) -> None:
         """Let these seconds not count for what these stamps began."""
         now = self.monotonic()
-        for one in stamps:
-            if one in self._met:
-                met, made = (min(at + seconds, now) for at in self._met[one])
-                self._met[one] = met, made
+        for stamp in stamps:
+            if stamp in self._met:
+                met, made = (min(at + seconds, now) for at in self._met[stamp])
+                self._met[stamp] = met, made
 
     def _meet_anew(self, stamps: Iterable[str]) -> None:
-        for one in stamps:
-            if one in self._met:
-                self._met[one] = self.monotonic(), self._met[one][1]
+        for stamp in stamps:
+            if stamp in self._met:
+                self._met[stamp] = self.monotonic(), self._met[stamp][1]
 
     def begins(self, stamp: str) -> None:
         """Note that this stamp was made just now, by this process."""

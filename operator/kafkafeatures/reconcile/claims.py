@@ -231,7 +231,8 @@ def _on_its_way_for(intents: Any) -> float:
     if not isinstance(intents, list):
         return SENT_FOR
     straight = (
-        isinstance(one, Mapping) and one.get("kind") in KINDS and one.get("via") in _STRAIGHT for one in intents
+        isinstance(intent, Mapping) and intent.get("kind") in KINDS and intent.get("via") in _STRAIGHT
+        for intent in intents
     )
     return STRAIGHT_FOR if all(straight) else SENT_FOR
 
@@ -240,7 +241,7 @@ def _was_passed_on(resource: Mapping[str, Any]) -> bool:
     """Whether a broker carried a change of it, and may do so again: nothing but time ends that."""
     history = (resource.get("status") or {}).get("history")
     entries = history if isinstance(history, list) else []
-    return any(isinstance(one, Mapping) and one.get("via") == Via.BROKER for one in entries)
+    return any(isinstance(entry, Mapping) and entry.get("via") == Via.BROKER for entry in entries)
 
 
 def _cluster_of(resource: Mapping[str, Any]) -> str:

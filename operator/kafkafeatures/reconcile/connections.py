@@ -100,7 +100,10 @@ class Connections:
         Raises CredentialsInvalid.
         """
         cluster, in_zookeeper = spec.cluster, spec.wants_ensemble
-        material = {one: await self._material(key.namespace, one) for one in references(cluster, ensemble=in_zookeeper)}
+        material = {
+            reference: await self._material(key.namespace, reference)
+            for reference in references(cluster, ensemble=in_zookeeper)
+        }
         held = self._open.get(key)
         if held is not None and (held.spec, held.in_zookeeper, held.material) == (cluster, in_zookeeper, material):
             return Opened(held.cluster, held.zookeeper, is_new=False)

@@ -133,7 +133,7 @@ class FileStore:
 
     def why_unverified(self, consents: Iterable[str]) -> str:
         """Why one of these consents, which a plan uses, may have been used before; empty where none may."""
-        consent = next((one for one in consents if one in self._unverified), "")
+        consent = next((consent for consent in consents if consent in self._unverified), "")
         if not consent:
             return ""
         lost = f"the state file {self._state} was created after it" if self._state else "there is no state file"

@@ -211,7 +211,7 @@ def _remembered(before: Status, sent: Status, dropped: Iterable[str]) -> Mapping
     """
     names = {path.split(".")[1].removesuffix("[]") for path in dropped if "." in path}
     found = {one: getattr(before, one) for name, one in _REMEMBERED.items() if name in names}
-    if "spent_consents" in found and all(one in before.intents for one in sent.intents):
+    if "spent_consents" in found and all(intent in before.intents for intent in sent.intents):
         found["spent_consents"] = tuple(sorted({*before.spent_consents, *sent.spent_consents}))
     if "change_count" in found:
         found["change_count"] = max(before.change_count, sent.change_count)

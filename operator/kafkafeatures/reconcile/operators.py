@@ -78,7 +78,7 @@ class Operators:
 
     def conflict_message(self, others: frozenset[OperatorIdentity]) -> str:
         """The message of a conflict for the status."""
-        names = ", ".join(sorted(str(one) for one in (self._us, *others)))
+        names = ", ".join(sorted(str(other) for other in (self._us, *others)))
         return (
             f"{_REPORTED}: {names}; nothing is sent to Kafka until only one is left: "
             "stop the others, then restart the remaining one"
@@ -105,4 +105,4 @@ class Operators:
             if began and entry.get("manager") == writer.manager
             if entry.get("subresource") == "status" and "time" in entry
         ]
-        return max((after for after in times if after > 0), default=None)
+        return max((time for time in times if time > 0), default=None)

@@ -70,7 +70,7 @@ class Queue(Generic[K]):
     def waiting(self) -> int:
         """How many keys were woken, and are not reconciled yet. May be asked by another thread."""
         entries = list(self._entries.values())
-        return sum(one.woken_at is not None and one.running_since is None for one in entries)
+        return sum(entry.woken_at is not None and entry.running_since is None for entry in entries)
 
     def wake(self, key: K) -> None:
         """Have the key reconciled soon. Only while `run` runs."""

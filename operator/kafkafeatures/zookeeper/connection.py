@@ -72,7 +72,7 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         except (OSError, UnicodeError, ValueError):
             raise Unreachable("the host name is not known", remedy="check the name") from None
         policy = ensemble.policy
-        if policy is not None and not all(policy.permits(one, port) for one in addresses):
+        if policy is not None and not all(policy.permits(address, port) for address in addresses):
             raise AddressRefused  # one that is not allowed among several is reason enough, as for Kafka
         for address in dict.fromkeys(addresses):
             try:

@@ -82,8 +82,8 @@ class Deletion:
         return results if isinstance(results, NotSent | OutcomeUnknown) else outcome(self._operations, results)
 
     def _fill(self, transaction: TransactionRequest) -> None:
-        for one in self._operations:
-            one.add(transaction)
+        for operation in self._operations:
+            operation.add(transaction)
 
 
 def outcome(operations: tuple[Operation, ...], results: tuple[object, ...]) -> Outcome:

@@ -22,6 +22,7 @@ from kafkasim.fleet.plan import DAY_MS, ClusterPlan, Scale, Story, levels_of
 from kafkasim.log import Snapshot, Write
 from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
 from kafkasim.releases import KRAFT_VERSION, Release
+from kafkasim.replicas import broker_config
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.world import World
 from kraftlog.batches import Record
@@ -252,6 +253,7 @@ def _topics(plan: ClusterPlan) -> tuple[TopicPlan, ...]:
 
 def _begin(history: History) -> None:
     history.wait(600_000)
+    history.append([broker_config(None, 2)])  # else nothing in the log says whether ELR can be raised
     if history.plan.story is Story.STUCK_MIGRATION:
         history.append([Write(table.BEGIN_TRANSACTION, {"name": "ZK Migration"})])
         for topic in _topics(history.plan):

@@ -103,12 +103,19 @@ def migration(code: int) -> bytes:
     return frame(table.ZK_MIGRATION_STATE, {"zkMigrationState": code})
 
 
+def min_insync(value: str | None = "2", broker: str = "") -> bytes:
+    """What a request sets of min.insync.replicas: for all brokers, or for one."""
+    data = {"resourceType": 4, "resourceName": broker, "name": "min.insync.replicas", "value": value}
+    return frame(table.CONFIG, data)
+
+
 def healthy(brokers: int = 2, version: int = 27) -> list[Item]:
-    """The beginning of the log of a cluster in which all is well."""
+    """The beginning of the log of a cluster in which all is well. The last broker is unfenced as it registers."""
     items: list[Item] = [leader(3001), level("metadata.version", version)]
     items += [registered_controller(one) for one in VOTERS]
     for number in range(1, brokers + 1):
         items += [registered_broker(number, 100 + number), changed(number, 100 + number, fenced=-1)]
+    items[-2:] = [registered_broker(brokers, 100 + brokers, fenced=False), min_insync()]
     return items
 
 
@@ -157,6 +164,7 @@ def snapshot_of(image: Image, *, at_ms: int = NOW, control: Iterable[tuple[Recor
     ]
     if image.zk_migration_state is not None:
         values.append(migration(image.zk_migration_state))
+    values.append(min_insync())
     header = {"lastContainedLogTimestamp": image.timestamp_ms}
     first = [(table.SNAPSHOT_HEADER, header), *control]
     epoch, end = image.epoch, len(first) + len(values)

@@ -1,8 +1,8 @@
 """The pipeline and the operator are fed the same logs, and never disagree on whether a cluster is ready.
 
 Each log is replayed twice: into the history of the pipeline, and into the image that the operator observes. What the
-operator would learn beyond the log is left out: no node answers it, and a change that needs a consent but loses nothing
-has it.
+operator would learn beyond the log is left out: a node answers it with nothing but the configs that the log has, and a
+change that needs a consent but loses nothing has it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted
-from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.observation import Node, Observation
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import (
     ClusterProbe,
@@ -27,12 +28,17 @@ from kafkafeatures.core.facts.readings import (
     LogReading,
     QuorumAnswer,
     ReplicaProgress,
+    Role,
 )
 from kafkafeatures.core.facts.releases import Undo
+from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting, SettingSource
 from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.question import Question, unknown_features_in
 from kafkafeatures.core.levels.readiness import CONTROLLER_REGISTRATION, undo_of_downgrade
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kraftlog.image import Section
+from kraftlog.partition_records import BROKER_RESOURCE
+from kraftlog.replay import Replay
 from tests.featurelog.tables.build import (
     LATEST,
     OF_3_9,
@@ -47,6 +53,7 @@ from tests.featurelog.tables.build import (
     level,
     log,
     migration,
+    min_insync,
     ranges,
     registered_broker,
     registered_controller,
@@ -70,12 +77,16 @@ def logs(draw: st.DrawFn) -> tuple[Item, ...]:
     if version >= CONTROLLER_REGISTRATION:  # below it, controllers do not register
         registered = draw(st.sampled_from((VOTERS, VOTERS, VOTERS[1:], (*VOTERS, 3009), (*VOTERS, 1))))
         items += [registered_controller(number, supports=draw(SUPPORTED)) for number in registered]
-    items.append(registered_broker(9, 109))
+    items += [registered_broker(8, 108, fenced=False), registered_broker(9, 109)]
     for number in draw(st.lists(st.integers(1, 4), unique=True)):
         items.append(registered_broker(number, 100 + number, supports=draw(SUPPORTED)))
-        items.append(changed(number, 100 + number, fenced=draw(st.sampled_from((-1, -1, 1)))))
+        fenced = draw(st.sampled_from((-1, -1, 1)))
+        items.append(changed(number, 100 + number, fenced=fenced))
+        if fenced < 0 and draw(st.integers(0, 3)) == 3:  # what a ghost had is of no interest to the operator
+            items.append(min_insync(draw(st.sampled_from(("1", "2", None))), str(number)))
         if draw(st.integers(0, 5)) == 5:
             items.append(unregistered_broker(number, 100 + number))
+    items += [min_insync(value) for value in draw(st.sampled_from(((), ("2",), ("2",), ("1", "2"), ("2", None))))]
     others = ("group.version", "transaction.version", "share.version", "eligible.leader.replicas.version")
     items += [level(name, draw(st.integers(0, 2))) for name in draw(st.lists(st.sampled_from(others), unique=True))]
     if draw(st.integers(0, 3)) == 3:
@@ -88,7 +99,23 @@ def observed(data: bytes, end: int) -> Observation:
     voters = tuple(ReplicaProgress(one, end, 1_000, 1_000) for one in VOTERS)
     quorum = QuorumAnswer(3001, 1, end, voters, ())
     probe = ClusterProbe(at=NOW, cluster_id="c", brokers=NOT_ASKED, controllers=NOT_ASKED, quorum=quorum, nodes=())
-    return observe(probe, LogReading(image_of(data, end), end, 3001, 1, NOW))
+    seen = observe(probe, LogReading(image_of(data, end), end, 3001, 1, NOW))
+    configs = Replay(sections=[Section.CONFIGS])
+    configs.append(data, below=end)
+    values = configs.image().configs.values
+    return replace(seen, nodes=tuple(with_configs(node, values) for node in seen.nodes))
+
+
+def with_configs(node: Node, values: Mapping[tuple[int, str, str], Any]) -> Node:
+    """The node as it answers from configs alone: without the value of its file."""
+    named = {SettingSource.NODE: str(node.id), SettingSource.ALL_BROKERS: ""}
+    keys = {source: (BROKER_RESOURCE, name, MIN_INSYNC_REPLICAS) for source, name in named.items()}
+    layers = {source: values[key] for source, key in keys.items() if key in values}
+    if Role.BROKER not in node.roles or not layers:
+        return node
+    source = min(layers)
+    setting = Setting(source, layers[source], layers=layers)
+    return replace(node, proved_at="198.18.0.1", settings={MIN_INSYNC_REPLICAS: setting})
 
 
 def preflight(
@@ -115,7 +142,13 @@ def said_by_operator(found: Iterable[Blocker]) -> dict[str, set[Any]]:
         "dependencies": {one.message for one in found if one.kind is BlockerKind.DEPENDENCY},
         "losses": {one.feature for one in found if one.kind is BlockerKind.DOWNGRADE},
         "migration": {one.kind for one in found if one.kind is BlockerKind.MIGRATION},
+        "settings": {one.message for one in found if one.kind is BlockerKind.SETTING and not is_unread(one)},
     }
+
+
+def is_unread(blocker: Blocker) -> bool:
+    """Whether it is there because a file was not read."""
+    return blocker.kind is BlockerKind.SETTING and "is not known" in blocker.message
 
 
 def said_by_pipeline(row: Mapping[str, Any]) -> dict[str, set[Any]]:
@@ -129,6 +162,7 @@ def said_by_pipeline(row: Mapping[str, Any]) -> dict[str, set[Any]]:
         "dependencies": {text for kind, text in others if kind == "Dependency"},
         "losses": {one["feature"] for one in row["downgrade_losses"]},
         "migration": {BlockerKind.MIGRATION for kind, _ in others if kind == "Migration"},
+        "settings": {text for kind, text in others if kind == "Setting"},
     }
 
 
@@ -151,8 +185,6 @@ def test_what_is_ready_for_the_one_is_ready_for_the_other_and_what_blocks_blocks
     for row in rows(copies_of(data), "upgrade_readiness"):
         changes = [UpdateFeature(one["feature"], one["from_level"], one["to_level"]) for one in row["changes"]]
         found = preflight(seen, changes) if changes else ()
-        # What the files of nodes say is in no log: only the operator asks for it.
-        found = tuple(one for one in found if one.kind is not BlockerKind.SETTING)
         assert (row["verdict"] == "ready") == (not found), (row, found)
         ours, theirs = said_by_operator(found), said_by_pipeline(row)
         if not speaks_of_each_node(found):
@@ -160,7 +192,7 @@ def test_what_is_ready_for_the_one_is_ready_for_the_other_and_what_blocks_blocks
             ours["nodes"] = theirs["nodes"]
         assert ours == theirs, (row, found)
         doubts = {one["kind"] for one in row["unknown_because"]}
-        unread = [one for one in found if one.why is not None or one.kind is BlockerKind.NODE_UNKNOWN]
+        unread = [one for one in found if one.why is not None or one.kind is BlockerKind.NODE_UNKNOWN or is_unread(one)]
         voters = [one for one in row["blocking_nodes"] if one["reason"] == "ControllerNotRegistered"]
         assert bool(unread) == bool(doubts or voters), (row, found)
         if voters:  # Kafka may accept it all the same, which does not vouch for a voter that it does not look at

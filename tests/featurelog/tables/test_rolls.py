@@ -51,7 +51,8 @@ def milliseconds(value: Any) -> int | None:
 
 
 def with_partition() -> list[Item]:
-    return [*healthy(), topic(1, "orders"), partition(1, 0, 1, 2)]
+    """No request has set min.insync.replicas."""
+    return [*healthy()[:-1], no_op(), topic(1, "orders"), partition(1, 0, 1, 2)]
 
 
 def test_a_restart_has_each_of_its_stages_and_what_partitions_had_of_it() -> None:

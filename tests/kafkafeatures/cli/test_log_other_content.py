@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from kafkafeatures.cli.log.paths import found, log_folder
-from kafkafeatures.cli.shell.exit_codes import CommandFailed
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.main import main
+from tests.kraftlog.golden import LOGS
 
-SEGMENT = f"{0:020}.log"
+SEGMENT, SNAPSHOT = f"{0:020}.log", f"{442:020}-{9:010}.checkpoint"
 DUMP = "Dumping /kafka/__cluster_metadata-0/00000000000000000000.log\nLog starting offset: 0\nbaseOffset: 0\n"
 
 
@@ -44,3 +47,65 @@ def test_a_compressed_segment_that_lost_its_ending_is_recognised_too(tmp_path: P
 def test_an_archive_that_is_cut_is_still_an_archive(tmp_path: Path) -> None:
     (tmp_path / "bundle.tar.gz").write_bytes(gzip.compress(b"x" * 257 + b"ustar" + bytes(100))[:-8])
     assert "damaged or cut" in refused(tmp_path / "bundle.tar.gz")
+
+
+@pytest.mark.parametrize(
+    ("end", "command"),
+    [(".gz", "gunzip -k"), (".zst", "unzstd"), (".xz", "unxz -k"), (".bz2", "bunzip2 -k"), (".lz4", "unlz4 -k")],
+)
+def test_what_compressed_it_is_known_by_the_name(tmp_path: Path, end: str, command: str) -> None:
+    (tmp_path / f"{SEGMENT}{end}").write_bytes(bytes(100))
+    assert f"decompress it first: {command} {tmp_path / SEGMENT}{end}" in refused(tmp_path / f"{SEGMENT}{end}")
+
+
+WHOLE = ["log decode", "log verify", "log state", "log timeline", "log ghosts", "describe --from"]
+
+
+def refusal(capsys: pytest.CaptureFixture[str], command: str, path: Path) -> str:
+    """What each command says instead of showing a log that is shorter than the one that was given."""
+    assert main([*command.split(), str(path)]) == Exit.BLOCKED
+    shown = capsys.readouterr()
+    assert not shown.out
+    return shown.err.removeprefix("kafkafeatures: ").rstrip("\n")
+
+
+@pytest.mark.parametrize("command", WHOLE)
+@pytest.mark.parametrize("beside", [(), (SNAPSHOT,), (f"{252:020}.log",)], ids=["alone", "a snapshot", "a segment"])
+def test_a_log_of_which_a_segment_is_compressed_is_not_read_without_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, beside: tuple[str, ...]
+) -> None:
+    folder = log_of(tmp_path, beside)
+    said = refusal(capsys, command, folder)
+    assert said == f"{folder}: {SEGMENT}.gz is compressed; decompress it first: gunzip -k {folder / SEGMENT}.gz"
+
+
+@pytest.mark.parametrize("command", WHOLE)
+def test_nor_is_one_in_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    folder = log_of(tmp_path, (SNAPSHOT,))
+    with tarfile.open(tmp_path / "bundle.tar.gz", "w:gz") as bundle:
+        bundle.add(folder, "node-1/__cluster_metadata-0")
+    said = refusal(capsys, command, tmp_path / "bundle.tar.gz")
+    assert f"node-1/__cluster_metadata-0/{SEGMENT}.gz in it is compressed by itself; unpack the bundle" in said
+
+
+def test_several_are_decompressed_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = log_of(tmp_path, ())
+    (folder / f"{SNAPSHOT}.gz").write_bytes(gzip.compress(bytes(100)))
+    assert f"decompress them first: gunzip -k {folder}/*.gz" in refusal(capsys, "log state", folder)
+
+
+def test_a_copy_of_what_is_there_and_other_compressed_files_are_no_part_of_the_log(tmp_path: Path) -> None:
+    folder = log_of(tmp_path, (SEGMENT, "dump.txt.gz", f"{SEGMENT}.dump.txt.gz", "00000000000000000000.index.gz"))
+    assert main(["log", "verify", str(folder)]) == Exit.DONE
+
+
+def log_of(folder: Path, names: tuple[str, ...]) -> Path:
+    """The directory of a log whose first segment is compressed, with these files of the same log beside it."""
+    log = folder / "__cluster_metadata-0"
+    log.mkdir()
+    data = (LOGS / "4.2.0-feature-changes" / SEGMENT).read_bytes()
+    (log / f"{SEGMENT}.gz").write_bytes(gzip.compress(data))
+    for name in names:
+        source = LOGS / "4.2.0-feature-changes" / name
+        (log / name).write_bytes(source.read_bytes() if source.exists() else data)
+    return log

@@ -227,3 +227,14 @@ def test_a_path_that_holds_no_log_or_those_of_several_nodes_is_refused(
         assert main(["log", "state", str(path)]) == Exit.BLOCKED
         assert says in capsys.readouterr().err
     assert main(["log", "state", str(tmp_path / "one")]) == Exit.DONE
+
+
+def test_a_log_without_a_level_has_the_one_that_kafka_takes_then(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A quorum of Kafka 3.0 to 3.2 whose level was never raised."""
+    (tmp_path / CHANGES.name).write_bytes(log([broker(1, 0)], [no_op()]))
+    found = json.loads(state(capsys, str(tmp_path)))
+    taken = {"name": "metadata.version", "finalized": 1, "finalizedName": "3.0-IV1", "inLog": False}
+    assert found["features"] == [taken]
+    assert "metadata.version  1 (3.0-IV1), not in the log" in state(capsys, str(tmp_path), form="text")

@@ -168,7 +168,8 @@ def test_the_end_of_the_newest_segment_may_be_in_the_making(tmp_path: Path, caps
 
 def test_an_open_transaction_changed_nothing_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / FIRST).write_bytes(log([no_op()], [begin(), level("a", 1)]))
-    assert timeline(capsys, tmp_path) == [{"event": "End", "offset": 3, "committedOffset": 0, "openTransaction": 1}]
+    (end_,) = timeline(capsys, tmp_path)
+    assert (end_["event"], end_["offset"], end_["committedOffset"], end_["openTransaction"]) == ("End", 3, 0, 1)
     assert main(["log", "timeline", str(tmp_path)]) == Exit.DONE
     assert "the transaction that begins at 1 is open" in capsys.readouterr().out
 
@@ -214,3 +215,45 @@ def test_names_of_a_log_do_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.
         said = "".join(capsys.readouterr())
         assert said.count("cmd") == 2
         assert all(one.isprintable() or one == "\n" for one in said)
+
+
+TAKEN = ({"metadata.version": 1}, ["metadata.version"])
+
+
+def test_a_log_without_a_level_ends_with_the_one_that_kafka_takes_then(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A quorum of Kafka 3.0 to 3.2 whose level was never raised."""
+    (tmp_path / FIRST).write_bytes(log([broker(1, 0)], [no_op()]))
+    last = timeline(capsys, tmp_path)[-1]
+    assert (last["features"], last["notInLog"]) == TAKEN
+    assert main(["log", "timeline", str(tmp_path)]) == Exit.DONE
+    assert "-- metadata.version 1 (3.0-IV1), not in the log\n-- the log ends" in capsys.readouterr().out
+
+
+def test_so_does_its_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / checkpoint(5)).write_bytes(snapshot(broker(1, 1)))
+    state, last = timeline(capsys, tmp_path)
+    assert [(one["features"], one["notInLog"]) for one in (state, last)] == [TAKEN, TAKEN]
+    assert main(["log", "timeline", str(tmp_path)]) == Exit.DONE
+    shown = " ".join(capsys.readouterr().out.split())  # however wide the terminal is
+    assert "as the snapshot says: metadata.version 1 (3.0-IV1), not in the log; registered" in shown
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        log([level(METADATA, 7)], [broker(1, 0)]),
+        log([level("confluent.metadata.version", 140)], [broker(1, 0)]),
+        batch(0, broker(1, 0)) + batch(5, no_op()),
+        batch(0, bytes((1, 12, 99)) + b"?"),
+        b"",
+    ],
+    ids=["there is one", "a vendor's", "some of it is missing", "a record was not understood", "nothing is in it"],
+)
+def test_nothing_is_taken_where_the_log_may_have_a_level(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes
+) -> None:
+    (tmp_path / FIRST).write_bytes(data)
+    main(["log", "timeline", str(tmp_path), "-o", "json"])
+    assert "notInLog" not in capsys.readouterr().out

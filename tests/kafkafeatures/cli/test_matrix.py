@@ -10,6 +10,7 @@ from rich.console import Console
 from kafkafeatures.cli.cluster.matrix import draw, draw_apis
 from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.report.cluster_document import cluster_document
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, Ranges, answer, node, observation
 
 
@@ -216,6 +217,20 @@ def test_files_without_a_node_that_runs_promise_nothing_about_higher_levels() ->
 
 
 def test_a_metadata_log_without_a_level_has_the_one_that_kafka_takes_then() -> None:
-    lines = drawn(observation(node(3001, said=answer(OLD), written=OLD), levels={}))
+    seen = observation(node(3001, said=answer(OLD), written=OLD), levels={})
+    lines = drawn(seen)
     assert lines[0].startswith("3.0-IV1; can be raised to 3.9-IV0")
     assert "1 (3.0-IV1), not in the log" in "\n".join(lines)
+    level, *others = sorted(cluster_document(seen)["features"], key=lambda one: one["name"] != "metadata.version")
+    assert (level["finalized"], level["finalizedName"], level["inLog"]) == (1, "3.0-IV1", False)
+    assert all("inLog" not in one for one in others)
+
+
+def test_where_a_vendor_has_a_feature_in_its_place_nothing_is_taken() -> None:
+    """The levels of Confluent Server 8.1: `metadata.version ... FinalizedVersionLevel: UNKNOWN 0`."""
+    seen = observation(node(3001, said=answer(OLD), written=OLD), levels={"confluent.metadata.version": 140})
+    lines = drawn(seen)
+    assert lines[0].startswith("confluent.metadata.version 140, which is not one of Kafka's features")
+    assert "3.0-IV1" not in "\n".join(lines)
+    (level,) = [one for one in cluster_document(seen)["features"] if one["name"] == "metadata.version"]
+    assert (level["finalized"], "inLog" in level) == (0, False)

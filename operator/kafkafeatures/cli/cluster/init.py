@@ -63,8 +63,8 @@ def _secrets_in(cluster: dict[str, Any]) -> list[str]:
     listeners = (cluster, cluster.get("controllerListener") or {})
     named = dict.fromkeys(
         reference["name"]
-        for one in listeners
-        for part in (one.get("tls") or {}, one.get("sasl") or {})
+        for listener in listeners
+        for part in (listener.get("tls") or {}, listener.get("sasl") or {})
         for reference in part.values()
         if isinstance(reference, dict)
     )

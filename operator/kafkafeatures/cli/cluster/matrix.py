@@ -250,8 +250,9 @@ def _features(console: Console, observation: Observation, highest: dict[str, int
         short = name.removesuffix(".version").replace(".", "\n")
         level = UNKNOWN_CELL
         if isinstance(observation.finalized, Known):
-            shown = format_level if observation.in_zookeeper_mode else format_in_kraft
-            level = shown(name, observation.finalized.value.get(name, 0))
+            levels = observation.finalized.value
+            in_zookeeper = format_level(name, levels.get(name, 0))
+            level = in_zookeeper if observation.in_zookeeper_mode else format_in_kraft(name, levels)
         rows.append(Row(name, partial(_feature_cell, observation, name, best), level, short))
         if name == METADATA_VERSION:
             rows.append(Row("up to", _name_cell, is_below=True))

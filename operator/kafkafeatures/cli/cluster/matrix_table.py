@@ -62,7 +62,7 @@ def grouped_nodes(nodes: Sequence[Node], rows: Sequence[Row]) -> list[Group]:
     found: dict[tuple[object, ...], list[Node]] = {}
     cells: dict[tuple[object, ...], tuple[Text, ...]] = {}
     for node in nodes:
-        row = tuple(one.cell(node) for one in rows)
+        row = tuple(row.cell(node) for row in rows)
         key = (node.roles, *(cell.plain for cell in row))
         found.setdefault(key, []).append(node)
         cells[key] = row

@@ -69,7 +69,7 @@ async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> No
         if failure is not None:
             raise failed(failure)
         for _ in range(LOOKS):  # the brokers learn of it a little after the controller wrote it
-            if not any(one.id == node_id and role in one.roles for one in (observe(*await cluster.read())).nodes):
+            if not any(node.id == node_id and role in node.roles for node in (observe(*await cluster.read())).nodes):
                 return
             await asyncio.sleep(PAUSE)
         raise CommandFailed(f"{role.value.lower()} {node_id} is still registered; it may have come back", Exit.FAILED)
@@ -80,7 +80,7 @@ async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
     observation = observe(*await cluster.read())
     if role is Role.CONTROLLER and (why := objection(observation, node_id)):
         raise CommandFailed(why, Exit.BLOCKED)
-    node = next((one for one in observation.nodes if one.id == node_id and role in one.roles), None)
+    node = next((node for node in observation.nodes if node.id == node_id and role in node.roles), None)
     if node is None:
         raise CommandFailed(f"no broker {node_id} is registered; list them with describe", Exit.BLOCKED)
     if role is Role.BROKER:

@@ -177,7 +177,9 @@ class _Scene(Scene):
     def must_be_controlled_by(self, role: Role) -> None:
         """Who is controller, and that all topics are there."""
         by_quorum = self._cluster.is_led_by_quorum
-        found = {one.topic for one in (self._cluster.deciding.partitions() if self._cluster.deciding else ())}
+        found = {
+            partition.topic for partition in (self._cluster.deciding.partitions() if self._cluster.deciding else ())
+        }
         if by_quorum == (role is Role.BROKER) or not found >= {one.name for one in _TOPICS}:
             raise not_the_story(f"controlled by the quorum: {by_quorum}; topics: {sorted(found)}")
 

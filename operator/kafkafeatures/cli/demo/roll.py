@@ -148,12 +148,12 @@ class _Scene(Scene):
     def looked(self, before: Status, done: Reconciliation) -> None:
         self.fewest_in_sync = min(self.fewest_in_sync, *self._in_sync())
         events = events_between(before, done.status)
-        self._restarted += [self._pods.node_of(one.facts.pod) for one in events if one.reason == RESTARTED]
+        self._restarted += [self._pods.node_of(event.facts.pod) for event in events if event.reason == RESTARTED]
 
     @property
     def evictions(self) -> int:
         """How many the reconciliation asked for."""
-        return sum(one.via is Via.API_SERVER for one in self.effects)
+        return sum(effect.via is Via.API_SERVER for effect in self.effects)
 
     def _in_sync(self) -> list[int]:
         """How many replicas of each partition are in sync now."""

@@ -115,9 +115,9 @@ class Document(Struct, frozen=True):
     def again(self) -> KafkaFeatures:
         """Read it from its file once more. Raises InvalidDocument where it is no longer there."""
         ours = self.resource.metadata
-        for one in read_file(self.file).resources:
-            if (one.metadata.namespace, one.metadata.name) == (ours.namespace, ours.name):
-                return one
+        for resource in read_file(self.file).resources:
+            if (resource.metadata.namespace, resource.metadata.name) == (ours.namespace, ours.name):
+                return resource
         raise InvalidDocument((f"{self} is no longer in it",))
 
 
@@ -146,7 +146,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
         elif others:
             problems.append(_refused(f"no KafkaFeatures document in it, only {', '.join(others)}", file))
         alone = len(resources) == 1
-        found += [Document(file, one, alone, owners, _settings(one, security)) for one in resources]
+        found += [Document(file, resource, alone, owners, _settings(resource, security)) for resource in resources]
     problems += _twins(found)
     if not found and not problems:
         problems.append(_refused("no KafkaFeatures document found; subfolders are not followed", *arguments.file))
@@ -186,27 +186,29 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
             files = [one for one in inside if one.suffix in _SUFFIXES and one.is_file()]
         if files and any(one.is_dir() and not one.name.startswith(".") for one in inside):
             tell(f"{path}: its subfolders are not followed; name each with -f")
-        yield from ((one, True) for one in files if not one.name.endswith(STATE))
+        yield from ((file, True) for file in files if not file.name.endswith(STATE))
 
 
 def _twins(documents: Sequence[Document]) -> Iterator[CommandFailed]:
     """Documents of the same name; and those of the same cluster, as far as that is seen before it is asked."""
     names: dict[str, Document] = {}
     clusters: dict[object, Document] = {}
-    for one in documents:
-        if other := names.get(str(one)):
-            yield _refused(f"{one} is in {shown_file(other.file)} as well; remove one, or rename it", one.file)
+    for document in documents:
+        if other := names.get(str(document)):
+            yield _refused(
+                f"{document} is in {shown_file(other.file)} as well; remove one, or rename it", document.file
+            )
             continue
-        names[str(one)] = one
-        cluster = one.resource.spec.cluster
+        names[str(document)] = document
+        cluster = document.resource.spec.cluster
         keys: list[object] = [address for part in bootstrap_of(cluster) for address in part]
         keys += [cluster.cluster_id] if cluster.cluster_id else []
-        if one.resource.spec.mode != "Apply":
+        if document.resource.spec.mode != "Apply":
             continue
         if other := next((clusters[key] for key in keys if key in clusters), None):
-            text = f"{one} and {other} ({shown_file(other.file)}) are of the same cluster"
-            yield _refused(f"{text}; set mode to Observe in one of them, or remove it", one.file)
-        clusters |= dict.fromkeys(keys, one)
+            text = f"{document} and {other} ({shown_file(other.file)}) are of the same cluster"
+            yield _refused(f"{text}; set mode to Observe in one of them, or remove it", document.file)
+        clusters |= dict.fromkeys(keys, document)
 
 
 def state_of(arguments: argparse.Namespace, document: Document) -> Path | None:
@@ -269,7 +271,7 @@ def document_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except InvalidDocument as error:
-        text = "\n".join(printable(f"{shown_file(path)}: {one}") for one in error.problems)
+        text = "\n".join(printable(f"{shown_file(path)}: {problem}") for problem in error.problems)
         raise CommandFailed(text, Exit.BLOCKED, what="; ".join(error.problems), where=shown_file(path)) from None
     except (CredentialsInvalid, StateHeld, StateUnreadable) as error:
         raise CommandFailed(str(error), Exit.BLOCKED, where=shown_file(path)) from None

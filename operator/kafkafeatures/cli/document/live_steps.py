@@ -121,10 +121,10 @@ class LiveSteps:
         """What is changed, as long as there is room for it beside the longest state."""
         room = self._console.width - 4 - max((len(line.says) for line in self._lines.values()), default=0)
         titles = [change.title for change in self._lines]
-        if any(len(one) > room for one in titles):
+        if any(len(title) > room for title in titles):
             titles = [f"{change.feature} -> {change.after}"[: max(room, 0)] for change in self._lines]
         width = max(map(len, titles), default=0)
-        return [one.ljust(width) for one in titles]
+        return [title.ljust(width) for title in titles]
 
     def _lift(self) -> None:
         """Back to where the first line begins, with nothing below it."""

@@ -49,7 +49,7 @@ def read_file(path: Path) -> Contents:
             resources.append(read_document(document))
         except InvalidDocument as error:
             which = f"document {number}{_named(document)}: " if len(found) > 1 else ""
-            problems += [f"{which}{one}" for one in error.problems]
+            problems += [f"{which}{problem}" for problem in error.problems]
     if problems:
         raise InvalidDocument(tuple(problems))
     return Contents(tuple(resources), tuple(others))
@@ -57,9 +57,11 @@ def read_file(path: Path) -> Contents:
 
 def _flat(documents: Iterable[Any]) -> Iterator[Any]:
     """With the items of a List instead of the List, as `kubectl get -o yaml` prints them."""
-    for one in documents:
-        is_list = isinstance(one, Mapping) and one.get("apiVersion") == "v1" and one.get("kind") == "List"
-        yield from one.get("items") or () if is_list else (one,)
+    for document in documents:
+        is_list = (
+            isinstance(document, Mapping) and document.get("apiVersion") == "v1" and document.get("kind") == "List"
+        )
+        yield from document.get("items") or () if is_list else (document,)
 
 
 def _is_of_others(document: Any) -> bool:

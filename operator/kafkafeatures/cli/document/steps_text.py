@@ -45,15 +45,15 @@ def draw_steps(console: Console, steps: Iterable[StepStatus]) -> None:
     for step in steps:
         text = Text(_title(step)).append(_mark(step), "yellow")
         hanging(console, text, indent=5, first=Text("  "))
-        for told in filter(None, (*step.effects, step.way_back)):
-            hanging(console, Text(told, "dim"), indent=5)
+        for effect in filter(None, (*step.effects, step.way_back)):
+            hanging(console, Text(effect, "dim"), indent=5)
 
 
 def step_lines(steps: Iterable[StepStatus]) -> Iterator[str]:
     """Lines of text that say what `draw_steps` draws."""
     for step in steps:
         yield f"  {_title(step)}{_mark(step)}"
-        yield from (f"     {told}" for told in filter(None, (*step.effects, step.way_back)))
+        yield from (f"     {effect}" for effect in filter(None, (*step.effects, step.way_back)))
 
 
 def warnings_of(steps: Iterable[StepStatus]) -> Iterator[str]:

@@ -87,7 +87,7 @@ def _tell_higher(levels: list[dict[str, Any]], release: str) -> None:
     of_release = bundle(release) or {}
     higher = [
         f"{name} is at {format_level(name, level)}, above {format_level(name, of_release[name])} of Kafka {release}"
-        for name, level in ((one["name"], one["level"]) for one in levels)
+        for name, level in ((level["name"], level["level"]) for level in levels)
         if level > of_release.get(name, level)
     ]
     if higher:
@@ -96,7 +96,7 @@ def _tell_higher(levels: list[dict[str, Any]], release: str) -> None:
 
 def _raised(levels: list[dict[str, Any]], arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """These levels, and those of the release where they are higher."""
-    wanted = {one["name"]: one["level"] for one in levels}
+    wanted = {level["name"]: level["level"] for level in levels}
     for name, level in (bundle(arguments.release) or {}).items():
         wanted[name] = max(level, wanted.get(name, 0))
     return [{"name": name, "level": _named(name, level)} for name, level in sorted(wanted.items()) if level]

@@ -50,13 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
             print_document({"apiVersion": "v1", "kind": "List", "items": items}, form)
             return Exit.DONE
         essence = rows.cells if form == "table" else attrgetter("without_version")
-        for found in changes(kube, read, essence) if arguments.watch else (read(),):
-            if not found:
+        for change in changes(kube, read, essence) if arguments.watch else (read(),):
+            if not change:
                 tell(f"no {KIND} ({API_VERSION}) in {where}")
             elif form == "table":
-                rows.draw(sorted(found, key=_urgency))
+                rows.draw(sorted(change, key=_urgency))
             else:
-                for one in found:
+                for one in change:
                     print_document(one.document, form, another=True)
     return Exit.DONE
 

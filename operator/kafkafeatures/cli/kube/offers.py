@@ -39,9 +39,9 @@ def _offered(before: list[str]) -> tuple[list[str], bool]:
     if asking is not None and asking.nargs != 0:
         if is_live(asking):
             return _live(asking.dest, before[1:-1]), False
-        return [str(one) for one in asking.choices or ()], not asking.choices
+        return [str(choice) for choice in asking.choices or ()], not asking.choices
     of_places = [action for action in actions if not action.option_strings]
-    places = [str(one) for action in of_places for one in action.choices or ()]
+    places = [str(choice) for action in of_places for choice in action.choices or ()]
     places += [name for action in of_places if is_live(action) for name in _live(action.dest, before[1:])]
     return [*places, *(f"{flag}\t{(action.help or '') % vars(action)}" for flag, action in flags.items())], False
 

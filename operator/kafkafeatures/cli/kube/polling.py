@@ -91,14 +91,14 @@ def until(
     `missing`: what is not so when the time is over.
     """
     began, say = time.monotonic(), Said()
-    for found in readings(kube, read, began + seconds):
-        if isinstance(found, Away | Denied):
-            say(str(found))
+    for reading in readings(kube, read, began + seconds):
+        if isinstance(reading, Away | Denied):
+            say(str(reading))
             continue
-        ending = judge(found, time.monotonic() - began)
+        ending = judge(reading, time.monotonic() - began)
         if ending is not None:
             return ending
-        say(progress(found))
+        say(progress(reading))
     return Ending(Exit.UNREACHABLE, f"timed out; {missing}: {say.line}")
 
 
@@ -108,12 +108,12 @@ def changes(
     """At first all that are read, then those that differ in essence from before; without an end."""
     before: dict[str, object] | None = None
     say = Said()
-    for found in readings(kube, read):
-        if isinstance(found, Away | Denied):
-            say(str(found))
+    for reading in readings(kube, read):
+        if isinstance(reading, Away | Denied):
+            say(str(reading))
             continue
         say.line = ""
-        resources = {str(one): one for one in found}
+        resources = {str(one): one for one in reading}
         now = {name: essence(one) for name, one in resources.items()}
         changed = [one for name, one in resources.items() if before is None or before.get(name) != now[name]]
         for name in (before or {}).keys() - now.keys():

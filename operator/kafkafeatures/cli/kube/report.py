@@ -129,7 +129,7 @@ def _report(kube: Kube, resource: KubeResource) -> tuple[dict[str, Any], Sequenc
         },
         "resource": without_status(resource),
         "status": dict(resource.written_status),
-        "events": None if events is None else [one.as_json() for one in events],
+        "events": None if events is None else [event.as_json() for event in events],
         "operator": operator,
         "notRead": gaps,
     }
@@ -153,5 +153,5 @@ def without_status(resource: KubeResource) -> dict[str, Any]:
 
 def _events(kube: Kube, resource: KubeResource) -> Sequence[SeenEvent]:
     """The oldest first. Of this life of the name only: an earlier one had another uid."""
-    ours = (one for one in kube.events(resource.metadata["name"]) if one["regarding"].get("uid") == resource.uid)
+    ours = (event for event in kube.events(resource.metadata["name"]) if event["regarding"].get("uid") == resource.uid)
     return sorted(map(seen_event, ours), key=lambda one: one.at)

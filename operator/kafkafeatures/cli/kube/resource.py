@@ -174,7 +174,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     def feature(self, name: str) -> FeatureStatus | None:
         """One of `status.features`."""
-        return next((one for one in self.status.features if one.name == name), None)
+        return next((feature for feature in self.status.features if feature.name == name), None)
 
 
 def level_of(feature: FeatureStatus, level: int | None, absent: str) -> str:

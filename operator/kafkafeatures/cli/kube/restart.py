@@ -66,7 +66,7 @@ def _restart_one(kube: Kube, resource: KubeResource, names: tuple[str, ...], nam
     if pod is None:
         raise CommandFailed(f"pod {kube.namespace}/{name} does not exist", Exit.BLOCKED)
     owners = {one["uid"] for one in pod["metadata"].get("ownerReferences") or ()}
-    sets = (found for one in names if (found := _stateful_set(kube, resource, one))["metadata"]["uid"] in owners)
+    sets = (found for name in names if (found := _stateful_set(kube, resource, name))["metadata"]["uid"] in owners)
     owner = next(sets, None)
     if owner is None:
         text = f"pod {kube.namespace}/{name} is in no StatefulSet that {resource} names ({', '.join(names)})"

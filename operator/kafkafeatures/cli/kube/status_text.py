@@ -209,7 +209,9 @@ def reason_since(status: Status, ready: StatusCondition) -> str:
     written = status.ready_reason
     if written is not None and written.reason == ready.reason and written.since:
         return written.since
-    others = (one for one in status.conditions if one.reason == ready.reason and one.status == "True")
+    others = (
+        condition for condition in status.conditions if condition.reason == ready.reason and condition.status == "True"
+    )
     return next(others, ready).last_transition_time
 
 
@@ -262,7 +264,10 @@ def _roll(console: Console, resource: KubeResource) -> None:
         return
     _title(console, "Roll")
     lines = [f"{rollout.done} of {rollout.total} nodes are current"]
-    lines += [f"{one.name or '?'}: {one.updated} of {one.total} pods are updated" for one in resource.status.workloads]
+    lines += [
+        f"{workload.name or '?'}: {workload.updated} of {workload.total} pods are updated"
+        for workload in resource.status.workloads
+    ]
     if rollout.node_seconds:
         lines.append(f"{rollout.restarted} nodes restarted, in {rollout.node_seconds} s each on average")
         lines += _forecast(rollout)
@@ -282,19 +287,19 @@ def _forecast(rollout: RolloutStatus) -> Iterator[str]:
 
 def _conditions(console: Console, resource: KubeResource, now: datetime) -> None:
     """All but Ready; a message only where it says something that was not said above."""
-    others = [one for one in resource.status.conditions if one.type != Condition.READY]
+    others = [condition for condition in resource.status.conditions if condition.type != Condition.READY]
     if not others:
         return
     ready = resource.status.condition(Condition.READY)
     said = {ready.message} if ready else set()
     _title(console, "Conditions")
-    for one in others:
-        of_old = "" if resource.is_current(one) else f" (of generation {one.observed_generation or '?'})"
-        line = f"{one.type}={one.status}, for {age(one.last_transition_time, now)}: {one.reason}{of_old}"
+    for other in others:
+        of_old = "" if resource.is_current(other) else f" (of generation {other.observed_generation or '?'})"
+        line = f"{other.type}={other.status}, for {age(other.last_transition_time, now)}: {other.reason}{of_old}"
         item(console, Text(line))
-        if one.message not in said:
-            hanging(console, Text(one.message), indent=4)
-        said.add(one.message)
+        if other.message not in said:
+            hanging(console, Text(other.message), indent=4)
+        said.add(other.message)
 
 
 def _history(console: Console, resource: KubeResource) -> None:

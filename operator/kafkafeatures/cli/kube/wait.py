@@ -102,7 +102,11 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
     elif ready := resource.says(Condition.READY):
         return Ending(Exit.DONE, f"{resource} is ready: {ready.reason}: {ready.message}")
     if stalled := resource.says(Condition.STALLED):
-        named = (one for one in resource.status.blockers if one.message and stalled.message.startswith(one.message))
+        named = (
+            blocker
+            for blocker in resource.status.blockers
+            if blocker.message and stalled.message.startswith(blocker.message)
+        )
         remedy = next((one.remedy for one in named if one.remedy), f"see kafkafeatures status {resource.flags}")
         text = f"{resource} is stalled: {stalled.reason}: {stalled.message}"
         return Ending(Exit.STALLED, text if remedy in stalled.message else f"{text}; {remedy}")

@@ -85,4 +85,6 @@ def rolled_text(templates: Templates) -> str:
 
 def _seen(resource: KubeResource, name: str) -> WorkloadStatus:
     """What the operator saw of it."""
-    return next((one for one in resource.status.workloads if one.name == name), WorkloadStatus(name=name))
+    return next(
+        (workload for workload in resource.status.workloads if workload.name == name), WorkloadStatus(name=name)
+    )

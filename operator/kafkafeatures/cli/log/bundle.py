@@ -100,6 +100,8 @@ class _Kept:
     file: Any = field(default_factory=TemporaryFile)
     size: int = 0
     places: dict[PurePosixPath, tuple[int, int]] = field(default_factory=dict)
+    names: dict[PurePosixPath, list[str]] = field(default_factory=dict)
+    """The files of the log in each directory, compressed ones too."""
 
     def __del__(self) -> None:
         if hasattr(self, "file"):  # there may have been no room for it
@@ -110,7 +112,10 @@ class _Kept:
         if len(name) > MAX_NAME:
             return None
         path = PurePosixPath(name.lstrip("/"))
-        is_segment = files.parse(path.name) is not None and path.parent.name in (files.DIRECTORY, "")  # no topic's
+        is_log = path.parent.name in (files.DIRECTORY, "")  # no topic's
+        is_segment = is_log and files.parse(path.name) is not None
+        if is_segment or (is_log and files.compressed([path.name])):
+            self.names.setdefault(path.parent, []).append(path.name)
         known = is_segment or path.name == files.PROPERTIES
         return path if known and ".." not in path.parts and path not in self.places else None
 
@@ -126,6 +131,10 @@ class _Kept:
 
     def folders(self) -> list[LogFolder]:
         """A log for each directory in which there are files of one."""
+        for folder, names in self.names.items():
+            if compressed := files.compressed(names):
+                inside = f"{folder / next(iter(compressed))} in it is compressed by itself"
+                raise refused(self.path, f"{inside}; unpack the bundle, decompress its files, and give the directory")
         self.file.flush()
         logs: dict[PurePosixPath, list[str]] = {}
         for path in sorted(self.places):

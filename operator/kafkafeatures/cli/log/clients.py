@@ -31,10 +31,15 @@ def clients_shape(image: Image) -> Json:
     partitioned = image.partitioned
     topics = None
     if partitioned is not None:
-        topics = {"count": len(partitioned.topics), "partitions": sum(len(one.partition) for one in partitioned.chunks)}
+        topics = {
+            "count": len(partitioned.topics),
+            "partitions": sum(len(chunk.partition) for chunk in partitioned.chunks),
+        }
     return {
         "topics": topics,
-        "rights": sorted((_right(one) for one in clients.rights.values()), key=lambda one: [*map(str, one.values())]),
+        "rights": sorted(
+            (_right(right) for right in clients.rights.values()), key=lambda one: [*map(str, one.values())]
+        ),
         "credentials": [
             {"user": user, "mechanism": _MECHANISMS.get(code, str(code)), "iterations": iterations}
             for (user, code), iterations in sorted(clients.credentials.items())
@@ -55,16 +60,16 @@ def client_lines(image: Image) -> Iterator[str]:
     """The clients of a log for people, a line for each kind."""
     clients, partitioned = image.clients, image.partitioned
     if partitioned is not None and partitioned.topics:
-        partitions = sum(len(one.partition) for one in partitioned.chunks)
+        partitions = sum(len(chunk.partition) for chunk in partitioned.chunks)
         yield f"Topics: {len(partitioned.topics)}, with {_count(partitions, 'partition', 'partitions')}"
     if clients.rights:
-        whose = sorted({one.principal for one in clients.rights.values()})
+        whose = sorted({right.principal for right in clients.rights.values()})
         yield f"Rights: {_count(len(clients.rights), 'ACL entry', 'ACL entries')} of {_named(whose)}"
     if clients.credentials:
         users = [f"{user} ({_MECHANISMS.get(code, code)})" for user, code in sorted(clients.credentials)]
         yield f"SCRAM credentials: {_named(users)}"
     if clients.tokens:
-        owners = sorted({one.owner for one in clients.tokens.values()})
+        owners = sorted({token.owner for token in clients.tokens.values()})
         yield f"Delegation tokens: {len(clients.tokens)}, of {_named(owners)}"
     if clients.quotas:
         entities = sorted({_entity(entity) for entity, _ in clients.quotas})

@@ -274,7 +274,7 @@ def _report(
 
 
 def _sum(shares: dict[str, Share]) -> Share:
-    return Share(sum(one.records for one in shares.values()), sum(one.bytes for one in shares.values()))
+    return Share(sum(share.records for share in shares.values()), sum(share.bytes for share in shares.values()))
 
 
 def _counts(shares: dict[str, Share]) -> dict[str, dict[str, int]]:

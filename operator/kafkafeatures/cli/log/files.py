@@ -60,9 +60,9 @@ def files_of(folder: Path, beside: list[files.Segment | files.Snapshot], *, snap
     segments = [file_of(folder / one.name, beside) for one in beside if isinstance(one, files.Segment)]
     images = [one for one in beside if isinstance(one, files.Snapshot)]
     first = segments[0].begins if segments else 0
-    if first and all(one.end_offset < first for one in images):
+    if first and all(image.end_offset < first for image in images):
         segments[0] = replace(segments[0], is_orphan=True)
-    return segments + [file_of(folder / one.name, beside) for one in images if snapshots]
+    return segments + [file_of(folder / image.name, beside) for image in images if snapshots]
 
 
 def parsed(names: Iterable[str]) -> list[files.Segment | files.Snapshot]:
@@ -144,6 +144,8 @@ def _other_content(path: Path, head: bytes) -> str:
     """Why it cannot be a file of a log, whatever its name; empty where it may be one. The first byte of one is that of
     its first offset, and always 0.
     """
+    if command := files.compressed([path.name]).get(path.name):
+        return f"it is compressed; decompress it first: {command} {shlex.quote(str(path))}"
     if head[:2] == GZIP_MAGIC and files.parse(path.name) is not None:
         return f"it is compressed with gzip; decompress it first: gunzip < {shlex.quote(str(path))} > OTHER/{path.name}"
     if head and all(byte in _TEXT for byte in head):
@@ -152,6 +154,23 @@ def _other_content(path: Path, head: bytes) -> str:
             f"{files.DIRECTORY}"
         )
     return ""
+
+
+def refuse_compressed(folder: Path, names: Iterable[str]) -> None:
+    """Raise CommandFailed where files of the log in a folder are compressed: a log without them would be shorter.
+
+    They are not read in place: a log is read at any offset, for which a compressed file has to be decompressed anyway.
+    """
+    compressed = files.compressed(names)
+    if not compressed:
+        return
+    first, command = next(iter(compressed.items()))
+    same = [name for name, this in compressed.items() if this == command]
+    end = first[first.rindex(".") :]
+    every = shlex.quote(str(folder / first)) if len(same) == 1 else f"{shlex.quote(str(folder))}/*{end}"
+    if len(compressed) == 1:
+        raise refused(folder, f"{first} is compressed; decompress it first: {command} {every}")
+    raise refused(folder, f"{first} and others of its files are compressed; decompress them first: {command} {every}")
 
 
 def open_regular(path: Path) -> BinaryIO:

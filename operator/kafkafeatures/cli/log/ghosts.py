@@ -194,8 +194,8 @@ def _document(folder: LogFolder, found: Restored, evidence: Evidence, candidates
         "source": source_shape(folder, found, folder.committed()),
         "voters": None if evidence.voters is None else list(evidence.voters),
         "votersFrom": None if evidence.voters_from is None else evidence.voters_from.shape,
-        "ghosts": [_shape(one) for one in candidates if one.suspected],
-        "unclear": [_shape(one) for one in candidates if not one.suspected],
+        "ghosts": [_shape(candidate) for candidate in candidates if candidate.suspected],
+        "unclear": [_shape(candidate) for candidate in candidates if not candidate.suspected],
         "problems": problems_of(found),
     }
 
@@ -228,8 +228,8 @@ def _draw(screen: Console, folder: LogFolder, image: Image, evidence: Evidence, 
     voters = "unknown" if evidence.voters is None else ", ".join(map(str, evidence.voters))
     when = "" if image.timestamp_ms < 0 else f", {format_time(image.timestamp_ms)}"
     say(f"Registrations at offset {image.offset}{when}; voters {voters}")
-    ghosts = [one for one in candidates if one.suspected]
-    unclear = [one for one in candidates if not one.suspected]
+    ghosts = [candidate for candidate in candidates if candidate.suspected]
+    unclear = [candidate for candidate in candidates if not candidate.suspected]
     for heading, ones in (("Suspected ghost registrations", ghosts), ("Not clear", unclear)):
         if ones:
             say("")

@@ -15,9 +15,10 @@ from msgspec import Struct
 from kafkafeatures.cli.log.folders import LogFolder
 from kafkafeatures.cli.log.impossible import impossible_in
 from kafkafeatures.cli.log.state import MAX_IMAGE
+from kafkafeatures.core.facts.releases import has_no_level
 from kraftlog import Batch, Damage, DamageReason, Image, KraftLogError, files
 from kraftlog.batches import HEADER_SIZE, Pieces
-from kraftlog.history import Event, HistoryReader
+from kraftlog.history import Event, HistoryReader, NotUnderstood
 from kraftlog.judged import Judged
 from kraftlog.replay import ONLY_NO_OP
 from kraftlog.restored import loaded
@@ -75,6 +76,7 @@ class History:
         self._unshown: defaultdict[str, deque[Judged]] = defaultdict(deque)  # by file
         for one in impossible:
             self._unshown[one.file].append(one)
+        self._understood = not impossible
         self._read = -1  # the end of the log that was read: no snapshot moves it
         # What a controller was formatted with (0-0.checkpoint) its log says once more, and says when.
         self._reader = HistoryReader(begins_at=self.end if self._segments else -1)
@@ -83,6 +85,12 @@ class History:
     def open_transaction(self) -> int | None:
         """Where the metadata transaction begins that had not ended when the log did."""
         return self._reader.open_transaction
+
+    @property
+    def has_no_level(self) -> bool:
+        """True if the log has records, all of them were understood, and none has a metadata.version."""
+        levels = self._reader.levels
+        return self.end > 0 and self._understood and levels is not None and has_no_level(levels)
 
     def __iter__(self) -> Iterator[Item]:
         for index, segment in enumerate(self._segments):
@@ -93,31 +101,32 @@ class History:
 
     def _segment(self, segment: files.Segment, *, is_last: bool) -> Iterator[Item]:
         with self._folder.opened(segment.name) as data:
-            for found in self._batches(data):
-                if isinstance(found, Damage):
-                    if found.reason is DamageReason.OFFSET_ORDER:
+            for batch in self._batches(data):
+                if isinstance(batch, Damage):
+                    if batch.reason is DamageReason.OFFSET_ORDER:
                         continue  # said below, with the offsets
-                    if not (is_last and found.reason in (DamageReason.TRUNCATED, DamageReason.ZEROS)):
-                        detail = f" ({found.detail})" if found.detail else ""
-                        yield self._miss(segment.name, None, f"at byte {found.position}: {found.reason.value}{detail}")
+                    if not (is_last and batch.reason in (DamageReason.TRUNCATED, DamageReason.ZEROS)):
+                        detail = f" ({batch.detail})" if batch.detail else ""
+                        yield self._miss(segment.name, None, f"at byte {batch.position}: {batch.reason.value}{detail}")
                     continue
-                if found.base_offset < self._read:
-                    last = min(found.last_offset, self._read - 1)
-                    yield self._miss(segment.name, None, f"offsets {found.base_offset} to {last} are there twice")
-                self._read = found.last_offset + 1
-                if found.last_offset < self.end:
+                if batch.base_offset < self._read:
+                    last = min(batch.last_offset, self._read - 1)
+                    yield self._miss(segment.name, None, f"offsets {batch.base_offset} to {last} are there twice")
+                self._read = batch.last_offset + 1
+                if batch.last_offset < self.end:
                     continue  # what a snapshot says already, or what was there twice
-                yield from self._states(until=found.base_offset)
-                if found.base_offset > self.end:
-                    last = found.base_offset - 1
-                    yield self._miss(segment.name, found.base_offset, f"offsets {self.end} to {last} are missing")
-                yield from self._changes(segment.name, found)
+                yield from self._states(until=batch.base_offset)
+                if batch.base_offset > self.end:
+                    last = batch.base_offset - 1
+                    yield self._miss(segment.name, batch.base_offset, f"offsets {self.end} to {last} are missing")
+                yield from self._changes(segment.name, batch)
                 self.end = self._read
 
     def _changes(self, file: str, batch: Batch) -> Iterator[Item]:
         """Changes of a batch, and the records in it that are impossible in their places, instead of what they say."""
         for event in self._reader.take(batch):
             yield from self._due(file, event.offset)
+            self._understood = self._understood and not isinstance(event.change, NotUnderstood)
             if (file, event.offset) not in self._refused:
                 yield Happened(file, event)
         yield from self._due(file, batch.last_offset)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.log.bundle import is_bundle, of_bundle
-from kafkafeatures.cli.log.files import File, Opened, file_of, files_of, parsed, refused
+from kafkafeatures.cli.log.files import File, Opened, file_of, files_of, parsed, refuse_compressed, refused
 from kafkafeatures.cli.log.folders import MAX_PROPERTIES, LogFolder, parse_properties
 from kafkafeatures.cli.shell.exit_codes import CommandFailed
 from kraftlog import files
@@ -57,7 +57,7 @@ def unread(paths: Iterable[Path]) -> list[str]:
     """What is not read in the directories among paths, and why: each with its name."""
     folders = [_log_in(path) for path in paths if path.is_dir()]
     names = sorted((folder / name for folder in folders for name in os.listdir(folder)), key=str)
-    return [f"{one}: not read; {why}" for one in names if (why := _why_unread(one.name))]
+    return [f"{name}: not read; {why}" for name in names if (why := _why_unread(name.name))]
 
 
 def _why_unread(name: str) -> str:
@@ -75,9 +75,11 @@ def _log_in(folder: Path) -> Path:
 
 def _of_folder(folder: Path, *, snapshots: bool) -> list[File]:
     try:
-        beside = parsed(os.listdir(folder))
+        names = os.listdir(folder)
     except OSError as error:
         raise refused(folder, error.strerror) from None
+    refuse_compressed(folder, names)
+    beside = parsed(names)
     if not any(isinstance(one, files.Segment) for one in beside):
         raise _nothing(folder, "segment")
     return files_of(folder, beside, snapshots=snapshots)
@@ -92,7 +94,7 @@ def log_folder(path: Path) -> LogFolder:
 
 
 def _names(folders: Sequence[LogFolder]) -> str:
-    return ", ".join(one.shown for one in folders[:5]) + (", ..." if len(folders) > 5 else "")
+    return ", ".join(folder.shown for folder in folders[:5]) + (", ..." if len(folders) > 5 else "")
 
 
 def log_folders(path: Path) -> list[LogFolder]:
@@ -136,8 +138,11 @@ def _bundle_of(path: Path) -> Path | None:
 def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
     """Metadata logs below a folder. Deeper down only folders with Kafka's own name: segments of topics look alike."""
     entries = sorted(os.scandir(folder), key=lambda one: one.name)
-    names = tuple(one.name for one in entries if files.parse(one.name))
-    if names and (depth == DEPTH or folder.name == files.DIRECTORY):
+    names = tuple(entry.name for entry in entries if files.parse(entry.name))
+    is_log = depth == DEPTH or folder.name == files.DIRECTORY
+    if is_log:
+        refuse_compressed(folder, (entry.name for entry in entries))
+    if names and is_log:
         yield LogFolder(str(folder), names, lambda name: Opened(folder / name), _properties(folder))
         return
     for entry in entries if depth else ():

@@ -18,7 +18,7 @@ from kafkafeatures.cli.log.paths import log_folder
 from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape, show_table
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, print_document, tell
-from kafkafeatures.core.facts.releases import format_in_kraft, level_name
+from kafkafeatures.core.facts.releases import format_in_kraft, level_in_kraft
 from kafkafeatures.core.words import printable
 from kraftlog import BrokerRegistration, ControllerRegistration, Image, KraftLogError, Section
 from kraftlog.image import SMALL
@@ -103,14 +103,14 @@ def problems_of(found: Restored) -> list[str]:
 
 def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:
     """The document of `log state -o json`."""
-    image = found.image
+    image, levels = found.image, levels_of(found.image)
     code = image.zk_migration_state
     return {
         "apiVersion": API_VERSION,
         "kind": "MetadataState",
         "clusterId": folder.cluster_id or None,
         "source": source_shape(folder, found, committed),
-        "features": [_level(name, level) for name, level in levels_of(image).items()],
+        "features": [{"name": name, **level_in_kraft(name, levels)} for name in levels],
         "quorum": {"voters": voters_of(image), "leader": image.leader_id},
         "migration": None if code is None else {"state": migration_state(code), "code": code},
         "registrations": [_registration(role, one) for role, one in registrations(image)],
@@ -139,27 +139,22 @@ def source_shape(folder: LogFolder, found: Restored, committed: int) -> Json:
 
 
 def levels_of(image: Image) -> Mapping[str, int]:
-    """Finalized levels, metadata.version first."""
-    levels = dict(image.features)
+    """Finalized levels, metadata.version first, which is 0 where the log has none."""
+    levels = {METADATA_VERSION: 0, **image.features}
     if image.kraft_version:
         levels[KRAFT_VERSION] = image.kraft_version
-    return dict(sorted(levels.items(), key=lambda item: (item[0] != "metadata.version", item[0])))
+    return dict(sorted(levels.items(), key=lambda item: (item[0] != METADATA_VERSION, item[0])))
 
 
 def voters_of(image: Image) -> list[int] | None:
     """The ids of the voters; None of a static quorum, whose voters an image does not have."""
-    return None if image.voters is None else sorted(one.id for one in image.voters)
+    return None if image.voters is None else sorted(voter.id for voter in image.voters)
 
 
 def registrations(image: Image) -> Iterator[tuple[str, BrokerRegistration | ControllerRegistration]]:
     """Controllers, then brokers, by id."""
     yield from (("Controller", image.controllers[id_]) for id_ in sorted(image.controllers))
     yield from (("Broker", image.brokers[id_]) for id_ in sorted(image.brokers))
-
-
-def _level(name: str, level: int) -> Json:
-    named = level_name(name, level)
-    return {"name": name, "finalized": level} | ({"finalizedName": named} if named else {})
 
 
 def _registration(role: str, one: BrokerRegistration | ControllerRegistration) -> Json:
@@ -199,9 +194,8 @@ def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -
     if code:
         line(screen, Text(f"Migration from ZooKeeper: {migration_state(code)} ({code})"))
     screen.print()
-    finalized = {METADATA_VERSION: 0, **levels_of(image)}
-    levels = [(name, format_in_kraft(name, level)) for name, level in finalized.items()]
-    show_table(screen, ("FEATURE", "FINALIZED"), levels)
+    levels = levels_of(image)
+    show_table(screen, ("FEATURE", "FINALIZED"), [(name, format_in_kraft(name, levels)) for name in levels])
     rows = [
         (f"{role.lower()} {one.id}", _standing(one), format_ranges(one.features), _address(one))
         for role, one in registrations(image)

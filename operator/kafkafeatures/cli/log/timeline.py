@@ -11,9 +11,10 @@ import argparse
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.log.folders import LogFolder
 from kafkafeatures.cli.log.history import Happened, History, ImpossibleRecord, Item, Missing, StateOf
 from kafkafeatures.cli.log.paths import log_folder
@@ -21,7 +22,7 @@ from kafkafeatures.cli.log.state import levels_of, registrations, voters_of
 from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import clean_stdout, console, print_document, tell
-from kafkafeatures.core.facts.releases import format_level, level_name
+from kafkafeatures.core.facts.releases import format_in_kraft, format_level, has_no_level, level_in_kraft, level_name
 from kafkafeatures.core.words import printable
 from kraftlog import BrokerRegistration
 from kraftlog.history import (
@@ -73,6 +74,7 @@ def _documents(history: History, committed: int) -> Iterator[Json]:
         "offset": history.end,
         "committedOffset": committed,
         "openTransaction": history.open_transaction,
+        **(_levels({METADATA_VERSION: 0}) if history.has_no_level else {}),
     }
 
 
@@ -97,7 +99,7 @@ def document_of(item: Item, committed: int) -> Json:
                 "offset": offset,
                 "notAfter": format_time(image.timestamp_ms),
                 "event": "State",
-                "features": dict(levels_of(image)),
+                **_levels(levels_of(image)),
                 "registrations": [
                     {"id": one.id, "role": role}
                     | ({"fenced": one.fenced} if isinstance(one, BrokerRegistration) else {})
@@ -109,6 +111,11 @@ def document_of(item: Item, committed: int) -> Json:
             }
         case Missing(file, offset, until, why):
             return {"offset": offset, "event": "Missing", "until": until, "why": why, "file": file}
+
+
+def _levels(levels: Mapping[str, int]) -> Json:
+    shape: Json = {"features": {name: level_in_kraft(name, levels)["finalized"] for name in levels}}
+    return {**shape, **({"notInLog": [METADATA_VERSION]} if has_no_level(levels) else {})}
 
 
 def _level(change: LevelChange) -> Json:
@@ -177,6 +184,8 @@ def _text(folder: LogFolder, history: History, committed: int) -> int:
             tell(f"{folder.shown}: {item.file}: {item.judged}")
     if history.open_transaction is not None:
         _write([f"-- the transaction that begins at {history.open_transaction} is open: it changed nothing yet"], width)
+    if history.has_no_level:
+        _write([f"-- {METADATA_VERSION} {format_in_kraft(METADATA_VERSION, {})}"], width)
     _write([f"-- the log ends at offset {history.end}"], width)
     return Exit.DONE if whole else Exit.FAILED
 
@@ -196,9 +205,10 @@ def _line(item: Item) -> list[str]:
             where = "" if judged.end_offset is None else "in the snapshot: "
             return [str(judged.impossible.offset), format_time(judged.at_ms), where + judged.impossible.reason]
         case StateOf(_, offset, image):
-            levels = ", ".join(f"{name} {format_level(name, level)}" for name, level in levels_of(image).items())
+            finalized = levels_of(image)
+            levels = ", ".join(f"{name} {format_in_kraft(name, finalized)}" for name in finalized)
             nodes = ", ".join(f"{role.lower()} {one.id}" for role, one in registrations(image))
-            words = f"by this time, as the snapshot says: {levels or 'no levels'}; registered: {nodes or 'none'}"
+            words = f"by this time, as the snapshot says: {levels}; registered: {nodes or 'none'}"
             return [str(offset), format_time(image.timestamp_ms), words]
         case Missing(_, _, _, why):
             return [f"-- {why}"]

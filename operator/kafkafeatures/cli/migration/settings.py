@@ -91,10 +91,10 @@ def draw(out: Console, found: Demands) -> None:
 def _alike(found: Demands) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:
     """Ids of nodes that lack the same, by what they lack: lines, each with its colour."""
     alike: dict[tuple[Role, tuple[tuple[str, str], ...]], list[int]] = {}
-    for one in found.nodes:
-        if isinstance(one.differs, Failure):
-            lines: tuple[tuple[str, str], ...] = ((f"unknown: {printable(str(one.differs))}", "red"),)
+    for node in found.nodes:
+        if isinstance(node.differs, Failure):
+            lines: tuple[tuple[str, str], ...] = ((f"unknown: {printable(str(node.differs))}", "red"),)
         else:
-            lines = tuple((printable(str(difference)), "yellow") for difference in one.differs)
-        alike.setdefault((one.role, lines), []).append(one.id)
+            lines = tuple((printable(str(difference)), "yellow") for difference in node.differs)
+        alike.setdefault((node.role, lines), []).append(node.id)
     return alike

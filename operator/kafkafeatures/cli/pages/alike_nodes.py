@@ -53,14 +53,14 @@ class AlikeNodes(Struct, frozen=True):
         lacks = [one for one in self.first if one["needed"] is not None]
         statuses = [
             BlockerStatus(
-                kind=one["reason"],
+                kind=lack["reason"],
                 message="",
-                feature=one["feature"],
-                supported_min=one["supportedMin"],
-                supported_max=one["supportedMax"],
-                wanted=one["needed"],
+                feature=lack["feature"],
+                supported_min=lack["supportedMin"],
+                supported_max=lack["supportedMax"],
+                wanted=lack["needed"],
             )
-            for one in lacks
+            for lack in lacks
         ]
         return range_lines(statuses) + [NOT_REGISTERED] * (len(lacks) < len(self.first))
 
@@ -105,9 +105,9 @@ def alike_nodes(cluster: ClusterTables) -> list[AlikeNodes]:
     ranges = {(row["role"], row["node_id"]): row["features"] for row in cluster.current}
     groups: dict[object, tuple[str, bool, str, dict[int, Sequence[Row]]]] = {}
     for (role, id_), rows in sorted(blockers.items()):
-        release, is_ghost = release_of(ranges.get((role, id_))), any(one["ghostSuspect"] is True for one in rows)
+        release, is_ghost = release_of(ranges.get((role, id_))), any(row["ghostSuspect"] is True for row in rows)
         lacks = tuple(
-            (one["reason"], one["feature"], one["needed"], one["supportedMin"], one["supportedMax"]) for one in rows
+            (row["reason"], row["feature"], row["needed"], row["supportedMin"], row["supportedMax"]) for row in rows
         )
         groups.setdefault((role, is_ghost, release, lacks), (role, is_ghost, release, {}))[3][id_] = rows
     return [AlikeNodes(*group) for group in groups.values()]

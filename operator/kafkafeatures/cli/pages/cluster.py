@@ -124,8 +124,9 @@ def _targets(cluster: ClusterTables) -> str:
 
 def _changes(changes: Sequence[Any]) -> str:
     shown = (
-        f"{one['feature']} {' -> '.join(format_level(one['feature'], one[at]) for at in ('from_level', 'to_level'))}"
-        for one in changes
+        f"{change['feature']} "
+        + " -> ".join(format_level(change["feature"], change[end]) for end in ("from_level", "to_level"))
+        for change in changes
     )
     return ", ".join(shown) or "none"
 

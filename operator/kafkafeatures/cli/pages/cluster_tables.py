@@ -130,7 +130,9 @@ def _lasts(row: Row) -> bool:
 
 def is_downgrade(changes: Sequence[Any]) -> bool:
     """Whether metadata.version would be downgraded by these."""
-    return any(one["feature"] == METADATA_VERSION and one["to_level"] < one["from_level"] for one in changes)
+    return any(
+        change["feature"] == METADATA_VERSION and change["to_level"] < change["from_level"] for change in changes
+    )
 
 
 def section(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -56,9 +56,15 @@ def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
             f"A node is flapping if it was {FLAPPING}",
             ("Cluster", "Node", "Times away", "Last", "Away in all"),
             [
-                (_link(link, cluster), text(one.node), str(len(one.rows)), text(day_and_time(one.last)), text(one.took))
+                (
+                    _link(link, cluster),
+                    text(flap.node),
+                    str(len(flap.rows)),
+                    text(day_and_time(flap.last)),
+                    text(flap.took),
+                )
                 for link, cluster in clusters
-                for one in flaps[link]
+                for flap in flaps[link]
             ],
         ),
         section(
@@ -154,7 +160,7 @@ def _remarks(cluster: ClusterTables, flaps: Sequence[Lane]) -> Iterable[str]:
     """Short lines of HTML: what blocks a cluster or is not known, other ghosts, drift, and which nodes are flapping."""
     gate = cluster.gate
     if gate["verdict"] != "ready":
-        yield from (text(one.in_short) for one in alike_nodes(cluster))
+        yield from (text(alike_node.in_short) for alike_node in alike_nodes(cluster))
         yield from (text(words) for _, words in other_blockers(gate))
     if gate["verdict"] == "unknown":
         yield from (text(one["text"]) for one in gate["unknownBecause"])
@@ -163,7 +169,7 @@ def _remarks(cluster: ClusterTables, flaps: Sequence[Lane]) -> Iterable[str]:
         yield counted(len(ghosts), "ghost registration")
     if cluster.drifted:
         yield text(f"drift: {', '.join(row['feature'] for row in cluster.drifted)}")
-    yield from (f'<strong class="wait">{text(one.node)} is flapping</strong>' for one in flaps)
+    yield from (f'<strong class="wait">{text(flap.node)} is flapping</strong>' for flap in flaps)
 
 
 def _kinds(clusters: Iterable[tuple[str, ClusterTables]]) -> list[tuple[str, ...]]:

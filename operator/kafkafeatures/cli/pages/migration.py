@@ -64,12 +64,14 @@ def migration(resource: KubeResource, events: Sequence[SeenEvent], now: datetime
     """The section; empty where neither the status nor the log knows of a migration."""
     status = resource.status.migration
     found = log.migration if isinstance(log, RollHistory) else MigrationHistory()
-    states = [one for one in found.states if one.code != ZkMigrationState.NONE]
+    states = [state for state in found.states if state.code != ZkMigrationState.NONE]
     if (status is None or not status.phase) and not states:
         return ""
     parts = ["<h2>Migration from ZooKeeper</h2>", _no_return(resource, states)]
     if status is not None and status.phase:
-        lines = "".join(f"<li>{text(one)}</li>" for one in migration_lines(status, resource.status.rollout))
+        lines = "".join(
+            f"<li>{text(migration_line)}</li>" for migration_line in migration_lines(status, resource.status.rollout)
+        )
         parts.append(f"<ul>{lines}</ul>")
     if isinstance(log, RollHistory) and states:
         parts += _timeline(found, states, log)
@@ -85,7 +87,7 @@ def migration(resource: KubeResource, events: Sequence[SeenEvent], now: datetime
 def _no_return(resource: KubeResource, states: Sequence[StateChange]) -> str:
     """Whether the point of no return was passed: by the log, else by the status."""
     status, back = resource.status.migration, resource.status.way_back
-    passed = next((one.at for one in states if one.code == ZkMigrationState.POST_MIGRATION), None)
+    passed = next((state.at for state in states if state.code == ZkMigrationState.POST_MIGRATION), None)
     if passed is not None:
         at = f"{day_and_time(time_in_log(passed.at_ms))}, offset {passed.offset}"
         return _box("bad", "The point of no return was passed", f"{at}. The cluster cannot go back to ZooKeeper.")
@@ -105,10 +107,10 @@ def _box(style: str, head: str, body: str) -> str:
 
 
 def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollHistory) -> Iterator[str]:
-    moments = [time_in_log(at.at_ms) for at in (*(one.at for one in found.modes), *(one.at for one in states))]
+    moments = [time_in_log(at.at_ms) for at in (*(mode.at for mode in found.modes), *(state.at for state in states))]
     axis = Axis(min(moments), max([*moments, time_in_log(log.end.at_ms)]))
-    nodes = sorted({one.node_id for one in found.modes})
-    changes = {id_: [one for one in found.modes if one.node_id == id_] for id_ in nodes}
+    nodes = sorted({mode.node_id for mode in found.modes})
+    changes = {id_: [mode for mode in found.modes if mode.node_id == id_] for id_ in nodes}
     tracks = [("all", [*_states(states, axis)])]
     tracks += [(f"broker {id_}", [*_modes(changes[id_], axis)]) for id_ in nodes]
     drawn = [
@@ -120,8 +122,8 @@ def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollH
     yield with_axis(table(caption, ("Node", "When", "At the end"), drawn[: MAX_NODES + 1], "drawn"), axis)
     used = {style for _, pieces in tracks for style, _, _ in pieces}
     yield keys((style, words) for style, words in _KEYS if style in used)
-    rows = [("the cluster", _name_of(one), *_when(one.at, log)) for one in states]
-    rows += [(f"broker {one.node_id}", _WORDS[one.in_kraft], *_when(one.at, log)) for one in found.modes]
+    rows = [("the cluster", _name_of(state), *_when(state.at, log)) for state in states]
+    rows += [(f"broker {mode.node_id}", _WORDS[mode.in_kraft], *_when(mode.at, log)) for mode in found.modes]
     cells = [(escape(who), escape(what), at, escape(offset)) for who, what, at, offset in rows]
     head = ("Node", "Became", "When", "Record")
     times = table("Each change, and the offset of the record that says so", head, cells)
@@ -143,7 +145,7 @@ def _when(at: Moment, log: RollHistory) -> tuple[str, str]:
 
 
 def _states(states: Sequence[StateChange], axis: Axis) -> Iterator[Piece]:
-    ends = [*(time_in_log(one.at.at_ms) for one in states[1:]), axis.end]
+    ends = [*(time_in_log(state.at.at_ms) for state in states[1:]), axis.end]
     for one, end in zip(states, ends, strict=True):
         state = ZkMigrationState.of(one.code)
         style = _OF_STATE.get(state) if state is not None else None
@@ -156,7 +158,7 @@ def _modes(changes: Sequence[ModeChange], axis: Axis) -> Iterator[Piece]:
     first = time_in_log(changes[0].at.at_ms)
     if first > axis.begin:
         yield "zookeeper", axis.begin, first
-    ends = [*(time_in_log(one.at.at_ms) for one in changes[1:]), axis.end]
+    ends = [*(time_in_log(change.at.at_ms) for change in changes[1:]), axis.end]
     for one, end in zip(changes, ends, strict=True):
         if one.in_kraft is not None:
             yield "kraft" if one.in_kraft else "flagged", time_in_log(one.at.at_ms), end
@@ -171,8 +173,8 @@ def _last(pieces: Sequence[Piece]) -> str:
 
 def _phases(events: Sequence[SeenEvent]) -> str:
     rows = [
-        (day_and_time(time_of(one.at)), text(one.facts.before or "-"), text(one.facts.after or "?"))
-        for one in events
-        if one.reason == PHASE_CHANGED and one.facts is not None
+        (day_and_time(time_of(event.at)), text(event.facts.before or "-"), text(event.facts.after or "?"))
+        for event in events
+        if event.reason == PHASE_CHANGED and event.facts is not None
     ]
     return table("Phases, when the operator saw them", ("When", "From", "To"), rows) if rows else ""

@@ -89,7 +89,7 @@ def _plan(resource: KubeResource) -> str:
     steps = (
         (
             "<br>".join(
-                (text(step.detail or "?"), *(f'<span class="muted">{text(one)}</span>' for one in step.effects))
+                (text(step.detail or "?"), *(f'<span class="muted">{text(effect)}</span>' for effect in step.effects))
             ),
             text(step.state or "?"),
             text(step.way_back or UNDO.get(step.undo, step.undo and "can be undone")),
@@ -106,13 +106,13 @@ def _plan(resource: KubeResource) -> str:
 def _features(resource: KubeResource) -> str:
     rows = [
         (
-            text(one.name or "?"),
-            text(level_of(one, one.finalized, "?")),
-            text(level_of(one, one.desired, "-")),
-            text(range_of(one, "?-?")),
-            f'<span class="{_STATES.get(one.state, "")}">{escape(one.state or "?")}</span>',
+            text(feature.name or "?"),
+            text(level_of(feature, feature.finalized, "?")),
+            text(level_of(feature, feature.desired, "-")),
+            text(range_of(feature, "?-?")),
+            f'<span class="{_STATES.get(feature.state, "")}">{escape(feature.state or "?")}</span>',
         )
-        for one in resource.status.features
+        for feature in resource.status.features
     ]
     head = ("Feature", "Finalized", "Desired", "Supported by all nodes", "State")
     return "<h2>Features</h2>\n" + table("Levels of the cluster", head, rows) if rows else ""
@@ -140,19 +140,19 @@ def _blockers(resource: KubeResource) -> str:
 def _conditions(resource: KubeResource) -> str:
     written = resource.status.conditions
     facts = ((one.type, one.status, one.reason, one.message, as_written(one.last_transition_time)) for one in written)
-    rows = [tuple(map(text, one)) for one in facts]
+    rows = [tuple(map(text, fact)) for fact in facts]
     head = ("Type", "Status", "Reason", "Message", "Since")
     shown = table("As the operator wrote them", head, rows)
     return f"<h2>Conditions</h2>\n{folded('All conditions', shown)}" if rows else ""
 
 
 def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> str:
-    rows = [(one.at, one.reason, one.note) for one in events or ()]
+    rows = [(event.at, event.reason, event.note) for event in events or ()]
     rows += [(one.at, one.result, f"{one.action or '?'} {one.message}".strip()) for one in resource.status.history]
     rows += [
-        (str(one.unknown.get("at", "")), "not known yet", str(in_flight(one)))
-        for one in resource.status.intents
-        if not facts_of(one).node  # else its restart is in the roll
+        (str(intent.unknown.get("at", "")), "not known yet", str(in_flight(intent)))
+        for intent in resource.status.intents
+        if not facts_of(intent).node  # else its restart is in the roll
     ]
     unread = "" if events is not None else "\n<p>The Events could not be read.</p>"
     head = ("When", "What", "Detail")

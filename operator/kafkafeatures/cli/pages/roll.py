@@ -97,7 +97,10 @@ def roll(resource: KubeResource, events: Sequence[SeenEvent], now: datetime, log
     if known is not None:
         parts.append(_facts(rows, known, now))
     if workloads:
-        sets = [(one.name or "?", one.update_revision or "?", one.updated, one.total) for one in workloads]
+        sets = [
+            (workload.name or "?", workload.update_revision or "?", workload.updated, workload.total)
+            for workload in workloads
+        ]
         head = ("Name", "Update revision", "Pods at it", "All pods")
         parts.append(table("StatefulSets", head, [tuple(map(text, one)) for one in sets]))
     axis = _axis(rows, known, now)
@@ -121,7 +124,7 @@ def _axis(rows: Iterable[Row], log: RollHistory | None, now: datetime) -> Axis:
     if not all(row.is_over for row in rows):
         moments.append(now)
     for strip in log.strips if log is not None else ():
-        moments += [time_in_log(ms) for one in strip.stretches for ms in (one.begin_ms, one.end_ms)]
+        moments += [time_in_log(ms) for stretch in strip.stretches for ms in (stretch.begin_ms, stretch.end_ms)]
     return Axis(min(moments, default=now), max(moments, default=now))
 
 
@@ -181,7 +184,7 @@ def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, now: dat
         )
         for lane in lanes.values()
     ]
-    used = {style for one in phases for style, _, _ in one}
+    used = {style for phase in phases for style, _, _ in phase}
     times = [(text(row.node), *map(_cell, row.points), text(_took(row, now))) for row in drawn]
     head = ("Node", "Stop", "Down", "Start", "Unfenced", "In sync", "Stable", "Took")
     details = table("When, and the offset of the record that says so; without one the operator says so", head, times)
@@ -252,7 +255,10 @@ def _partitions(log: RollHistory, axis: Axis) -> str:
     rows = [
         (
             f'{text(strip.topic)}-{strip.partition}<span class="at">{strip.fewest} of {strip.replicas} in sync</span>',
-            axis.track((_look(one), time_in_log(one.begin_ms), time_in_log(one.end_ms)) for one in strip.stretches),
+            axis.track(
+                (_look(stretch), time_in_log(stretch.begin_ms), time_in_log(stretch.end_ms))
+                for stretch in strip.stretches
+            ),
             _for(strip.without_leader_ms),
             _for(strip.below_minimum_ms) if log.minimum_known or strip.below_minimum_ms else "?",
             _for(strip.under_replicated_ms) + ('<span class="at">still</span>' if strip.lasts else ""),
@@ -270,7 +276,7 @@ def _partitions(log: RollHistory, axis: Axis) -> str:
         said.append("min.insync.replicas is not known of every topic: the brokers that have it did not tell.")
     if any(strip.is_cut for strip in strips):
         said.append("Where there was too much to draw, the earlier part of a strip is left out; the times are whole.")
-    used = {_look(one) for strip in strips for one in strip.stretches}
+    used = {_look(stretch) for strip in strips for stretch in strip.stretches}
     return "\n".join(
         (
             with_axis(table(caption, head, rows, "drawn"), axis),

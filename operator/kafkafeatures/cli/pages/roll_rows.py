@@ -77,12 +77,12 @@ class Row(Struct, frozen=True):
     @property
     def begin(self) -> datetime:
         """The first that is known."""
-        return min(one.at for one in self.points if one is not None)
+        return min(point.at for point in self.points if point is not None)
 
     @property
     def last(self) -> datetime:
         """The last that is known."""
-        return max(one.at for one in self.points if one is not None)
+        return max(point.at for point in self.points if point is not None)
 
 
 # --- what the operator says ---
@@ -145,7 +145,7 @@ def rows_of(
     ended before `since`.
     """
     absences = log.absences if log is not None else ()
-    of_absences: dict[Absence, list[Restart]] = {one: [] for one in absences}
+    of_absences: dict[Absence, list[Restart]] = {absence: [] for absence in absences}
     rows = []
     for one in restarts:
         near = {absence: apart for absence in absences if (apart := _apart(one, absence, now)) is not None}
@@ -179,8 +179,8 @@ def _apart(restart: Restart, absence: Absence, now: datetime) -> timedelta | Non
 def _begins(absences: Iterable[Absence]) -> dict[int, list[datetime]]:
     """When each node was away, in order."""
     found: defaultdict[int, list[datetime]] = defaultdict(list)
-    for one in absences:
-        found[one.node_id].append(time_in_log(one.first.at_ms))
+    for absence in absences:
+        found[absence.node_id].append(time_in_log(absence.first.at_ms))
     return {node: sorted(moments) for node, moments in found.items()}
 
 
@@ -191,11 +191,11 @@ def _row(
     stable_for: timedelta,
     begins: Mapping[int, Sequence[datetime]],
 ) -> Row:
-    stopping, fenced, registered, unfenced, in_sync = (_point(one, log) for one in absence.moments)
+    stopping, fenced, registered, unfenced, in_sync = (_point(moment, log) for moment in absence.moments)
     is_controller, stop = absence.role == "controller", stopping or fenced
     last = restarts[-1] if restarts else None
-    in_flight = any(one.is_in_flight for one in restarts)
-    began = min((one.began for one in restarts if one.began is not None), default=None)
+    in_flight = any(restart.is_in_flight for restart in restarts)
+    began = min((restart.began for restart in restarts if restart.began is not None), default=None)
     if began is not None and stop is None:
         stop = Point(began)
     if is_controller and last is not None and registered is not None:

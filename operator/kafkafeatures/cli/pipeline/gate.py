@@ -151,7 +151,7 @@ def _judged(target: Target, readiness: Sequence[Row], names: set[ClusterName], o
     gate = judge(target, readiness, names, at_ms=int(time.time() * 1000))
     if only is None:
         return gate
-    chosen = [one for one in gate.clusters if only in (one.name.cluster, one.name.cluster_id)]
+    chosen = [cluster for cluster in gate.clusters if only in (cluster.name.cluster, cluster.name.cluster_id)]
     if not chosen:
         raise CommandFailed(
             f"the tables have no cluster {only[:100]!r}; it may not have been read yet", Exit.UNREACHABLE
@@ -169,8 +169,8 @@ def _of_releases(
     at_ms = int(time.time() * 1000)
     found: dict[tuple[str, str | None], dict[str, str]] = {}
     for release in releases():
-        for one in judge(Target("release", release), readiness, names, at_ms=at_ms).clusters:
-            found.setdefault((one.name.cluster, one.name.cluster_id), {})[release] = one.verdict.value
+        for cluster in judge(Target("release", release), readiness, names, at_ms=at_ms).clusters:
+            found.setdefault((cluster.name.cluster, cluster.name.cluster_id), {})[release] = cluster.verdict.value
     return found
 
 

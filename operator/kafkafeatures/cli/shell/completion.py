@@ -78,7 +78,7 @@ def _bash() -> str:
     values, flags = [], []
     for command, _, actions in every_command():
         names = [flag for action in actions for flag in action.option_strings]
-        places = [str(one) for action in actions if not action.option_strings for one in action.choices or ()]
+        places = [str(choice) for action in actions if not action.option_strings for choice in action.choices or ()]
         live = any(is_live(action) for action in actions if not action.option_strings)
         flags.append(f'            {command}) offered="{" ".join((*places, *names))}"{_CALL if live else ""} ;;')
         by_words: dict[str, list[str]] = {}
@@ -113,7 +113,8 @@ def _fish() -> str:
             here = f"complete -c {program} -n {_quoted(f'__fish_seen_subcommand_from {command}')}"
             for action in actions:
                 names = "".join(
-                    f" -{'l' if one.startswith('--') else 's'} {one.lstrip('-')}" for one in action.option_strings
+                    f" -{'l' if option_string.startswith('--') else 's'} {option_string.lstrip('-')}"
+                    for option_string in action.option_strings
                 )
                 choices = "(_kafkafeatures_live)" if is_live(action) else " ".join(map(str, action.choices or ()))
                 words = f" -{'x' if names else 'f'} -a {_quoted(choices)}" if choices else ""

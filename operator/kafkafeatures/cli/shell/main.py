@@ -192,7 +192,8 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 def _flags_of_all() -> dict[str, frozenset[str]]:
     """The flags of each command: to name the one that has what another lacks."""
     return {
-        name: frozenset(flag for one in actions for flag in one.option_strings) for name, _, actions in every_command()
+        name: frozenset(flag for action in actions for flag in action.option_strings)
+        for name, _, actions in every_command()
     }
 
 

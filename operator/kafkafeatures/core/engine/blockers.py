@@ -125,7 +125,7 @@ def only_the_asker(blockers: Iterable[Blocker]) -> bool:
     False for no blockers.
     """
     reasons = [blocker.why for blocker in blockers]
-    return bool(reasons) and all(why is not None and why.is_of_the_asker for why in reasons)
+    return bool(reasons) and all(reason is not None and reason.is_of_the_asker for reason in reasons)
 
 
 # --- words for nodes ---

@@ -52,9 +52,9 @@ def memory_of(status: Status, age_of: AgeOf, known_for: AgeOf) -> Memory:
         spent=frozenset(status.spent_consents),
         unverified=frozenset(status.unverified_consents),
         reached={
-            one.name: one.desired
-            for one in status.features
-            if one.state in (FeatureState.IN_SYNC, FeatureState.DRIFTED) and one.desired is not None
+            feature.name: feature.desired
+            for feature in status.features
+            if feature.state in (FeatureState.IN_SYNC, FeatureState.DRIFTED) and feature.desired is not None
         },
         corrections=Counter(entry.target for entry in status.history if counts_as_correction(entry, age_of)),
         passed_on={one.target: known_for(one.at) for one in status.history if one.via == Via.BROKER},
@@ -84,4 +84,4 @@ def remembering(status: Status, before: InFlight, now: InFlight) -> Status:
     if now is before:
         return status
     old, new = before.to_intent(), now.to_intent()
-    return replace(status, intents=tuple(new if one == old else one for one in status.intents))
+    return replace(status, intents=tuple(new if intent == old else intent for intent in status.intents))

@@ -34,7 +34,7 @@ def is_named(plan_hash: str, text: str) -> bool:
 
 def is_another_named(plan_hash: str, approvals: Iterable[str]) -> bool:
     """Whether one of the approvals names another plan than that of this hash: it holds this plan too."""
-    return any(not is_named(plan_hash, one) for one in approvals)
+    return any(not is_named(plan_hash, approval) for approval in approvals)
 
 
 class Plan(Struct, frozen=True):
@@ -75,7 +75,7 @@ class Plan(Struct, frozen=True):
 
     def is_approved_by(self, approvals: frozenset[str]) -> bool:
         """Whether one of the hashes is this plan's, whole or from its eighth digit on."""
-        return any(is_named(self.hash, one) for one in approvals)
+        return any(is_named(self.hash, approval) for approval in approvals)
 
 
 class Proposal(Struct, frozen=True):

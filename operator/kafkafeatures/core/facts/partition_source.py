@@ -115,7 +115,7 @@ def _without_log(probe: ClusterProbe, log: Failure, claim: Read[ControllerClaim]
 
 def _of_elected(probe: ClusterProbe, claim: ControllerClaim) -> PartitionSource | Failure:
     """A broker in KRaft mode follows the quorum, whatever ZooKeeper says: neither of the two has everything then."""
-    others = [one.id for one in probe.nodes if one.role is Role.BROKER and _is_kraft(one.answer) is True]
+    others = [node.id for node in probe.nodes if node.role is Role.BROKER and _is_kraft(node.answer) is True]
     if others:
         return passing(f"/controller names broker {claim.node_id}, and broker {others[0]} runs in KRaft mode")
     return PartitionSource(Holder.ELECTED, claim)
@@ -134,10 +134,10 @@ def _claimed(claim: Read[ControllerClaim]) -> ControllerClaim | Failure:
 
 def _knows_zookeeper(probe: ClusterProbe) -> bool:
     """Whether a node shows that the cluster keeps its metadata in ZooKeeper, or a migration from there is open."""
-    for one in probe.nodes:
-        if isinstance(one.answer, NodeAnswer) and one.answer.zk_migration_ready:
+    for node in probe.nodes:
+        if isinstance(node.answer, NodeAnswer) and node.answer.zk_migration_ready:
             return True
-        if one.role is Role.BROKER and _is_kraft(one.answer) is False:
+        if node.role is Role.BROKER and _is_kraft(node.answer) is False:
             return True
     return False
 

@@ -10,6 +10,7 @@ features (`bootstrapMetadataVersion`, `dependencies`); held against Kafka's own 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -132,11 +133,32 @@ def format_level(feature: str, level: int) -> str:
     return f"{level} ({name})" if name else str(level)
 
 
-def format_in_kraft(feature: str, level: int) -> str:
-    """The level in KRaft mode, where a metadata log without a metadata.version has the one that Kafka takes then."""
-    if feature == METADATA_VERSION and not level:
+def has_no_level(levels: Mapping[str, int]) -> bool:
+    """True for the levels of a metadata log without a metadata.version, for which Kafka takes `WITHOUT_A_LEVEL`; not
+    where a feature of a vendor is in its place, such as confluent.metadata.version.
+    """
+    return not levels.get(METADATA_VERSION) and not level_of_vendor(levels)
+
+
+def level_of_vendor(levels: Mapping[str, int]) -> str:
+    """The feature that a vendor's Kafka has in the place of metadata.version, with its level; empty if it has none."""
+    vendors = (f"{name} {level}" for name, level in levels.items() if level and name.endswith(f".{METADATA_VERSION}"))
+    return next(vendors, "")
+
+
+def format_in_kraft(feature: str, levels: Mapping[str, int]) -> str:
+    """The level of a feature in KRaft mode, in words."""
+    if feature == METADATA_VERSION and has_no_level(levels):
         return f"{format_level(feature, WITHOUT_A_LEVEL)}, not in the log"
-    return format_level(feature, level)
+    return format_level(feature, levels.get(feature, 0))
+
+
+def level_in_kraft(feature: str, levels: Mapping[str, int]) -> dict[str, int | str | bool]:
+    """The level of a feature in KRaft mode, in a document: `finalized`, its name, and `inLog` if it is not there."""
+    is_taken = feature == METADATA_VERSION and has_no_level(levels)
+    level = WITHOUT_A_LEVEL if is_taken else levels.get(feature, 0)
+    name = level_name(feature, level)
+    return {"finalized": level, **({"finalizedName": name} if name else {}), **({"inLog": False} if is_taken else {})}
 
 
 def format_range(feature: str, found: VersionRange) -> str:

@@ -121,19 +121,27 @@ class WorkloadsReading(Struct, frozen=True):
 
     def with_requests(self, most: int = MOST_REQUESTS) -> WorkloadsReading:
         """No more than the first so many requests to restart a pod count: the others do once these are over."""
-        requested = [pod.uid for one in self.stateful_sets for pod in one.pods if pod.restart_requested]
+        requested = [
+            pod.uid for stateful_set in self.stateful_sets for pod in stateful_set.pods if pod.restart_requested
+        ]
         if len(requested) <= most:
             return self
         sets = tuple(
-            replace(one, pods=tuple(replace(pod, restart_requested=pod.uid in requested[:most]) for pod in one.pods))
-            for one in self.stateful_sets
+            replace(
+                stateful_set,
+                pods=tuple(replace(pod, restart_requested=pod.uid in requested[:most]) for pod in stateful_set.pods),
+            )
+            for stateful_set in self.stateful_sets
         )
         return replace(self, stateful_sets=sets)
 
     def pod(self, name: str) -> Pod | None:
         """The pod of that name."""
-        return next((pod for one in self.stateful_sets for pod in one.pods if pod.name == name), None)
+        return next((pod for stateful_set in self.stateful_sets for pod in stateful_set.pods if pod.name == name), None)
 
     def owner(self, pod: str) -> StatefulSet | None:
         """The StatefulSet that has a pod of that name."""
-        return next((one for one in self.stateful_sets for each in one.pods if each.name == pod), None)
+        return next(
+            (stateful_set for stateful_set in self.stateful_sets for each in stateful_set.pods if each.name == pod),
+            None,
+        )

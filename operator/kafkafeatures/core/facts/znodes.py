@@ -108,7 +108,7 @@ class RegisteredBroker(Struct, frozen=True):
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
         """(host, port) of its endpoints, as far as they are `NAME://host:port`."""
-        found = (_ENDPOINT.fullmatch(one) for one in self.endpoints)
+        found = (_ENDPOINT.fullmatch(endpoint) for endpoint in self.endpoints)
         return tuple((one[1], int(one[2])) for one in found if one is not None)
 
 
@@ -297,7 +297,7 @@ def reassigns(znode: Znode) -> bool:
 
 def broker_ids(children: tuple[str, ...]) -> tuple[int, ...] | Failure:
     """Children of `/brokers/ids`, in order."""
-    wrong = [one for one in children if not (one.isascii() and one.isdigit() and len(one) <= 10)]
+    wrong = [child for child in children if not (child.isascii() and child.isdigit() and len(child) <= 10)]
     if wrong:
         return Failure(
             FailureKind.REJECTED,

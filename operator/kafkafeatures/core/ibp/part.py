@@ -24,7 +24,7 @@ from kafkafeatures.core.ibp.versions import Version
 def shown_in(plan: PlanStatus | None, target: Version) -> ExcusedTopics | None:
     """The topics that a plan shows which leads to this version, or only restarts pods."""
     stages = plan.stages if plan is not None else ()
-    elsewhere = any(one.kind == INTER_BROKER_PROTOCOL and one.target != {IBP: str(target)} for one in stages)
+    elsewhere = any(stage.kind == INTER_BROKER_PROTOCOL and stage.target != {IBP: str(target)} for stage in stages)
     return None if elsewhere else excused_in(stages)
 
 

@@ -132,7 +132,7 @@ def _moved_by_the_whole_log(before: Status, after: Status, shown: Mapping[str, M
     """
     if not before.cluster_id or sent_by(after):
         return {}
-    last_seen = {one.name: one.finalized for one in before.features}
+    last_seen = {feature.name: feature.finalized for feature in before.features}
     own: dict[str, list[int]] = {}
     for ended in after.history:
         step = UpdateFeature.named(ended.action) if ended.result in (Result.APPLIED, Result.CORRECTED) else None
@@ -187,7 +187,7 @@ def void_all(status: Status, consents: Iterable[str], accepted: str) -> Status:
     """End the plan and use up all consents to downgrades, where it is not known which levels were moved, and what
     `accepted` that.
     """
-    spent = {*status.spent_consents, *(one for one in consents if is_downgrade(one)), accepted}
+    spent = {*status.spent_consents, *(consent for consent in consents if is_downgrade(consent)), accepted}
     return replace(
         status,
         plan=None,

@@ -209,13 +209,17 @@ def dependencies_are_met(question: Question) -> Iterator[Blocker]:
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown) or not question.changes:
         return
-    for one in unmet_dependencies(finalized.value, {change.feature: change.after for change in question.changes}):
+    for unmet_dependency in unmet_dependencies(
+        finalized.value, {change.feature: change.after for change in question.changes}
+    ):
         yield Blocker(
             BlockerKind.DEPENDENCY,
-            str(one),
-            f"set {one.needed} to {one.least} or higher in the same document",
-            feature=one.moved,
-            wanted=one.level if one.moved == one.feature else one.found,
+            str(unmet_dependency),
+            f"set {unmet_dependency.needed} to {unmet_dependency.least} or higher in the same document",
+            feature=unmet_dependency.moved,
+            wanted=unmet_dependency.level
+            if unmet_dependency.moved == unmet_dependency.feature
+            else unmet_dependency.found,
         )
 
 

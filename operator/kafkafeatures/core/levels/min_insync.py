@@ -1,17 +1,21 @@
 """What raising `eligible.leader.replicas.version` does to `min.insync.replicas`: no broker's value may change unseen.
 
-Pure. One of the checks of `core/levels/checks.py`; `core/levels/stage.py` has the values read. With the raise the
-active controller writes the value of its own file as the default of the whole cluster, unless a request has set one,
-and removes those of single brokers (`ConfigurationControlManager.maybeGenerateElrSafetyRecords`, Kafka 4.0 and later;
-seen on 4.1.2, 4.2.0, 4.3.1 and 4.4.0). That default goes before the files of brokers, and stays after a downgrade. Each
-controller may be the active one by then, so the value of each counts.
+Pure. One of the checks of `core/levels/checks.py`; `core/levels/stage.py` has the values read. The pipeline asks the
+same rule about a metadata log, which has what requests set, and no file. With the raise the active controller writes
+the value of its own file as the default of the whole cluster, unless a request has set one, and removes those of single
+brokers (`ConfigurationControlManager.maybeGenerateElrSafetyRecords`, Kafka 4.0 and later; seen on 4.1.2, 4.2.0, 4.3.1
+and 4.4.0). That default goes before the files of brokers, and stays after a downgrade. Each controller may be the
+active one by then, so the value of each counts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from kafkafeatures.api.names import ELIGIBLE_LEADER_REPLICAS
 from kafkafeatures.api.reasons import BlockerKind, Reason
@@ -25,37 +29,86 @@ from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 SET_FOR_ALL = SettingSource.ALL_BROKERS
+T = TypeVar("T")
 _NO_NODES = (NodeState.GHOST, NodeState.REFUSED)
 _ADDRESSES = re.compile(r"--bootstrap-server \S+")
 
 
 def writes_min_insync(changes: Iterable[UpdateFeature]) -> bool:
     """Tell whether one of the changes makes the controller write `min.insync.replicas`."""
-    return any(one.feature == ELIGIBLE_LEADER_REPLICAS and one.before == 0 < one.after for one in changes)
+    return any(change.feature == ELIGIBLE_LEADER_REPLICAS and change.before == 0 < change.after for change in changes)
+
+
+class Raised(Struct, Generic[T], frozen=True):
+    """What the raise does to the values of brokers. `has_default`: a request has set a value for all of them.
+
+    `unread`: nodes without whose value that is not known. `written`: what may apply to all brokers then. `losing`:
+    brokers to which another value applies today.
+    """
+
+    has_default: bool
+    unread: tuple[T, ...]
+    written: frozenset[str | None]
+    losing: tuple[tuple[T, Setting], ...]
+
+    @property
+    def today(self) -> list[str]:
+        """The values of the brokers that lose them."""
+        return sorted({str(setting.value) for _, setting in self.losing})
+
+    @property
+    def own(self) -> list[T]:
+        """Brokers that lose a value which a request set for them alone."""
+        return [node for node, setting in self.losing if SettingSource.NODE in setting.layers]
+
+    def text(self, title: str, use: str) -> str:
+        """The change, in a message; `title`: of the brokers that lose their value."""
+        return (
+            f"raising {ELIGIBLE_LEADER_REPLICAS} makes {MIN_INSYNC_REPLICAS} "
+            f"{' or '.join(sorted(map(str, self.written)))} for all brokers"
+            f"{', and removes what requests set for single ones' if self.own else ''}; {title} {use} "
+            f"{' or '.join(self.today)} today"
+        )
+
+
+def raised(
+    brokers: Collection[tuple[T, Setting | None]], controllers: Collection[tuple[T, Setting | None]]
+) -> Raised[T]:
+    """Tell what the raise does. The setting of a node is None where it is not known."""
+    default: set[str | None] = {
+        setting.layers[SET_FOR_ALL] for _, setting in brokers if setting is not None and SET_FOR_ALL in setting.layers
+    }
+    written = default or {_in_file(setting) for _, setting in controllers if setting is not None}
+    return Raised(
+        has_default=bool(default),
+        unread=tuple(node for node, setting in (brokers if default else (*brokers, *controllers)) if setting is None),
+        written=frozenset(written),
+        losing=tuple((node, setting) for node, setting in brokers if setting is not None and written - {setting.value}),
+    )
+
+
+def set_by_requests(for_all: str | None, for_itself: str | None) -> Setting | None:
+    """The setting of a broker as far as requests have set it; None where they have not, and its file decides."""
+    layers = {
+        source: value
+        for source, value in ((SettingSource.NODE, for_itself), (SET_FOR_ALL, for_all))
+        if value is not None
+    }
+    source = next(iter(layers), None)
+    return None if source is None else Setting(source, layers[source], layers=layers)
 
 
 def min_insync_replicas_stay(question: Question) -> Iterator[Blocker]:
     """Every broker keeps the value that it applies to topics without one of their own."""
     if not writes_min_insync(question.changes):
         return
-    brokers, controllers = (_of_role(question.observation, role) for role in (Role.BROKER, Role.CONTROLLER))
-    default: set[str | None] = {
-        one.layers[SET_FOR_ALL] for _, one in brokers if one is not None and SET_FOR_ALL in one.layers
-    }
+    effect = raised(*(_of_role(question.observation, role) for role in (Role.BROKER, Role.CONTROLLER)))
     command = _command(question)
-    yield from _not_known(brokers if default else [*brokers, *controllers], command)
-    written = default or {_in_file(one) for _, one in controllers if one is not None}
-    losing = [(node, one) for node, one in brokers if one is not None and written - {one.value}]
-    if losing:
-        nodes, today = tuple(node for node, _ in losing), sorted({str(one.value) for _, one in losing})
-        own = [node.id for node, one in losing if SettingSource.NODE in one.layers]
-        text = (
-            f"raising {ELIGIBLE_LEADER_REPLICAS} makes {MIN_INSYNC_REPLICAS} {' or '.join(sorted(map(str, written)))} "
-            f"for all brokers{', and removes what requests set for single ones' if own else ''}; {title_of(nodes)} "
-            f"{verb(nodes, 'uses', 'use')} {' or '.join(today)} today"
-        )
+    yield from _not_known(effect.unread, command)
+    if effect.losing:
+        nodes = tuple(node for node, _ in effect.losing)
         yield Blocker(
-            BlockerKind.SETTING, text, _to_keep(today, own, command, has_default=bool(default)),
+            BlockerKind.SETTING, effect.text(title_of(nodes), verb(nodes, "uses", "use")), _to_keep(effect, command),
             feature=ELIGIBLE_LEADER_REPLICAS, nodes=nodes, reason=Reason.BLOCKED,
         )  # fmt: skip
 
@@ -66,15 +119,17 @@ def _command(question: Question) -> str:
     return f"kafka-configs.sh {found[0] if found else ANY_CLUSTER} --entity-type brokers"
 
 
-def _for_all(command: str, value: str) -> str:
+def to_set_for_all(value: str = "N", command: str = f"kafka-configs.sh {ANY_CLUSTER} --entity-type brokers") -> str:
+    """The command that sets a value for all brokers."""
     return f"{command} --entity-default --alter --add-config {MIN_INSYNC_REPLICAS}={value}"
 
 
-def _to_keep(today: list[str], own: list[int], command: str, *, has_default: bool) -> str:
-    if len(today) == 1 and not has_default and not own:
-        return f"keep today's value for all brokers before: {_for_all(command, today[0])}"
-    chosen = f"choose one value N for all brokers, and set it before: {_for_all(command, 'N')}"
-    removed = f"{command} --entity-name {own[0]} --alter --delete-config {MIN_INSYNC_REPLICAS}" if own else ""
+def _to_keep(effect: Raised[Node], command: str) -> str:
+    today, own = effect.today, effect.own
+    if len(today) == 1 and not effect.has_default and not own:
+        return f"keep today's value for all brokers before: {to_set_for_all(today[0], command)}"
+    chosen = f"choose one value N for all brokers, and set it before: {to_set_for_all(command=command)}"
+    removed = f"{command} --entity-name {own[0].id} --alter --delete-config {MIN_INSYNC_REPLICAS}" if own else ""
     return f"{chosen}; remove that of each single broker: {removed}" if own else chosen
 
 
@@ -89,8 +144,8 @@ def _of_role(seen: Observation, role: Role) -> list[tuple[Node, Setting | None]]
     return [(node, node.settings.get(MIN_INSYNC_REPLICAS) if node.proved_at else None) for node in nodes]
 
 
-def _not_known(found: Iterable[tuple[Node, Setting | None]], command: str) -> Iterator[Blocker]:
-    for node in {node.id: node for node, one in found if one is None}.values():
+def _not_known(unread: Iterable[Node], command: str) -> Iterator[Blocker]:
+    for node in {node.id: node for node in unread}.values():
         wording = partial(_unknown, command)
         blocker = about_nodes(BlockerKind.SETTING, (node,), wording, feature=ELIGIBLE_LEADER_REPLICAS)
         yield replace(blocker, reason=Reason.BLOCKED)
@@ -104,7 +159,5 @@ def _unknown(command: str, nodes: Nodes) -> tuple[str, str]:
     reach = f"make {these(nodes)} reachable, and grant DESCRIBE_CONFIGS on the cluster"
     if Role.BROKER in nodes[0].roles:
         return text, reach
-    return (
-        text,
-        f"{reach}; or set a value for all brokers, so that no controller writes its own: {_for_all(command, 'N')}",
-    )
+    or_set = f"or set a value for all brokers, so that no controller writes its own: {to_set_for_all(command=command)}"
+    return text, f"{reach}; {or_set}"

@@ -30,7 +30,10 @@ def with_levels(
     features = feature_states(observation, part, decision.blockers, observation.feature_names())
     if previous.features and not observation.shows_levels:
         features = previous.features  # what was reached stays reached while the levels are not known
-    reached = sum(one.finalized == desired.get(one.name, -1) and one.state == FeatureState.IN_SYNC for one in features)
+    reached = sum(
+        feature.finalized == desired.get(feature.name, -1) and feature.state == FeatureState.IN_SYNC
+        for feature in features
+    )
     is_sent = isinstance(decision, Act) and decision.step in part.changes
     return replace(
         status,

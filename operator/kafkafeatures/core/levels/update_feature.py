@@ -214,8 +214,8 @@ class ChangeInFlight(InFlight, frozen=True):
             return status
         step, drifted = self.step, FeatureState.DRIFTED.value
         features = (
-            replace(one, desired=step.after, state=drifted) if one.name == step.feature else one
-            for one in status.features
+            replace(feature, desired=step.after, state=drifted) if feature.name == step.feature else feature
+            for feature in status.features
         )
         return replace(status, features=tuple(features))
 

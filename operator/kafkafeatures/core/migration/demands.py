@@ -77,9 +77,9 @@ def known_of(said: Said, release: str) -> Known:
     quorum = [one for one in said.values() if value_of(one, VOTERS) or value_of(one, BOOTSTRAP)]
     return Known(
         node_id=None,
-        ibp=release or _only(_effective(one.of.get(IBP)) for one in brokers),
+        ibp=release or _only(_effective(broker.of.get(IBP)) for broker in brokers),
         dynamic=bool(quorum) and not any(value_of(one, VOTERS) for one in quorum),
-        listener=_only(value_of(one, LISTENER) or "" for one in brokers),
+        listener=_only(value_of(broker, LISTENER) or "" for broker in brokers),
         quorum_listener=_only(
             value_of(one, QUORUM_LISTENERS) or "" for (role, _), one in said.items() if role is Role.CONTROLLER
         ),
@@ -89,9 +89,11 @@ def known_of(said: Said, release: str) -> Known:
             for name in (CONNECT, VOTERS, BOOTSTRAP, QUORUM_LISTENERS)
             if (same := _only(value for one in said.values() if (value := value_of(one, name))))
         },
-        decided={name: same for name in DECIDED if (same := _only(_of_file(one.of.get(name)) for one in brokers))},
-        authorizes=any(value_of(one, AUTHORIZER) for one in brokers),
-        allows_everyone=any(ALLOW_EVERYONE in one.of for one in brokers),
+        decided={
+            name: same for name in DECIDED if (same := _only(_of_file(broker.of.get(name)) for broker in brokers))
+        },
+        authorizes=any(value_of(broker, AUTHORIZER) for broker in brokers),
+        allows_everyone=any(ALLOW_EVERYONE in broker.of for broker in brokers),
     )
 
 
@@ -135,12 +137,12 @@ class Demands(Struct, frozen=True):
     @property
     def unknown(self) -> tuple[Failure, ...]:
         """Why it is not known whether all nodes have what they need."""
-        return (*(one.differs for one in self.nodes if isinstance(one.differs, Failure)), *self.missing)
+        return (*(node.differs for node in self.nodes if isinstance(node.differs, Failure)), *self.missing)
 
     @property
     def differing(self) -> tuple[NodeDemand, ...]:
         """Nodes that certainly have something otherwise."""
-        return tuple(one for one in self.nodes if one.differs and not isinstance(one.differs, Failure))
+        return tuple(node for node in self.nodes if node.differs and not isinstance(node.differs, Failure))
 
 
 def demands(position: Position, end: Position, edge: Edge | None, known: Known, said: Said) -> Demands:
@@ -150,7 +152,7 @@ def demands(position: Position, end: Position, edge: Edge | None, known: Known, 
         for (role, id_), one in said.items()
         if (shape := SHAPES[end].get(role)) is not None
     )
-    there = {one.role for one in nodes}
+    there = {node.role for node in nodes}
     expected = SHAPES[position] if position in SHAPES else SHAPES[end]
     missing = tuple(_none_known(role) for role in SHAPES[end] if role in expected and role not in there)
     return Demands(position, end, edge, known, nodes, missing)

@@ -78,7 +78,7 @@ class Differs(Struct, frozen=True):
     @property
     def counts(self) -> Mapping[Kind, int]:
         """How many of those that are kept are of each kind; only kinds that differ."""
-        found = Counter(one.kind for one in self.differences)
+        found = Counter(difference.kind for difference in self.differences)
         return {kind: found[kind] for kind in Kind if found[kind]}
 
     @property
@@ -89,7 +89,10 @@ class Differs(Struct, frozen=True):
     @property
     def digest(self) -> str:
         """A digest of what would be lost. Leaders and replicas in sync, which restarts change, are not in it."""
-        things = sorted(repr((one.kind.value, one.name, one.path, *one.lasting)) for one in self.differences)
+        things = sorted(
+            repr((difference.kind.value, difference.name, difference.path, *difference.lasting))
+            for difference in self.differences
+        )
         return hashlib.sha256("\n".join((*things, str(self.more))).encode()).hexdigest()[:DIGITS]
 
     @property

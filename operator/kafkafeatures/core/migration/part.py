@@ -28,7 +28,7 @@ from kafkafeatures.core.migration.way_back import RETURNS
 def shown_in(plan: PlanStatus | None, desired: Desired) -> ExcusedTopics | None:
     """The topics that a plan shows whose migration leads there."""
     stages = plan.stages if plan is not None else ()
-    own = (one for one in stages if one.kind == MIGRATION and one.target == {PHASE: desired.value})
+    own = (stage for stage in stages if stage.kind == MIGRATION and stage.target == {PHASE: desired.value})
     return excused_in(tuple(own))
 
 

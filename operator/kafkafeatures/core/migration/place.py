@@ -83,7 +83,7 @@ class Place(Struct, frozen=True, dict=True):
     def differing(self) -> Mapping[int, NodeDemand]:
         """Nodes of the role that is restarted next, which are not as they have to be, or of which it is not known."""
         role = self.way.restarts if self.way is not None else None
-        return {one.id: one for one in self.demands.nodes if one.role is role and one.differs}
+        return {node.id: node for node in self.demands.nodes if node.role is role and node.differs}
 
     @property
     def cluster_id(self) -> str:

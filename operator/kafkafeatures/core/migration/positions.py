@@ -99,9 +99,9 @@ class Facts(Struct, frozen=True):
         return msgspec.structs.replace(self, brokers=modes, controllers=flags)
 
     def __str__(self) -> str:
-        modes = [one for one in self.brokers.values() if one is not None]
+        modes = [broker for broker in self.brokers.values() if broker is not None]
         brokers = ", ".join(f"{modes.count(mode)} {mode}" for mode in BrokerMode if mode in modes) or "none answers"
-        flagged = sum(one is True for one in self.controllers.values())
+        flagged = sum(controller is True for controller in self.controllers.values())
         state = self.state.name if self.state is not None else "not readable"
         return (
             f"metadata log {state}; /controller names {self.claim}; /migration at offset {self.offset}; "
@@ -159,9 +159,9 @@ class Row(Struct, frozen=True):
         if self.copied is not None and self.copied is not (facts.offset > 0):
             return False
         modes = facts.brokers.values()
-        if any(one is not None and one not in self.modes for one in modes):
+        if any(mode is not None and mode not in self.modes for mode in modes):
             return False
-        if not any(one is None or one in self.some for one in modes):
+        if not any(mode is None or mode in self.some for mode in modes):
             return False
         return self.flags is None or _flags_fit(facts.controllers.values(), self.flags)
 

@@ -49,16 +49,16 @@ def brokers_have_the_listener(asked: Preflight) -> Iterator[Blocker]:
     if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.brokers, Failure):
         return
     there = {
-        one.id: {name.upper(): protocol for name, protocol in one.security.items()}
-        for one in asked.znodes.brokers.values()
-        if isinstance(one, RegisteredBroker)
+        broker.id: {name.upper(): protocol for name, protocol in broker.security.items()}
+        for broker in asked.znodes.brokers.values()
+        if isinstance(broker, RegisteredBroker)
     }
     for node in asked.controllers:
         name, protocol = _listener(node)
         lacking = [id_ for id_, listeners in there.items() if name and name not in listeners]
         other = [id_ for id_, listeners in there.items() if protocol and listeners.get(name, protocol) != protocol]
         if lacking:
-            wanted = ", ".join(sorted({_listener(one)[0] for one in asked.brokers} - {""}))
+            wanted = ", ".join(sorted({_listener(broker)[0] for broker in asked.brokers} - {""}))
             yield from of_each((node,), BlockerKind.SETTING, _no_listener, name, shortened(lacking), wanted)
         if other:
             yield from of_each((node,), BlockerKind.SETTING, _other_protocol, name, protocol, shortened(other))
@@ -72,7 +72,7 @@ def _listener(node: Node) -> tuple[str, str]:
 
 
 def _protocols(listed: str) -> dict[str, str]:
-    protocols = dict(one.partition(":")[::2] for one in names_in(listed))
+    protocols = dict(name.partition(":")[::2] for name in names_in(listed))
     return {key.strip().upper(): value.strip() for key, value in protocols.items()}
 
 
@@ -90,7 +90,7 @@ def controllers_use_the_same_ensemble(asked: Preflight) -> Iterator[Blocker]:
 
 def _connect(value: str) -> tuple[frozenset[str], str]:
     servers, _, chroot = value.partition("/")
-    return frozenset(one.lower() for one in names_in(servers)), chroot.strip("/")
+    return frozenset(name.lower() for name in names_in(servers)), chroot.strip("/")
 
 
 def controllers_use_zookeeper_as_brokers_do(asked: Preflight) -> Iterator[Blocker]:

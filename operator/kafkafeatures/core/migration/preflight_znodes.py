@@ -168,13 +168,13 @@ def the_copy_works(asked: Preflight) -> Iterator[Blocker]:
         return
     for failure in asked.survey.failures:
         yield unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.where.split()[-1]}")
-    for found in copy_findings(asked.survey):
-        yield _blocker(f"znode {printable(found.path)}: {found.message}", found.remedy)
+    for copy_finding in copy_findings(asked.survey):
+        yield _blocker(f"znode {printable(copy_finding.path)}: {copy_finding.message}", copy_finding.remedy)
 
 
 def _first(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(printable(one) for one in names[:NAMED]) + more
+    return ", ".join(printable(name) for name in names[:NAMED]) + more
 
 
 def _blocker(message: str, remedy: str) -> Blocker:

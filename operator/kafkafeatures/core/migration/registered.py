@@ -26,7 +26,7 @@ def unregistered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
         why = seen.registered_brokers.why
         yield Blocker(BlockerKind.NODE_UNKNOWN, f"registered brokers are not known: {why}", why.action)
         return
-    for node in (one for one in seen.nodes if Role.BROKER in one.roles and one.id not in flying):
+    for node in (node for node in seen.nodes if Role.BROKER in node.roles and node.id not in flying):
         if node.id not in seen.registered_brokers.value:
             text = f"{node.title} is not registered with the controllers yet"
             remedy = (

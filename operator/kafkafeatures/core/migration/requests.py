@@ -72,7 +72,7 @@ def asked_of_git(place: Place) -> Wait:
 
 def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
     """What is waited for while a person is to restart this node, with the lines that have to be changed before."""
-    one = next((one for one in place.demands.nodes if one.id == id_), None)
+    one = next((node for node in place.demands.nodes if node.id == id_), None)
     if one is None:
         return waits
     title = f"{one.role.value.lower()} {one.id}"
@@ -104,7 +104,7 @@ def _asked(place: Place, edge: Edge) -> Iterator[str]:
 
 
 def _titles(nodes: list[NodeDemand]) -> str:
-    names = [f"{one.role.value.lower()} {one.id}" for one in nodes]
+    names = [f"{node.role.value.lower()} {node.id}" for node in nodes]
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 

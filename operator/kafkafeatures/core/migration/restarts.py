@@ -34,7 +34,7 @@ def permit_for(place: Place | Misplaced | Failure, unneeded: frozenset[int] = fr
         for id_, one in place.differing.items()
         if not isinstance(one.differs, Failure)
     }
-    of_role = [one for one in place.demands.nodes if one.role is way.restarts]
+    of_role = [node for node in place.demands.nodes if node.role is way.restarts]
     return Permit(
         way=f"{way.start[0]} -> {way.end}",
         needing=needing,
@@ -63,7 +63,7 @@ def template_ahead(place: Place, seen: Observation, flying: frozenset[str], *, m
         return  # before and after it, a template is none of a migration's
     role = place.way.restarts if place.way is not None and may_begin else None
     # A pod whose controller has lost its flag has its own remedy, and may be older than a template that was reverted.
-    unasked = {one.proved_at for one in place.seen.nodes if holds(place) and one.id in place.facts.unflagged} - {""}
+    unasked = {node.proved_at for node in place.seen.nodes if holds(place) and node.id in place.facts.unflagged} - {""}
     for owner in seen.workloads.value.stateful_sets:
         if role is not None and owner.role == f"{role.value.lower()}s":
             continue

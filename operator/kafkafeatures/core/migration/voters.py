@@ -32,7 +32,7 @@ def voters_of(seen: Observation, before: tuple[VoterStatus, ...]) -> tuple[Voter
 
 
 def _as_it_answers(seen: Observation, id_: int) -> VoterStatus | None:
-    node = next((one for one in seen.nodes if one.id == id_ and Role.CONTROLLER in one.roles), None)
+    node = next((node for node in seen.nodes if node.id == id_ and Role.CONTROLLER in node.roles), None)
     if node is None or not node.proved_at or not isinstance(node.answer, Known):
         return None
     return VoterStatus(node_id=id_, address=_address(node.host, node.port), pod=_pod_at(seen, node.proved_at))
@@ -68,7 +68,7 @@ def _parts(value: str) -> Iterator[VoterStatus]:
 
 def addresses_of(voters: Iterable[VoterStatus]) -> frozenset[str]:
     """Where these are tried once none answers."""
-    return frozenset(one.address for one in voters if one.address)
+    return frozenset(voter.address for voter in voters if voter.address)
 
 
 def answering(seen: Observation) -> tuple[str, ...]:
@@ -102,5 +102,7 @@ def _is_of_a_stateful_set(seen: Observation, voter: VoterStatus) -> bool:
     if isinstance(seen.workloads, Unknown):
         return False
     owner, dash, ordinal = (voter.pod or voter.address.partition(":")[0].partition(".")[0]).rpartition("-")
-    names = {one.name for one in seen.workloads.value.stateful_sets if one.role == "controllers"}
+    names = {
+        stateful_set.name for stateful_set in seen.workloads.value.stateful_sets if stateful_set.role == "controllers"
+    }
     return bool(dash) and ordinal.isdigit() and owner in names

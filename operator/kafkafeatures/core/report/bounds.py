@@ -58,7 +58,7 @@ def bounded(status: Status, features: int) -> Status:
         elif status.rollout is not None and status.rollout.notes:
             status = replace(status, rollout=replace(status.rollout, notes=status.rollout.notes[:-1]))
         elif status.rollout is not None and (earlier := _earlier_revision(status.rollout)) is not None:
-            revisions = tuple(one for one in status.rollout.revisions if one is not earlier)
+            revisions = tuple(revision for revision in status.rollout.revisions if revision is not earlier)
             status = replace(status, rollout=replace(status.rollout, revisions=revisions))
         elif status.history:
             longest = max(status.history, key=lambda entry: len(entry.message))
@@ -88,7 +88,7 @@ def _without_effects(plan: PlanStatus) -> PlanStatus:
 
 
 def _earlier_revision(rollout: RolloutStatus) -> RevisionStatus | None:
-    return next((one for one in rollout.revisions if not one.left), None)
+    return next((revision for revision in rollout.revisions if not revision.left), None)
 
 
 def _without_least(features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, ...]:
@@ -155,9 +155,9 @@ def _noting(status: Status, note: str) -> Status:
     return replace(
         status,
         conditions=tuple(
-            replace(one, message=cut(one.message, MAX_MESSAGE - len(note.encode())) + note)
-            if note and one.type == Condition.READY
-            else one
-            for one in status.conditions
+            replace(condition, message=cut(condition.message, MAX_MESSAGE - len(note.encode())) + note)
+            if note and condition.type == Condition.READY
+            else condition
+            for condition in status.conditions
         ),
     )

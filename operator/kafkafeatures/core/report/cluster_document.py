@@ -14,7 +14,7 @@ from kafkafeatures.core.facts.binaries import inferred_release
 from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown, supported_by_all
 from kafkafeatures.core.facts.quorum import quorum_mode
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.facts.releases import level_name
+from kafkafeatures.core.facts.releases import level_in_kraft, level_name
 from kafkafeatures.core.facts.settings import IBP
 
 if TYPE_CHECKING:
@@ -55,10 +55,8 @@ def feature_shape(observation: Observation, name: str) -> Json:
     """One feature over all nodes. `unknownNodes`: ids whose range could not be read; the ranges are of the others."""
     shape: Json = {"name": name}
     if isinstance(observation.finalized, Known):
-        level = observation.finalized.value.get(name, 0)
-        shape["finalized"] = level
-        if level_name(name, level):
-            shape["finalizedName"] = level_name(name, level)
+        levels = observation.finalized.value
+        shape |= {"finalized": levels.get(name, 0)} if observation.in_zookeeper_mode else level_in_kraft(name, levels)
     supported = supported_by_all(observation, [name])[name]
     if supported is not None:
         shape["supportedMin"], shape["supportedMax"] = supported.min, supported.max

@@ -45,7 +45,7 @@ def still_said(previous: Status, generation: int) -> Conditions:
     """
     kept = (Condition.APPROVAL_REQUIRED, Condition.DRIFT_DETECTED)
     return {
-        Condition(one.type): (one.status, Reason(one.reason), one.message)
-        for one in previous.conditions
-        if one.type in kept and one.observed_generation == generation and one.reason in _KNOWN
+        Condition(condition.type): (condition.status, Reason(condition.reason), condition.message)
+        for condition in previous.conditions
+        if condition.type in kept and condition.observed_generation == generation and condition.reason in _KNOWN
     }

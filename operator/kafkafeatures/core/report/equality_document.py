@@ -34,13 +34,13 @@ def equality_document(found: Equality) -> Json:
         "counts": {kind.value: number for kind, number in differs.counts.items()} if differs else {},
         "differences": [
             {
-                "kind": one.kind.value,
-                "name": one.name,
-                "znode": one.path,
-                "inZooKeeper": one.in_zookeeper,
-                "inLog": one.in_log or None,
+                "kind": difference.kind.value,
+                "name": difference.name,
+                "znode": difference.path,
+                "inZooKeeper": difference.in_zookeeper,
+                "inLog": difference.in_log or None,
             }
-            for one in (differs.differences if differs else ())
+            for difference in (differs.differences if differs else ())
         ],
         "more": differs.more if differs else 0,
         "notRead": [],

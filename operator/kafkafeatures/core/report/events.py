@@ -72,7 +72,7 @@ def _migration(before: Status, after: Status) -> Iterator[EventRecord]:
     # The consent is spent before a controller is asked to restart without the flag.
     outside = bool(old) and old not in _ENDS and new in _ENDS and ZK_FINALIZE not in before.spent_consents
     whose = f"this was done outside KafkaFeatures, which has not used the consent {ZK_FINALIZE}" if outside else ""
-    note = "; ".join(one for one in (phases, whose, modes, left) if one)
+    note = "; ".join(phase for phase in (phases, whose, modes, left) if phase)
     facts = EventFacts(before=old, after=new)
     yield EventRecord(PHASE_CHANGED, "Migrate", note[:MAX_NOTE], warning=outside, facts=facts)
 

@@ -55,7 +55,7 @@ def with_result(
         history = (*history[:-1], entry)
     return replace(
         status,
-        intents=tuple(one for one in status.intents if one != ended.to_intent()),
+        intents=tuple(intent for intent in status.intents if intent != ended.to_intent()),
         change_count=count,
         spent_consents=spent,
         history=_newest(history, age_of),
@@ -64,8 +64,8 @@ def with_result(
 
 def without(status: Status, begun: InFlight) -> Status:
     """The status as if the step had not been begun: its intent is not there, and its consent is not used up."""
-    intents = tuple(one for one in status.intents if one != begun.to_intent())
-    spent = tuple(one for one in status.spent_consents if one != begun.step.consent)
+    intents = tuple(intent for intent in status.intents if intent != begun.to_intent())
+    spent = tuple(spent_consent for spent_consent in status.spent_consents if spent_consent != begun.step.consent)
     return replace(status, intents=intents, spent_consents=spent)
 
 

@@ -26,11 +26,11 @@ def settings_document(found: Demands) -> Json:
         ],
         "nodes": [
             {
-                "role": one.role.value,
-                "id": one.id,
-                "differences": None if isinstance(one.differs, Failure) else [_difference(it) for it in one.differs],
+                "role": node.role.value,
+                "id": node.id,
+                "differences": None if isinstance(node.differs, Failure) else [_difference(it) for it in node.differs],
             }
-            for one in found.nodes
+            for node in found.nodes
         ],
         "notRead": [not_read(one) for one in found.unknown],
     }

@@ -79,9 +79,9 @@ def document_of_status(status: Status, *, name: str, generation: int, approved: 
         "source": {"kind": status.source or None},
         "reason": ready.reason if ready else None,
         "message": ready.message if ready else None,
-        "features": [with_level_names(one.as_json()) for one in status.features],
-        "steps": [one.as_json() for one in plan.steps] if plan else [],
-        "blockers": [one.as_json() for one in status.blockers],
+        "features": [with_level_names(feature.as_json()) for feature in status.features],
+        "steps": [step.as_json() for step in plan.steps] if plan else [],
+        "blockers": [blocker.as_json() for blocker in status.blockers],
         **soak_shape(status),
     }
 
@@ -124,11 +124,13 @@ def plan_document(
         "reason": decision.reason.value,
         "message": decision.message,
         "features": [
-            with_level_names(one.as_json())
-            for one in feature_states(observation, levels_in(proposal), decision.blockers, observation.feature_names())
+            with_level_names(feature_state.as_json())
+            for feature_state in feature_states(
+                observation, levels_in(proposal), decision.blockers, observation.feature_names()
+            )
         ],
         "nodes": node_shapes(observation),
-        "steps": [] if proposal.plan.is_over else [one.as_json() for one in steps_of(proposal.plan)],
+        "steps": [] if proposal.plan.is_over else [step.as_json() for step in steps_of(proposal.plan)],
         "blockers": [blocker_status(blocker).as_json() for blocker in decision.blockers],
         "notRead": not_read(observation),
         **soak_shape(status),

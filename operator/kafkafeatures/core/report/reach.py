@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.observation import (
     supported_by_all,
 )
 from kafkafeatures.core.facts.readings import FailureKind
-from kafkafeatures.core.facts.releases import WITHOUT_A_LEVEL, level_name
+from kafkafeatures.core.facts.releases import WITHOUT_A_LEVEL, level_name, level_of_vendor
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.checks import no_node_is_refused
 from kafkafeatures.core.levels.node_ranges import every_node_supports_it
@@ -57,6 +57,8 @@ def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> 
         return "", ""
     if held := _held(seen):
         return f"{_named(level)}; no level can be changed {held}", ""
+    if not level and (vendors := level_of_vendor(seen.known_levels)):
+        return f"{vendors}, which is not one of Kafka's features; {METADATA_VERSION} is not used", ""
     level = level or WITHOUT_A_LEVEL
     if not any(is_counted_on(seen, node) for node in seen.nodes):
         return f"{_named(level)}; no node is known to run, so how far it can be raised is unknown", ""
@@ -64,7 +66,9 @@ def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> 
         return f"{_named(level)}; no live node supports a higher level", ""
     supported = supported_by_all(seen, [METADATA_VERSION])[METADATA_VERSION]
     between = supported.max if supported is not None and level < supported.max < highest else 0
-    who = _who(seen, {node.key for one in blockers if one.feature in ("", METADATA_VERSION) for node in one.nodes})
+    who = _who(
+        seen, {node.key for blocker in blockers if blocker.feature in ("", METADATA_VERSION) for node in blocker.nodes}
+    )
     if between:
         return f"{_named(level)}; can be raised to {_named(between)}; {_named(highest)} is ", f"blocked by {who}"
     could = f"{_named(level)}; can be raised to {_named(highest)}"

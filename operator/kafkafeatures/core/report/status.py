@@ -86,7 +86,7 @@ def status_of(
     status = _dated(status)
     in_order = {kind: said[kind] for kind in Condition if kind in said}
     conditions = conditions_of(in_order, generation=generation, previous=previous, at=stamp(now))
-    names = {*observation.feature_names(), *(one.name for one in status.features)}
+    names = {*observation.feature_names(), *(feature.name for feature in status.features)}
     there_are = len(names) if observation.shows_levels else len(status.features)
     return bounded(keeping_unknown(replace(status, conditions=conditions), previous), there_are)
 

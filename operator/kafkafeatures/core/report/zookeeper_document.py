@@ -35,7 +35,9 @@ def zookeeper_document(seen: ZooKeeperReading, observation: Observation | None =
             for id_, one in brokers.items()
             if not isinstance(one, Failure)
         ],
-        "notRead": [{"what": one.where, "why": one.message, "remedy": one.remedy} for one in seen.failures],
+        "notRead": [
+            {"what": failure.where, "why": failure.message, "remedy": failure.remedy} for failure in seen.failures
+        ],
     }
 
 

@@ -28,30 +28,35 @@ def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
     """
     if pod.terminating or pod.phase in NOT_ASKED:
         return ""
-    for one in reading.budgets:
+    for budget in reading.budgets:
         is_stuck = bool(pod.waiting) and not pod.ready
-        spared = is_stuck and (one.always_allows_unhealthy or one.has_enough_healthy)
-        if pod.name in one.pods and one.disruptions_allowed <= 0 and not spared:
-            message = f"PodDisruptionBudget {one.name} ({one.limit}) allows no eviction of pod {pod.name} now"
+        spared = is_stuck and (budget.always_allows_unhealthy or budget.has_enough_healthy)
+        if pod.name in budget.pods and budget.disruptions_allowed <= 0 and not spared:
+            message = f"PodDisruptionBudget {budget.name} ({budget.limit}) allows no eviction of pod {pod.name} now"
             if not is_stuck:
                 return f"{message}; it allows one once enough other pods are ready"
-            return f"{message}, which does not run ({pod.waiting}); {_always_allow(reading, one)}"
+            return f"{message}, which does not run ({pod.waiting}); {_always_allow(reading, budget)}"
     return ""
 
 
 def parallelism(reading: WorkloadsReading) -> int | None:
     """How many brokers the budgets ever let go at the same time; None where they do not limit it."""
     pods = _pods_of_brokers(reading)
-    limits = [one for one in reading.budgets if one.pods & pods]
-    if not pods or any(one.most < 0 for one in limits) or pods - {name for one in limits for name in one.pods}:
+    limits = [budget for budget in reading.budgets if budget.pods & pods]
+    if not pods or any(limit.most < 0 for limit in limits) or pods - {name for limit in limits for name in limit.pods}:
         return None
-    return sum(one.most for one in limits)
+    return sum(limit.most for limit in limits)
 
 
 def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
     """Budgets with which no eviction of a pod that needs one ever succeeds."""
-    needing = {pod.name for one in reading.stateful_sets for pod in one.pods if why_restarted(pod, one)}
-    limits = [one for one in reading.budgets if one.pods & needing]
+    needing = {
+        pod.name
+        for stateful_set in reading.stateful_sets
+        for pod in stateful_set.pods
+        if why_restarted(pod, stateful_set)
+    }
+    limits = [budget for budget in reading.budgets if budget.pods & needing]
     for one in limits:
         if one.most == 0:
             yield _blocker(
@@ -73,11 +78,13 @@ def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
 
 def notes(reading: WorkloadsReading, wanted: MaxParallel, brokers: int) -> Iterator[str]:
     """What makes a roll slower, or a drain less safe, than it has to be."""
-    for one in reading.stateful_sets:
-        if one.pods and not any(pod.name in budget.pods for budget in reading.budgets for pod in one.pods):
+    for stateful_set in reading.stateful_sets:
+        if stateful_set.pods and not any(
+            pod.name in budget.pods for budget in reading.budgets for pod in stateful_set.pods
+        ):
             yield (
-                f"no PodDisruptionBudget covers StatefulSet {one.name}, so a drain may stop several of its pods at "
-                f"once; in Git: {_suggested(one)}"
+                f"no PodDisruptionBudget covers StatefulSet {stateful_set.name}, so a drain may stop several of its "
+                f"pods at once; in Git: {_suggested(stateful_set)}"
             )
     for budget in reading.budgets:
         if budget.pods and not budget.always_allows_unhealthy:
@@ -87,7 +94,7 @@ def notes(reading: WorkloadsReading, wanted: MaxParallel, brokers: int) -> Itera
             )
     most, number = parallelism(reading), wanted.number * brokers // 100 if wanted.percent else wanted.number
     if most is not None and 0 < most < number:
-        limiting = [one for one in reading.budgets if one.pods & _pods_of_brokers(reading)]
+        limiting = [budget for budget in reading.budgets if budget.pods & _pods_of_brokers(reading)]
         yield (
             f"at most {counted(most, 'broker')} at a time: rollout.maxParallel is {wanted}, and "
             f"PodDisruptionBudget {limiting[0].name} has {limiting[0].limit}; to use it, in Git, or: "
@@ -96,7 +103,12 @@ def notes(reading: WorkloadsReading, wanted: MaxParallel, brokers: int) -> Itera
 
 
 def _pods_of_brokers(reading: WorkloadsReading) -> set[str]:
-    return {pod.name for one in reading.stateful_sets if one.role == "brokers" for pod in one.pods}
+    return {
+        pod.name
+        for stateful_set in reading.stateful_sets
+        if stateful_set.role == "brokers"
+        for pod in stateful_set.pods
+    }
 
 
 def _patch(reading: WorkloadsReading, budget: Budget, most: int) -> str:

@@ -53,7 +53,7 @@ def driver_allows(question: RestartQuestion) -> Refusal | None:
 
 def pods_are_known(question: RestartQuestion) -> Refusal | None:
     """Which pod is which node, and of which revision: one that is not known yet may have to go first."""
-    unknown = [one for one in question.fleet.waits if not one.is_alone]
+    unknown = [wait for wait in question.fleet.waits if not wait.is_alone]
     if not unknown:
         return None
     return waiting(question) if question.in_flight else unconfirmed(question, unknown[0])

@@ -39,7 +39,7 @@ def limits_of(question: RestartQuestion, needing: frozenset[int]) -> Limits:
         )
     brokers = frozenset(id_ for id_ in needing if not question.is_controller(id_))
     wanted, most = question.wanted.rollout.max_parallel, planner.MOST_IN_FLIGHT
-    asked = wanted.number * sum(Role.BROKER in one.roles for one in question.seen.nodes) // 100
+    asked = wanted.number * sum(Role.BROKER in node.roles for node in question.seen.nodes) // 100
     if (asked if wanted.percent else wanted.number) > most and len(brokers) > most:
         found.insert(
             0,

@@ -55,7 +55,10 @@ def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str], con
     if not isinstance(seen.workloads, Known):
         return Fleet.EMPTY
     reading = seen.workloads.value
-    is_due = any(not one.observed or any(why_restarted(pod, one) for pod in one.pods) for one in reading.stateful_sets)
+    is_due = any(
+        not stateful_set.observed or any(why_restarted(pod, stateful_set) for pod in stateful_set.pods)
+        for stateful_set in reading.stateful_sets
+    )
     found = _Matching(seen, reading, flying, rollout, is_due=is_due)
     pods = {id_: pod for id_, (pod, _) in found.certain.items()}
     sets = {id_: owner for id_, (_, owner) in found.certain.items()}
@@ -133,7 +136,7 @@ class _Matching:
     def unavailable(self) -> Iterator[int]:
         """Nodes without a pod that runs and may stay."""
         yield from (node.id for node in self._homeless)
-        yield from (one.node.id for one in self.waits if one.node is not None)
+        yield from (wait.node.id for wait in self.waits if wait.node is not None)
         yield from (id_ for id_, (pod, _) in self.certain.items() if is_away(pod))
 
     def _advertised(self, nodes: list[Node]) -> list[tuple[Node, list[str]]]:
@@ -195,7 +198,7 @@ class _Matching:
 
         One that does not run is no contradiction as long as no pod needs a restart.
         """
-        creating = any(len(one.pods) < one.replicas for one in self._reading.stateful_sets)
+        creating = any(len(stateful_set.pods) < stateful_set.replicas for stateful_set in self._reading.stateful_sets)
         starting = any(not is_running(pod) for pod, _ in self._pods.values())
         for node in self._homeless:
             where = f" ({node.host}:{node.port})" if node.host else ", whose address is not known,"
@@ -258,26 +261,27 @@ def _of_document(reading: WorkloadsReading, rollout: Rollout, conditions: Condit
             f"StatefulSet {reading.namespace}/{name} not found",
             "correct spec.workload.statefulSet, or create it again",
         )
-    for one in reading.stateful_sets:
-        if one.conflict:
+    for stateful_set in reading.stateful_sets:
+        if stateful_set.conflict:
             yield _blocker(
                 Reason.DRIVER_CONFLICT,
-                f"{one.conflict} restarts the pods of StatefulSet {one.name} too, and neither would wait for the other",
+                f"{stateful_set.conflict} restarts the pods of StatefulSet {stateful_set.name} too, and neither would "
+                "wait for the other",
                 "take it out of one of the two documents, or set spec.workload.driver to Manual or None",
             )
-        yield from conditions.unsafe(one, reading.namespace)
-        if not one.image:
+        yield from conditions.unsafe(stateful_set, reading.namespace)
+        if not stateful_set.image:
             yield _blocker(
                 Reason.INVALID_SPEC,
-                f"StatefulSet {one.name} has no container {rollout.container!r}",
+                f"StatefulSet {stateful_set.name} has no container {rollout.container!r}",
                 "correct spec.workload.statefulSet.container",
             )
 
 
 def _of_controllers(reading: WorkloadsReading) -> Iterator[Awaited]:
-    for one in reading.stateful_sets:
-        if not one.observed:
-            text = f"Kubernetes has not processed the change of StatefulSet {one.name} yet"
+    for stateful_set in reading.stateful_sets:
+        if not stateful_set.observed:
+            text = f"Kubernetes has not processed the change of StatefulSet {stateful_set.name} yet"
             yield Awaited(text, "if it stays so, look at kube-controller-manager")
 
 

@@ -23,7 +23,7 @@ def out_of_order(owner: StatefulSet, pod: Pod, flying: Collection[str]) -> str:
     awaited = awaited_below(owner, pod.name)
     if awaited:
         return f"{policy} Kubernetes would not create it again before {awaited}"
-    there, own = {_ordinal(one.name): one for one in owner.pods}, _ordinal(pod.name)
+    there, own = {_ordinal(pod.name): pod for pod in owner.pods}, _ordinal(pod.name)
     for name in sorted(flying):
         found = there.get(_ordinal(name))
         is_away = found is None or found.terminating
@@ -34,7 +34,7 @@ def out_of_order(owner: StatefulSet, pod: Pod, flying: Collection[str]) -> str:
 
 def awaited_below(owner: StatefulSet, pod: str) -> str:
     """Which pod has to be ready before Kubernetes creates this one, and what to do; empty where none has to be."""
-    there = {_ordinal(one.name): one for one in owner.pods}
+    there = {_ordinal(pod.name): pod for pod in owner.pods}
     for ordinal in range(owner.first_ordinal, _ordinal(pod)) if owner.is_ordered else ():
         found, name = there.get(ordinal), f"{owner.name}-{ordinal}"
         if found is None or found.terminating or not found.ready:

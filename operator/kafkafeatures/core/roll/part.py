@@ -69,7 +69,9 @@ def pods_of(reading: WorkloadsReading) -> Pods | None:
     """None while a StatefulSet is not there, or its own controller has not seen its newest template: which revision
     that is, is open.
     """
-    if reading.missing or not all(one.observed and one.update_revision for one in reading.stateful_sets):
+    if reading.missing or not all(
+        stateful_set.observed and stateful_set.update_revision for stateful_set in reading.stateful_sets
+    ):
         return None
     sets = [*map(_pods_of, reading.stateful_sets), *chain.from_iterable(map(_on_request, reading.stateful_sets))]
     return {one.name: one for one in sets}
@@ -96,7 +98,7 @@ def lacking(node: Node, changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeatu
     """The changes whose level the node does not support, as far as that is known. A ghost cannot be restarted."""
     if not node.roles or node.state is NodeState.GHOST:
         return ()
-    ranges = ((one, node.known_range_of(one.feature)) for one in changes)
+    ranges = ((change, node.known_range_of(change.feature)) for change in changes)
     return tuple(one for one, supported in ranges if supported is not None and one.after not in supported)
 
 
@@ -124,7 +126,7 @@ class RollWork(Struct, frozen=True):
     @property
     def is_over(self) -> bool:
         """Whether every pod is at its revision, as far as that is known."""
-        return not any(one.left for one in self.pods)
+        return not any(pod.left for pod in self.pods)
 
     @property
     def counted(self) -> int:
@@ -134,7 +136,7 @@ class RollWork(Struct, frozen=True):
     @property
     def left(self) -> Sequence[str]:
         """What is left of it, for people."""
-        return tuple(str(one) for one in self.pods if one.left)
+        return tuple(str(pod) for pod in self.pods if pod.left)
 
     @property
     def is_irreversible(self) -> bool:
@@ -179,7 +181,7 @@ class RollPart(Part, frozen=True):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The stages of a roll: from which revisions to which."""
-        left = [one for one in (self.pods or {}).values() if one.left]
+        left = [pod for pod in (self.pods or {}).values() if pod.left]
         if not left:
             return self.later
         now = Stage(
@@ -203,15 +205,15 @@ class RollPart(Part, frozen=True):
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[RollWork, ...] | None:
         """What each roll of a plan comes to by now; None where they are not what there is to do."""
         rolls = [stage for stage in stages if stage.kind == ROLL]
-        if any(one.start.keys() != one.target.keys() or one.unknown for one in rolls):
+        if any(roll.start.keys() != roll.target.keys() or roll.unknown for roll in rolls):
             return None
         if not self.is_left and excused_in(stages) != self.planned:
             return None
         if self.pods is None:
-            return tuple(RollWork(pods_rolled_by(one, None)) for one in rolls)
+            return tuple(RollWork(pods_rolled_by(roll, None)) for roll in rolls)
         if not rolls:
             return None if self.stages else ()
-        targets = [one.target for one in rolls]
+        targets = [roll.target for roll in rolls]
         following = [one.target for one in self.later]
         now = next(
             (
@@ -233,8 +235,8 @@ class RollPart(Part, frozen=True):
         restarted on request is no longer there.
         """
         pods = (self.pods or {}).values()
-        wanted = {one.name: one.after for one in pods}
-        left = {one.name: one.after for one in pods if one.left}
+        wanted = {pod.name: pod.after for pod in pods}
+        left = {pod.name: pod.after for pod in pods if pod.left}
         return revisions_in(target).items() <= wanted.items() and left.items() <= target.items()
 
 

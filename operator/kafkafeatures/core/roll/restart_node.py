@@ -232,8 +232,10 @@ class RestartInFlight(InFlight, frozen=True):
         nodes = with_node(rollout.nodes, self.step.node_id) if is_of_it else rollout.nodes
         targets = targets_of_restart(self.step)
         revisions = tuple(
-            replace(one, nodes=with_node(one.nodes, self.step.node_id)) if (one.name, one.revision) in targets else one
-            for one in rollout.revisions
+            replace(revision, nodes=with_node(revision.nodes, self.step.node_id))
+            if (revision.name, revision.revision) in targets
+            else revision
+            for revision in rollout.revisions
         )
         rollout = replace(rollout, restarted=others + 1, node_seconds=average, nodes=nodes, revisions=revisions)
         return replace(status, rollout=rollout)

@@ -63,10 +63,10 @@ def _after(
         return entry
     if target.name in {
         *workloads.value.missing,
-        *(one.name for one in workloads.value.stateful_sets if not one.observed),
+        *(stateful_set.name for stateful_set in workloads.value.stateful_sets if not stateful_set.observed),
     }:
         return replace(entry, since=None)  # what is finalized meanwhile is not held against it
-    is_named = any(one.name == target.name for one in workloads.value.stateful_sets)
+    is_named = any(stateful_set.name == target.name for stateful_set in workloads.value.stateful_sets)
     return replace(entry, left=0, since=None, excused=False) if is_named else None
 
 
@@ -83,9 +83,14 @@ def _in_vain(question: RestartQuestion, target: Target, nodes: str) -> str:
 def _reached_before(question: RestartQuestion, present: Mapping[Target, StatefulSet]) -> Iterator[Target]:
     """What all pods ran when they were last seen, before the present template came."""
     names = {target.name for target in present}
-    for one in question.remembered.status.workloads:
-        target = Target(one.name, one.update_revision)
-        if one.name in names and target not in present and one.update_revision and one.updated == one.total > 0:
+    for workload in question.remembered.status.workloads:
+        target = Target(workload.name, workload.update_revision)
+        if (
+            workload.name in names
+            and target not in present
+            and workload.update_revision
+            and workload.updated == workload.total > 0
+        ):
             yield target
 
 

@@ -37,17 +37,18 @@ def unsafe(owner: StatefulSet, namespace: str) -> Iterator[Blocker]:
 
 def notes(reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator[str]:
     """What could be better about the templates, and about the budgets."""
-    for one in reading.stateful_sets:
-        if one.is_ordered and one.role == "brokers" and one.replicas > 1:
+    for stateful_set in reading.stateful_sets:
+        if stateful_set.is_ordered and stateful_set.role == "brokers" and stateful_set.replicas > 1:
             yield (
-                f"StatefulSet {one.name} has podManagementPolicy OrderedReady: its pods come back one by one, and none "
-                "is evicted above one that is not ready; with Parallel several come back at once"
+                f"StatefulSet {stateful_set.name} has podManagementPolicy OrderedReady: its pods come back one by one, "
+                "and none is evicted above one that is not ready; with Parallel several come back at once"
             )
         # Controllers have no partitions to hand over.
-        if one.role == "brokers" and one.grace_seconds < CLEAN_STOP_SECONDS:
+        if stateful_set.role == "brokers" and stateful_set.grace_seconds < CLEAN_STOP_SECONDS:
             yield (
-                f"StatefulSet {one.name} has terminationGracePeriodSeconds {one.grace_seconds}: a broker that takes "
-                f"longer to stop is killed, and recovers its logs at its start; set it to {CLEAN_STOP_SECONDS} or more"
+                f"StatefulSet {stateful_set.name} has terminationGracePeriodSeconds {stateful_set.grace_seconds}: a "
+                "broker that takes longer to stop is killed, and recovers its logs at its start; set it to "
+                f"{CLEAN_STOP_SECONDS} or more"
             )
     yield from budgets.notes(reading, rollout.max_parallel, brokers)
 
@@ -55,7 +56,7 @@ def notes(reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator
 def remedy_of_missing(reading: WorkloadsReading, pod: str, title: str) -> str:
     """Kubernetes creates a pod again, unless it waits for another one, or was asked for fewer."""
     owner = pod.rpartition("-")[0]
-    sets = (one for one in reading.stateful_sets if one.name == owner)
+    sets = (stateful_set for stateful_set in reading.stateful_sets if stateful_set.name == owner)
     awaited = next((found for one in sets if (found := awaited_below(one, pod))), "")
     if awaited:
         policy = f"StatefulSet {owner} has podManagementPolicy OrderedReady"

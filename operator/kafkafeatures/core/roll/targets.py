@@ -47,7 +47,7 @@ def target_of(stateful_set: StatefulSet) -> Target:
 
 def targets_of_levels(changes: tuple[UpdateFeature, ...]) -> tuple[Target, ...]:
     """The targets of nodes that a person restarts for these levels."""
-    return tuple(Target("", f"{one.feature} {one.after}") for one in changes)
+    return tuple(Target("", f"{change.feature} {change.after}") for change in changes)
 
 
 def revision_of(targets: tuple[Target, ...]) -> str:
@@ -94,7 +94,7 @@ def known_revisions(
     if rollout is None:
         return {}
     if rollout.revisions or not rollout.is_in_progress:
-        return {Target(one.name, one.revision): one for one in rollout.revisions}
+        return {Target(revision.name, revision.revision): revision for revision in rollout.revisions}
     if rollout.id != roll_id(seen, changes, way):
         return {}
     targets = tuple(present_targets(seen)) or ((Target("", way),) if way else targets_of_levels(changes))

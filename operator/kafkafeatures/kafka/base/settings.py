@@ -138,4 +138,6 @@ class ClusterSettings:
 
     def __post_init__(self) -> None:
         self.brokers.secrets.share(self.controllers.secrets)
-        self.brokers.secrets.add_public(*(one.host for one in (*self.bootstrap_servers, *self.bootstrap_controllers)))
+        self.brokers.secrets.add_public(
+            *(bootstrap_server.host for bootstrap_server in (*self.bootstrap_servers, *self.bootstrap_controllers))
+        )

@@ -53,7 +53,7 @@ async def ask_for_partitions(
     """`keep` hears how many bytes of memory they take so far; it may raise KafkaError."""
     if isinstance(probe.brokers, Failure):
         return probe.brokers
-    brokers = {one.id: Address(one.host, one.port) for one in probe.brokers.brokers if not one.is_fenced}
+    brokers = {broker.id: Address(broker.host, broker.port) for broker in probe.brokers.brokers if not broker.is_fenced}
     last: Failure | None = None
     for source in _following(probe.quorum, brokers):
         try:
@@ -77,7 +77,7 @@ def _following(quorum: QuorumAnswer | Failure, brokers: Mapping[int, Address]) -
     """
     if isinstance(quorum, Failure) or not quorum.has_majority:
         return []
-    seen = {one.id: one for one in (*quorum.observers, *quorum.voters) if one.id in brokers}
+    seen = {observer.id: observer for observer in (*quorum.observers, *quorum.voters) if observer.id in brokers}
     current = [one for one in seen.values() if one.last_fetch_timestamp >= quorum.recent_since]
     current.sort(key=lambda one: -one.log_end_offset)
     return [brokers[one.id] for one in current[:BROKERS_TRIED]]

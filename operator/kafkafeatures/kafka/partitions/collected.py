@@ -76,11 +76,11 @@ class Collected:
             if topic.error_code:
                 raise Incomplete(_changing(f"the topic {topic.name}: {code_name(topic.error_code)}"))
             number = self._number(topic)
-            for one in topic.partitions:
-                if one.error_code not in _TOLD:
-                    words = f"{topic.name}-{one.partition}: {code_name(one.error_code)}"
+            for partition in topic.partitions:
+                if partition.error_code not in _TOLD:
+                    words = f"{topic.name}-{partition.partition}: {code_name(partition.error_code)}"
                     raise Incomplete(_changing(words))
-                rows.setdefault(len(one.replicas), []).append((number, one))
+                rows.setdefault(len(partition.replicas), []).append((number, partition))
         for of_width in rows.values():
             columns = _columns(of_width)
             self._keys.append(columns.topic.astype(np.int64) << 32 | columns.partition)
@@ -151,7 +151,7 @@ class Collected:
                 if known is None:
                     unseen.append(name)
                     continue
-                keys = np.array([key_of(known[0], one) for one in partitions], dtype=np.int64)
+                keys = np.array([key_of(known[0], partition) for partition in partitions], dtype=np.int64)
                 at = np.minimum(np.searchsorted(listed, keys), len(listed) - 1)
                 if (listed[at] != keys).any():
                     unseen.append(name)

@@ -31,7 +31,9 @@ async def ask_elected(
     """`claim`: of a broker. `keep` hears how many bytes of memory they take so far; it may raise KafkaError."""
     if isinstance(probe.brokers, Failure):
         return probe.brokers
-    source = next((Address(one.host, one.port) for one in probe.brokers.brokers if one.id == claim.node_id), None)
+    source = next(
+        (Address(broker.host, broker.port) for broker in probe.brokers.brokers if broker.id == claim.node_id), None
+    )
     if source is None:
         return passing(f"broker {claim.node_id}, which is controller by /controller, is not listed by the brokers")
     try:
@@ -47,7 +49,7 @@ async def ask_elected(
         found = Collected()
         await aside(partial(found.add, answer.topics))
         keep(found.weight)
-        brokers = {one.id: Address(one.host, one.port) for one in answer.brokers}
+        brokers = {broker.id: Address(broker.host, broker.port) for broker in answer.brokers}
         reading = await completed(pool, found, source, brokers, defaults)
     except KafkaError as error:
         return to_failure(error, str(source))

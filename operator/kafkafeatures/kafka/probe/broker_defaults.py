@@ -86,5 +86,5 @@ def _highest(values: Iterable[int]) -> int | Failure:
 
 def answering(nodes: Iterable[ProbedNode]) -> Mapping[int, Address]:
     """Return the addresses of the brokers that answered, by id."""
-    brokers = (one for one in nodes if one.role is Role.BROKER and isinstance(one.answer, NodeAnswer))
-    return {one.id: Address(one.host, one.port) for one in brokers if one.id is not None}
+    brokers = (node for node in nodes if node.role is Role.BROKER and isinstance(node.answer, NodeAnswer))
+    return {broker.id: Address(broker.host, broker.port) for broker in brokers if broker.id is not None}

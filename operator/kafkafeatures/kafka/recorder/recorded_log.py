@@ -152,7 +152,7 @@ class RecordedLog:
         snapshots, segments = files.in_order(sizes)
         if not snapshots:
             return True
-        since = sum(sizes[one.name] for one in segments if one.base_offset >= snapshots[-1].end_offset)
+        since = sum(sizes[segment.name] for segment in segments if segment.base_offset >= snapshots[-1].end_offset)
         return since >= sizes[snapshots[-1].name]
 
     def new_snapshot(self, snapshot: OffsetAndEpoch) -> NewSnapshot:
@@ -180,10 +180,10 @@ class RecordedLog:
             if not segments or not snapshots:
                 return 0  # by names alone, since this is called for many logs
             state = self._loaded()
-            bases = [one.base_offset for one in segments] + ([state.open.base] if state.open else [])
-            if len(bases) < 2 or not any(one.end_offset >= bases[1] for one in snapshots):
+            bases = [segment.base_offset for segment in segments] + ([state.open.base] if state.open else [])
+            if len(bases) < 2 or not any(snapshot.end_offset >= bases[1] for snapshot in snapshots):
                 return 0
-            gone = [segments[0].name, *(one.name for one in snapshots if one.end_offset < bases[1])]
+            gone = [segments[0].name, *(snapshot.name for snapshot in snapshots if snapshot.end_offset < bases[1])]
             for name in gone:  # the segment first: a snapshot without the log behind it does no harm
                 os.unlink(self._log / name)
             sync_folder(self._log)

@@ -161,12 +161,12 @@ class Recordings:
         for cluster in _folders(self._root):
             if not _CLUSTER_ID.fullmatch(cluster.name):
                 continue
-            for one in _folders(Path(cluster.path)):
-                name = _NAME.fullmatch(one.name)
+            for folder in _folders(Path(cluster.path)):
+                name = _NAME.fullmatch(folder.name)
                 with suppress(OSError):  # it is not whole yet, or is being removed
                     if name:
-                        made = (Path(one.path) / files.PROPERTIES).lstat().st_mtime_ns
-                        yield _Found(Path(one.path), name[1], int(name[2] or 0), made)
+                        made = (Path(folder.path) / files.PROPERTIES).lstat().st_mtime_ns
+                        yield _Found(Path(folder.path), name[1], int(name[2] or 0), made)
 
     def _by_owner(self) -> defaultdict[str, list[_Found]]:
         """The recordings of each owner, the oldest first."""

@@ -64,7 +64,7 @@ def moved_from(answer: MetadataResponse, broker: int) -> tuple[tuple[str, int, t
     a partition that is nowhere else nothing is proposed: an empty replica would hide that its data is lost.
     """
     load = {host.id: 0 for host in answer.brokers if host.id != broker}
-    partitions = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
+    partitions = [(topic.name, partition) for topic in answer.topics for partition in topic.partitions]
     for id_ in (id_ for _, one in partitions for id_ in one.replicas if id_ in load):
         load[id_] += 1
     moves = []

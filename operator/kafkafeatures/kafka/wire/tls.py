@@ -114,7 +114,7 @@ def _folder_of_trust() -> str | None:
         return None
     try:
         hashed = [path for path in Path(paths.capath).iterdir() if _HASHED.fullmatch(path.name)]
-        there = {found for path in hashed for found in _certificates(path)}
+        there = {certificate for path in hashed for certificate in _certificates(path)}
         wanted = _certificates(Path(paths.cafile)) if paths.cafile else []
     except OSError:
         return None

@@ -62,7 +62,7 @@ def _moment(state: Json | None, name: str) -> datetime | None:
 def _ended(container: Json) -> Json:
     """How a container's last run ended, while it waits for the next or after a restart; empty where it had none."""
     states = (container.get("state") or {}, container.get("lastState") or {})
-    return next((one["terminated"] for one in states if one.get("terminated")), {})
+    return next((state["terminated"] for state in states if state.get("terminated")), {})
 
 
 def _of_init(status: Json) -> Json:

@@ -73,12 +73,12 @@ def _entries(pattern: int, resource: int, name: str, document: Any) -> Entries:
     if found.version != 1:
         raise ValueError(f"expected version 1, found {found.version}")
     keys = []
-    for one in found.acls:
-        if ":" not in one.principal:
+    for acl in found.acls:
+        if ":" not in acl.principal:
             raise ValueError("a principal without a type")
-        permission, operation = _code(PERMISSIONS, one.permission), _code(OPERATIONS, one.operation)
+        permission, operation = _code(PERMISSIONS, acl.permission), _code(OPERATIONS, acl.operation)
         keys.append(
-            right_key(permission, one.principal, operation, one.host, resource=resource, name=name, pattern=pattern)
+            right_key(permission, acl.principal, operation, acl.host, resource=resource, name=name, pattern=pattern)
         )
     return dict.fromkeys(keys, Flag.GRANTED)
 

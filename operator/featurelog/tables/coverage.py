@@ -1,0 +1,34 @@
+"""Whether copies of enough nodes were read for the verdict `ready`. Called by `upgrade_readiness` and the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafkafeatures.core.facts.readings import majority_of
+
+FEWEST_COPIES = 2
+"""With a single copy of a log it cannot be known whether its end is missing."""
+
+
+def coverage(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What prevents `ready` because too little was copied: nothing where enough nodes' copies were read. A node whose
+    log is there twice counts once. `row`: its columns of coverage.
+    """
+    copies, nodes, voters = row["copies"] or (), row["copied_nodes"], row["voters"]
+    if not voters:
+        return [("voters", "who votes is not known: neither a record of the log nor quorum-state says")]
+    if nodes is None:
+        return [("coverage", "an older release made the tables; run the pipeline again")]
+    ids = set(nodes)
+    copied = sorted(ids & set(voters))
+    if len(copied) < majority_of(len(voters)):
+        text = f"copies of {len(copied)} of {len(voters)} voters were read, not of a majority"
+        if len(copies) > len(ids):
+            text += f" (of {len(copies)} folders only {len(ids)} are of different nodes for sure; see data_quality)"
+        return [("coverage", f"{text}; copy the whole log folder of each node, and meta.properties with it")]
+    if len(ids) < FEWEST_COPIES:
+        return [("coverage", "one copy was read: whether its end is missing is unknown; add one of another node")]
+    if row["known_from_offset"] is None:
+        return [("coverage", "the state is not known without a hole")]
+    return []

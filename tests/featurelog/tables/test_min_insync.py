@@ -1,0 +1,185 @@
+"""A raise of eligible.leader.replicas.version is ready only where the log has the value that would apply to all brokers
+before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from featurelog.tables import NodeCopy
+from featurelog.tables.scans import scan
+from kraftlog.records import frame
+from kraftlog.schema import table
+from tests.featurelog.tables.build import (
+    VOTERS,
+    Item,
+    changed,
+    copies_of,
+    copy,
+    healthy,
+    history,
+    image_of,
+    leader,
+    level,
+    log,
+    min_insync,
+    registered_broker,
+    rows,
+    segment_name,
+    snapshot_name,
+    snapshot_of,
+    unregistered_broker,
+    verdicts,
+)
+from tests.featurelog.tables.test_inputs import golden
+from tests.kraftlog.build import no_op
+
+ELR = "eligible.leader.replicas.version=1"
+UNSET = healthy()[:-1]
+"""The log of a cluster where no request has set a value."""
+
+
+def of_topic(value: str, topic: str = "orders") -> bytes:
+    data = {"resourceType": 2, "resourceName": topic, "name": "min.insync.replicas", "value": value}
+    return frame(table.CONFIG, data)
+
+
+def another_config() -> bytes:
+    data = {"resourceType": 4, "resourceName": "", "name": "log.retention.ms", "value": "1"}
+    return frame(table.CONFIG, data)
+
+
+def readiness(copies: Sequence[NodeCopy], target: str = ELR) -> dict[str, Any]:
+    (found,) = [row for row in rows(copies, "upgrade_readiness") if row["target"] == target]
+    return found
+
+
+def judged(*items: Item) -> tuple[str, set[str]]:
+    """The verdict, and the kinds of what prevents `ready`."""
+    row = readiness(copies_of(log(items)))
+    return row["verdict"], {one["kind"] for one in row["other_blockers"] + row["unknown_because"]}
+
+
+@pytest.mark.parametrize("target", [ELR, "4.1", "4.2"])
+def test_where_only_files_have_a_value_it_is_unknown_and_says_how_to_close_the_gap(target: str) -> None:
+    row = readiness(copies_of(log(UNSET)), target)
+    assert row["verdict"] == "unknown"
+    (why,) = row["unknown_because"]
+    assert why["kind"] == "min_insync_replicas"
+    assert "what the files of nodes say is in no log: ask the nodes (kafkafeatures plan)" in why["text"]
+    assert why["text"].endswith(
+        "kafka-configs.sh --bootstrap-server HOST:PORT --entity-type brokers --entity-default --alter --add-config "
+        "min.insync.replicas=N"
+    )
+
+
+def test_targets_without_that_feature_need_no_value() -> None:
+    found = verdicts(copies_of(log(UNSET)))
+    assert (found["metadata.version=28"], found["group.version=1"], found["4.0"]) == ("ready", "ready", "ready")
+
+
+def test_a_cluster_that_has_the_feature_needs_none() -> None:
+    assert verdicts(copies_of(log([*UNSET, level("eligible.leader.replicas.version", 1)])))["4.1"] == "ready"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        (min_insync("2", "1"),),
+        (min_insync("3", "1"), min_insync(None, "1")),
+        (min_insync("3", "7"),),
+        (min_insync("3"), min_insync("2")),
+        (of_topic("3"), of_topic("3", "1"), another_config()),
+        (registered_broker(7, 107), min_insync("3", "7"), unregistered_broker(7, 107)),
+    ],
+    ids=[
+        *("for all", "the same for one", "no longer for one", "for a broker that is not registered"),
+        *("changed for all", "another for a topic", "for one that was unregistered"),
+    ],
+)
+def test_a_value_for_all_brokers_makes_it_ready(more: tuple[Item, ...]) -> None:
+    assert judged(*healthy(), *more, no_op()) == ("ready", set())
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (of_topic("2"),),
+        (another_config(),),
+        (min_insync("2", "1"), min_insync("2", "2")),
+        (min_insync("2"), min_insync(None)),
+    ],
+    ids=["for a topic", "another config", "for each broker by itself", "no longer"],
+)
+def test_what_is_not_for_all_brokers_does_not(more: tuple[Item, ...]) -> None:
+    assert judged(*UNSET, *more) == ("unknown", {"min_insync_replicas"})
+
+
+def test_a_value_that_a_broker_would_lose_blocks_it() -> None:
+    row = readiness(copies_of(log([*healthy(), min_insync("3", "2"), min_insync("2", "1")])))
+    assert row["verdict"] == "blocked"
+    assert row["other_blockers"] == [
+        {
+            "kind": "Setting",
+            "text": "raising eligible.leader.replicas.version makes min.insync.replicas 2 for all brokers, and removes "
+            "what requests set for single ones; broker 2 uses 3 today",
+        }
+    ]
+
+
+def test_a_fenced_broker_that_may_come_back_would_lose_it_too() -> None:
+    fenced = changed(2, 102, fenced=1)
+    assert judged(*healthy(), min_insync("3", "2"), fenced) == ("blocked", {"Setting"})
+
+
+@pytest.mark.parametrize(
+    ("before", "last"),
+    [
+        (UNSET, min_insync("2")),
+        ([*healthy(), min_insync("3", "2")], min_insync(None, "2")),
+        ([*healthy(), min_insync("3", "2")], min_insync("2", "2")),
+        ([*healthy(), min_insync("3", "2")], min_insync("3")),
+    ],
+    ids=["for all", "no longer for one", "changed for one", "changed for all"],
+)
+def test_what_a_leader_may_undo_does_not_make_it_ready(before: list[Item], last: bytes) -> None:
+    whole = log([*before, last])
+    row = readiness([copy("3001", {segment_name(0): whole}), *copies_of(log(before), (3002, 3003))])
+    assert row["verdict"] != "ready"
+    assert "not_committed" in {one["kind"] for one in row["unknown_because"]}
+
+
+def test_a_snapshot_says_it_where_the_log_before_it_is_gone() -> None:
+    items = [*healthy(), no_op()]
+    end = len(items)
+    files = {
+        snapshot_name(end): snapshot_of(image_of(log(items), end)),
+        segment_name(end): log([leader(3001)], start=end),
+    }
+    assert readiness([copy(str(node), files) for node in VOTERS])["verdict"] == "ready"
+
+
+def test_a_snapshot_without_what_the_log_set_contradicts_it() -> None:
+    items = [*UNSET, no_op()]
+    image = image_of(log(items), len(items))
+    files = {segment_name(0): log(items), snapshot_name(len(items)): snapshot_of(image)}
+    row = readiness([copy(str(node), files) for node in VOTERS])
+    assert row["verdict"] == "unknown"
+    (why,) = [one["text"] for one in row["unknown_because"] if one["kind"] == "snapshot_contradicts_log"]
+    assert why.endswith("min.insync.replicas of all brokers")
+
+
+def test_configs_of_topics_never_become_objects() -> None:
+    (source,) = copy("3001", {segment_name(0): log([of_topic("2")] * 50 + [another_config(), min_insync()])}).files
+    assert scan(source).small["offset"].to_pylist() == [51]
+
+
+def test_it_is_read_from_a_real_log() -> None:
+    """Of Kafka 4.2.0, whose controller wrote the value as it raised the feature; another log sets it for a topic."""
+    found = history(*golden("4.2.0-feature-changes")).min_insync.now
+    assert {name: (version.value, version.begin.offset) for name, version in found.items()} == {"": ("1", 86)}
+    assert not history(*golden("3.9.1-after-migration")).min_insync.now

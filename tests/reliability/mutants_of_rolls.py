@@ -58,7 +58,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "rolls",
         "kafkafeatures/core/roll/returned.py",
-        ("a node that came back a moment ago is not waited for", "    if not others or (", "    if True or ("),
+        ("a node that came back a moment ago is not waited for", "if age < stable_for}", "if False}"),
         ("what rests on those that may end again goes", "frozenset(unstable(question)) - {id_}", "frozenset[int]()"),
         ("a broker goes beside a controller that may end again",
          "(is_controller or not any(map(question.is_controller, others)))", "True"),

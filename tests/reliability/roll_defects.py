@@ -83,7 +83,7 @@ ROLL_DEFECTS = (
         "stable-by-the-status",
         "that a node came back only moments ago is forgotten with the status",
         f"{CORE}.returned",
-        (("    if not others or (", "    if True or ("),),
+        (("if age < stable_for}", "if False}"),),
         of_rolls=True,
     ),
     Defect(

@@ -5,7 +5,7 @@ Pure. Levels are sent one by one, in the order of the plan; the last one is read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -19,7 +19,7 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Stalled, Wait, bl
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.settling import BROKER_KEEPS
-from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, Part, StageNow
+from kafkafeatures.core.engine.stage import Conditions, Kept, LastWord, Next, Part, StageNow
 from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, DryRunUnavailable, Step
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Known
@@ -211,9 +211,9 @@ class LevelsNow(StageNow, frozen=True):
         )
 
     @property
-    def kept(self) -> Soak | None:
+    def kept(self) -> Mapping[str, Kept]:
         """Since when every node has been healthy."""
-        return self.soak
+        return {LEVELS: self.soak} if self.soak is not None else {}
 
     def corrects_drift(self, step: Step) -> bool:
         """Whether it undoes a change that was made outside."""

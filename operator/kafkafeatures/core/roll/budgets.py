@@ -57,16 +57,16 @@ def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
         if why_restarted(pod, stateful_set)
     }
     limits = [budget for budget in reading.budgets if budget.pods & needing]
-    for one in limits:
-        if one.most == 0:
+    for limit in limits:
+        if limit.most == 0:
             yield _blocker(
-                f"PodDisruptionBudget {one.name} ({one.limit}) never allows an eviction",
-                f"in Git, or: {_patch(reading, one, 1)}",
+                f"PodDisruptionBudget {limit.name} ({limit.limit}) never allows an eviction",
+                f"in Git, or: {_patch(reading, limit, 1)}",
             )
     covering: dict[str, list[str]] = defaultdict(list)
-    for one in limits:
-        for name in one.pods & needing:
-            covering[name].append(one.name)
+    for limit in limits:
+        for name in limit.pods & needing:
+            covering[name].append(limit.name)
     clashes = {tuple(sorted(names)): pod for pod, names in sorted(covering.items(), reverse=True) if len(names) > 1}
     for names, pod in clashes.items():
         yield _blocker(
@@ -131,8 +131,8 @@ def _suggested(one: StatefulSet) -> str:
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
         "selector": {"matchLabels": dict(one.labels)},
     }
-    found = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": one.name}, "spec": spec}
-    return json.dumps(found)
+    document = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": one.name}, "spec": spec}
+    return json.dumps(document)
 
 
 def _blocker(message: str, remedy: str) -> Blocker:

@@ -38,13 +38,13 @@ Check = Callable[[RestartQuestion], Refusal | None]
 
 def driver_allows(question: RestartQuestion) -> Refusal | None:
     """The driver restarts single nodes, and what it restarts is as a roll needs it."""
-    driver, found = question.driver, question.fleet.blockers
+    driver, blockers = question.driver, question.fleet.blockers
     if driver.reach is not Reach.ONE_NODE:
         text = f"driver {driver.name} restarts {driver.reach.value}, but a roll restarts one node after the other"
         remedy = "choose another driver in spec.workload.driver"
         return Stalled(Reason.ROLLOUT_HALTED, f"{text}; {remedy}", subject=f"driver {driver.name}", remedy=remedy)
-    if found:
-        return stalled_by(found[0], *found)
+    if blockers:
+        return stalled_by(blockers[0], *blockers)
     return None
 
 
@@ -63,9 +63,9 @@ def quorum_is_known(question: RestartQuestion) -> Refusal | None:
     """Without an active controller nothing that was read of the cluster is current."""
     if question.permit is not None and not question.permit.has_quorum:
         return None
-    why = question.seen.no_quorum
-    if why is not None:
-        return unreadable("no active controller is known", why, reason=Reason.WAITING_FOR_QUORUM)
+    failure = question.seen.no_quorum
+    if failure is not None:
+        return unreadable("no active controller is known", failure, reason=Reason.WAITING_FOR_QUORUM)
     if isinstance(question.seen.quorum, Unknown):
         return unreadable("the quorum is not known", question.seen.quorum.why, reason=Reason.WAITING_FOR_QUORUM)
     if isinstance(question.seen.finalized, Unknown):
@@ -99,7 +99,7 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
         f"{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''})"
     )
     anew = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply the document, then add it again"
-    given, reason = SINGLE_REPLICA_TOPICS in question.wanted.consents, Reason.CONSENT_SPENT
+    is_given, reason = SINGLE_REPLICA_TOPICS in question.wanted.consents, Reason.CONSENT_SPENT
     if question.excused is not None and covers:
         given_for = topics_and_partitions(question.excused.topics)
         if not question.excused.topics.partitions:
@@ -109,7 +109,7 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
         else:
             message += f"; the consent was given for other topics: {given_for}"
         remedy, reason = f"add replicas, or {anew}", Reason.CONSENT_REQUIRED
-    elif given:
+    elif is_given:
         remedy = f"the consent was used by an earlier roll: {anew}"
     else:
         remedy, reason = f"add replicas, or add {SINGLE_REPLICA_TOPICS} to consents", Reason.CONSENT_REQUIRED
@@ -136,14 +136,14 @@ def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
         return None
     low = question.replication.under_min_isr(excused=question.is_excused)
     offline = question.replication.offline(excused=question.is_excused)
-    for (count, names), one, several in (
+    for (count, names), singular, plural in (
         (low, "is below min.insync.replicas", "are below min.insync.replicas"),
         (offline, "has no leader", "have no leader"),
     ):
         if count:
-            found = f"{format_partitions(count, names)} {one if count == 1 else several}"
+            problem = f"{format_partitions(count, names)} {singular if count == 1 else plural}"
             back = f"; bring {question.titles(question.gone)} back" if question.gone else ""
-            text = f"{found}; no node is restarted until this is resolved{back}{_looks(question)}"
+            text = f"{problem}; no node is restarted until this is resolved{back}{_looks(question)}"
             away = question.titles(question.gone)
             remedy = f"bring {away} back" if away else "bring the brokers of its other replicas back in sync"
             subject = f"partition {names[0]}" if names else "partitions"
@@ -216,4 +216,4 @@ FOR_ONE_MORE: tuple[Check, ...] = (
 
 def refusal(chain: tuple[Check, ...], question: RestartQuestion) -> Refusal | None:
     """The first that there is."""
-    return next((found for check in chain if (found := check(question)) is not None), None)
+    return next((refused for check in chain if (refused := check(question)) is not None), None)

@@ -88,16 +88,16 @@ class AwayNode(Struct, frozen=True):
     def _pod_in(self, seen: Observation) -> tuple[Pod | None, str]:
         """The pod of the node by now, and the revision that its StatefulSet asks for; empty where that is not known."""
         if self.pod and isinstance(seen.workloads, Known):
-            for one in seen.workloads.value.stateful_sets:
-                for pod in one.pods:
+            for stateful_set in seen.workloads.value.stateful_sets:
+                for pod in stateful_set.pods:
                     if pod.name == self.pod:
-                        return pod, one.update_revision if one.observed else ""
+                        return pod, stateful_set.update_revision if stateful_set.observed else ""
         return None, ""
 
     def is_for_another_image(self, seen: Observation) -> bool:
         """The image was changed meanwhile: that the node needs a restart again does not mean that this one was vain."""
-        pod, wanted = self._pod_in(seen)
-        return pod is not None and wanted not in ("", self.after, pod.revision)
+        pod, update_revision = self._pod_in(seen)
+        return pod is not None and update_revision not in ("", self.after, pod.revision)
 
     def is_not_wanted(self, seen: Observation) -> bool:
         """The old pod still runs, and the restart is out of date: its StatefulSet wants the old pod or another new one
@@ -107,10 +107,10 @@ class AwayNode(Struct, frozen=True):
         if self.pod and isinstance(seen.workloads, Unknown) and seen.workloads.why.kind is FailureKind.NOT_ASKED:
             node = seen.node(self.node_id)
             return node is not None and node.state is NodeState.LIVE and self._is_the_old_process(node)
-        pod, wanted = self._pod_in(seen)
+        pod, update_revision = self._pod_in(seen)
         if pod is None or pod.uid != self.pod_uid or pod.terminating:
             return False
-        return wanted not in ("", self.after) or pod.stays_at(wanted) or self._is_anothers_turn(seen)
+        return update_revision not in ("", self.after) or pod.stays_at(update_revision) or self._is_anothers_turn(seen)
 
     def _is_anothers_turn(self, seen: Observation) -> bool:
         """Whether the node is a broker, or leads the quorum by now, and another controller's pod needs a restart."""
@@ -120,30 +120,36 @@ class AwayNode(Struct, frozen=True):
         leads = isinstance(seen.quorum, Known) and seen.quorum.value.leader_id == self.node_id
         if Role.CONTROLLER in node.roles and not leads:
             return False
-        voting = (one for one in seen.nodes if Role.CONTROLLER in one.roles)
-        hosts = {plain_host(host) for one in voting for host, _ in ((one.host, one.port), *one.listeners)}
+        voting = (controller for controller in seen.nodes if Role.CONTROLLER in controller.roles)
+        hosts = {
+            plain_host(host)
+            for controller in voting
+            for host, _ in ((controller.host, controller.port), *controller.listeners)
+        }
         return any(
-            not pod.stays_at(one.update_revision) and pod.name != self.pod and _runs_controller(one, pod, hosts)
-            for one in seen.workloads.value.stateful_sets
-            if one.observed
-            for pod in one.pods
+            not pod.stays_at(stateful_set.update_revision)
+            and pod.name != self.pod
+            and _runs_controller(stateful_set, pod, hosts)
+            for stateful_set in seen.workloads.value.stateful_sets
+            if stateful_set.observed
+            for pod in stateful_set.pods
         )
 
     def is_overtaken(self, seen: Observation) -> bool:
         """The new pod does not run and is no longer what its StatefulSet wants; or the node was unregistered."""
         if seen.node(self.node_id) is None:
             return is_unregistered(seen, self.node_id)
-        pod, wanted = self._pod_in(seen)
+        pod, update_revision = self._pod_in(seen)
         if pod is None or pod.uid == self.pod_uid or pod.terminating or not pod.waiting:
             return False
-        return wanted not in ("", pod.revision)
+        return update_revision not in ("", pod.revision)
 
     def state_in(self, seen: Observation, replication: Replication | None) -> RestartState:
         """How far it has come. `replication`: its partitions, as far as they are known."""
         if self.pod:
-            found = self._of_pod(seen)
-            if found is not None:
-                return found
+            state = self._of_pod(seen)
+            if state is not None:
+                return state
         node = seen.node(self.node_id)
         if node is None and isinstance(seen.registered_brokers, Known):
             old = OLD_SESSION if self.czxid >= 0 else ""
@@ -169,8 +175,8 @@ class AwayNode(Struct, frozen=True):
 
     def is_a_new_process(self, seen: Observation) -> bool:
         """Whether its next process certainly runs, whichever partitions it has by now."""
-        read = isinstance(seen.workloads, Known) or seen.workloads.why.kind is FailureKind.NOT_ASKED or not self.pod
-        return read and self.state_in(seen, None).phase in (Phase.UNKNOWN, Phase.BACK)
+        is_read = isinstance(seen.workloads, Known) or seen.workloads.why.kind is FailureKind.NOT_ASKED or not self.pod
+        return is_read and self.state_in(seen, None).phase in (Phase.UNKNOWN, Phase.BACK)
 
     def _of_pod(self, seen: Observation) -> RestartState | None:
         """What the pod says, where it says that the node cannot be back."""
@@ -214,17 +220,17 @@ class AwayNode(Struct, frozen=True):
         if Role.BROKER not in node.roles:
             return RestartState(Phase.BACK, f"{self.title} has caught up")
         if replication is None:
-            why = f": {seen.partitions.why}" if isinstance(seen.partitions, Unknown) else ""
-            return RestartState(Phase.UNKNOWN, f"the partitions are not known{why}")
+            reason = f": {seen.partitions.why}" if isinstance(seen.partitions, Unknown) else ""
+            return RestartState(Phase.UNKNOWN, f"the partitions are not known{reason}")
         count, names = self._not_back(node.id, replication)
         if count:
             some = f"{counted(count, 'partition')} yet ({', '.join(names[:NAMED])})"
-            kept = (
+            note = (
                 "; it is not known which of them were out of sync before"
                 if self.out_of_sync and not self.lagging
                 else ""
             )
-            return RestartState(Phase.CATCHING_UP, f"{self.title} is not in sync with {some}{kept}")
+            return RestartState(Phase.CATCHING_UP, f"{self.title} is not in sync with {some}{note}")
         return RestartState(Phase.BACK, f"{self.title} is in sync")
 
     def leaves_in(self, replication: Replication) -> bool:
@@ -236,7 +242,7 @@ class AwayNode(Struct, frozen=True):
         count, names = replication.out_of_sync(id_, MOST_LAGGING)
         if count > len(self.lagging):  # so some are new
             return count, names
-        names = tuple(one for one in names if mark_of(one) not in self.lagging)
+        names = tuple(name for name in names if mark_of(name) not in self.lagging)
         return len(names), names
 
 
@@ -244,8 +250,8 @@ def is_unregistered(seen: Observation, id_: int) -> bool:
     """Whether no node of this id certainly is registered. Outside of KRaft mode a broker that is not may just be
     stopped: `/brokers/ids` has those that run, and a quorum hears of a broker once it has the flag.
     """
-    read = isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
-    return seen.in_kraft_mode and read and seen.node(id_) is None
+    is_read = isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
+    return seen.in_kraft_mode and is_read and seen.node(id_) is None
 
 
 def mark_of(partition: str) -> str:

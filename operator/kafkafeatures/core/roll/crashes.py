@@ -36,8 +36,8 @@ class Crash(NamedTuple):
             return f"pod {pod.name} crashes on its current revision: {pod.waiting}{times}"
         at = pod.started_at
         since = f" and was started again at {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if at is not None else ""
-        why = f" ({pod.ended_for})" if pod.ended_for else ""
-        return f"the container of pod {pod.name} ended by itself on its current revision{why}{since}{times}"
+        reason = f" ({pod.ended_for})" if pod.ended_for else ""
+        return f"the container of pod {pod.name} ended by itself on its current revision{reason}{since}{times}"
 
 
 def crashes(reading: WorkloadsReading) -> Iterator[Crash]:

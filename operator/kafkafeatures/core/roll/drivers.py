@@ -146,7 +146,7 @@ DRIVERS: tuple[Driver, ...] = (NOBODY, MANUAL, STATEFUL_SET)
 
 def driver_named(name: object) -> Driver | None:
     """None where there is no such driver."""
-    return next((one for one in DRIVERS if one.name == name), None)
+    return next((driver for driver in DRIVERS if driver.name == name), None)
 
 
 def driver_of(rollout: Rollout) -> Driver:

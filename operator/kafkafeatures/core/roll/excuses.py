@@ -44,8 +44,8 @@ def excused_now(
     due, state = driver_of(wanted.rollout).targets(observation, changes), _state(wanted, memory)
     rollout, is_spent = memory.rollout, state is ConsentState.SPENT
     if state is not ConsentState.MISSING and rollout is not None and rollout.excused is not None:
-        known = known_revisions(rollout, observation, changes)
-        covered = frozenset(target for target, one in known.items() if one.excused)
+        revisions = known_revisions(rollout, observation, changes)
+        covered = frozenset(target for target, revision in revisions.items() if revision.excused)
         is_for_others = due and (covered.isdisjoint(due) if is_spent else not covered >= due)
         if covered and not is_for_others:
             return Excused(rollout.excused, covered), True
@@ -76,8 +76,8 @@ def _state(wanted: Wanted, memory: Memory) -> ConsentState:
 
 def is_to_be_shown(wanted: Wanted, plan: PlanStatus | None) -> bool:
     """Whether the partitions have to be read only so that a plan can show which topics the consent is for."""
-    shown = plan is not None and any(stage.excused is not None for stage in plan.stages)
-    return SINGLE_REPLICA_TOPICS in wanted.consents and not shown
+    is_shown = plan is not None and any(stage.excused is not None for stage in plan.stages)
+    return SINGLE_REPLICA_TOPICS in wanted.consents and not is_shown
 
 
 def excused_by(unavailable: Mapping[str, int]) -> ExcusedTopics:
@@ -98,8 +98,8 @@ def come_later(excused: ExcusedTopics | None, unavailable: Mapping[str, int]) ->
         return unavailable
     if excused.topics > MOST_MARKS:
         return {} if _digest(sorted(unavailable)) == excused.digest else unavailable
-    known = {excused.marks[at : at + MARK] for at in range(0, len(excused.marks), MARK)}
-    return {name: count for name, count in unavailable.items() if _mark(name) not in known}
+    marks = {excused.marks[at : at + MARK] for at in range(0, len(excused.marks), MARK)}
+    return {name: count for name, count in unavailable.items() if _mark(name) not in marks}
 
 
 def _mark(name: str) -> str:

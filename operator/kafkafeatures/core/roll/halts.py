@@ -56,8 +56,8 @@ class Halt(Struct, frozen=True):
         is_the_same = owner.name == self.failed.name or owner.image == self.failed.image
         if not is_the_same or self.revision != self.failed.update_revision:
             return False
-        known = question.revisions.get(target_of(owner))
-        if known is None or not known.reached or self.since is None or pod.created_at is None:
+        revision = question.revisions.get(target_of(owner))
+        if revision is None or not revision.reached or self.since is None or pod.created_at is None:
             return True
         return self.since > pod.created_at
 
@@ -71,8 +71,14 @@ def is_halted_for(question: RestartQuestion, id_: int) -> bool:
     """Whether its next pod would be what has failed already. Nothing else is asked of one that is stuck: another image
     may be what helps.
     """
-    late = (one for one in without_node_for_long(question) if not one.is_outdated and not one.pod.terminating)
-    unregistered = (Halt(never_registered(question, one), one.owner, one.pod.revision) for one in late)
+    late = (
+        nodeless
+        for nodeless in without_node_for_long(question)
+        if not nodeless.is_outdated and not nodeless.pod.terminating
+    )
+    unregistered = (
+        Halt(never_registered(question, nodeless), nodeless.owner, nodeless.pod.revision) for nodeless in late
+    )
     return any(halt.stops(question, id_) for halt in chain(unregistered, _halts(question)))
 
 
@@ -104,22 +110,22 @@ def not_back_in_time(question: RestartQuestion) -> Iterator[Halt]:
     timeout = question.wanted.rollout.node_timeout
     # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
     patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.UNKNOWN)
-    for one in question.in_flight:
-        if question.is_late(one) and one.state.phase not in patient:
-            text = f"is not back after {format_span(timeout)}: {one.state.detail}"
-            remedy = _remedy(question, one.step)
-            if one.state.phase is Phase.CATCHING_UP:
-                remedy += remedy_at_leader(question, one.step.node_id)
-            cause = _halted(question, one.step.node_id, text, remedy)
-            pod = question.pod_of(one.step.pod)
+    for restart in question.in_flight:
+        if question.is_late(restart) and restart.state.phase not in patient:
+            text = f"is not back after {format_span(timeout)}: {restart.state.detail}"
+            remedy = _remedy(question, restart.step)
+            if restart.state.phase is Phase.CATCHING_UP:
+                remedy += remedy_at_leader(question, restart.step.node_id)
+            cause = _halted(question, restart.step.node_id, text, remedy)
+            pod = question.pod_of(restart.step.pod)
             # What hangs may be its old pod, which says nothing against the new image.
-            failed = pod.revision if pod is not None else one.step.after
-            yield Halt(cause, question.owner_of(one.step.pod), failed)
+            failed = pod.revision if pod is not None else restart.step.after
+            yield Halt(cause, question.owner_of(restart.step.pod), failed)
 
 
 def restarted_in_vain(question: RestartQuestion) -> Iterator[Halt]:
     """Nodes that were restarted for what they still need."""
-    for id_, why in question.fleet.needing.items():
+    for id_, reason in question.fleet.needing.items():
         if id_ not in question.flying and _was_restarted_for_it(question, id_):
             title = question.title(id_)
             remedy = (
@@ -127,7 +133,7 @@ def restarted_in_vain(question: RestartQuestion) -> Iterator[Halt]:
                 if question.permit is not None
                 else question.driver.remedy_of_outdated(title)
             )
-            cause = _halted(question, id_, f"was restarted in this roll, and still needs it: {why}", remedy)
+            cause = _halted(question, id_, f"was restarted in this roll, and still needs it: {reason}", remedy)
             owner = question.fleet.sets.get(id_)
             yield Halt(cause, owner, owner.update_revision if owner is not None else "")
 
@@ -165,10 +171,10 @@ def _crashed(crash: Crash) -> Stalled:
 
 def _remedy(question: RestartQuestion, step: RestartNode) -> str:
     """The remedy for a node that is not back. A pod that is gone cannot be inspected."""
-    seen = question.seen.workloads
+    workloads = question.seen.workloads
     pod = question.pod_of(step.pod)
-    if step.pod and isinstance(seen, Known) and pod is None:
-        return question.driver.remedy_of_missing(seen.value, step.pod, step.title)
+    if step.pod and isinstance(workloads, Known) and pod is None:
+        return question.driver.remedy_of_missing(workloads.value, step.pod, step.title)
     if pod is not None and pod.terminating:
         return question.while_stopping(pod)
     if question.is_left_behind(step):
@@ -190,5 +196,5 @@ def _was_restarted_for_it(question: RestartQuestion, id_: int) -> bool:
     pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     if pod is not None and owner is not None and not is_outdated(pod, owner):
         return False
-    known = (question.revisions.get(target) for target in question.targets_of(id_))
-    return any(one is not None and holds(one.nodes, id_) for one in known)
+    revisions = (question.revisions.get(target) for target in question.targets_of(id_))
+    return any(revision is not None and holds(revision.nodes, id_) for revision in revisions)

@@ -30,22 +30,22 @@ def no_migration_is_open(question: RestartQuestion) -> Refusal | None:
     """
     if question.permit is not None:
         return None  # the migration itself asks for it, and has checked what must hold
-    seen = question.seen
-    if isinstance(seen.mode, Unknown):
-        return _wait(f"the metadata mode is not known: {seen.mode.why}", "make the controllers reachable")
-    if seen.mode.value is MetadataMode.ZOOKEEPER:
+    observation = question.seen
+    if isinstance(observation.mode, Unknown):
+        return _wait(f"the metadata mode is not known: {observation.mode.why}", "make the controllers reachable")
+    if observation.mode.value is MetadataMode.ZOOKEEPER:
         text, remedy = (
             "no node is restarted in ZooKeeper mode",
             "restart nodes by hand, set spec.interBrokerProtocolVersion, or migrate to KRaft first",
         )
         return stalled_by(Blocker(BlockerKind.ZOOKEEPER_MODE, text, remedy))
-    if seen.mode.value is MetadataMode.MIGRATING:
+    if observation.mode.value is MetadataMode.MIGRATING:
         return _wait("a migration from ZooKeeper is in progress", _BY_HAND)
-    migrating = [node.id for node in seen.nodes if node.migrating_from_zookeeper]
+    migrating = [node.id for node in observation.nodes if node.migrating_from_zookeeper]
     if migrating:
         text = f"still registered as part of a migration from ZooKeeper: {question.titles(migrating)}"
         return _wait(text, _BY_HAND)
-    if not _is_certain(seen):
+    if not _is_certain(observation):
         text = "no controller answers, so a migration from ZooKeeper may be in progress"
         return _wait(text, "make the controllers reachable; if the cluster was never migrated, restart nodes by hand")
     return None

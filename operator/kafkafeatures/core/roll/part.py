@@ -74,7 +74,7 @@ def pods_of(reading: WorkloadsReading) -> Pods | None:
     ):
         return None
     sets = [*map(_pods_of, reading.stateful_sets), *chain.from_iterable(map(_on_request, reading.stateful_sets))]
-    return {one.name: one for one in sets}
+    return {pods_of_set.name: pods_of_set for pods_of_set in sets}
 
 
 def pods_in(seen: Observation) -> Pods | None:
@@ -87,10 +87,10 @@ def pods_in(seen: Observation) -> Pods | None:
 def nodes_to_restart(seen: Observation, changes: tuple[UpdateFeature, ...]) -> Mapping[int, str]:
     """Nodes that a person has to restart with a newer Kafka, and why: those that do not support a desired level."""
     return {
-        node.id: f"it supports {one.feature} {node.known_range_of(one.feature)}; level "
-        f"{format_level(one.feature, one.after)} is required"
+        node.id: f"it supports {change.feature} {node.known_range_of(change.feature)}; level "
+        f"{format_level(change.feature, change.after)} is required"
         for node in seen.nodes
-        for one in lacking(node, changes)
+        for change in lacking(node, changes)
     }
 
 
@@ -99,7 +99,7 @@ def lacking(node: Node, changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeatu
     if not node.roles or node.state is NodeState.GHOST:
         return ()
     ranges = ((change, node.known_range_of(change.feature)) for change in changes)
-    return tuple(one for one, supported in ranges if supported is not None and one.after not in supported)
+    return tuple(change for change, supported in ranges if supported is not None and change.after not in supported)
 
 
 def _pods_of(one: StatefulSet) -> PodsOfSet:
@@ -181,16 +181,16 @@ class RollPart(Part, frozen=True):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The stages of a roll: from which revisions to which."""
-        left = [pod for pod in (self.pods or {}).values() if pod.left]
-        if not left:
+        remaining = [pods_of_set for pods_of_set in (self.pods or {}).values() if pods_of_set.left]
+        if not remaining:
             return self.later
-        now = Stage(
+        stage = Stage(
             kind=ROLL,
-            start={one.name: one.before for one in left},
-            target={one.name: one.after for one in left},
+            start={pods_of_set.name: pods_of_set.before for pods_of_set in remaining},
+            target={pods_of_set.name: pods_of_set.after for pods_of_set in remaining},
             excused=self.planned,
         )
-        return (now, *self.later)
+        return (stage, *self.later)
 
     @property
     def costs(self) -> ExcusedTopics | None:
@@ -214,8 +214,8 @@ class RollPart(Part, frozen=True):
         if not rolls:
             return None if self.stages else ()
         targets = [roll.target for roll in rolls]
-        following = [one.target for one in self.later]
-        now = next(
+        following = [stage.target for stage in self.later]
+        position = next(
             (
                 number
                 for number in reversed(range(len(rolls)))
@@ -223,11 +223,11 @@ class RollPart(Part, frozen=True):
             ),
             None,
         )
-        if now is None:
+        if position is None:
             return None
         return tuple(
-            RollWork(pods_rolled_by(one, self.pods, begun=number == now, over=number < now))
-            for number, one in enumerate(rolls)
+            RollWork(pods_rolled_by(roll, self.pods, begun=number == position, over=number < position))
+            for number, roll in enumerate(rolls)
         )
 
     def _is_rolled_to(self, target: Mapping[str, int | str]) -> bool:
@@ -235,22 +235,24 @@ class RollPart(Part, frozen=True):
         restarted on request is no longer there.
         """
         pods = (self.pods or {}).values()
-        wanted = {pod.name: pod.after for pod in pods}
-        left = {pod.name: pod.after for pod in pods if pod.left}
-        return revisions_in(target).items() <= wanted.items() and left.items() <= target.items()
+        target_revisions = {pod.name: pod.after for pod in pods}
+        remaining_revisions = {pod.name: pod.after for pod in pods if pod.left}
+        return (
+            revisions_in(target).items() <= target_revisions.items() and remaining_revisions.items() <= target.items()
+        )
 
 
 def pods_rolled_by(stage: Stage, pods: Pods | None, *, begun: bool = True, over: bool = False) -> tuple[PodsOfSet, ...]:
     """What a stage rolls, with what is left of it now; nothing where that is not known. In the order of the pods that
     were read: the API server sorts what a status says by name.
     """
-    now = pods or {}
-    ordered = dict.fromkeys((*(name for name in now if name in stage.target), *sorted(stage.target)))
+    current_pods = pods or {}
+    ordered = dict.fromkeys((*(name for name in current_pods if name in stage.target), *sorted(stage.target)))
 
     def left(name: str) -> int:
         if not begun:
             return 0 if over else 1
-        return now[name].left if name in now else 0
+        return current_pods[name].left if name in current_pods else 0
 
     return tuple(
         PodsOfSet(name, str(stage.start.get(name, "")), str(stage.target[name]), left(name)) for name in ordered

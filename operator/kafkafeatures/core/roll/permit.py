@@ -59,8 +59,8 @@ class Permit(Struct, frozen=True):
 
     def in_turn(self, needing: frozenset[int]) -> frozenset[int]:
         """The nodes of these whose turn it is: the last one only once no other is left."""
-        others = needing - {self.last}
-        return others if self.last in needing and others else needing
+        other_ids = needing - {self.last}
+        return other_ids if self.last in needing and other_ids else needing
 
 
 def without_requests(seen: Observation) -> Observation:

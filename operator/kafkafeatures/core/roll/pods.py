@@ -107,10 +107,10 @@ and only then for longer. It begins anew with one that has run for ten minutes, 
 
 def cannot_run(pod: Pod, now: datetime) -> bool:
     """Whether it does not run as it is, however long one waits. One that ran out of memory may run again by itself."""
-    why = pod.waiting.removeprefix(INIT)
-    if why in _NEVER_STARTS or why in _FINDS_NO_PLACE:
+    reason = pod.waiting.removeprefix(INIT)
+    if reason in _NEVER_STARTS or reason in _FINDS_NO_PLACE:
         return True
-    if why != _CRASH_LOOP or pod.ended_for == _OUT_OF_MEMORY:
+    if reason != _CRASH_LOOP or pod.ended_for == _OUT_OF_MEMORY:
         return False
     waits = now - pod.ended_at if pod.ended_at is not None else timedelta(0)
     return pod.ended_for in _CANNOT_START or (pod.restarts >= _CRASHES and waits >= _BACK_OFF)

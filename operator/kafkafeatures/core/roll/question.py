@@ -141,15 +141,15 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         status has room for few.
         """
         rollout = self.remembered.status.rollout
-        known = {one.node_id: one.since for one in rollout.unconfirmed} if rollout is not None else {}
+        earlier_stamps = {entry.node_id: entry.since for entry in rollout.unconfirmed} if rollout is not None else {}
         waits = sorted(self.fleet.waits, key=lambda one: one.is_alone)
-        nodes = (one.node.id for one in waits if one.node is not None)
-        return {id_: known.get(id_) or stamp(self.remembered.now) for id_ in nodes}
+        nodes = (wait.node.id for wait in waits if wait.node is not None)
+        return {id_: earlier_stamps.get(id_) or stamp(self.remembered.now) for id_ in nodes}
 
     @cached_property
     def flying(self) -> frozenset[int]:
         """Nodes in flight."""
-        return frozenset(one.step.node_id for one in self.in_flight)
+        return frozenset(restart.step.node_id for restart in self.in_flight)
 
     @cached_property
     def unavailable(self) -> frozenset[int]:
@@ -169,9 +169,9 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         """
         if isinstance(self.seen.workloads, Unknown):
             return frozenset()
-        live, now = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}, self.pods_read_at
+        live, read_at = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}, self.pods_read_at
         pods = {id_: self.fleet.pods[id_] for id_ in self.fleet.needing.keys() - live if id_ in self.fleet.pods}
-        return frozenset(id_ for id_, pod in pods.items() if cannot_run(pod, now) and not pod.terminating)
+        return frozenset(id_ for id_, pod in pods.items() if cannot_run(pod, read_at) and not pod.terminating)
 
     @cached_property
     def crashes(self) -> tuple[Crash, ...]:
@@ -181,24 +181,24 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     @cached_property
     def ranges_of_binaries(self) -> Mapping[str, Mapping[str, VersionRange]]:
         """What the update revision of each StatefulSet supports, from a node that runs it, else from its release."""
-        found: dict[str, Mapping[str, VersionRange]] = {}
+        ranges_of_sets: dict[str, Mapping[str, VersionRange]] = {}
         for id_ in self.fleet.needing:
             owner = self.fleet.sets.get(id_)
-            if owner is None or owner.name in found:
+            if owner is None or owner.name in ranges_of_sets:
                 continue
             ranges = self._ranges_of(owner)
             if ranges is not None:
-                found[owner.name] = ranges
-        return found
+                ranges_of_sets[owner.name] = ranges
+        return ranges_of_sets
 
     def _ranges_of(self, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
         """What the update revision supports, from a node that runs it, its release, or a node elsewhere with the same
         image.
         """
         alike = [
-            one.name
-            for one in {one.name: one for one in self.fleet.sets.values()}.values()
-            if (one.role, one.image) == (owner.role, owner.image) and one.image
+            stateful_set.name
+            for stateful_set in {stateful_set.name: stateful_set for stateful_set in self.fleet.sets.values()}.values()
+            if (stateful_set.role, stateful_set.image) == (owner.role, owner.image) and stateful_set.image
         ]
         return self._seen_running(owner.name) or supported_by(owner.release) or self._seen_running(*alike)
 
@@ -228,9 +228,9 @@ class RestartQuestion(Struct, frozen=True, dict=True):
     def cap(self) -> int:
         """How many brokers may be away at once."""
         brokers = sum(Role.BROKER in node.roles for node in self.seen.nodes)
-        asked = planner.cap(self.wanted.rollout.max_parallel, brokers)
-        alone = 1 if self.permit is not None and self.permit.is_first else asked
-        return min(asked, self.driver.most or asked, alone)
+        document_cap = planner.cap(self.wanted.rollout.max_parallel, brokers)
+        alone = 1 if self.permit is not None and self.permit.is_first else document_cap
+        return min(document_cap, self.driver.most or document_cap, alone)
 
     @cached_property
     def gone(self) -> tuple[int, ...]:
@@ -268,33 +268,33 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         """The targets that some pod or node has not reached, or is in flight to, and how many have not."""
         ids = self.fleet.needing if not self.driver.reads_pods else ()
         by_hand = {self.title(id_): self.targets_of(id_) for id_ in ids}
-        return left_in(self.seen, tuple(one.step for one in self.in_flight), by_hand)
+        return left_in(self.seen, tuple(restart.step for restart in self.in_flight), by_hand)
 
     @property
     def goes_on(self) -> bool:
         """Whether the roll that has begun is not over: something of what is still to be restarted was left of it; where
         nothing is, of what is in flight.
         """
-        begun = self.remembered.status.rollout
-        if begun is None or not begun.is_in_progress:
+        rollout = self.remembered.status.rollout
+        if rollout is None or not rollout.is_in_progress:
             return False
-        known = {target for target, one in self.revisions.items() if one.left}
-        known.add(Target("", ""))  # of a person who was asked by the release before
+        unfinished_targets = {target for target, revision in self.revisions.items() if revision.left}
+        unfinished_targets.add(Target("", ""))  # of a person who was asked by the release before
         to_go = {target for id_ in self.fleet.needing.keys() - self.flying for target in self.targets_of(id_)}
-        return not known.isdisjoint(to_go or self.left)
+        return not unfinished_targets.isdisjoint(to_go or self.left)
 
     @property
     def leads_where_it_did(self) -> bool:
         """Whether nothing is left now that was not left before."""
-        known = self.revisions
-        return self.goes_on and all(target in known and known[target].left for target in self.left)
+        revisions = self.revisions
+        return self.goes_on and all(target in revisions and revisions[target].left for target in self.left)
 
     @cached_property
     def roll_id(self) -> str:
         """The name of the roll, for reports: the same until it is over. Nothing is concluded from it."""
-        begun = self.remembered.status.rollout
-        if begun is not None and self.goes_on:
-            return begun.id
+        rollout = self.remembered.status.rollout
+        if rollout is not None and self.goes_on:
+            return rollout.id
         return roll_id(self.seen, self.changes, self._way)
 
     def targets_of(self, id_: int) -> tuple[Target, ...]:
@@ -315,8 +315,13 @@ class RestartQuestion(Struct, frozen=True, dict=True):
             ids = (node.id for node in self.seen.nodes if target.revision == self.permit.way)
             yield from filter(self.permit.is_over_for, ids)
         else:
-            wanted = [one for one in self.changes if targets_of_levels((one,)) == (target,)]
-            nodes = (node for one in wanted for node in self.seen.nodes if node.surely_holds(one.feature, one.after))
+            changes = [change for change in self.changes if targets_of_levels((change,)) == (target,)]
+            nodes = (
+                node
+                for change in changes
+                for node in self.seen.nodes
+                if node.surely_holds(change.feature, change.after)
+            )
             yield from (node.id for node in nodes)
 
     @property
@@ -338,8 +343,8 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         node = self.node(id_)
         if node is not None:
             return Role.CONTROLLER in node.roles
-        found = self.fleet.sets.get(id_)
-        return found is not None and found.role == "controllers"
+        owner = self.fleet.sets.get(id_)
+        return owner is not None and owner.role == "controllers"
 
     def pod_of(self, name: str) -> Pod | None:
         """The pod of that name."""

@@ -62,7 +62,7 @@ class RollKept(Struct, frozen=True):
 
 def remembered_of(facts: Facts) -> Remembered:
     """What the next restart is judged by, beside what was read."""
-    up_for = {id_: timedelta(seconds=facts.monotonic - one.at) for id_, one in _up(facts).items()}
+    up_for = {id_: timedelta(seconds=facts.monotonic - up_since.at) for id_, up_since in _up(facts).items()}
     return Remembered(
         facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for, disks_before(facts), up_for
     )  # fmt: skip
@@ -74,32 +74,34 @@ def kept_of_roll(facts: Facts, disks: Disks | None, *, is_over: bool) -> Mapping
     """
     if not isinstance(facts.seen.cluster_id, Known):
         return {}
-    before = {} if is_over else disks_before(facts) if disks is None else disks
-    return {ROLL: RollKept(facts.seen.cluster_id.value, before, _up(facts))}
+    earlier_disks = {} if is_over else disks_before(facts) if disks is None else disks
+    return {ROLL: RollKept(facts.seen.cluster_id.value, earlier_disks, _up(facts))}
 
 
 def disks_before(facts: Facts) -> Disks:
     """Directories that nodes had earlier in the roll that is on: as the status has them, else as this process has."""
-    kept, rollout = _before(facts), facts.remembered.rollout
+    cache, rollout = _before(facts), facts.remembered.rollout
     lines = rollout.disks if rollout is not None and rollout.is_in_progress else ()
-    return {**(kept.disks if kept is not None else {}), **read_disks(lines)}
+    return {**(cache.disks if cache is not None else {}), **read_disks(lines)}
 
 
 def _before(facts: Facts) -> RollKept | None:
-    kept, cluster = facts.kept.get(ROLL), facts.seen.cluster_id
-    is_of_it = isinstance(kept, RollKept) and isinstance(cluster, Known) and kept.cluster == cluster.value
-    return kept if isinstance(kept, RollKept) and is_of_it else None
+    cache, cluster = facts.kept.get(ROLL), facts.seen.cluster_id
+    is_of_it = isinstance(cache, RollKept) and isinstance(cluster, Known) and cache.cluster == cluster.value
+    return cache if isinstance(cache, RollKept) and is_of_it else None
 
 
 def _up(facts: Facts) -> Mapping[int, UpSince]:
     """Since when this process knows of the last return of each node. One that has left and come again has another mark,
     also where no look was taken meanwhile; a look that cannot read the log shows nothing new.
     """
-    kept = _before(facts)
-    before = kept.up if kept is not None else {}
+    cache = _before(facts)
+    earlier_ups = cache.up if cache is not None else {}
     if facts.seen.returns is None:
-        return before
+        return earlier_ups
     return {
-        id_: before[id_] if id_ in before and before[id_].mark == mark else UpSince(mark, facts.monotonic)
+        id_: earlier_ups[id_]
+        if id_ in earlier_ups and earlier_ups[id_].mark == mark
+        else UpSince(mark, facts.monotonic)
         for id_, mark in facts.seen.returns.marks.items()
     }

@@ -42,12 +42,14 @@ def workload_statuses(observation: Observation, previous: Status) -> tuple[Workl
         return () if workloads.why.kind is FailureKind.NOT_ASKED else previous.workloads
     return tuple(
         WorkloadStatus(
-            name=one.name,
-            update_revision=one.update_revision,
-            updated=sum(pod.revision == one.update_revision and not pod.terminating for pod in one.pods),
-            total=one.replicas,
+            name=stateful_set.name,
+            update_revision=stateful_set.update_revision,
+            updated=sum(
+                pod.revision == stateful_set.update_revision and not pod.terminating for pod in stateful_set.pods
+            ),
+            total=stateful_set.replicas,
         )
-        for one in workloads.value.stateful_sets
+        for stateful_set in workloads.value.stateful_sets
     )
 
 
@@ -68,8 +70,8 @@ def rollout_status(
             return None
         if roll.disks.lost:
             before = replace(before, total=roll.total, done=roll.done)
-        known = replace(before, revisions=_since(roll, now), disks=_disks(roll, decision))
-        return _waiting(known if roll.is_read else before, roll, decision)
+        rollout = replace(before, revisions=_since(roll, now), disks=_disks(roll, decision))
+        return _waiting(rollout if roll.is_read else before, roll, decision)
     if not roll.is_active:
         return replace(completed(before), revisions=_since(roll, now)) if before is not None else None
     goes_on = before is not None and before.id == roll.id and before.is_in_progress
@@ -94,7 +96,7 @@ def rollout_status(
 
 def completed(rollout: RolloutStatus) -> RolloutStatus:
     """The roll once every node is current."""
-    revisions = tuple(replace(one, left=0, since=None, excused=False) for one in rollout.revisions)
+    revisions = tuple(replace(revision, left=0, since=None, excused=False) for revision in rollout.revisions)
     return replace(_idle(rollout), done=rollout.total, revisions=revisions, disks=())
 
 
@@ -115,7 +117,7 @@ def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
     """What each node had. One that is restarted now is in flight only by the next look, which may be another process's
     and finds what it has by then.
     """
-    first = {*roll.disks.lost_ids, *(one.step.node_id for one in roll.in_flight)}
+    first = {*roll.disks.lost_ids, *(restart.step.node_id for restart in roll.in_flight)}
     if isinstance(decision, Act) and isinstance(decision.step, RestartNode):
         first.add(decision.step.node_id)
     return written_disks(roll.disks.before, first)
@@ -126,7 +128,10 @@ def _since(roll: Roll, now: Stamp) -> tuple[RevisionStatus, ...]:
     that forbids it.
     """
     waits = _waits_for_levels(roll)
-    return tuple(replace(one, since=None if waits or not one.left else one.since or now) for one in roll.revisions)
+    return tuple(
+        replace(revision, since=None if waits or not revision.left else revision.since or now)
+        for revision in roll.revisions
+    )
 
 
 def _waiting(status: RolloutStatus, roll: Roll, decision: Decision) -> RolloutStatus:
@@ -168,7 +173,7 @@ def nodes_rolled(roll: Roll | None, decision: Decision) -> Said:
     if not roll.is_read:
         return "Unknown", Reason.UNKNOWN, _message_of(decision)
     done = f"{roll.done} of {roll.total} nodes are current"
-    by_hand = next((one.step.title for one in roll.in_flight if one.is_asked_of_a_person), "")
+    by_hand = next((restart.step.title for restart in roll.in_flight if restart.is_asked_of_a_person), "")
     if by_hand:
         return "False", Reason.RESTART_REQUESTED, f"restart {by_hand}; {done}"
     if isinstance(decision, Act):

@@ -29,14 +29,16 @@ def revisions_after(question: RestartQuestion) -> tuple[RevisionStatus, ...]:
 
     Since when nodes may be restarted is added by `core/roll/report.py`.
     """
-    left, present = question.left, present_targets(question.seen)
-    made = dict(question.revisions)
+    remaining, present = question.left, present_targets(question.seen)
+    entries = dict(question.revisions)
     for target in _reached_before(question, present):
-        made[target] = replace(made.get(target) or _of(target), reached=True)
-    for target in left:
-        made.setdefault(target, _of(target))
-    known = (_after(question, entry, left.get(target, 0), present.get(target)) for target, entry in made.items())
-    return tuple(_few([one for one in known if one is not None]))
+        entries[target] = replace(entries.get(target) or _of(target), reached=True)
+    for target in remaining:
+        entries.setdefault(target, _of(target))
+    updated = (
+        _after(question, entry, remaining.get(target, 0), present.get(target)) for target, entry in entries.items()
+    )
+    return tuple(_few([entry for entry in updated if entry is not None]))
 
 
 def _of(target: Target) -> RevisionStatus:
@@ -97,9 +99,9 @@ def _reached_before(question: RestartQuestion, present: Mapping[Target, Stateful
 def _few(found: list[RevisionStatus]) -> Iterator[RevisionStatus]:
     """All that something is left of, and the latest of each StatefulSet besides: a status has room for few."""
     earlier: dict[str, list[RevisionStatus]] = {}
-    for one in found:
-        if not one.left:
-            earlier.setdefault(one.name, []).append(one)
-    for one in found:
-        if one.left or any(one is latest for latest in earlier[one.name][-MOST_EARLIER:]):
-            yield one
+    for entry in found:
+        if not entry.left:
+            earlier.setdefault(entry.name, []).append(entry)
+    for entry in found:
+        if entry.left or any(entry is latest for latest in earlier[entry.name][-MOST_EARLIER:]):
+            yield entry

@@ -80,13 +80,13 @@ class Roll(Struct, frozen=True):
     @property
     def done(self) -> int:
         """How many nodes are current, not in flight, and have their disks."""
-        flying = (one.step.node_id for one in self.in_flight)
+        flying = (restart.step.node_id for restart in self.in_flight)
         return self.total - len({*self.needing, *flying, *self.disks.lost_ids})
 
     @property
     def titles_in_flight(self) -> str:
         """The nodes in flight, for people; the first few of many."""
-        names = [one.step.title for one in self.in_flight]
+        names = [restart.step.title for restart in self.in_flight]
         return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
@@ -109,26 +109,30 @@ def roll_of(
     if permit is not None:
         seen = without_requests(seen)
     in_flight = tuple(
-        Restarting(one.step, one, one.step.state_in(seen, replication))
-        for one in remembered.sent
-        if isinstance(one, RestartInFlight)
+        Restarting(intent.step, intent, intent.step.state_in(seen, replication))
+        for intent in remembered.sent
+        if isinstance(intent, RestartInFlight)
     )
     driver = driver_of(wanted.rollout)
-    flying = {one.step.node_id: one.step.pod for one in in_flight}
+    flying = {restart.step.node_id: restart.step.pod for restart in in_flight}
     fleet = driver.fleet(seen, wanted.rollout, changes, flying)
     if permit is not None:
         fleet = permit.applied(fleet, driver)
     question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered, replication, excused, permit)
-    withdrawn = tuple((one.sent, why) for one in in_flight if (why := _why_withdrawn(question, one)))
-    over = tuple((one.sent, result) for one in in_flight if (result := _is_over(question, one)) is not None)
-    gone = [one for one, _ in (*withdrawn, *over)]
-    in_flight = tuple(one for one in in_flight if one.sent not in gone)
+    withdrawn = tuple((restart.sent, reason) for restart in in_flight if (reason := _why_withdrawn(question, restart)))
+    over = tuple((restart.sent, result) for restart in in_flight if (result := _is_over(question, restart)) is not None)
+    gone = [intent for intent, _ in (*withdrawn, *over)]
+    in_flight = tuple(restart for restart in in_flight if restart.sent not in gone)
     question = replace(question, in_flight=in_flight)
-    needing = {id_: why for id_, why in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck}
+    needing = {
+        id_: reason for id_, reason in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck
+    }
     if needing or in_flight or remembered.disks:  # else no roll is on
         spent = remembered.status.spent_consents
-        before = {id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(seen, id_)}
-        question = replace(question, disks=disks_now(seen.nodes, before, question.flying, wanted.consents, spent))
+        earlier_disks = {id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(seen, id_)}
+        question = replace(
+            question, disks=disks_now(seen.nodes, earlier_disks, question.flying, wanted.consents, spent)
+        )
     halts = bool(in_flight or question.disks.lost)
     first = bool(needing) and not halts and levels_go_first(question)
     decision: Next | None = None
@@ -162,7 +166,7 @@ def roll_of(
 
 def _keeps_levels(question: RestartQuestion) -> bool:
     """Whether a node crashes, and a level is to be raised. To downgrade one may be what helps."""
-    return bool(question.crashes) and any(not one.is_downgrade for one in question.changes)
+    return bool(question.crashes) and any(not change.is_downgrade for change in question.changes)
 
 
 def is_withdrawn(
@@ -182,7 +186,7 @@ def is_withdrawn(
     node = seen.node(step.node_id)
     if permit is not None:
         return node is not None and node.state is NodeState.LIVE and permit.is_over_for(step.node_id)
-    holds = node is not None and all(node.surely_holds(one.feature, one.after) for one in changes)
+    holds = node is not None and all(node.surely_holds(change.feature, change.after) for change in changes)
     return holds and isinstance(seen.finalized, Known)
 
 
@@ -213,18 +217,18 @@ def _why_withdrawn(question: RestartQuestion, one: Restarting) -> str:
     if is_withdrawn(one.step, question.wanted, question.seen, question.changes, question.permit):
         return "it is no longer required"
     partitions = question.seen.partitions
-    unread = isinstance(partitions, Unknown) and partitions.why.kind in _NOT_JUDGED
+    is_unread = isinstance(partitions, Unknown) and partitions.why.kind in _NOT_JUDGED
     if node is None or node.state is not NodeState.LIVE:
         return ""  # it may be what stops now
     migrating = no_migration_is_open(question)
-    if migrating is not None or unread:
+    if migrating is not None or is_unread:
         return migrating.message if migrating is not None else ""
     if (opens := closed_until(question.wanted.rollout.windows, question.remembered.now)) is not None:
         return opening(opens)
-    others = replace(question, in_flight=tuple(it for it in question.in_flight if it is not one))
-    if others.replication is not None and one.step.leaves_in(others.replication):
-        admission = others.admission(availability=Availability.RESPECT_MIN_ISR)
+    without_it = replace(question, in_flight=tuple(restart for restart in question.in_flight if restart is not one))
+    if without_it.replication is not None and one.step.leaves_in(without_it.replication):
+        admission = without_it.admission(availability=Availability.RESPECT_MIN_ISR)
         allowed = admission is None or admission.allows(id_)
-        return "" if allowed or admission is None else forbidden_by(others, id_, admission.forbidding(id_)).message
-    refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), others) or refusal_of(others, id_, one.step.consent)
+        return "" if allowed or admission is None else forbidden_by(without_it, id_, admission.forbidding(id_)).message
+    refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), without_it) or refusal_of(without_it, id_, one.step.consent)
     return refused.message if refused is not None else ""

@@ -83,8 +83,8 @@ class RollNow(StageNow, frozen=True):
         would = f"would restart {counted(nodes, 'node')}"
         if isinstance(decision, Act) or decision == PARTITIONS_ARE_NOT_NEEDED:
             return would
-        now = f"now: {decision.message}"
-        return f"{would}; {now}" if nodes else now
+        next_message = f"now: {decision.message}"
+        return f"{would}; {next_message}" if nodes else next_message
 
     @property
     def blockers(self) -> tuple[Blocker, ...]:
@@ -107,13 +107,17 @@ class RollNow(StageNow, frozen=True):
         node, wanted = self.facts.seen.node(step.node_id), self.facts.wanted
         if node is None or node.state is not NodeState.LIVE:
             return None
-        asked = Question(
+        question = Question(
             self.facts.seen, self.changes, consents=wanted.consents, spent=self.facts.memory.spent,
             cluster_flags=wanted.cluster_flags,
         )  # fmt: skip
-        found = tuple(one for one in blockers(asked) if one.kind in NO_RESTART_CURES)
-        halt = blocked(found) if found else None
-        return replace(halt, message=f"{halt.message}; {found[0].remedy}") if isinstance(halt, Stalled) else None
+        lasting_blockers = tuple(blocker for blocker in blockers(question) if blocker.kind in NO_RESTART_CURES)
+        halt = blocked(lasting_blockers) if lasting_blockers else None
+        return (
+            replace(halt, message=f"{halt.message}; {lasting_blockers[0].remedy}")
+            if isinstance(halt, Stalled)
+            else None
+        )
 
     @property
     def goes_at_any_time(self) -> bool:
@@ -182,12 +186,13 @@ class Rolls:
         rollout = wanted.rollout
         if not driver_of(rollout).reads_pods:
             return True
-        named = {*rollout.brokers, *rollout.controllers}
+        set_names = {*rollout.brokers, *rollout.controllers}
         sets = () if isinstance(workloads, Failure) else workloads.stateful_sets
-        now = {one.name: one.update_revision for one in sets}
+        update_revisions = {stateful_set.name: stateful_set.update_revision for stateful_set in sets}
         targets = [revisions_in(stage.target) for stage in stages]
-        return any(not target.keys() <= named for target in targets) or not any(
-            all(now.get(name, revision) == revision for name, revision in target.items()) for target in targets
+        return any(not target.keys() <= set_names for target in targets) or not any(
+            all(update_revisions.get(name, revision) == revision for name, revision in target.items())
+            for target in targets
         )
 
     def demands(self, asked: Asked) -> Demands:
@@ -226,8 +231,8 @@ class Rolls:
         from kafkafeatures.core.roll.roll import roll_of
 
         part = next(part for part in proposal.parts if isinstance(part, RollPart))
-        changes, before = changes_in(proposal.parts), remembered_of(facts)
-        roll = roll_of(facts.wanted, facts.seen, changes, before, facts.replication, excused=part.excused)
+        changes, remembered = changes_in(proposal.parts), remembered_of(facts)
+        roll = roll_of(facts.wanted, facts.seen, changes, remembered, facts.replication, excused=part.excused)
         return RollNow(facts, part, roll, changes)
 
 
@@ -238,10 +243,10 @@ def with_requests(roll: Roll, facts: Facts, decision: Decision, status: Status) 
     """
     if used := roll.disks.used:
         status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
-    for one in roll.in_flight:
-        if one.may_be_unsent or one.step.is_not_wanted(facts.seen):
-            again = isinstance(decision, Act) and decision.step == one.step
-            status = remembering(status, one.sent, one.sent.asked(facts.stamp, again=again))
+    for restart in roll.in_flight:
+        if restart.may_be_unsent or restart.step.is_not_wanted(facts.seen):
+            again = isinstance(decision, Act) and decision.step == restart.step
+            status = remembering(status, restart.sent, restart.sent.asked(facts.stamp, again=again))
     return status
 
 
@@ -272,7 +277,7 @@ def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Facts
 
 def is_restarting(facts: Facts) -> bool:
     """Whether a restart was begun whose end was not seen yet."""
-    return any(isinstance(one, RestartInFlight) for one in facts.sent)
+    return any(isinstance(intent, RestartInFlight) for intent in facts.sent)
 
 
 def permitted_roll(facts: Facts, permit: Permit, *, excused: ExcusedTopics | None) -> Roll | None:
@@ -285,8 +290,8 @@ def permitted_roll(facts: Facts, permit: Permit, *, excused: ExcusedTopics | Non
         return None
     from kafkafeatures.core.roll.roll import roll_of
 
-    given, before = Excused(excused, is_for_all=True) if excused is not None else None, remembered_of(facts)
-    return roll_of(facts.wanted, facts.seen, (), before, facts.replication, excused=given, permit=permit)
+    excuse, remembered = Excused(excused, is_for_all=True) if excused is not None else None, remembered_of(facts)
+    return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, excused=excuse, permit=permit)
 
 
 def _needs_partitions(asked: Asked) -> bool:
@@ -300,7 +305,9 @@ def _needs_partitions(asked: Asked) -> bool:
             return True  # not read twice, without them and with them
         return asked.seen is not None and _asks_people(wanted, asked.seen)
     return not isinstance(asked.workloads, Failure) and any(
-        not pod.stays_at(one.update_revision) for one in asked.workloads.stateful_sets for pod in one.pods
+        not pod.stays_at(stateful_set.update_revision)
+        for stateful_set in asked.workloads.stateful_sets
+        for pod in stateful_set.pods
     )
 
 

@@ -57,7 +57,7 @@ def remedy_of_missing(reading: WorkloadsReading, pod: str, title: str) -> str:
     """Kubernetes creates a pod again, unless it waits for another one, or was asked for fewer."""
     owner = pod.rpartition("-")[0]
     sets = (stateful_set for stateful_set in reading.stateful_sets if stateful_set.name == owner)
-    awaited = next((found for one in sets if (found := awaited_below(one, pod))), "")
+    awaited = next((order for stateful_set in sets if (order := awaited_below(stateful_set, pod))), "")
     if awaited:
         policy = f"StatefulSet {owner} has podManagementPolicy OrderedReady"
         return f"{policy}, and Kubernetes does not create the pod before {awaited}"

@@ -59,19 +59,25 @@ def targets_of_restart(step: AwayNode) -> tuple[Target, ...]:
     """The targets of a restart that was decided before. The pods of a StatefulSet have its name, and a number."""
     if step.pod:
         return (Target(step.pod.rpartition("-")[0], step.after),)
-    return tuple(Target("", one) for one in step.after.split(", "))
+    return tuple(Target("", revision) for revision in step.after.split(", "))
 
 
 def present_targets(seen: Observation) -> Mapping[Target, StatefulSet]:
     """The present targets of all StatefulSets of which the newest template is known."""
     sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
-    return {target_of(one): one for one in sets if one.observed and one.update_revision}
+    return {
+        target_of(stateful_set): stateful_set
+        for stateful_set in sets
+        if stateful_set.observed and stateful_set.update_revision
+    }
 
 
 def outdated_targets(seen: Observation) -> frozenset[Target]:
     """The targets that some pod has not reached, or for which the restart of one is requested."""
     present = present_targets(seen).items()
-    return frozenset(target for target, one in present if any(not pod.stays_at(target.revision) for pod in one.pods))
+    return frozenset(
+        target for target, owner in present if any(not pod.stays_at(target.revision) for pod in owner.pods)
+    )
 
 
 def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...], way: str = "") -> str:
@@ -80,7 +86,7 @@ def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...], way: str = ""
     `way`: of a migration, which restarts the same nodes several times.
     """
     sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
-    revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
+    revisions = sorted(f"{stateful_set.name}={stateful_set.update_revision}" for stateful_set in sets)
     rolled = [*(revisions or map(str, changes)), *([way] if way else [])]
     return hashlib.sha256("\n".join(rolled).encode()).hexdigest()[:12]
 
@@ -117,14 +123,14 @@ def left_in(
     """How many pods or nodes have not reached each target that there is now, those in flight among them. `by_hand`: the
     targets of nodes that a person restarts, by their titles.
     """
-    present, left = present_targets(seen), dict[Target, set[str]]()
-    named = {target.name: target for target in present}
+    present, remaining = present_targets(seen), dict[Target, set[str]]()
+    targets_by_name = {target.name: target for target in present}
     for target, owner in present.items():
-        left[target] = {pod.name for pod in owner.pods if not pod.stays_at(target.revision)}
+        remaining[target] = {pod.name for pod in owner.pods if not pod.stays_at(target.revision)}
     for step in flying:
         for target in targets_of_restart(step):
-            left.setdefault(named.get(target.name, target), set()).add(step.pod or step.title)
+            remaining.setdefault(targets_by_name.get(target.name, target), set()).add(step.pod or step.title)
     for title, targets in by_hand.items():
         for target in targets:
-            left.setdefault(target, set()).add(title)
-    return {target: len(names) for target, names in left.items() if names}
+            remaining.setdefault(target, set()).add(title)
+    return {target: len(names) for target, names in remaining.items() if names}

@@ -129,7 +129,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a lost disk halts nothing", "                lost.append(node)\n", "                pass\n"),
         ("what is new is taken for what was there", "present if node.id not in flying else _of_kinds_in(had, present)",
          "present"),
-        ("a directory that came later is forgotten", "= noted | found", "= noted or found"),
+        ("a directory that came later is forgotten", "= noted | marks", "= noted or marks"),
         ("directories of another node are its own", "if running[node.id] > 1 else node", "if False else node"),
     ),
     *of(

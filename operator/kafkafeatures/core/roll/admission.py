@@ -25,11 +25,11 @@ from kafkafeatures.core.roll.waits import REFUSED_POLL, why_not_running
 
 
 def stuck_may_go(question: RestartQuestion, id_: int) -> bool:
-    """Whether a stuck broker may be restarted: it is in no ISR, or alone in the ISR of a partition without a leader, so
-    its restart costs nothing; its other partitions do without it. Where no broker runs, that is so whatever the
-    partitions are, which cannot be read then. What the document allows holds for it as for any: its data may be lost
-    with the pod, and a person may be repairing it by hand. Those that are stuck beside it count as away only once they
-    were restarted, else none of them could be the first.
+    """Tell whether a stuck broker may be restarted: it is in no ISR, or alone in the ISR of a partition without a
+    leader, so its restart costs nothing; its other partitions do without it. Where no broker runs, that is so whatever
+    the partitions are, which cannot be read then. What the document allows holds for it as for any: its data may be
+    lost with the pod, and a person may be repairing it by hand. Those that are stuck beside it count as away only once
+    they were restarted, else none of them could be the first.
     """
     node, is_controller = question.node(id_), question.is_controller(id_)
     no_quorum = question.seen.no_quorum is not None or isinstance(question.seen.quorum, Unknown)
@@ -51,8 +51,8 @@ def _admission_of_stuck(question: RestartQuestion) -> Admission | None:
 
 
 def refusal_of(question: RestartQuestion, id_: int, given: str = "") -> Wait | Stalled | None:
-    """Why this node may not go now; None where it may. A combined node satisfies both chains. `given`: the consent that
-    its restart has used already.
+    """Refusal to restart this node now; None where it may go. A combined node satisfies both chains. `given`: the
+    consent that its restart has used already.
     """
     too_small = refused_by_small_quorum(question, id_, given)
     if too_small is not None:
@@ -114,11 +114,11 @@ _FORBIDS: Mapping[Why, tuple[str, str, str]] = {
     Why.UNDER_REPLICATED: ("is", "are", "under-replicated"),
     Why.REPLICA_IN_FLIGHT: ("has", "have", "a replica on a node that is in flight or unavailable"),
 }
-"""What is said of one partition, of several, and the rest."""
+"""Verb for one partition, verb for several, and the rest of the sentence."""
 
 
 def forbidden_by(question: RestartQuestion, id_: int, found: Forbidding | None) -> Wait:
-    """What to say where partitions forbid it."""
+    """Wait for partitions that forbid the restart, with the remedy."""
     partitions = "the reason is not known"
     if found is not None:
         singular, plural, predicate = _FORBIDS[found.why]

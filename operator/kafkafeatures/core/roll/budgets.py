@@ -22,7 +22,8 @@ NOT_ASKED = ("Pending", "Succeeded", "Failed")
 
 
 def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
-    """Which budget does not let this pod go now, by the rules of the API server (`eviction.go`); empty: none.
+    """Message about the budget that does not let this pod go now, by the rules of the API server (`eviction.go`);
+    empty: none.
 
     It spares a pod that is not ready; of that no use is made for one that runs, as its node may serve.
     """
@@ -40,7 +41,7 @@ def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
 
 
 def parallelism(reading: WorkloadsReading) -> int | None:
-    """How many brokers the budgets ever let go at the same time; None where they do not limit it."""
+    """Number of brokers that the budgets ever let go at the same time; None where they do not limit it."""
     pods = _pods_of_brokers(reading)
     limits = [budget for budget in reading.budgets if budget.pods & pods]
     if not pods or any(limit.most < 0 for limit in limits) or pods - {name for limit in limits for name in limit.pods}:
@@ -77,7 +78,7 @@ def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
 
 
 def notes(reading: WorkloadsReading, wanted: MaxParallel, brokers: int) -> Iterator[str]:
-    """What makes a roll slower, or a drain less safe, than it has to be."""
+    """Notes on what makes a roll slower, or a drain less safe, than it has to be."""
     for stateful_set in reading.stateful_sets:
         if stateful_set.pods and not any(
             pod.name in budget.pods for budget in reading.budgets for pod in stateful_set.pods

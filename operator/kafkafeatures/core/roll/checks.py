@@ -52,7 +52,7 @@ def driver_allows(question: RestartQuestion) -> Refusal | None:
 
 
 def pods_are_known(question: RestartQuestion) -> Refusal | None:
-    """Which pod is which node, and of which revision: one that is not known yet may have to go first."""
+    """The node and the revision of each pod are known: one that is not known yet may have to go first."""
     unknown = [wait for wait in question.fleet.waits if not wait.is_alone]
     if not unknown:
         return None
@@ -117,7 +117,7 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
 
 
 def nothing_is_reassigned(question: RestartQuestion) -> Refusal | None:
-    """Who moves partitions and who restarts nodes take the same slack."""
+    """No partition is being moved: that takes the same slack as a restart."""
     count, names = question.replication.reassigning() if question.replication else (0, ())
     if not count:
         return None
@@ -179,12 +179,12 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
 
 
 def _looks(question: RestartQuestion) -> str:
-    """What can be done about the first brokers that are away."""
+    """Remedies for the first brokers that are away."""
     return "".join(f"; {look}" for id_ in question.gone[:NAMED] if (look := _look_of_unavailable(question, id_)))
 
 
 def _look_of_unavailable(question: RestartQuestion, id_: int) -> str:
-    """What can be done about it; empty where its pod is not known, or has time to stop."""
+    """Remedy for a broker that is away; empty where its pod is not known, or has time to stop."""
     pod = question.fleet.pods.get(id_)
     if pod is None or pod.terminating:
         return question.while_stopping(pod) if pod is not None and question.hangs(pod) else ""
@@ -196,10 +196,10 @@ def _look_of_unavailable(question: RestartQuestion, id_: int) -> str:
 
 
 FOR_ANY_NODE: tuple[Check, ...] = (no_migration_is_open, driver_allows, binary_holds_levels)
-"""What is checked for any restart, also of a stuck node, whose pod cannot run."""
+"""Checks of any restart, also of a stuck node, whose pod cannot run."""
 
 OF_PODS: tuple[Check, ...] = (nothing_is_halted, pods_are_known, every_pod_runs_a_node)
-"""What is checked of pods, also where no node needs a restart."""
+"""Checks of pods, also where no node needs a restart."""
 
 FOR_ONE_MORE: tuple[Check, ...] = (
     *OF_PODS,
@@ -211,7 +211,7 @@ FOR_ONE_MORE: tuple[Check, ...] = (
     cap_is_kept,
     snapshots_are_newer,
 )
-"""What is checked for any other node, from top to bottom; again for one that was decided and may be unsent."""
+"""Checks of any other node, from top to bottom; again for one that was decided and may be unsent."""
 
 
 def refusal(chain: tuple[Check, ...], question: RestartQuestion) -> Refusal | None:

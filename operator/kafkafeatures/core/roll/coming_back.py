@@ -38,7 +38,7 @@ OLD_SESSION = (
 
 
 class Phase(Enum):
-    """How far a restart has come."""
+    """Progress of a restart."""
 
     UNKNOWN = "not known"
     REQUESTED = "requested"  # the old pod is still there, and was not asked to stop
@@ -82,7 +82,7 @@ class AwayNode(Struct, frozen=True):
 
     @property
     def is_done(self) -> str:
-        """What becomes of its pod, as in: pod broker-1 is evicted."""
+        """Participle that says what becomes of its pod, as in: pod broker-1 is evicted."""
         return f"restarted by {self.by}" if self.by else "evicted"
 
     def _pod_in(self, seen: Observation) -> tuple[Pod | None, str]:
@@ -113,7 +113,7 @@ class AwayNode(Struct, frozen=True):
         return update_revision not in ("", self.after) or pod.stays_at(update_revision) or self._is_anothers_turn(seen)
 
     def _is_anothers_turn(self, seen: Observation) -> bool:
-        """Whether the node is a broker, or leads the quorum by now, and another controller's pod needs a restart."""
+        """Tell whether the node is a broker, or leads the quorum now, and another controller's pod needs a restart."""
         node = seen.node(self.node_id)
         if node is None or isinstance(seen.workloads, Unknown):
             return False
@@ -145,7 +145,7 @@ class AwayNode(Struct, frozen=True):
         return update_revision not in ("", pod.revision)
 
     def state_in(self, seen: Observation, replication: Replication | None) -> RestartState:
-        """How far it has come. `replication`: its partitions, as far as they are known."""
+        """Return how far the restart has come. `replication`: its partitions, as far as they are known."""
         if self.pod:
             state = self._of_pod(seen)
             if state is not None:
@@ -174,12 +174,12 @@ class AwayNode(Struct, frozen=True):
         return self._replicas(node, seen, replication)
 
     def is_a_new_process(self, seen: Observation) -> bool:
-        """Whether its next process certainly runs, whichever partitions it has by now."""
+        """Tell whether its next process certainly runs, whichever partitions it has by now."""
         is_read = isinstance(seen.workloads, Known) or seen.workloads.why.kind is FailureKind.NOT_ASKED or not self.pod
         return is_read and self.state_in(seen, None).phase in (Phase.UNKNOWN, Phase.BACK)
 
     def _of_pod(self, seen: Observation) -> RestartState | None:
-        """What the pod says, where it says that the node cannot be back."""
+        """State by the pod alone, where it says that the node cannot be back; else None."""
         if isinstance(seen.workloads, Unknown) and seen.workloads.why.kind is FailureKind.NOT_ASKED:
             return None  # the document names no driver any more: what Kafka says must do
         if isinstance(seen.workloads, Unknown):
@@ -234,7 +234,7 @@ class AwayNode(Struct, frozen=True):
         return RestartState(Phase.BACK, f"{self.title} is in sync")
 
     def leaves_in(self, replication: Replication) -> bool:
-        """Whether it has left the ISR of a partition that it was in sync with before, as a broker does that stops."""
+        """Tell whether it has left the ISR of a partition that it was in sync with before, as a broker that stops."""
         return self._not_back(self.node_id, replication)[0] > 0
 
     def _not_back(self, id_: int, replication: Replication) -> tuple[int, tuple[str, ...]]:
@@ -247,7 +247,7 @@ class AwayNode(Struct, frozen=True):
 
 
 def is_unregistered(seen: Observation, id_: int) -> bool:
-    """Whether no node of this id certainly is registered. Outside of KRaft mode a broker that is not may just be
+    """Tell whether certainly no node of this id is registered. Outside of KRaft mode a broker that is not may just be
     stopped: `/brokers/ids` has those that run, and a quorum hears of a broker once it has the flag.
     """
     is_read = isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
@@ -255,7 +255,7 @@ def is_unregistered(seen: Observation, id_: int) -> bool:
 
 
 def mark_of(partition: str) -> str:
-    """What is remembered of "orders-3": short, as a status has room for 64 restarts."""
+    """Mark by which a partition such as "orders-3" is remembered: short, as a status has room for 64 restarts."""
     return hashlib.sha256(partition.encode()).hexdigest()[:8]
 
 

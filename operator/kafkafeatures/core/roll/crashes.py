@@ -1,4 +1,4 @@
-"""Which nodes end by themselves on the revision that is rolled out.
+"""Nodes that end by themselves on the revision that is rolled out.
 
 Pure. Asked by `core/roll/question.py` in every reconciliation whose pods were read: such a node
 halts the roll and every raise of a level, also long after its own restart was over. An image that runs for two minutes

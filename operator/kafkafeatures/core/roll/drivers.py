@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Reach(Enum):
-    """How much one request restarts."""
+    """Extent of one request: the nodes that it restarts."""
 
     ONE_NODE = "one node"
     WHOLE_SET = "a whole set at once"
 
 
 class Driver(Struct, frozen=True):
-    """What a driver says of itself, before anything is read. As it stands here, it restarts no node.
+    """Properties of a driver, which are known before anything is read. As it stands here, it restarts no node.
 
     name: in `spec.workload.driver`. adapter: its module of `kube/workloads/`, which reads pods, sends requests and
     lists its rights; empty where it needs nothing of Kubernetes. asks_people: a person restarts the nodes that are
@@ -52,18 +52,19 @@ class Driver(Struct, frozen=True):
 
     @property
     def reads_pods(self) -> bool:
-        """Whether it reads the pods that the document names, and restarts them through a `WorkloadPort`."""
+        """Tell whether it reads the pods that the document names, and restarts them through a `WorkloadPort`."""
         return bool(self.adapter)
 
     @property
     def restarts_nodes(self) -> bool:
-        """Whether nodes are restarted at all."""
+        """Tell whether nodes are restarted at all."""
         return self.reads_pods or self.asks_people
 
     def fleet(
         self, seen: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
     ) -> Fleet:
-        """Which nodes are outdated, where they run, and what must be repaired before any of them is restarted.
+        """Return the nodes that are outdated, the pods that they run in, and what must be repaired before any of them
+        is restarted.
 
         `changes`: levels that are to be moved. `flying`: nodes that are being restarted, with the names of their pods.
         """
@@ -72,15 +73,15 @@ class Driver(Struct, frozen=True):
         return Fleet.EMPTY
 
     def targets(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
-        """What outdated nodes are rolled to; None where that is not known."""
+        """Targets that outdated nodes are rolled to; None where they are not known."""
         return frozenset()
 
     def remedy_of_outdated(self, title: str) -> str:
-        """What to do about a node that was restarted and is as outdated as before."""
+        """Remedy for a node that was restarted and is as outdated as before."""
         return "find out why its restart did not help, then change the document or the image"
 
     def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
-        """What to do about a pod that is gone and is not created again; `title`: of its node."""
+        """Remedy for a pod that is gone and is not created again; `title`: of its node."""
         return NoConditions().remedy_of_missing(reading, pod, title)
 
 

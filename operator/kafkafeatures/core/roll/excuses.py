@@ -1,4 +1,5 @@
-"""What the consent `single-replica-topics` was given for: topics of which the plan said that they become unavailable.
+"""Topics that the consent `single-replica-topics` was given for: those of which the plan said that they become
+unavailable.
 
 Pure. Made by `core/roll/stage.py` when a roll has the consent for the first time, kept in `status.rollout` while
 that roll lasts, and asked by `core/roll/checks.py` before every restart. Stages that roll nodes several times, of a
@@ -38,8 +39,8 @@ def excused_now(
     changes: tuple[UpdateFeature, ...],
     unavailable: Mapping[str, int] | None,
 ) -> tuple[Excused | None, bool]:
-    """What the consent is for, and whether that is known. It stays for what it was given for, as long as that is not
-    done; what comes later takes it only where no restart has used it.
+    """Return the topics that the consent is for, and whether they are known. It stays for what it was given for, as
+    long as that is not done; what comes later takes it only where no restart has used it.
     """
     due, state = driver_of(wanted.rollout).targets(observation, changes), _state(wanted, memory)
     rollout, is_spent = memory.rollout, state is ConsentState.SPENT
@@ -59,7 +60,7 @@ def excused_now(
 def excused_in_all_rolls(
     wanted: Wanted, memory: Memory, *, shown: ExcusedTopics | None, unavailable: Mapping[str, int] | None
 ) -> ExcusedTopics | None:
-    """What the consent is for in a plan of several rolls: the topics that it shows, from its first look to its end.
+    """Topics that the consent is for in a plan of several rolls: those that it shows, from its first look to its end.
 
     `shown`: what the plan that stands has, where it leads to where this one does. One that shows none takes those that
     are there now, unless another plan has used the consent. None, too, while the partitions are not known.
@@ -75,7 +76,7 @@ def _state(wanted: Wanted, memory: Memory) -> ConsentState:
 
 
 def is_to_be_shown(wanted: Wanted, plan: PlanStatus | None) -> bool:
-    """Whether the partitions have to be read only so that a plan can show which topics the consent is for."""
+    """Tell whether the partitions have to be read only so that a plan can show which topics the consent is for."""
     is_shown = plan is not None and any(stage.excused is not None for stage in plan.stages)
     return SINGLE_REPLICA_TOPICS in wanted.consents and not is_shown
 

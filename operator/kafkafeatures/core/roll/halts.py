@@ -1,4 +1,4 @@
-"""What halts a roll: a node that lost its disk, is not back in time, or needs its restart still; a crash.
+"""Halts of a roll: by a node that lost its disk, is not back in time, or needs its restart still; a crash.
 
 Pure. Asked by `core/roll/checks.py` before every restart, and for nodes that are stuck: a node whose next pod would be
 what has failed already is not restarted to become the same. A halt ends when its node is back, or is replaced. Each
@@ -33,9 +33,10 @@ from kafkafeatures.core.words import format_span
 
 
 class Halt(Struct, frozen=True):
-    """What stops a roll. cause: what is said of it, of which node and with which remedy. failed: the StatefulSet whose
-    pods would become what has failed; None where that is not known, and nothing may be restarted. revision: what has
-    failed. since: when the pod was made that crashes on it; None where its node does not come back, or came in vain.
+    """Failure that stops a roll. cause: what is said of it, of which node and with which remedy. failed: the
+    StatefulSet whose pods would become what has failed; None where that is not known, and nothing may be restarted.
+    revision: what has failed. since: when the pod was made that crashes on it; None where its node does not come back,
+    or came in vain.
     """
 
     cause: Stalled
@@ -44,7 +45,7 @@ class Halt(Struct, frozen=True):
     since: datetime | None = None
 
     def stops(self, question: RestartQuestion, id_: int) -> bool:
-        """Whether the next pod of this node would be what has failed: of the same revision, or image.
+        """Tell whether the next pod of this node would be what has failed: of the same revision, or image.
 
         What all pods of its StatefulSet ran before is not what a pod failed with that was made later: a node that is
         stuck on a newer revision gets it back, although another crashed on it already then. Both are dated by the same
@@ -68,8 +69,8 @@ def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
 
 
 def is_halted_for(question: RestartQuestion, id_: int) -> bool:
-    """Whether its next pod would be what has failed already. Nothing else is asked of one that is stuck: another image
-    may be what helps.
+    """Tell whether its next pod would be what has failed already. Nothing else is asked of one that is stuck: another
+    image may be what helps.
     """
     late = (
         nodeless
@@ -150,7 +151,7 @@ HALTS: tuple[Callable[[RestartQuestion], Iterator[Halt]], ...] = (
     restarted_in_vain,
     crashed_on_it,
 )
-"""What stops a roll, and what it stops; the first that there is is reported."""
+"""Kinds of halts, in the order in which they are looked for; the first halt is reported."""
 
 
 def _halts(question: RestartQuestion) -> Iterator[Halt]:
@@ -190,8 +191,8 @@ def _halted(question: RestartQuestion, id_: int, text: str, remedy: str) -> Stal
 
 
 def _was_restarted_for_it(question: RestartQuestion, id_: int) -> bool:
-    """Whether the node was restarted for what it still needs: to do it again would change nothing. A request to restart
-    the pod that it has now came later.
+    """Tell whether the node was restarted for what it still needs: to do it again would change nothing. A request to
+    restart the pod that it has now came later.
     """
     pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     if pod is not None and owner is not None and not is_outdated(pod, owner):

@@ -71,7 +71,7 @@ def _below_the_floor(question: RestartQuestion) -> Iterator[Blocker]:
 
 
 def levels_go_first(question: RestartQuestion) -> bool:
-    """Whether what keeps the new binary from holding a level is about to be downgraded anyway."""
+    """Tell whether what keeps the new binary from holding a level is about to be downgraded anyway."""
     target_levels = {change.feature: change.after for change in question.changes}
     blocked = tuple(_levels_in_danger(question))
     return bool(blocked) and all(

@@ -15,7 +15,7 @@ from kafkafeatures.core.facts.replication import NAMED, format_partitions
 from kafkafeatures.core.roll.question import RestartQuestion
 
 STOPPED = "`alter-partition-channel-manager]: Stopped`"
-"""What the log of a broker of Kafka 3.9 ends with that can no longer change which replicas are in sync."""
+"""Words that end the log of a broker of Kafka 3.9 which can no longer change which replicas are in sync."""
 
 
 class Cause(NamedTuple):
@@ -63,7 +63,7 @@ def cause_among(question: RestartQuestion, ids: Iterable[int] | None = None) -> 
 
 
 def remedy_at_leader(question: RestartQuestion, id_: int) -> str:
-    """What to do besides, where one live broker leads all that this one is not in sync with for long; else empty.
+    """Second remedy, where one live broker leads all that this one is not in sync with for long; else empty.
 
     The leader decides who is in sync. One that can no longer tell the controller (Kafka 3.9, in ZooKeeper mode with the
     flag) keeps every follower out, and no restart of a follower helps. Its log alone proves it.

@@ -1,4 +1,4 @@
-"""How many rounds a roll takes at least, and what limits how many nodes are restarted at once.
+"""Number of rounds that a roll takes at least, and what limits how many nodes are restarted at once.
 
 Pure. Called by `core/roll/roll.py`; worked out once, when a roll begins.
 """
@@ -20,7 +20,9 @@ MOST_NOTES, MAX_NOTE = 8, 512
 
 
 class Limits(Struct, frozen=True):
-    """How many restarts one after the other it takes, and what limits how many nodes are restarted at once."""
+    """Number of restarts one after the other that a roll takes, and notes on what limits how many nodes are restarted
+    at once.
+    """
 
     rounds: int = 0
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Which pod runs which node, whatever the driver that restarts it.
+"""Matching of nodes and the pods that they run in, whatever the driver that restarts them.
 
 Pure. Called by the drivers of `core/roll/drivers.py` that read pods. Two facts make a pod that of a node, and no
 ordinal is ever one of them:
@@ -39,7 +39,7 @@ from kafkafeatures.core.roll.pods import (
 )
 
 REGISTERS_WITHIN = timedelta(minutes=5)
-"""How long a ready pod without a registered node may still be starting."""
+"""Time for which a ready pod without a registered node may still be starting."""
 DESCRIBE_CONFIGS = "kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster"
 NAMED = 3
 """Pods in a line; "and 5 more" where there are more."""

@@ -1,4 +1,4 @@
-"""Whether the cluster may be in the middle of a migration from ZooKeeper: then no node may be restarted.
+"""Check that the cluster is not in the middle of a migration from ZooKeeper, in which no node may be restarted.
 
 Pure. The first of the checks of `core/roll/checks.py`. The first controller that starts without
 `zookeeper.metadata.migration.enable` finalizes the migration, which is irreversible; a broker that is restarted with

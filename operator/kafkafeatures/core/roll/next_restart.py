@@ -1,4 +1,4 @@
-"""Which node is restarted next, or what the roll waits for.
+"""Choice of the node that is restarted next, or of what the roll waits for.
 
 Pure. Called by `core/roll/roll.py`. Controllers go before brokers, one at a time and alone, followers first. A node
 that is stuck (its pod cannot run on what it has) goes before all others: it cannot get worse. Safety never depends on

@@ -1,4 +1,4 @@
-"""What a person can do about a cluster of which no node answers, where its pods show why.
+"""Remedy for a cluster of which no node answers, where its pods show why.
 
 Pure. Called by `reconcile/evaluate.py`: where no node answers there is no observation, so no restart is decided on.
 With combined nodes that is so as soon as all of them are down. Nothing tells then which node may go first, so the
@@ -21,7 +21,7 @@ _NO_ANSWER = (*NO_ANSWER, FailureKind.NO_LEADER)
 
 
 def with_pods(failure: Failure, workloads: WorkloadsReading | Failure) -> Failure:
-    """Why no node answers, with the pods that do not run and what to do about them. Without numbers that grow: a status
+    """Return the failure with the pods that do not run and what to do about them. Without numbers that grow: a status
     that says the same is not written again.
     """
     if isinstance(workloads, Failure) or failure.kind not in _NO_ANSWER:

@@ -1,4 +1,4 @@
-"""What `podManagementPolicy: OrderedReady` means for an eviction: pods are created one by one, by their ordinals.
+"""Meaning of `podManagementPolicy: OrderedReady` for an eviction: pods are created one by one, by their ordinals.
 
 Pure. Called by `core/roll/stateful_sets.py`. Kubernetes creates a pod of such a StatefulSet only while all pods of
 lower ordinals are ready (`stateful_set_control.go`, `monotonic`). So what is evicted above one that does not run stays
@@ -13,7 +13,7 @@ from kafkafeatures.core.facts.workloads import Pod, StatefulSet
 
 
 def out_of_order(owner: StatefulSet, pod: Pod, flying: Collection[str]) -> str:
-    """Why this pod would not be created again soon, or would keep another one from being; empty where neither is so.
+    """Reason why this pod would not be created again soon, or would keep another one from being; else empty.
 
     `flying`: the names of pods that are being restarted.
     """
@@ -33,7 +33,9 @@ def out_of_order(owner: StatefulSet, pod: Pod, flying: Collection[str]) -> str:
 
 
 def awaited_below(owner: StatefulSet, pod: str) -> str:
-    """Which pod has to be ready before Kubernetes creates this one, and what to do; empty where none has to be."""
+    """Name the pod that has to be ready before Kubernetes creates this one, with the remedy; empty where none has to
+    be.
+    """
     pods_by_ordinal = {_ordinal(pod.name): pod for pod in owner.pods}
     for ordinal in range(owner.first_ordinal, _ordinal(pod)) if owner.is_ordered else ():
         lower, name = pods_by_ordinal.get(ordinal), f"{owner.name}-{ordinal}"

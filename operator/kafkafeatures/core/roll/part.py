@@ -1,4 +1,4 @@
-"""Which pods are to be restarted: what a plan says of a roll, and what is left of it.
+"""Pods that are to be restarted: what a plan says of a roll, and what is left of it.
 
 Pure. By StatefulSets and their update revisions: a node more, or one that is done, leaves a plan standing; another
 image is another plan. A pod whose restart a person requests, and whose template would not have it restarted, stands for
@@ -53,7 +53,7 @@ class PodsOfSet(Struct, frozen=True):
 
     @property
     def way_back(self) -> str:
-        """How far one can go back from the end; empty where no pod has another revision."""
+        """Way back from the end of the roll; empty where no pod has another revision."""
         if not self.before:
             return ""
         return (
@@ -125,7 +125,7 @@ class RollWork(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether every pod is at its revision, as far as that is known."""
+        """Tell whether every pod is at its revision, as far as that is known."""
         return not any(pod.left for pod in self.pods)
 
     @property
@@ -135,7 +135,7 @@ class RollWork(Struct, frozen=True):
 
     @property
     def left(self) -> Sequence[str]:
-        """What is left of it, for people."""
+        """Remaining restarts, for people."""
         return tuple(str(pod) for pod in self.pods if pod.left)
 
     @property
@@ -163,7 +163,7 @@ class RollWork(Struct, frozen=True):
 
 
 class RollPart(Part, frozen=True):
-    """What there is to restart. `pods` None where they could not be read.
+    """Pods to restart; `pods` is None where they could not be read.
 
     excused: what this roll may make unavailable, by a consent, with what only the operator needs of it; planned: as the
     plan says it. later: rolls that are to follow once this one is over. is_left: another stage decides on restarts, and
@@ -194,16 +194,16 @@ class RollPart(Part, frozen=True):
 
     @property
     def costs(self) -> ExcusedTopics | None:
-        """What its restarts make unavailable, by a consent."""
+        """Topics that its restarts make unavailable, by a consent."""
         return self.planned
 
     @property
     def is_known(self) -> bool:
-        """Whether the pods were read."""
+        """Tell whether the pods were read."""
         return self.pods is not None
 
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[RollWork, ...] | None:
-        """What each roll of a plan comes to by now; None where they are not what there is to do."""
+        """Work of each roll of a plan by now; None where the rolls are not what there is to do."""
         rolls = [stage for stage in stages if stage.kind == ROLL]
         if any(roll.start.keys() != roll.target.keys() or roll.unknown for roll in rolls):
             return None
@@ -231,8 +231,8 @@ class RollPart(Part, frozen=True):
         )
 
     def _is_rolled_to(self, target: Mapping[str, int | str]) -> bool:
-        """Whether that is what there is to roll now: the same revisions, whatever is done of it. A pod that was
-        restarted on request is no longer there.
+        """Tell whether the target is what there is to roll now: the same revisions, whatever is done of it. A pod that
+        was restarted on request is no longer there.
         """
         pods = (self.pods or {}).values()
         target_revisions = {pod.name: pod.after for pod in pods}
@@ -243,7 +243,7 @@ class RollPart(Part, frozen=True):
 
 
 def pods_rolled_by(stage: Stage, pods: Pods | None, *, begun: bool = True, over: bool = False) -> tuple[PodsOfSet, ...]:
-    """What a stage rolls, with what is left of it now; nothing where that is not known. In the order of the pods that
+    """Pods that a stage rolls, with how many are left now; none where that is not known. In the order of the pods that
     were read: the API server sorts what a status says by name.
     """
     current_pods = pods or {}

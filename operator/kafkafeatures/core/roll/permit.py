@@ -1,5 +1,5 @@
-"""What a migration lets be restarted on its way to the next position: nodes of one role, and no others. The same for
-brokers in ZooKeeper mode that need another inter.broker.protocol.version.
+"""Permit of a migration to restart nodes on its way to the next position: nodes of one role, and no others. The same
+for brokers in ZooKeeper mode that need another inter.broker.protocol.version.
 
 Pure. Made by `core/migration/restarts.py` and `core/ibp/restarts.py` in each look; without one, nothing is restarted
 while a migration is open, or in ZooKeeper mode (`core/roll/migrations.py`). It widens nothing but that: every other
@@ -54,7 +54,7 @@ class Permit(Struct, frozen=True):
         return replace(fleet, needing=due)
 
     def is_over_for(self, id_: int) -> bool:
-        """Whether this node certainly is as it has to be."""
+        """Tell whether this node certainly is as it has to be."""
         return id_ not in self.needing and id_ not in self.unknown
 
     def in_turn(self, needing: frozenset[int]) -> frozenset[int]:
@@ -71,15 +71,15 @@ def without_requests(seen: Observation) -> Observation:
 
 
 def is_left_to_ibp(wanted: Wanted, seen: Observation) -> bool:
-    """Whether the inter.broker.protocol.version that the document asks for decides on every restart: unless the cluster
-    runs in KRaft mode, which has none.
+    """Tell whether the inter.broker.protocol.version that the document asks for decides on every restart: unless the
+    cluster runs in KRaft mode, which has none.
     """
     return bool(wanted.ibp) and not seen.in_kraft_mode
 
 
 def is_left_to_migration(wanted: Wanted, seen: Observation) -> bool:
-    """Whether the migration that the document asks for decides on every restart: until the cluster runs in KRaft mode,
-    and no controller that answers has the flag.
+    """Tell whether the migration that the document asks for decides on every restart: until the cluster runs in KRaft
+    mode, and no controller that answers has the flag.
     """
     if wanted.migration is None:
         return False

@@ -36,7 +36,7 @@ broker.
 """
 
 _ALIKE = (0.0, 0.5)
-"""How much two brokers of one group have in common of whom either is not in conflict with. Both are tried: with 0.0
+"""Share that two brokers of one group have in common of whom either is not in conflict with. Both are tried: with 0.0
 the groups are the components of who is not in conflict, between which every pair is; with 0.5 a few pairs may be
 missing, and a new broker without many partitions does not make one group of all.
 """
@@ -72,7 +72,7 @@ class Advice(Struct, frozen=True):
 
 
 def cap(max_parallel: MaxParallel, brokers: int) -> int:
-    """How many nodes may be in flight. A percentage is of all brokers and rounds down; at least one always may."""
+    """Number of nodes that may be in flight. A percentage is of all brokers, rounded down; at least one always may."""
     requested = brokers * max_parallel.number // 100 if max_parallel.percent else max_parallel.number
     return max(1, min(requested, MOST_IN_FLIGHT))
 
@@ -102,7 +102,7 @@ def bounds(
     most: int = MOST_IN_FLIGHT,
     availability: Availability = Availability.NO_UNDER_REPLICATED,
 ) -> Rounds:
-    """How many rounds it takes to restart them."""
+    """Rounds that it takes to restart these brokers: at least, and in the planned order."""
     brokers = sorted(frozenset(needing))
     unplanned_rounds = _by_number(len(brokers[_MOST_PLANNED:]), most)
     conflicts = _conflicts(replication, brokers[:_MOST_PLANNED], availability)
@@ -150,7 +150,7 @@ def advice(
 
 
 def _conflicts(replication: Replication, brokers: Sequence[int], availability: Availability) -> Bools:
-    """Who is in conflict with whom: a symmetric matrix, by the place in `brokers`."""
+    """Conflicts between brokers: a symmetric matrix, by the position in `brokers`."""
     count = len(brokers)
     conflicts = np.zeros(count * count, dtype=np.bool_)
     for first, second, _ in replication.pairs(brokers, availability):
@@ -173,7 +173,7 @@ def _classes(conflicts: Bools, most: int) -> list[list[int]]:
 
 
 def _rounds(conflicts: Bools, classes: Iterable[Iterable[int]], most: int) -> int:
-    """How many there are when in each everybody goes who can, in this order, and up to so many."""
+    """Number of rounds when in each every broker goes that can, in this order, and up to so many."""
     remaining = [at for members in classes for at in members]
     rounds = 0
     while remaining:
@@ -220,7 +220,7 @@ def _groupings(conflicts: Bools) -> list[list[Numbers]]:
 
 
 def _common(rows: Bools) -> Numbers:
-    """How many each two rows have in common. A product of matrices would say it as well, but with threads that keep
+    """Count what each two rows have in common. A product of matrices would say it as well, but with threads that keep
     processors busy for longer than the product takes.
     """
     bits = np.packbits(rows, axis=1)

@@ -51,7 +51,7 @@ def without_node_for_long(question: RestartQuestion) -> Iterator[PodWithoutNode]
 
 
 def never_registered(question: RestartQuestion, late: PodWithoutNode) -> Stalled:
-    """Why such a pod halts the roll, and what to do about it."""
+    """Halt of the roll for such a pod, with its remedy."""
     text = _unregistered_since(late, f"after {format_span(question.wanted.rollout.node_timeout)}")
     if late.pod.terminating:
         return stalled(text, question.while_stopping(late.pod), subject=f"pod {late.pod.name}")

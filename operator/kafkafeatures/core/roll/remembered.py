@@ -1,5 +1,5 @@
-"""What is known of nodes from earlier looks, and what one process keeps of it: which disks they had, and since when it
-knows each of them to be up. In one place, whatever stage restarts nodes.
+"""Memory of nodes from earlier looks, and what one process keeps of it: which disks they had, and since when it knows
+each of them to be up. In one place, whatever stage restarts nodes.
 
 Pure. Asked by `core/roll/stage.py`, and by the stages of migrations and of the inter.broker.protocol.version, whose
 restarts are made there too. A status has the disks as well, as far as it has room for them; where both are lost, a look
@@ -42,14 +42,14 @@ class Remembered(NamedTuple):
 
 
 class UpSince(Struct, frozen=True):
-    """When this process met a return of a node, in seconds. mark: of that return, by the metadata log."""
+    """Time when this process met a return of a node, in seconds. mark: of that return, by the metadata log."""
 
     mark: Mark
     at: float
 
 
 class RollKept(Struct, frozen=True):
-    """What this process keeps of restarts: a status may be lost, and has no room for each node of a large cluster."""
+    """Memory of restarts in this process: a status may be lost, and has no room for each node of a large cluster."""
 
     cluster: str
     disks: Disks
@@ -61,7 +61,7 @@ class RollKept(Struct, frozen=True):
 
 
 def remembered_of(facts: Facts) -> Remembered:
-    """What the next restart is judged by, beside what was read."""
+    """Memory that the next restart is judged by, beside what was read."""
     up_for = {id_: timedelta(seconds=facts.monotonic - up_since.at) for id_, up_since in _up(facts).items()}
     return Remembered(
         facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for, disks_before(facts), up_for
@@ -69,8 +69,8 @@ def remembered_of(facts: Facts) -> Remembered:
 
 
 def kept_of_roll(facts: Facts, disks: Disks | None, *, is_over: bool) -> Mapping[str, Kept]:
-    """What the process keeps of this look. `disks`: those of before by now, None where no node is restarted; `is_over`:
-    that is certain, and what nodes have by then is what the next roll begins with.
+    """Memory of this look that the process keeps. `disks`: those of before by now, None where no node is restarted;
+    `is_over`: that is certain, and what nodes have by then is what the next roll begins with.
     """
     if not isinstance(facts.seen.cluster_id, Known):
         return {}

@@ -1,4 +1,4 @@
-"""What people read of a roll: `status.workloads`, `status.rollout` and the condition NodesRolled.
+"""Report of a roll for people: `status.workloads`, `status.rollout` and the condition NodesRolled.
 
 Pure. Called by `core/roll/stage.py`. Without numpy: the report of a resource whose nodes no driver restarts costs no
 more.
@@ -36,7 +36,7 @@ MOST = 8
 
 
 def workload_statuses(observation: Observation, previous: Status) -> tuple[WorkloadStatus, ...]:
-    """How many pods run the update revision; what was read before where that could not be read now."""
+    """Pods of each StatefulSet, and how many run the update revision; as read before where they are not known now."""
     workloads = observation.workloads
     if isinstance(workloads, Unknown):
         return () if workloads.why.kind is FailureKind.NOT_ASKED else previous.workloads
@@ -114,8 +114,8 @@ def _idle(rollout: RolloutStatus) -> RolloutStatus:
 
 
 def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
-    """What each node had. One that is restarted now is in flight only by the next look, which may be another process's
-    and finds what it has by then.
+    """Lines with the disks that each node had. One that is restarted now is in flight only by the next look, which may
+    be another process's and finds what it has by then.
     """
     first = {*roll.disks.lost_ids, *(restart.step.node_id for restart in roll.in_flight)}
     if isinstance(decision, Act) and isinstance(decision.step, RestartNode):
@@ -124,8 +124,8 @@ def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
 
 
 def _since(roll: Roll, now: Stamp) -> tuple[RevisionStatus, ...]:
-    """What is remembered of each target, with since when nodes may be restarted to it. That begins anew with each level
-    that forbids it.
+    """Status of each target, with since when nodes may be restarted to it. That begins anew with each level that
+    forbids it.
     """
     waits = _waits_for_levels(roll)
     return tuple(
@@ -150,7 +150,7 @@ def _first_of(nodes: Mapping[int, Stamp]) -> tuple[NodeSince, ...]:
 
 
 def _waits_for_levels(roll: Roll) -> bool:
-    """Whether the roll waits for a level. Its restarts begin once the new image supports what is finalized:
+    """Tell whether the roll waits for a level. Its restarts begin once the new image supports what is finalized:
     `core/roll/snapshots.py` counts from then on.
     """
     refused = isinstance(roll.decision, Stalled) and roll.decision.reason in (
@@ -165,7 +165,7 @@ def _message_of(decision: Decision) -> str:
 
 
 def nodes_rolled(roll: Roll | None, decision: Decision) -> Said:
-    """Whether every node runs what it should. None where no driver restarts nodes."""
+    """Condition that every node runs what it should; None where no driver restarts nodes."""
     if roll is None:
         return None
     if not roll.is_active:

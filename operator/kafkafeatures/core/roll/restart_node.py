@@ -56,12 +56,12 @@ class RestartNode(AwayNode, frozen=True):
 
     @property
     def target(self) -> str:
-        """What is acted on."""
+        """Object that is acted on: the pod, else the node."""
         return self.pod or self.title
 
     @property
     def request(self) -> str:
-        """What leaves the process."""
+        """Request that leaves the process, in words."""
         return f"{self._asked_for.capitalize()} of {self}" if self.pod else f"RestartRequested: {self}"
 
     @property
@@ -70,7 +70,7 @@ class RestartNode(AwayNode, frozen=True):
 
     @property
     def in_progress(self) -> str:
-        """What is said while it is carried out."""
+        """Message while it is carried out."""
         return f"restarting {self}" if self.pod else f"restart {self.title}"
 
     @property
@@ -80,7 +80,7 @@ class RestartNode(AwayNode, frozen=True):
 
     @property
     def is_decided_again(self) -> bool:
-        """Whether it is of a pod: a person who is asked decides himself when."""
+        """Tell whether it is of a pod: a person who is asked decides himself when."""
         return bool(self.pod)
 
     def is_asked_for_by(self, earlier: Step) -> bool:
@@ -88,11 +88,11 @@ class RestartNode(AwayNode, frozen=True):
         return earlier == self
 
     def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> RestartInFlight:
-        """What is remembered of it."""
+        """Return the restart in flight that is remembered."""
         return RestartInFlight(self, at, via)
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """What a rejected eviction means, by its HTTP status; else a PodDisruptionBudget does not allow it now."""
+        """Meaning of a rejected eviction, by its HTTP status; else a PodDisruptionBudget does not allow it now."""
         reason = _REJECTED.get(code)
         text = f"the {self._asked_for} of pod {self.pod} was rejected: {message}"
         remedy = "let the PodDisruptionBudget allow one pod to be away, or bring back those that are"
@@ -204,11 +204,11 @@ class RestartInFlight(InFlight, frozen=True):
         return self.remembering(updated)
 
     def asked(self, at: Stamp, *, again: bool) -> RestartInFlight:
-        """Whether its eviction is asked for `again`, or since when it has not been."""
+        """Record that its eviction is asked for `again`, or since when it has not been."""
         return self.remembering(replace(self, unwanted_since=None if again else self.unwanted_since or at))
 
     def settle(self, looks: Looks) -> Result | Open:
-        """What became of it by what was seen last: over once the node has been back for as long as it must be. Both
+        """Return the outcome by what was seen last: over once the node has been back for as long as it must be. Both
         times count from when this process met them: no clock ends them early, nor a time in which no process ran.
         """
         observation = looks.after
@@ -244,7 +244,7 @@ class RestartInFlight(InFlight, frozen=True):
 
     @property
     def facts(self) -> EventFacts:
-        """Which node, in which pod, and since when it is back."""
+        """Node, its pod, and since when it is back."""
         step = self.step
         return EventFacts(
             kind=step.kind, node=step.title, node_id=step.node_id, pod=step.pod, after=step.after,
@@ -260,7 +260,7 @@ class RestartInFlight(InFlight, frozen=True):
         return EventRecord(RESTARTING, action, note, facts=self.facts)
 
     def progress(self, ago: Callable[[str], str]) -> str:
-        """Whether its node is back, and for how long."""
+        """Progress in words: whether its node is back, and for how long."""
         stable = self.stable_since
         outcome = f"back and in sync for {ago(stable)}" if stable is not None else "not back yet"
         return f"restart of {self.step}, begun {ago(self.at)} ago; {outcome}"

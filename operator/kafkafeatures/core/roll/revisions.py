@@ -1,4 +1,4 @@
-"""What nodes are rolled to, and what is remembered of each such target, in `status.rollout.revisions`.
+"""Revisions that nodes are rolled to, and what is remembered of each such target, in `status.rollout.revisions`.
 
 Pure. Who was restarted for it, since when that may be, whether all pods ran it once, and whether a consent was given
 for it are facts of that target alone: nothing of it changes because another StatefulSet does. One that is away for a
@@ -25,7 +25,7 @@ MOST_EARLIER = 2
 
 
 def revisions_after(question: RestartQuestion) -> tuple[RevisionStatus, ...]:
-    """What is to be remembered of this look: of each target that there is now, and of those that were left before it.
+    """Statuses to remember of this look: of each target that there is now, and of those that were left before it.
 
     Since when nodes may be restarted is added by `core/roll/report.py`.
     """
@@ -48,7 +48,7 @@ def _of(target: Target) -> RevisionStatus:
 def _after(
     question: RestartQuestion, entry: RevisionStatus, left: int, owner: StatefulSet | None
 ) -> RevisionStatus | None:
-    """What is remembered of a target after this look; None where nothing is. `owner`: the StatefulSet that asks for it
+    """Status of a target after this look; None where nothing is remembered. `owner`: the StatefulSet that asks for it
     now.
     """
     target, workloads = Target(entry.name, entry.revision), question.seen.workloads
@@ -83,7 +83,7 @@ def _in_vain(question: RestartQuestion, target: Target, nodes: str) -> str:
 
 
 def _reached_before(question: RestartQuestion, present: Mapping[Target, StatefulSet]) -> Iterator[Target]:
-    """What all pods ran when they were last seen, before the present template came."""
+    """Targets that all pods had reached when they were last seen, before the present template came."""
     names = {target.name for target in present}
     for workload in question.remembered.status.workloads:
         target = Target(workload.name, workload.update_revision)

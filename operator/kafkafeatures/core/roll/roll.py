@@ -43,16 +43,15 @@ from kafkafeatures.core.roll.waits import unread, waiting
 
 
 class Roll(Struct, frozen=True):
-    """What is to be reported and done about restarts. id: the name of the roll. total: how many nodes are restarted.
-    needing: nodes that need a restart, and why. decision: None where there is nothing to restart, or not now.
-    levels_first: some finalized level must be downgraded before. limits: how
-    long it takes, and why. is_read: False where the pods could not be read, so that nothing is known of what is done.
-    withdrawn: nodes that a person was asked to restart, and must not restart now, or does not have to; and why. over:
-    restarts that nothing has to be waited for on a way that restarts no node.
-    unconfirmed: nodes of which it is not certain which pod is theirs, and since when; behind: live brokers that are not
-    in sync. goes_at_any_time: no window holds
-    the next one. revisions: what is to be remembered of each target, but for since when nodes may be restarted to it.
-    disks: directories of its nodes; of none where no roll is on.
+    """State of a roll, and the decision about its next restart. id: the name of the roll. total: how many nodes are
+    restarted. needing: nodes that need a restart, and why. decision: None where there is nothing to restart, or not
+    now. levels_first: some finalized level must be downgraded before. limits: how long it takes, and why. is_read:
+    False where the pods could not be read, so that nothing is known of what is done. withdrawn: nodes that a person was
+    asked to restart, and must not restart now, or does not have to; and why. over: restarts that nothing has to be
+    waited for on a way that restarts no node. unconfirmed: nodes of which it is not certain which pod is theirs, and
+    since when; behind: live brokers that are not in sync. goes_at_any_time: no window holds the next one. revisions:
+    what is to be remembered of each target, but for since when nodes may be restarted to it. disks: directories of its
+    nodes; of none where no roll is on.
     """
 
     id: str
@@ -74,12 +73,12 @@ class Roll(Struct, frozen=True):
 
     @property
     def is_active(self) -> bool:
-        """Whether nodes are being restarted, or have to be, or have lost their disks; or it is not known whether."""
+        """Tell whether nodes are being restarted, or have to be, or have lost their disks; or that is not known."""
         return bool(self.needing or self.in_flight or self.decision or self.disks.lost)
 
     @property
     def done(self) -> int:
-        """How many nodes are current, not in flight, and have their disks."""
+        """Number of nodes that are current, not in flight, and have their disks."""
         flying = (restart.step.node_id for restart in self.in_flight)
         return self.total - len({*self.needing, *flying, *self.disks.lost_ids})
 
@@ -100,9 +99,9 @@ def roll_of(
     excused: Excused | None = None,
     permit: Permit | None = None,
 ) -> Roll:
-    """What there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of `seen`.
-    `excused`: what it may make unavailable, by a consent. `permit`: of a migration, which says what is restarted: no
-    person can request it then.
+    """Judge what there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of
+    `seen`. `excused`: what it may make unavailable, by a consent. `permit`: of a migration, which says what is
+    restarted: no person can request it then.
 
     With a million partitions it takes a second at most.
     """
@@ -165,7 +164,7 @@ def roll_of(
 
 
 def _keeps_levels(question: RestartQuestion) -> bool:
-    """Whether a node crashes, and a level is to be raised. To downgrade one may be what helps."""
+    """Tell whether a node crashes, and a level is to be raised. To downgrade one may be what helps."""
     return bool(question.crashes) and any(not change.is_downgrade for change in question.changes)
 
 
@@ -176,8 +175,9 @@ def is_withdrawn(
     changes: tuple[UpdateFeature, ...],
     permit: Permit | None = None,
 ) -> bool:
-    """Whether a person was asked to restart a node, has not done so, and no longer has to. On the way of a migration a
-    node that is away for its restart may not be needed by what is known without it: it is waited for all the same.
+    """Tell whether a person was asked to restart a node, has not done so, and no longer has to. On the way of a
+    migration a node that is away for its restart may not be needed by what is known without it: it is waited for all
+    the same.
     """
     if step.pod or step.state_in(seen, None).phase is not Phase.REQUESTED:
         return False
@@ -191,8 +191,8 @@ def is_withdrawn(
 
 
 def _is_over(question: RestartQuestion, one: Restarting) -> Result | None:
-    """How a restart ended on a way that restarts no node. Its node may have to become in sync before, where that can be
-    seen; it does not have to stay so for a while.
+    """Result of a restart that ended on a way that restarts no node. Its node may have to become in sync before, where
+    that can be seen; it does not have to stay so for a while.
     """
     permit, id_ = question.permit, one.step.node_id
     if permit is None or permit.restarts:
@@ -204,12 +204,13 @@ def _is_over(question: RestartQuestion, one: Restarting) -> Result | None:
 
 
 _NOT_JUDGED = (FailureKind.NOT_ASKED, FailureKind.WAITING_FOR_BUDGET)
-"""Why partitions are not read in every look, although they could be."""
+"""Reasons why partitions are not read in every look, although they could be."""
 
 
 def _why_withdrawn(question: RestartQuestion, one: Restarting) -> str:
-    """Why a person must not do any longer what was asked for; empty where it still holds. A person may take days, so it
-    is asked again in each look: another broker that dies meanwhile may be all that its partitions have besides.
+    """Reason why a person must not do any longer what was asked for; empty where it still holds. A person may take
+    days, so it is asked again in each look: another broker that dies meanwhile may be all that its partitions have
+    besides.
     """
     id_, node = one.step.node_id, question.node(one.step.node_id)
     if not one.is_asked_of_a_person:

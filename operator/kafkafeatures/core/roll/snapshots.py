@@ -1,4 +1,5 @@
-"""When the snapshot that a controller starts from is newer than any level which its new binary does not support.
+"""Time from which the snapshot that a controller starts from is newer than any level which its new binary does not
+support.
 
 Pure. The last of the checks of `core/roll/checks.py`. It never says that a snapshot is there, which no request shows of
 a follower: FetchSnapshot is the leader's, and DescribeQuorum knows no snapshots. It says from when on one must be
@@ -137,7 +138,7 @@ def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
 
 
 def _known_for(question: RestartQuestion, stateful_set: str) -> timedelta:
-    """How long this process has seen that its pods are rolled, and that what is finalized does not prevent it."""
+    """Time for which this process has seen that its pods are rolled, and that what is finalized does not prevent it."""
     revisions = (
         question.revisions.get(target_of(owner)) for owner in question.fleet.sets.values() if owner.name == stateful_set
     )
@@ -191,7 +192,7 @@ def _supports(node: Node) -> Mapping[str, VersionRange]:
 
 
 def _goes_back(one: Going) -> bool:
-    """Whether its new binary supports less than what it runs."""
+    """Tell whether its new binary supports less than what it runs."""
     return any(
         supported.max > one.supports.get(feature, NOT_SUPPORTED).max
         for feature, supported in _supports(one.node).items()

@@ -52,7 +52,7 @@ NO_RESTART_CURES = frozenset({BlockerKind.GHOST_REGISTRATION, BlockerKind.DEPEND
 
 
 class RollNow(StageNow, frozen=True):
-    """Where a roll stands."""
+    """State of a roll in one reconciliation."""
 
     kind: ClassVar[str] = ROLL
 
@@ -63,7 +63,7 @@ class RollNow(StageNow, frozen=True):
 
     @property
     def is_due(self) -> bool:
-        """Whether nodes are restarted before levels are moved; not where levels must be downgraded before."""
+        """Tell whether nodes are restarted before levels are moved; not where levels must be downgraded before."""
         return self.roll.decision is not None
 
     @property
@@ -78,7 +78,7 @@ class RollNow(StageNow, frozen=True):
 
     @property
     def outlook(self) -> str:
-        """How many nodes it would restart, and what it waits for."""
+        """Number of nodes that it would restart, and what it waits for."""
         nodes, decision = len(self.roll.needing), self.next
         would = f"would restart {counted(nodes, 'node')}"
         if isinstance(decision, Act) or decision == PARTITIONS_ARE_NOT_NEEDED:
@@ -88,16 +88,16 @@ class RollNow(StageNow, frozen=True):
 
     @property
     def blockers(self) -> tuple[Blocker, ...]:
-        """What prevents the next restart."""
+        """Blockers of the next restart."""
         return self.next.blockers
 
     @property
     def blocked(self) -> Stalled | None:
-        """What halts the roll until a user acts. What it merely waits for does not prevent an approval."""
+        """Halt of the roll until a user acts. What it merely waits for does not prevent an approval."""
         return self.next if isinstance(self.next, Stalled) else self._blocked_later()
 
     def _blocked_later(self) -> Stalled | None:
-        """What will prevent the levels after the roll, and that no restart cures: before its first restart. A node that
+        """Halt for blockers of the levels after the roll that no restart cures: before its first restart. A node that
         does not run is restarted all the same.
         """
         step, rollout = self.next.step if isinstance(self.next, Act) else None, self.facts.remembered.rollout
@@ -121,7 +121,7 @@ class RollNow(StageNow, frozen=True):
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Whether no window holds the next restart: where no partition has a leader, restarting a stuck node makes
+        """Tell whether no window holds the next restart: where no partition has a leader, restarting a stuck node makes
         nothing worse.
         """
         return self.roll.goes_at_any_time
@@ -148,7 +148,7 @@ class RollNow(StageNow, frozen=True):
         return self.roll.withdrawn
 
     def remembered(self, status: Status) -> Status:
-        """What a roll was allowed ends with it."""
+        """Spend the consent of a roll that has ended."""
         if self.roll.is_active or status.rollout is None or not status.rollout.is_in_progress:
             return status
         spent = {*status.spent_consents, *({SINGLE_REPLICA_TOPICS} & self.facts.wanted.consents)}
@@ -156,7 +156,7 @@ class RollNow(StageNow, frozen=True):
 
     @property
     def kept(self) -> Mapping[str, Kept]:
-        """What nodes had, while a roll is on, and since when each is up."""
+        """Disks that nodes had, while a roll is on, and since when each is up."""
         return kept_of_roll(self.facts, self.roll.disks.before, is_over=not self.roll.is_active)
 
     def decided(self, decision: Decision, status: Status) -> Status:
@@ -172,7 +172,7 @@ class RollNow(StageNow, frozen=True):
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
-        """Whether every node runs what it should."""
+        """Condition that every node runs what it should."""
         return {Condition.NODES_ROLLED: nodes_rolled(self.roll, decision)}
 
 
@@ -182,7 +182,9 @@ class Rolls:
     kind: ClassVar[str] = ROLL
 
     def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
-        """Whether the document no longer has the operator restart these pods, or their templates are others by now."""
+        """Tell whether the document no longer has the operator restart these pods, or their templates are others by
+        now.
+        """
         rollout = wanted.rollout
         if not driver_of(rollout).reads_pods:
             return True
@@ -221,8 +223,8 @@ class Rolls:
         return RollPart(pods_in(facts.seen), excused, planned)
 
     def judge(self, facts: Facts, proposal: Proposal) -> RollNow | None:
-        """What there is to restart; None where no driver restarts nodes, and none is in flight, or where a migration,
-        or an inter.broker.protocol.version, decides on it.
+        """Judge what there is to restart; None where no driver restarts nodes, and none is in flight, or where a
+        migration, or an inter.broker.protocol.version, decides on it.
         """
         if is_left_to_migration(facts.wanted, facts.seen) or is_left_to_ibp(facts.wanted, facts.seen):
             return None
@@ -276,7 +278,7 @@ def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Facts
 
 
 def is_restarting(facts: Facts) -> bool:
-    """Whether a restart was begun whose end was not seen yet."""
+    """Tell whether a restart was begun whose end was not seen yet."""
     return any(isinstance(intent, RestartInFlight) for intent in facts.sent)
 
 
@@ -312,7 +314,7 @@ def _needs_partitions(asked: Asked) -> bool:
 
 
 def _asks_people(wanted: Wanted, seen: Observation) -> bool:
-    """Who has to be restarted by hand is known only once the cluster was read."""
+    """Tell whether a person has to restart a node, which is known only once the cluster was read."""
     if isinstance(seen.finalized, Unknown):
         return False
     changes = changes_between(wanted.desired(seen.finalized.value), seen.finalized.value)
@@ -320,8 +322,8 @@ def _asks_people(wanted: Wanted, seen: Observation) -> bool:
 
 
 def _waits_for_people(asked: Asked) -> bool:
-    """Whether no node may be restarted for hours, and the status has what the roll needs. Few clusters may have their
-    partitions in memory: who waits for an approval or for a night must not keep others from it.
+    """Tell whether no node may be restarted for hours, and the status has what the roll needs. Few clusters may have
+    their partitions in memory: who waits for an approval or for a night must not keep others from it.
     """
     wanted, rollout = asked.wanted, asked.status.rollout
     if rollout is None or not rollout.is_in_progress or not rollout.notes:

@@ -1,4 +1,4 @@
-"""What nodes are rolled to: one revision of one StatefulSet; by hand, one level, or the way of a migration.
+"""Targets that nodes are rolled to: one revision of one StatefulSet; by hand, one level, or the way of a migration.
 
 Pure. What a roll did is known of each target alone (`core/roll/revisions.py`): another StatefulSet that changes changes
 nothing of it.
@@ -27,8 +27,8 @@ class Target(NamedTuple):
 
 
 class Excused(NamedTuple):
-    """What restarts may make unavailable, by a consent. `targets`: what they are for; `is_for_all`: for whatever the
-    plan restarts, as it says so itself.
+    """Topics that restarts may make unavailable, by a consent. `targets`: what they are for; `is_for_all`: for whatever
+    the plan restarts, as it says so itself.
     """
 
     topics: ExcusedTopics
@@ -37,7 +37,7 @@ class Excused(NamedTuple):
 
 
 Revisions = Mapping[Target, RevisionStatus]
-"""What is remembered of each target: see `core/roll/revisions.py`."""
+"""Status that is remembered of each target: see `core/roll/revisions.py`."""
 
 
 def target_of(stateful_set: StatefulSet) -> Target:
@@ -94,8 +94,8 @@ def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...], way: str = ""
 def known_revisions(
     rollout: RolloutStatus | None, seen: Observation, changes: tuple[UpdateFeature, ...], way: str = ""
 ) -> Revisions:
-    """What is remembered, by target. The release before kept one set of nodes for all targets, and their hash: it says
-    something of the present ones only where that is the hash of all of them.
+    """Statuses that are remembered, by target. The release before kept one set of nodes for all targets, and their
+    hash: it says something of the present ones only where that is the hash of all of them.
     """
     if rollout is None:
         return {}
@@ -120,8 +120,8 @@ def known_revisions(
 def left_in(
     seen: Observation, flying: tuple[AwayNode, ...], by_hand: Mapping[str, tuple[Target, ...]]
 ) -> Mapping[Target, int]:
-    """How many pods or nodes have not reached each target that there is now, those in flight among them. `by_hand`: the
-    targets of nodes that a person restarts, by their titles.
+    """Number of pods or nodes that have not reached each target that there is now, those in flight among them.
+    `by_hand`: the targets of nodes that a person restarts, by their titles.
     """
     present, remaining = present_targets(seen), dict[Target, set[str]]()
     targets_by_name = {target.name: target for target in present}

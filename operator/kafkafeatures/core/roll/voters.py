@@ -1,4 +1,4 @@
-"""Whether every voter of the quorum is there: while one is missing, no other node is stopped, but for brokers that a
+"""Check that every voter of the quorum is there: while one is missing, no other node is stopped, but for brokers that a
 migration moves.
 
 Pure. Asked by `core/roll/admission.py` of each node that may be next. With one of three voters away the next failure
@@ -31,8 +31,9 @@ CRASHES_WITHIN = timedelta(minutes=10)
 
 
 def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | None:
-    """Why this node (None: one that is no voter) may not be stopped now. A voter that is missing may itself; of several
-    that crash each may, or they would wait for each other: a majority without it is asked for elsewhere.
+    """Wait that keeps this node (None: one that is no voter) from being stopped now. A voter that is missing may
+    itself; of several that crash each may, or they would wait for each other: a majority without it is asked for
+    elsewhere.
     """
     missing = {voter: reason for voter, reason in _missing(question) if voter != id_}
     if not missing or all(_crashes(voter, question) for voter in (id_, *missing)):
@@ -54,7 +55,7 @@ def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | No
 
 
 def _majority_stays(question: RestartQuestion, missing: int) -> bool:
-    """Whether more than half of the voters are there, those that are restarted not counted."""
+    """Tell whether more than half of the voters are there, those that are restarted not counted."""
     quorum = question.seen.quorum
     voters = {voter.id for voter in quorum.value.voters} if isinstance(quorum, Known) else set[int]()
     away = missing + len(question.flying & voters)
@@ -83,8 +84,8 @@ def _missing(question: RestartQuestion) -> Iterator[tuple[int, str]]:
 
 
 def _crashes(id_: int | None, question: RestartQuestion) -> bool:
-    """Whether it was started again by itself, and has not run for long since, if it runs at all. It needs a restart, so
-    it is of a revision that is being left.
+    """Tell whether it was started again by itself, and has not run for long since, if it runs at all. It needs a
+    restart, so it is of a revision that is being left.
     """
     pod = None if id_ is None or id_ not in question.fleet.needing else question.fleet.pods.get(id_)
     if pod is None or pod.terminating or pod.draining or not pod.restarts:

@@ -1,4 +1,4 @@
-"""What a roll waits for or is halted by, in words, and how soon it is looked at again.
+"""Waits and halts of a roll, in words, and how soon it is looked at again.
 
 Pure. Called by the checks of a roll and by `core/roll/next_restart.py`.
 """
@@ -27,7 +27,9 @@ PATIENCE = 10.0
 
 
 def unconfirmed(question: RestartQuestion, one: Awaited, meanwhile: str = "") -> Wait:
-    """What is waited for, since when, and what to do about it. `meanwhile`: what the others wait for."""
+    """Wait for a node that is not confirmed: since when, and what to do about it. `meanwhile`: what the others wait
+    for.
+    """
     since = f" since {question.unconfirmed[one.node.id]}" if one.node is not None else ""
     text = f"{one.text}{since}; {one.remedy}" + (f"; of the others: {meanwhile}" if meanwhile else "")
     subject = one.node.title if one.node is not None else "pods"
@@ -43,7 +45,7 @@ def stalled(
 
 
 def unread(fact: Unknown, what: str) -> Refusal:
-    """What it means that something could not be read."""
+    """Refusal because something could not be read."""
     failure = fact.why
     if failure.kind in (FailureKind.AUTHORIZATION, FailureKind.FORBIDDEN):
         return Stalled(Reason.NOT_AUTHORIZED, f"{what}: {failure}", subject=failure.subject, remedy=failure.action)
@@ -53,7 +55,7 @@ def unread(fact: Unknown, what: str) -> Refusal:
 
 
 def why_not_running(pod: Pod) -> str:
-    """Why its container does not run, and why it ended before."""
+    """Reasons why its container does not run, and why it ended before."""
     return ", ".join(dict.fromkeys(reason for reason in (pod.waiting, pod.ended_for) if reason))
 
 

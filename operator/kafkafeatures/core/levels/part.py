@@ -10,6 +10,7 @@ from typing import ClassVar, cast
 
 from msgspec import Struct
 
+from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Stage, StepState, StepStatus
 from kafkafeatures.core.engine.consents import unverified_among
@@ -89,7 +90,7 @@ class LevelsPart(Part, frozen=True):
     is to be done from here, in the order in which it is sent, one tuple for each stage; where drift is only reported,
     drifted levels are left out, unless there is nothing else. unverified: consents of theirs that may have been used
     before the status began. unknown: features that no node supports. voters: with their addresses, where the quorum is
-    to become dynamic; freezing: the same, for people.
+    to become dynamic, None where those are not known, which voids no plan; freezing: the same, for people.
     """
 
     kind: ClassVar[str] = LEVELS
@@ -100,7 +101,7 @@ class LevelsPart(Part, frozen=True):
     by_stage: tuple[tuple[UpdateFeature, ...], ...]
     unverified: tuple[str, ...] = ()
     unknown: frozenset[str] = frozenset()
-    voters: tuple[str, ...] = ()
+    voters: tuple[str, ...] | None = ()
     freezing: tuple[str, ...] = ()
 
     @property
@@ -116,7 +117,7 @@ class LevelsPart(Part, frozen=True):
                 kind=LEVELS,
                 start={change.feature: change.before for change in changes},
                 target={change.feature: change.after for change in changes},
-                voters=self.voters if makes_dynamic(changes) else (),
+                voters=(self.voters or ()) if makes_dynamic(changes) else (),
             )
             for changes in self.by_stage
         )
@@ -147,8 +148,10 @@ class LevelsPart(Part, frozen=True):
             LevelsWork(all_, self._pending(planned[number:]), self.unknown, self.freezing)
             for number, all_ in enumerate(planned)
         )
-        if makes_dynamic(self.changes) and self.voters not in (stage.voters for stage in stages):
-            return None  # other addresses than those that were approved
+        if makes_dynamic(self.changes) and self.voters is not None:
+            approved = [stage.voters for stage in stages if KRAFT_VERSION in stage.target]
+            if approved != [self.voters]:
+                return None  # other addresses than those that were approved
         if any(one.pending != one.all[one.counted :] for one in work):
             return None
         return work if tuple(one.pending for one in work if one.pending) == self.by_stage else None

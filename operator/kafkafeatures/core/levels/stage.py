@@ -30,6 +30,7 @@ from kafkafeatures.core.levels.behind import halted_by, with_nodes_behind
 from kafkafeatures.core.levels.changes import changes_between, to_validate
 from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.drift import drift_of
+from kafkafeatures.core.levels.dynamic_quorum import makes_dynamic
 from kafkafeatures.core.levels.min_insync import writes_min_insync
 from kafkafeatures.core.levels.part import LEVELS, LevelsPart, levels_to_move
 from kafkafeatures.core.levels.question import Question, unknown_features_in
@@ -172,6 +173,8 @@ class LevelsNow(StageNow, frozen=True):
         irreversible is not approved by levels that no person wrote.
         """
         wanted, part = self.facts.wanted, self.part
+        if makes_dynamic(part.changes) and wanted.policy is not ApprovalPolicy.NEVER:
+            return True  # a name and a consent are no word on the addresses that are frozen
         if not wanted.approves_by_name and any(change.undo is Undo.IMPOSSIBLE for change in part.changes):
             return True
         if wanted.policy is ApprovalPolicy.ALWAYS:
@@ -253,7 +256,7 @@ class Levels:
         of_status = {one.name: one.finalized or 0 for one in asked.status.features}
         finalized = of_status if asked.seen is None else asked.seen.known_levels
         changes = changes_between(asked.wanted.desired(finalized), finalized)
-        is_dynamic = min(asked.wanted.levels.get(KRAFT_VERSION, 0), finalized.get(KRAFT_VERSION, 0)) > 0
+        is_dynamic = asked.wanted.levels.get(KRAFT_VERSION, 0) > 0
         names = {MIN_INSYNC_REPLICAS} if writes_min_insync(changes) else set[str]()
         return Demands(settings=frozenset(names | ({QUORUM_VOTERS, QUORUM_SERVERS} if is_dynamic else set())))
 

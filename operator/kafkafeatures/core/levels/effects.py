@@ -89,7 +89,6 @@ ROWS: tuple[LevelEffects, ...] = (
     ),
     LevelEffects(
         "group.version", 1, "consumers with group.protocol=consumer", "KIP-848, GroupVersion",
-        caution="only if group.coordinator.rebalance.protocols has consumer, as it has by default",
         after_downgrade="members that use group.protocol=consumer are refused",
     ),
     LevelEffects("transaction.version", 1, "transaction state with fields that older brokers skip", "KIP-890"),
@@ -108,7 +107,7 @@ ROWS: tuple[LevelEffects, ...] = (
     ),
     LevelEffects(
         "share.version", 1, "share groups (Kafka 4.1: a preview)", "KIP-932, ShareVersion",
-        caution="the first share group creates __share_group_state, which needs 3 brokers unless its settings say less",
+        caution="the first share group creates the topic __share_group_state",
         after_downgrade="members of share groups are refused",
     ),
     LevelEffects(

@@ -39,8 +39,7 @@ MOST_DIRS = 64
 """Log directories of a node that are remembered; of more, none is: a part of them would prove nothing."""
 
 MOST_BYTES = 6 * 1024
-"""Bytes a status has room for: some 400 brokers with one directory each. Those of others this process keeps alone.
-"""
+"""Bytes a status has room for: some 400 brokers with one directory each. Those of others this process keeps alone."""
 
 _LOG_DIR, _METADATA_DIR = "d:", "m:"
 _LINE = re.compile(r"(\d{1,10})((?: [dm]:\S+)+)")

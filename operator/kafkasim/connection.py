@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.base.errors import Disconnected, NotListening, TimedOut, Unreachable, UnsupportedApi
+from kafkafeatures.kafka.base.errors import Disconnected, ErrorCode, NotListening, TimedOut, Unreachable, UnsupportedApi
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.probe.quorum import QUORUM_TIMEOUT
 from kafkafeatures.kafka.wire import codec
@@ -79,13 +79,18 @@ async def _others() -> None:
 class TypedConnection:
     """`kafka.wire.connection.Connection` to one life of a node, for questions that change nothing."""
 
-    def __init__(self, network: Network, address: Address, node: Node, timeout: float) -> None:
+    def __init__(
+        self, network: Network, address: Address, node: Node, timeout: float, named: ApiVersionsRequest | None = None
+    ) -> None:
         self.address, self.closed = address, False
         self._network, self._node, self._life, self._timeout = network, node, node.incarnation, timeout
         self._clock = _Passing(network.world)
         self._answers = NodeAnswers(network.world_of(node), node, self._clock, follows=network.access.cluster_action)
         self.peer = network.world.ips.get((node.role, node.id), node.host)
-        self.api_versions = self._answers.said(self._version(ApiVersionsRequest()))
+        self.api_versions = self._answers.said(version := self._version(ApiVersionsRequest()))
+        self.refuses_name: bool | None = None
+        if named is not None and version >= named.names_node_from:
+            self.refuses_name = self._answers.by_name(named, version).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
 
     async def request(self, message: Request[R], *, timeout: float | None = None) -> R:
         """The node's answer, in the highest version both sides have. Raises KafkaError."""
@@ -183,14 +188,15 @@ class Network:
         recorder: Recorder | None = None,
         meter: Meter | None = None,
         environment: Environment | None = None,
+        named: ApiVersionsRequest | None = None,
     ) -> Connection:
-        """Stands for `kafka.wire.connection.connect`; only `address` and `timeout` matter."""
+        """Stands for `kafka.wire.connection.connect`; only `address`, `timeout` and `named` matter."""
         node = self.node_at(address)
         if node is None or not node.listening:
             raise NotListening
         if not self.reaches(node):
             raise Unreachable(f"no connection within {timeout:g} s", remedy="check address, route and firewall")
-        return cast("Connection", TypedConnection(self, address, node, timeout))
+        return cast("Connection", TypedConnection(self, address, node, timeout, named))
 
     def wait_for_leader(self, until_ms: int) -> None:
         """Let time pass until a controller is active."""

@@ -13,7 +13,7 @@ from typing import Any
 from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.wire.codec import decode_response, encode_request
 from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, UpdateFeaturesRequest
-from tests.conformance import changes, downgrades, unregistrations
+from tests.conformance import changes, downgrades, names, unregistrations
 from tests.conformance.cases import GOLDEN, UPGRADE, WORLDS, Updates, World, cases, request_of
 from tests.e2e.rig.asking import asked
 from tests.e2e.rig.cluster import Cluster, Node
@@ -91,6 +91,12 @@ def unregistered(folder: Path) -> Iterator[unregistrations.Row]:
         assert cluster.leader() == leader, "another controller was elected meanwhile: record again"
 
 
+def named(cluster: Cluster) -> Iterator[names.Row]:
+    """Every name, asked of a cluster of one broker and one controller."""
+    for row in names.rows():
+        yield replace(row, reply=ask(cluster.nodes[row.node], row.request(cluster.cluster_id)))
+
+
 def may_raise_kraft(active: Node) -> bool:
     """Each voter tells a new leader which kraft.version it supports, after controller.quorum.fetch.timeout.ms."""
     return bool(decode_response(57, 1, ask(active, RAISE_KRAFT))[1].error_code == 0)
@@ -139,6 +145,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found_of_4_4 = unregistered(Path(folder) / "unregistered")
         _write(unregistrations.RECORDED, ({**asdict(row), "reply": row.reply.hex()} for row in found_of_4_4))
+        with Cluster(Path(folder) / "names", NEWEST, controllers=1, brokers=1) as cluster:
+            _write(names.RECORDED, ({**asdict(row), "reply": row.reply.hex()} for row in named(cluster)))
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ LIBRARIES = {
     "cronsim": "core.engine.windows",
     "deltalake": "featurelog.export",
     "google_crc32c": "kraftlog kafkasim.fleet",
-    "kio": "kafka.wire.unregister_controller kafkasim.wire",
+    "kio": "kafka.wire.unregister_controller kafka.wire.api_versions_5 kafkasim.wire",
     "kazoo": "zookeeper",
     "kopf": "handlers",
     "kubernetes": "kube.client kube.errors",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from random import Random
 
 import pytest
@@ -14,8 +15,12 @@ from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.report.reach import headline
 from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
+from kafkafeatures.kafka.probe.prober import probe_cluster
+from kafkasim.connection import Access, Network
+from kafkasim.node import Node
 from kafkasim.ports import SimulatedCluster
 from kafkasim.world import World
 from tests.kafkasim.clusters import START_MS, plan, served, settle
@@ -64,6 +69,107 @@ def test_a_broker_with_a_new_id_has_the_address_of_the_old_one() -> None:
 
 
 # --- two quorums with one cluster id ---
+
+
+class Misrouted(Network):
+    """A network in which the addresses of two brokers lead to each other, or that of the first to the second."""
+
+    def __init__(self, world: World, first: int, second: int, *, both: bool = True, log: bool = True) -> None:
+        super().__init__(world, Access(cluster_action=log))
+        here, there = (world.nodes[Role.BROKER, id_] for id_ in (first, second))
+        self._led = {Address(here.host, here.port): there}
+        if both:
+            self._led[Address(there.host, there.port)] = here
+
+    def node_at(self, address: Address) -> Node | None:
+        return self._led.get(address) or super().node_at(address)
+
+
+def read_by(network: Network) -> Observation:
+    async def read_all() -> Observation:
+        async with Cluster(network.settings, environment=network.environment, connect=network.connect) as cluster:
+            return observe(*await cluster.read())
+
+    return asyncio.run(read_all())
+
+
+def of_release(release: str, *others: int) -> World:
+    brokers, controllers = dict.fromkeys((1, 2, 3, *others), release), dict.fromkeys((3001, 3002, 3003), release)
+    return settle(World(plan(brokers, controllers, metadata_version=25), now_ms=START_MS, random=Random(0)))
+
+
+def reasons(seen: Observation) -> dict[int, str]:
+    """Why brokers have no answer of their own."""
+    found = {node.id: node.answer.why for node in seen.nodes if isinstance(node.answer, Unknown)}
+    return {id_: f"{why.kind}: {why.message.split(' is that of ')[-1]}" for id_, why in found.items()}
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_brokers_with_swapped_addresses_say_so_from_kafka_4_4_on(log: bool) -> None:
+    seen = read_by(Misrouted(of_release("4.4"), 1, 3, log=log))
+    assert reasons(seen) == {1: "AnotherNode: broker 3 now", 3: "AnotherNode: broker 1 now"}
+    assert {node.id: node.state for node in seen.nodes if node.id < 4} == {
+        1: NodeState.UNREACHABLE, 2: NodeState.LIVE, 3: NodeState.UNREACHABLE
+    }  # fmt: skip
+    assert not reasons(read_by(Misrouted(of_release("4.3"), 1, 3, log=log)))
+
+
+def test_an_address_that_leads_to_a_neighbour_is_not_that_of_two_brokers() -> None:
+    assert reasons(read_by(Misrouted(of_release("4.4"), 2, 3, both=False))) == {2: "AnotherNode: broker 3 now"}
+
+
+def test_a_fenced_broker_whose_address_leads_to_a_neighbour_does_not_run_there() -> None:
+    world = of_release("4.4")
+    world.stop(Role.BROKER, 2)
+    for _ in range(30):
+        settle(world, 1000)
+    seen = read_by(Misrouted(world, 2, 3, both=False))
+    assert reasons(seen) == {2: "AnotherNode: broker 3 now"}
+    assert {node.id: node.state for node in seen.nodes if node.id < 4}[2] is NodeState.GHOST
+
+
+def test_a_combined_node_answers_as_a_controller_where_its_brokers_address_leads_elsewhere() -> None:
+    seen = read_by(Misrouted(of_release("4.4", 3001), 3001, 1, both=False))
+    (combined,) = (node for node in seen.nodes if node.id == 3001)
+    assert (combined.roles, combined.state) == ((Role.CONTROLLER, Role.BROKER), NodeState.LIVE)
+
+
+def test_two_fenced_brokers_at_one_address_are_distinguished_without_the_log() -> None:
+    at = "127.0.0.1", 12_345
+    made = plan({1: "4.4", 13: "4.4"}, dict.fromkeys((3001, 3002, 3003), "4.4"), ghosts=((Role.BROKER, 3, "4.4"),))
+    made = replace(made, addresses={(Role.BROKER, 3): at, (Role.BROKER, 13): at})
+    world = settle(World(made, now_ms=START_MS, random=Random(0)))
+    seen = read_by(Network(world, Access(cluster_action=False)))
+    assert reasons(seen) == {3: "AnotherNode: broker 13 now"}
+
+
+class Counted:
+    """Counts the requests of each API, in frames that leave."""
+
+    def __init__(self) -> None:
+        self.apis: Counter[int] = Counter()
+
+    def sent(self, address: Address, frame: bytes) -> None:
+        self.apis[int.from_bytes(frame[4:6], "big")] += 1
+
+    def received(self, address: Address, frame: bytes) -> None:
+        """What is asked alone counts."""
+
+
+async def requests_of(release: str) -> Counter[int]:
+    """What one probe of five brokers takes."""
+    made = plan(dict.fromkeys(range(1, 6), release), dict.fromkeys((3001, 3002, 3003), release), metadata_version=25)
+    async with served(made) as server:
+        broker, counted = server.world.nodes[Role.BROKER, 1], Counted()
+        settings = ClusterSettings(bootstrap_servers=(Address(broker.host, broker.port),), request_timeout=5.0)
+        async with Pool(settings, recorder=counted, environment=Environment()) as pool:
+            await probe_cluster(pool)
+        return counted.apis
+
+
+async def test_the_names_of_all_brokers_take_one_request_more_than_none() -> None:
+    with_names, without = await requests_of("4.4"), await requests_of("4.3")
+    assert with_names - without == Counter({18: 1})  # the broker that lists the others was connected to without a name
 
 
 async def read_over_both(brokers: tuple[int, ...], controllers: tuple[int, ...]) -> Observation:

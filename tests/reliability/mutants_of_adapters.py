@@ -26,6 +26,19 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "adapters",
+        "kafkafeatures/kafka/probe/misrouted.py",
+        ("a broker that refuses its name is believed", "answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED",
+         "False"),
+        ("another cluster is a node of this one", "described.cluster_id != cluster_id", "False"),
+        ("a name costs a request of its own", "looks_at_names(pool.offered_last) else None", "False else None"),
+    ),
+    *of(
+        "adapters",
+        "kafkafeatures/kafka/wire/connection.py",
+        ("a name before SASL counts", "named if self._security.sasl is None else None", "named"),
+    ),
+    *of(
+        "adapters",
         "kafkafeatures/kafka/log/follower.py",
         ("a log of an older epoch is asked for what it cannot have", "if end.epoch > self._leader.epoch:", "if False:"),
         ("every leader has a majority", "if quorum_of(response).has_majority:", "if True:"),

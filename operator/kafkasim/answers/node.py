@@ -40,6 +40,7 @@ NOT_LEADER_OR_FOLLOWER = 6
 UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42
 MISMATCHED_ENDPOINT_TYPE = 114
+REBOOTSTRAP_REQUIRED = 129
 
 NOT_IN_ZOOKEEPER_MODE = (55, 64, 74, 75, 80, 81)
 """APIs that a broker of Kafka 3.9 offers in KRaft mode only."""
@@ -84,7 +85,19 @@ class NodeAnswers:
     # --- ApiVersions ---
 
     async def api_versions(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
-        """See `said`."""
+        """See `by_name`."""
+        return self.by_name(request, version)
+
+    def by_name(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
+        """See `said`; a refusal, where it names another node. No controller looks at the name (`ControllerApis`)."""
+        if version < request.names_node_from:
+            return self.said(version)
+        cluster_id, node_id = request.cluster_id, request.node_id
+        if (cluster_id is None) != (node_id == -1):
+            return m.ApiVersionsResponse(INVALID_REQUEST, {}, version=version)
+        is_own = cluster_id is None or (cluster_id, node_id) == (self.world.cluster_id, self.node.id)
+        if self.node.role is Role.BROKER and not is_own:
+            return m.ApiVersionsResponse(REBOOTSTRAP_REQUIRED, {}, version=version)
         return self.said(version)
 
     def said(self, version: int) -> m.ApiVersionsResponse:

@@ -22,6 +22,7 @@ from kio.serial import entity_reader, entity_writer
 from msgspec import Struct
 
 from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.kafka.wire.codec import entity
 from kafkafeatures.kafka.wire.lengths import judge
 
 API_VERSIONS = 18
@@ -54,9 +55,7 @@ def read_head(frame: bytes) -> Head:
 def read_request(head: Head, frame: bytes) -> Any:
     """The body of a request whose key and version are offered. Raises NotKafkaError when it cannot be read."""
     try:
-        # kio does not know 94, which is laid out as 64 is.
-        known = UNREGISTER_BROKER if head.api_key == UNREGISTER_CONTROLLER else head.api_key
-        schema: Any = load_request_schema(known, head.api_version)
+        schema: Any = _request_schema(head.api_key, head.api_version)
         offset = judge(schema.__header_schema__, frame)
         judge(schema, frame, offset)
         return _reader(schema)(frame, offset)[0]
@@ -64,11 +63,19 @@ def read_request(head: Head, frame: bytes) -> Any:
         raise NotKafkaError(f"api {head.api_key} version {head.api_version}: {error}") from error
 
 
+def _request_schema(api_key: int, version: int) -> Any:
+    if (api_key, version) == (API_VERSIONS, 5):
+        return entity(api_key, version, "Request")
+    # kio does not know 94, which is laid out as 64 is.
+    return load_request_schema(UNREGISTER_BROKER if api_key == UNREGISTER_CONTROLLER else api_key, version)
+
+
 def write_response(head: Head, body: Mapping[str, Any]) -> bytes:
     """A whole response frame, without its length."""
     if head.api_key == UNREGISTER_CONTROLLER:
         return _unregistered_controller(head, body)
-    schema: Any = load_response_schema(head.api_key, head.api_version)
+    version = min(head.api_version, 4) if head.api_key == API_VERSIONS else head.api_version  # 5 has the layout of 4
+    schema: Any = load_response_schema(head.api_key, version)
     out = io.BytesIO()
     header = schema.__header_schema__
     _writer(header)(out, header(correlation_id=head.correlation_id))

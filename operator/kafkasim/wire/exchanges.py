@@ -37,7 +37,8 @@ async def _asked(node: NodeAnswers, request: m.Request[m.R], version: int) -> m.
 
 
 async def _api_versions(node: NodeAnswers, version: int, request: Any) -> Answer:
-    said = await _asked(node, m.ApiVersionsRequest(), version)
+    name = m.ApiVersionsRequest(cluster_id=request.cluster_id, node_id=int(request.node_id)) if version >= 5 else None
+    said = await _asked(node, name or m.ApiVersionsRequest(), version)
     return {
         "error_code": said.error_code,
         "api_keys": [

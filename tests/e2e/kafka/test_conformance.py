@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.kafka.wire.codec import decode_response
-from tests.conformance import changes
+from tests.conformance import changes, names
 from tests.conformance.cases import ASKED_AGAIN, WORLDS, World, recorded
-from tests.conformance.record import RAISE_KRAFT, answers, ask, changed, may_raise_kraft
+from tests.conformance.record import RAISE_KRAFT, answers, ask, changed, may_raise_kraft, named
 from tests.e2e.rig.cluster import Cluster, Node
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
@@ -30,6 +30,12 @@ def test_a_real_node_still_answers_as_recorded(world: World, borrow: Callable[[s
 def test_a_real_cluster_still_changes_as_recorded(world: World, tmp_path: Path) -> None:
     found = list(changed(world, tmp_path / "kafka"))
     assert found == [row.led_by(found[0].leader) for row in changes.recorded(world)]
+
+
+def test_real_nodes_still_take_and_refuse_names_as_recorded(borrow: Callable[[str], Cluster]) -> None:
+    """Once controllers look at names as well, they are to be asked by name."""
+    found = [(row.node, row.version, row.cluster, row.offset, row.code) for row in named(borrow(f"small {NEWEST}"))]
+    assert found == [(row.node, row.version, row.cluster, row.offset, row.code) for row in names.recorded()]
 
 
 def raising(active: Node) -> tuple[int, str]:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Host
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kafka.base.errors import TimedOut, Unreachable, UnsupportedApi, Withheld
+from kafkafeatures.kafka.base.errors import ErrorCode, ServerError, TimedOut, Unreachable, UnsupportedApi, Withheld
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.wire.connection import Connection
@@ -49,6 +49,14 @@ class Node:
     def api_versions(self) -> ApiVersionsResponse:
         return ApiVersionsResponse(0, dict(self.apis), dict(self.features), self.epoch, dict(self.finalized), version=4)
 
+    def by_name(self, named: ApiVersionsRequest) -> ApiVersionsResponse:
+        """What a connection begins with, where it names the node."""
+        answer = self.answers.get(ApiVersionsRequest, self.api_versions)
+        response: ApiVersionsResponse = answer(named) if callable(answer) else answer
+        if response.error_code not in (ErrorCode.NONE, ErrorCode.REBOOTSTRAP_REQUIRED):
+            raise ServerError(response.error_code, "no")
+        return response
+
 
 class Cluster:
     """`connect` stands for the real one; `most` is the highest number of connections open at once."""
@@ -61,7 +69,14 @@ class Cluster:
         self.links: list[Link] = []
 
     async def connect(
-        self, address: Address, security: Security, *, timeout: float, client_id: str, recorder: object = None
+        self,
+        address: Address,
+        security: Security,
+        *,
+        timeout: float,
+        client_id: str,
+        recorder: object = None,
+        named: ApiVersionsRequest | None = None,
     ) -> Connection:
         self.connects.append(address)
         node = self.nodes.get(address)
@@ -76,7 +91,7 @@ class Cluster:
         self.open += 1
         self.most = max(self.most, self.open)
         await asyncio.sleep(0)
-        self.links.append(Link(self, address, node))
+        self.links.append(Link(self, address, node, named if security.sasl is None else None))
         return cast(Connection, self.links[-1])
 
     def pool(self, settings: ClusterSettings, **options: Any) -> Pool:
@@ -86,9 +101,13 @@ class Cluster:
 class Link:
     """What the pool believes to be a connection."""
 
-    def __init__(self, cluster: Cluster, address: Address, node: Node) -> None:
+    def __init__(self, cluster: Cluster, address: Address, node: Node, named: ApiVersionsRequest | None) -> None:
         self.cluster, self.address, self.node = cluster, address, node
         self.api_versions = node.api_versions
+        self.refuses_name: bool | None = None
+        if named is not None and node.apis[18].max >= named.names_node_from:
+            node.asked.append(named)
+            self.refuses_name = node.by_name(named).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
         self.closed, self.peer, self.ends_by_reset = False, "10.0.0.1", False
 
     async def request(self, message: Any, *, timeout: float | None = None) -> Any:

@@ -5,16 +5,21 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.status import Via
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.steps import (
     Applied,
     NotSent,
 )
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.kafka.base.errors import Disconnected
-from kafkafeatures.kafka.requests.features import AddressRoute, prepared, validate
+from kafkafeatures.kafka.base.errors import Disconnected, ErrorCode
+from kafkafeatures.kafka.probe.prober import probe_cluster
+from kafkafeatures.kafka.requests.features import AddressRoute, prepared, route, validate
 from kafkafeatures.kafka.wire.messages import (
     UPGRADE,
     ApiVersionsRequest,
+    ApiVersionsResponse,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
@@ -132,6 +137,28 @@ async def test_where_it_does_not_say_what_was_read_holds(way: AddressRoute, chan
     cluster = answering(OK)
     says(cluster, 3, epoch=epoch, feature=change.feature)
     assert await sent(cluster, way, change) == Applied()
+
+
+@pytest.mark.parametrize("role", Role)
+async def test_an_address_that_leads_elsewhere_by_now_gets_no_change(role: Role) -> None:
+    """Asked by name in the request that asks for the level, and so at no cost."""
+    cluster = answering(OK)
+    async with cluster.pool(settings(servers=(1,), controllers=(3002,))) as pool:
+        way = route(await probe_cluster(pool))
+        port = 3002 if role is Role.CONTROLLER else way.brokers[0].port
+        way = way if role is Role.CONTROLLER else replace(way, controller=None)
+        node = cluster.nodes[at(port)]
+        node.apis = {**node.apis, 18: VersionRange(0, 5)}
+        async with prepared(pool, way, RAISE) as request:
+            assert not isinstance(request, NotSent)
+            refusal = ApiVersionsResponse(ErrorCode.REBOOTSTRAP_REQUIRED, {})
+            node.answers[ApiVersionsRequest] = lambda asked: (
+                refusal if (asked.cluster_id, asked.node_id) == ("C1", port) else node.api_versions
+            )
+            outcome = await request.send(lambda: None)
+    assert isinstance(outcome, NotSent)
+    assert outcome.why == f"node:{port}: another node answers there by now: it refuses to be node {port} of cluster C1"
+    assert updates(cluster) == {}
 
 
 async def test_a_connection_that_ended_before_the_request_has_sent_nothing() -> None:

@@ -4,9 +4,10 @@ Called by `core/facts/observe.py` before nodes are judged, by `core/facts/member
 `kafka/cluster.py`, which asks the processes in doubt who they are. Pure.
 
 An address belongs to the newest registration that names it, an unfenced one before all others; what answers there says
-nothing of an older one. A process that names itself with DescribeConfigs is believed before that. Broker and controller
-of one id are registered apart: where the process itself has one of the two roles only, the other registration is a
-ghost, whatever the process answers.
+nothing of an older one. A process that names itself with DescribeConfigs is believed before that, and one that refuses
+a name, there or in ApiVersions (KIP-1242), is not that registration. Broker and controller of one id are registered
+apart: where the process itself has one of the two roles only, the other registration is a ghost, whatever the process
+answers.
 """
 
 from __future__ import annotations
@@ -72,9 +73,10 @@ def with_own_answers(probe: ClusterProbe, image: Image | None) -> ClusterProbe:
     shared = {address for address, ids in asked.items() if len(ids) > 1}
     if not shared and not any(_is_denied(one) for one in probe.nodes):
         return probe
+    denied = {((one.role, one.id), (one.host, one.port)) for one in probe.nodes if _is_denied(one)}
     claims: dict[Address, set[RegistrationKey]] = {}
     for key, address in _addresses(probe, image):
-        if address in shared:
+        if address in shared and (key, address) not in denied:
             claims.setdefault(address, set()).add(key)
     ranks = _ranks(probe, image)
     nodes = tuple(_own_answer(one, claims.get((one.host, one.port), set()), ranks) for one in probe.nodes)

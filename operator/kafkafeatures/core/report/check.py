@@ -101,10 +101,12 @@ def _partitions(seen: Observation, replication: Replication) -> Iterator[Blocker
             yield Blocker(BlockerKind.PARTITION, text, remedy)
 
 
-_HELP = {
-    NodeState.FENCED: ("fenced: it recovers its log, catches up, or cannot reach the controller", "see the log of {}"),
-    NodeState.UNREACHABLE: ("not reachable", "start {0}, or see whether {0} listens at its address"),
-}
+_LEADS_ELSEWHERE = (FailureKind.ANOTHER_NODE, FailureKind.WRONG_CLUSTER)
+"""Why a node is not reachable, where something else is at its address."""
+_MAKE_IT_LEAD = (
+    "make the address of each lead to it: see advertised.listeners, the DNS records, and load balancers or proxies in "
+    "between"
+)
 
 
 def _nodes(seen: Observation, flags: str, described: Set[NodeKey]) -> Iterator[Blocker]:
@@ -128,8 +130,16 @@ def _away(node: Node, seen: Observation) -> Blocker:
     def words(nodes: Nodes) -> tuple[str, str]:
         if node.state is NodeState.REFUSED:
             return refusal(nodes, seen.finalized)
-        what, remedy = _HELP[node.state]
-        return f"{title_of(nodes)} {verb(nodes, 'is', 'are')} {what}", remedy.format(verb(nodes, "it", "them"))
+        is_away, them = f"{title_of(nodes)} {verb(nodes, 'is', 'are')}", verb(nodes, "it", "them")
+        if node.state is NodeState.FENCED:
+            causes = verb(nodes, "it recovers its log, catches up, or", "they recover their logs, catch up, or")
+            return f"{is_away} fenced: {causes} cannot reach the controller", f"see the log of {them}"
+        if why not in _LEADS_ELSEWHERE:
+            listens = verb(nodes, "it listens at its address", "they listen at their addresses")
+            return f"{is_away} not reachable", f"start {them}, or see whether {listens}"
+        if len(nodes) == 1 and isinstance(nodes[0].answer, Unknown):
+            return f"{is_away} not reachable: {nodes[0].answer.why.message}", nodes[0].answer.why.action
+        return f"{is_away} not reachable: their addresses lead to other nodes", _MAKE_IT_LEAD
 
     mode = node.runs_in_kraft_mode if node.state is NodeState.REFUSED else None
     why = node.answer.why.kind if node.state is NodeState.UNREACHABLE and isinstance(node.answer, Unknown) else None

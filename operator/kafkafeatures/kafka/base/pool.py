@@ -12,13 +12,14 @@ same listener gets a connection of its own, and a node that is asked one thing a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from msgspec import Struct
 
+from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.errors import Disconnected
@@ -28,12 +29,21 @@ from kafkafeatures.kafka.wire.connection import Connection, Recorder
 from kafkafeatures.kafka.wire.connection import connect as wire_connect
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, R, Request
 
+T = TypeVar("T")
+
 
 class Connect(Protocol):
     """How a connection is made; `wire.connection.connect` unless a test says otherwise."""
 
     def __call__(
-        self, address: Address, security: Security, *, timeout: float, client_id: str, recorder: Recorder | None
+        self,
+        address: Address,
+        security: Security,
+        *,
+        timeout: float,
+        client_id: str,
+        recorder: Recorder | None,
+        named: ApiVersionsRequest | None = None,
     ) -> Awaitable[Connection]:
         """Connect, negotiate and authenticate within `timeout` seconds."""
 
@@ -63,6 +73,7 @@ class Pool:
     ) -> None:
         self.settings, self.environment = settings, environment
         self.requester = Requester(settings)
+        self.offered_last: Mapping[int, VersionRange] = {}  # by the node that was connected to last
         self._recorder = recorder
         self._connect = connect or partial(wire_connect, environment=environment)
         self._slots = asyncio.Semaphore(concurrency)
@@ -71,9 +82,16 @@ class Pool:
 
     @asynccontextmanager
     async def lease(
-        self, address: Address, role: Role, *, fresh: bool = False, timeout: float | None = None
+        self,
+        address: Address,
+        role: Role,
+        *,
+        fresh: bool = False,
+        timeout: float | None = None,
+        named: ApiVersionsRequest | None = None,
     ) -> AsyncIterator[Lease]:
-        """A connection to the `role` listener at `address`. `fresh`: a new one, never one that was idle.
+        """A connection to the `role` listener at `address`. `fresh`: a new one, never one that was idle. `named`: what
+        a new one begins with.
 
         `timeout`: seconds for connecting, at most and by default the request timeout. Whatever is raised while the
         lease is held closes the connection: it is unknown what is still under way on it. Raises `KafkaError` when
@@ -83,7 +101,7 @@ class Pool:
             connection = None if fresh else await self._take(address, role)
             reused = connection is not None
             if connection is None:
-                connection = await self._open(address, role, timeout)
+                connection = await self._open(address, role, timeout, named)
             try:
                 yield Lease(connection, reused)
             except BaseException:
@@ -118,24 +136,46 @@ class Pool:
         `timeout` (by default the request timeout) bounds connecting and the answer, each. A connection that had died
         while idle is replaced once.
         """
-        timeout = self.settings.request_timeout if timeout is None else timeout
-        reused = False
-        try:
-            async with self.lease(address, role, timeout=timeout) as lease:
-                reused = lease.reused
-                return await lease.connection.request(message, timeout=timeout), lease.connection.peer
-        except Disconnected:
-            if not reused:
-                raise
-        async with self.lease(address, role, fresh=True, timeout=timeout) as lease:
-            return await lease.connection.request(message, timeout=timeout), lease.connection.peer
+        wait = self.settings.request_timeout if timeout is None else timeout
+
+        async def exchange(lease: Lease) -> tuple[R, str]:
+            return await lease.connection.request(message, timeout=wait), lease.connection.peer
+
+        return await self.converse(address, role, exchange, timeout=wait)
 
     async def api_versions(self, address: Address, role: Role, *, timeout: float | None = None) -> ApiVersionsResponse:
         """What the node says of itself now: as its new connection began, or asked again on one that was idle."""
-        async with self.lease(address, role, timeout=timeout) as lease:
-            if not lease.reused:
-                return lease.connection.api_versions
-        return await self.ask(address, role, ApiVersionsRequest(), timeout=timeout)
+
+        async def exchange(lease: Lease) -> ApiVersionsResponse:
+            link = lease.connection
+            return await link.request(ApiVersionsRequest(), timeout=timeout) if lease.reused else link.api_versions
+
+        return await self.converse(address, role, exchange, timeout=timeout)
+
+    async def converse(
+        self,
+        address: Address,
+        role: Role,
+        conversation: Callable[[Lease], Awaitable[T]],
+        *,
+        timeout: float | None = None,
+        named: ApiVersionsRequest | None = None,
+    ) -> T:
+        """Questions that change nothing, one after another over one connection: to one process, whatever else the
+        address leads to. Begun anew where the connection had died while idle. Raises `KafkaError`.
+
+        `timeout`, `named`: see `lease`.
+        """
+        reused = False
+        try:
+            async with self.lease(address, role, timeout=timeout, named=named) as lease:
+                reused = lease.reused
+                return await conversation(lease)
+        except Disconnected:
+            if not reused:
+                raise
+        async with self.lease(address, role, fresh=True, timeout=timeout, named=named) as lease:
+            return await conversation(lease)
 
     async def close(self) -> None:
         """Close what is idle. Leases must have ended."""
@@ -148,15 +188,20 @@ class Pool:
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
-    async def _open(self, address: Address, role: Role, timeout: float | None) -> Connection:
+    async def _open(
+        self, address: Address, role: Role, timeout: float | None, named: ApiVersionsRequest | None
+    ) -> Connection:
         limit = self.settings.request_timeout
-        return await self._connect(
+        connection = await self._connect(
             address,
             self.settings.brokers if role is Role.BROKER else self.settings.controllers,
             timeout=limit if timeout is None else min(timeout, limit),
             client_id=self.settings.client_id,
             recorder=self._recorder,
+            named=named,
         )
+        self.offered_last = connection.api_versions.api_keys
+        return connection
 
     async def _take(self, address: Address, role: Role) -> Connection | None:
         for entry in reversed(self._idle):

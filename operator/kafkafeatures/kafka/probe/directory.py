@@ -121,7 +121,7 @@ _PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # S
 
 
 class Discovery:
-    """One search. `found` is called with nodes as soon as they are known; `contacts` grows while it runs."""
+    """One search. `found` is called with nodes as soon as they are known; `contacts`, `cluster_ids` grow meanwhile."""
 
     def __init__(self, pool: Pool, found: Found = lambda role, hosts: None) -> None:
         self._pool = pool
@@ -129,7 +129,7 @@ class Discovery:
         self._broker_race = Race(pool.settings.bootstrap_servers, self._contact_broker)
         self._controller_race = Race(pool.settings.bootstrap_controllers, self._contact_controller)
         self._answered: list[Race[Any]] = []
-        self._cluster_ids: dict[Role, set[str]] = {}
+        self.cluster_ids: dict[Role, set[str]] = {}
         self._limit = short_timeout(pool)
         self.contacts: dict[tuple[Role, Address], Contact] = {}
 
@@ -351,10 +351,10 @@ class Discovery:
         if len(cluster_id) > LONGEST_CLUSTER_ID or not cluster_id.isprintable():
             what = f"names a cluster id of {len(cluster_id)} characters, which no Kafka makes"
             raise Unusable(Failure(FailureKind.REJECTED, str(address), what))
-        self._cluster_ids.setdefault(role, set()).add(cluster_id)
+        self.cluster_ids.setdefault(role, set()).add(cluster_id)
 
     def _cluster_id(self, controllers: ControllerList | Failure) -> str | Failure:
-        ids = self._cluster_ids
+        ids = self.cluster_ids
         named = sorted(set().union(*ids.values()))
         if len(named) > 1:
             return Failure(

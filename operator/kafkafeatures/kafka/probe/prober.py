@@ -11,7 +11,7 @@ that a thousand equal nodes weigh little more than one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 from kafkafeatures.api.values import replace
@@ -20,6 +20,7 @@ from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.probe.directory import Discovery, Found, address_of
+from kafkafeatures.kafka.probe.misrouted import answer_by_name, looks_at_names
 from kafkafeatures.kafka.probe.one_quorum import of_another_quorum
 from kafkafeatures.kafka.wire.messages import ApiVersionsResponse
 
@@ -43,8 +44,9 @@ async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterPro
 
     try:
         async with Discovery(pool, on_found) as discovery:
-            prober.known = discovery.answer_of
+            prober.known, prober.cluster_ids = discovery.answer_of, discovery.cluster_ids
             directory = await discovery.run()
+            prober.discovered.set()
             nodes = await prober.finish()
             asked = {(node.role, Address(node.host, node.port)) for node in nodes}
             if isinstance(directory.controllers, Failure):
@@ -70,6 +72,8 @@ async def probe_more(pool: Pool, done: ClusterProbe, role: Role, hosts: Sequence
     """Ask nodes that only the metadata log named (`hosts_from_registrations`), unless they were asked already."""
     asked = {node.id for node in done.nodes if node.role is role}
     prober = NodeProber(pool)
+    if isinstance(done.cluster_id, str):
+        prober.cluster_ids = {role: {done.cluster_id}}
     try:
         prober.begin(role, [host for host in hosts if host.id not in asked])
         return replace(done, nodes=done.nodes + await prober.finish())
@@ -107,6 +111,8 @@ class NodeProber:
         self._shared: dict[object, Mapping[Any, Any]] = {}
         self._as_said: dict[int, tuple[Mapping[Any, Any], Mapping[Any, Any]]] = {}  # by what it is itself
         self.known: Callable[[Role, Address], ApiVersionsResponse | None] = lambda role, address: None
+        self.cluster_ids: Mapping[Role, Set[str]] = {}  # by whose lists name them
+        self.discovered = asyncio.Event()
 
     def begin(self, role: Role, hosts: Sequence[Host]) -> None:
         """Start asking those that are not being asked yet."""
@@ -144,9 +150,24 @@ class NodeProber:
 
     async def _ask(self, role: Role, host: Host) -> ProbedNode:
         address = address_of(host)
-        known = self.known(role, address)
-        answer = node_answer(known) if known else await probe_node(self._pool, address, role)
+        known, cluster_ids = self.known(role, address), self.cluster_ids.get(role, ())
+        if role is Role.BROKER and len(cluster_ids) == 1 and (known is None or looks_at_names(known.api_keys)):
+            if known is not None:  # its connection is in use until then
+                await self.discovered.wait()
+            answer = await self._ask_by_name(host, *cluster_ids)
+        else:
+            answer = node_answer(known) if known else await probe_node(self._pool, address, role)
         return self.asked(role, host, address, answer)
+
+    async def _ask_by_name(self, broker: Host, cluster_id: str) -> NodeAnswer | Failure:
+        try:
+            response = await answer_by_name(self._pool, broker, cluster_id, self._brokers)
+        except KafkaError as error:
+            return to_failure(error, str(address_of(broker)))
+        return response if isinstance(response, Failure) else node_answer(response)
+
+    def _brokers(self) -> list[int]:
+        return [id_ for role, id_ in self._hosts if role is Role.BROKER]
 
     def _outcome(self, key: tuple[Role, int]) -> ProbedNode:
         task, host = self._tasks[key], self._hosts[key]

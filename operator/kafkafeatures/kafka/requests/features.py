@@ -20,11 +20,11 @@ leave the outcome unknown: each of them was seen being applied later (UpdateFeat
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import assert_never
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.status import Via
@@ -75,11 +75,14 @@ sends it, when a write to ZooKeeper failed or was not seen in time."""
 
 
 class AddressRoute(Struct, frozen=True):
-    """Where a change can be sent. `closed`: why nothing may be sent now."""
+    """Where a change can be sent. `closed`: why nothing may be sent now. `names`: of the nodes, by which they are asked
+    for their levels right before: one of Kafka 4.4 refuses that of another node (KIP-1242).
+    """
 
     controller: Address | None
     brokers: tuple[Address, ...] = ()
     closed: Failure | None = None
+    names: Mapping[Address, ApiVersionsRequest] = field(default_factory=dict)
 
     def stops(self) -> tuple[tuple[Address, Role], ...]:
         """Where a change may be sent, in the order of attempts."""
@@ -91,7 +94,12 @@ def route(probe: ClusterProbe) -> AddressRoute:
     """The addresses on the way to the active controller (`core/engine/route.py`)."""
     way = route_to_controller(probe)
     controller = Address(way.controller.host, way.controller.port) if way.controller else None
-    return AddressRoute(controller, tuple(Address(node.host, node.port) for node in way.brokers), way.closed)
+    names = {
+        Address(node.host, node.port): ApiVersionsRequest(cluster_id=probe.cluster_id, node_id=node.id)
+        for node in way.stops
+        if node.id is not None and isinstance(probe.cluster_id, str)
+    }
+    return AddressRoute(controller, tuple(Address(node.host, node.port) for node in way.brokers), way.closed, names)
 
 
 @asynccontextmanager
@@ -123,15 +131,18 @@ async def _connected(
         lease.connection.end_by_reset(DELIVERED_WITHIN.total_seconds())
         if why := _moved(change, role, lease.connection.api_versions, address):
             return NotSent(why)
-        return PreparedChange(pool, lease.connection, (address, role), change)
+        name = way.names.get(address, ApiVersionsRequest())
+        return PreparedChange(pool, lease.connection, (address, role), change, name)
     return NotSent("; ".join(reasons) or "no address of the active controller or of a live broker is known")
 
 
 class PreparedChange:
     """A change with its connection. See `PreparedUpdate` of the port."""
 
-    def __init__(self, pool: Pool, link: Connection, stop: tuple[Address, Role], change: UpdateFeature) -> None:
-        self._pool, self._link, self._change = pool, link, change
+    def __init__(
+        self, pool: Pool, link: Connection, stop: tuple[Address, Role], change: UpdateFeature, name: ApiVersionsRequest
+    ) -> None:
+        self._pool, self._link, self._change, self._name = pool, link, change, name
         self._address, self._role = stop
         self._request = request_for((change,), validate_only=False)
 
@@ -142,9 +153,12 @@ class PreparedChange:
     async def send(self, withheld: Withheld) -> Outcome:
         """Sends the change. The node is asked once more for its levels: the intent may have taken its time."""
         try:
-            said = await self._link.request(ApiVersionsRequest(), timeout=short_timeout(self._pool))
+            said = await self._link.request(self._name, timeout=short_timeout(self._pool))
         except KafkaError as error:
             return NotSent(self._described(error))
+        if said.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            own = f"node {self._name.node_id} of cluster {self._name.cluster_id}"
+            return NotSent(f"{self._address}: another node answers there by now: it refuses to be {own}")
         if why := _moved(self._change, self._role, said, self._address) or await self._raised_meanwhile():
             return NotSent(why)
         try:

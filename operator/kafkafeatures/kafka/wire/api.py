@@ -16,7 +16,7 @@ from kafkafeatures.kafka.wire.messages import Request
 class Api(Struct, frozen=True):
     """`write`: from kio's schema module and our request to kio's; `read`: from kio's answer and its version.
 
-    `most_bytes`: of an answer. `module`: of the schemas that kio does not have.
+    `most_bytes`: of an answer. `module`: of the schemas that kio does not have, those from version `module_from` on.
     """
 
     request: type[Request[Any]]
@@ -25,6 +25,7 @@ class Api(Struct, frozen=True):
     read: Callable[[Any, int], Any]
     most_bytes: int = MAX_FRAME
     module: str = ""
+    module_from: int = 0
 
     @property
     def name(self) -> str:

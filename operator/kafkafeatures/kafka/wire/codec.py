@@ -1,4 +1,4 @@
-"""Between our messages and bytes. Of the operator, only this and `unregister_controller.py` import kio.
+"""Between our messages and bytes. Of the operator, only this and the modules with schemas that it lacks import kio.
 
 Called by `connection.py`. `APIS`, at the end, has one entry for each API: the versions, of which the connection
 picks the highest that both sides have, and a function each way. Schemas of kio are imported when a version
@@ -10,6 +10,7 @@ reply is an error of its own (`NotKafka` it is not): `ServerError`, with the out
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import re
 from collections.abc import Mapping
@@ -63,8 +64,8 @@ def decode_response(api_key: int, version: int, payload: bytes, *, most_items: i
     An ApiVersions reply to a version the node does not have comes in the layout of v0 with error 35 (KIP-511).
     """
     correlation_id = int.from_bytes(payload[:4], "big", signed=True)
-    if api_key == m.ApiVersionsRequest.api_key:
-        return correlation_id, _api_versions_of(version, payload[4:], most_items)
+    if api_key == m.ApiVersionsRequest.api_key:  # 5 has the layout of 4
+        return correlation_id, _api_versions_of(min(version, 4), payload[4:], most_items)
     return correlation_id, _decoded(api_key, version, payload, most_items)
 
 
@@ -110,7 +111,8 @@ def _serial() -> ModuleType:
 def _schema(api_key: int, version: int, kind: str) -> ModuleType:
     api = api_of(api_key)
     folder = re.sub(r"\B([A-Z])", r"_\1", api.name).lower()
-    return importlib.import_module(api.module or f"kio.schema.{folder}.v{version}.{kind.lower()}")
+    is_ours = api.module and version >= api.module_from
+    return importlib.import_module(api.module if is_ours else f"kio.schema.{folder}.v{version}.{kind.lower()}")
 
 
 def entity(api_key: int, version: int, kind: str) -> Any:
@@ -122,11 +124,8 @@ def entity(api_key: int, version: int, kind: str) -> Any:
 
 
 def _api_versions(schema: ModuleType, message: m.ApiVersionsRequest) -> Any:
-    if schema.__name__.split(".")[-2] in ("v0", "v1", "v2"):
-        return schema.ApiVersionsRequest()
-    return schema.ApiVersionsRequest(
-        client_software_name=message.client_software_name, client_software_version=message.client_software_version
-    )
+    names = (field.name for field in dataclasses.fields(schema.ApiVersionsRequest))
+    return schema.ApiVersionsRequest(**{name: getattr(message, name) for name in names})
 
 
 def _fetch(schema: ModuleType, message: m.FetchRequest) -> Any:
@@ -309,7 +308,15 @@ APIS: dict[int, Api] = {
     for api in (
         # v17: by topic id and without replica id, as an ordinary client; Kafka 3.9+
         Api(m.FetchRequest, VersionRange(17, 17), _fetch, _read_fetch, MAX_FETCH_FRAME),
-        Api(m.ApiVersionsRequest, VersionRange(0, 4), _api_versions, _read_api_versions, MAX_SHORT_FRAME),
+        Api(
+            m.ApiVersionsRequest,
+            VersionRange(0, 5),
+            _api_versions,
+            _read_api_versions,
+            MAX_SHORT_FRAME,
+            module="kafkafeatures.kafka.wire.api_versions_5",
+            module_from=5,
+        ),
         Api(m.DescribeQuorumRequest, VersionRange(0, 2), _describe_quorum, _read_describe_quorum),
         # v0 has no validateOnly, and KRaft ignores its downgrade flag
         Api(m.UpdateFeaturesRequest, VersionRange(1, 2), _update_features, _read_update_features, MAX_SHORT_FRAME),

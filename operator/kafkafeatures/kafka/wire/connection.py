@@ -26,7 +26,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self, TypeVar
 
-from kafkafeatures import __version__
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import (
@@ -47,6 +46,8 @@ from kafkafeatures.kafka.wire.frame import framed, length_of
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, R, Request
 from kafkafeatures.kafka.wire.opening import Stage, nothing_of_the_api_server, open_streams
 
+FIRST_VERSION = 4
+"""ApiVersions, where no node is named: a later version says no more, and costs a node without it one more exchange."""
 CLOSING_SECONDS = 1.0
 LARGE = 128 * 1024  # bytes of a reply: some milliseconds
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, for no time
@@ -95,8 +96,12 @@ async def connect(
     recorder: Recorder | None = None,
     meter: Meter | None = None,
     environment: Environment,
+    named: ApiVersionsRequest | None = None,
 ) -> Connection:
-    """Connect, negotiate and authenticate, all of it within `timeout` seconds. Raises KafkaError, nothing sent."""
+    """Connect, negotiate and authenticate, all of it within `timeout` seconds. Raises KafkaError, nothing sent.
+
+    `named`: the request to negotiate with where it names the node; `refuses_name` of the connection has the answer.
+    """
     if security.sasl is not None and security.sasl.mechanism in NEEDS_VERIFIED_TLS and security.tls is None:
         raise AuthenticationFailed(
             f"{security.sasl.mechanism} without TLS would send the secret unencrypted",
@@ -118,7 +123,7 @@ async def connect(
                 monotonic=environment.monotonic,
             )
             try:
-                await connection.begin(stage)
+                await connection.begin(stage, named)
             except BaseException as error:
                 connection.drop()
                 if isinstance(error, KafkaError):
@@ -144,6 +149,8 @@ class Connection:
     """Made by `connect`. An async context manager; `closed` once it cannot be used any more."""
 
     api_versions: ApiVersionsResponse
+    refuses_name: bool | None = None
+    """The answer to the name that the connection began with; None without one, or where the node looks at none."""
 
     def __init__(
         self,
@@ -224,10 +231,10 @@ class Connection:
         self.closed = True
         self._writer.transport.abort()
 
-    async def begin(self, stage: Stage) -> None:
-        """ApiVersions, then SASL. Called once, by `connect`."""
+    async def begin(self, stage: Stage, named: ApiVersionsRequest | None = None) -> None:
+        """ApiVersions, then SASL, before which no node looks at a name. Called once, by `connect`."""
         try:
-            self.api_versions = await self._negotiate()
+            self.api_versions = await self._negotiate(named if self._security.sasl is None else None)
         except Disconnected as error:
             raise NotKafka(
                 str(error),
@@ -249,13 +256,16 @@ class Connection:
             raise UnsupportedApi(f"the node offers {api.name} {theirs}, we speak {ours}")
         return version
 
-    async def _negotiate(self) -> ApiVersionsResponse:
-        message = ApiVersionsRequest(client_software_version=__version__)
-        response = await self._exchange(message, codec.api_of(message.api_key).versions.max)
+    async def _negotiate(self, named: ApiVersionsRequest | None) -> ApiVersionsResponse:
+        message, version = (named, named.names_node_from) if named else (ApiVersionsRequest(), FIRST_VERSION)
+        response = await self._exchange(message, version)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             theirs = response.api_keys.get(message.api_key)
-            version = min(codec.api_of(message.api_key).versions.max, theirs.max if theirs else 0)
-            response = await self._exchange(message, version)
+            response = await self._exchange(message, min(FIRST_VERSION, theirs.max if theirs else 0))
+        elif named is not None:
+            self.refuses_name = response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+            if self.refuses_name:
+                response = await self._exchange(ApiVersionsRequest(), FIRST_VERSION)
         if response.error_code:
             raise ServerError(response.error_code, f"ApiVersions: {code_name(response.error_code)}", sent=False)
         return response

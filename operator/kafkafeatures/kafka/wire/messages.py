@@ -18,6 +18,7 @@ from uuid import UUID
 
 from msgspec import Struct, field
 
+from kafkafeatures import __version__
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Host
 
@@ -37,11 +38,16 @@ class Request(Struct, Generic[R], frozen=True):
 
 
 class ApiVersionsRequest(Request["ApiVersionsResponse"], frozen=True):
-    """Always the first request of a connection (KIP-35)."""
+    """Always the first request of a connection (KIP-35). It may name the node that it is meant for, by cluster and id,
+    which another node refuses (KIP-1242): a broker of Kafka 4.4, but no controller, and no listener before SASL.
+    """
 
     api_key: ClassVar[int] = 18
+    names_node_from: ClassVar[int] = 5  # version
     client_software_name: str = "kafka-features-operator"
-    client_software_version: str = "0"
+    client_software_version: str = __version__
+    cluster_id: str | None = None  # with a node id, or the node refuses the request as invalid
+    node_id: int = -1
 
 
 class ApiVersionsResponse(Struct, frozen=True):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Host
 from kafkafeatures.kafka.base.errors import NotKafka, ServerError
@@ -140,6 +141,21 @@ def test_what_we_send_is_what_was_recorded(message: Any, version: int) -> None:
     assert ours[8:] in recorded_requests
 
 
+OF_JAVA = (
+    "001200050000000700176b61666b612d66656174757265732d6f70657261746f7200186b61666b612d66656174757265732d6f7065726174"
+    "6f72023017354c3667336e5368542d654d43744b2d2d58383673770000000200"
+)
+"""Written by `ApiVersionsRequestData`, `RequestHeader` and `RequestUtils.serialize` of kafka-clients 4.4.0."""
+
+
+def test_an_api_versions_that_names_a_node_is_what_kafkas_own_class_writes() -> None:
+    named = ApiVersionsRequest(client_software_version="0", cluster_id="5L6g3nShT-eMCtK--X86sw", node_id=2)
+    sent = encode_request(named, version=5, correlation_id=7, client_id="kafka-features-operator")
+    assert sent == bytes.fromhex(OF_JAVA)
+    nobody = encode_request(replace(named, cluster_id=None, node_id=-1), version=5, correlation_id=7, client_id="c")
+    assert nobody.endswith(bytes.fromhex("00ffffffff00"))
+
+
 @pytest.mark.parametrize("key", APIS)
 def test_every_version_we_offer_can_be_sent(key: int) -> None:
     messages: dict[int, Request[Any]] = {
@@ -161,6 +177,8 @@ def test_every_version_we_offer_can_be_sent(key: int) -> None:
     }
     for version in range(APIS[key].versions.min, APIS[key].versions.max + 1):
         sent = encode_request(messages[key], version=version, correlation_id=1, client_id="c")
+        if (key, version) == (18, 5):  # see above
+            continue
         if key == 94:  # kio does not have it; the layout is that of UnregisterBroker, the key apart
             assert sent == b"\0\x5e" + encode_request(messages[64], version=0, correlation_id=1, client_id="c")[2:]
         else:

@@ -21,12 +21,20 @@ from kafkafeatures.kafka.base.errors import (
     Unreachable,
     UnsupportedApi,
 )
-from kafkafeatures.kafka.base.settings import Address, Security
+from kafkafeatures.kafka.base.settings import Address, Sasl, Security
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.connection import Connection, connect
-from kafkafeatures.kafka.wire.messages import DescribeClusterRequest, DescribeQuorumRequest
+from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, DescribeClusterRequest, DescribeQuorumRequest
 from kafkafeatures.kafka.wire.unregister_codec import UnregisterBrokerRequest
-from tests.kafkafeatures.kafka.wire.servers import Answer, Server, api_versions, framed, serving, unregistered
+from tests.kafkafeatures.kafka.wire.servers import (
+    Answer,
+    Server,
+    api_versions,
+    framed,
+    handshake,
+    serving,
+    unregistered,
+)
 
 QUICK = 0.3
 
@@ -79,6 +87,53 @@ async def test_a_node_that_does_not_know_our_version_of_api_versions_is_asked_in
     async with serving(node(_18=old)) as server, await to(server) as link:
         await link.request(ASK)
         assert [int.from_bytes(r[2:4], "big") for r in server.requests] == [4, 0, 0]
+
+
+NAMED = ApiVersionsRequest(cluster_id="5L6g3nShT-eMCtK--X86sw", node_id=2)
+
+
+def versions_of(server: Server) -> list[int]:
+    """Versions of the ApiVersions requests that it got."""
+    return [int.from_bytes(one[2:4], "big") for one in server.requests if one[:2] == b"\0\x12"]
+
+
+async def test_a_name_goes_with_the_first_request() -> None:
+    async with serving(node()) as server, await to(server, named=NAMED) as link:
+        assert (versions_of(server), link.refuses_name) == ([5], False)
+        assert b"5L6g3nShT-eMCtK--X86sw\0\0\0\2" in server.requests[0]
+
+
+async def test_a_node_that_refuses_its_name_is_asked_on_over_the_same_connection() -> None:
+    def another(request: bytes) -> bytes | None:
+        is_named = request[2:4] == b"\0\5"
+        return (
+            framed(request[4:8] + bytes.fromhex("0081010000000000")) if is_named else api_versions((64, 0, 0))(request)
+        )
+
+    async with serving(node(_18=another)) as server, await to(server, named=NAMED) as link:
+        assert (versions_of(server), link.refuses_name, server.connections) == ([5, 4], True, 1)
+        await link.request(ASK)
+
+
+async def test_a_node_that_is_too_old_for_a_name_is_asked_without_one() -> None:
+    def old(request: bytes) -> bytes | None:
+        if request[2:4] == b"\0\5":
+            return framed(request[4:8] + bytes.fromhex("002300000001001200000004"))
+        return api_versions((64, 0, 0))(request)
+
+    async with serving(node(_18=old)) as server, await to(server, named=NAMED) as link:
+        assert (versions_of(server), link.refuses_name) == ([5, 4], None)
+        assert NAMED.cluster_id
+        assert NAMED.cluster_id.encode() not in server.requests[1]
+
+
+async def test_before_sasl_no_name_is_sent_as_no_node_looks_at_it() -> None:
+    answers = {18: api_versions((17, 0, 1), (36, 0, 2)), 17: handshake("SCRAM-SHA-256", error=33)}
+    security = Security(sasl=Sasl("SCRAM-SHA-256", "alice", "secret"))
+    async with serving(Server(answers)) as server:
+        with pytest.raises(KafkaError):
+            await connect(server.address, security, timeout=5.0, client_id="us", environment=SYSTEM, named=NAMED)
+        assert versions_of(server) == [4]
 
 
 async def test_an_error_of_api_versions_ends_the_attempt() -> None:

@@ -1,0 +1,85 @@
+"""Brokers asked by their name, and what answers at the address of one instead (misrouted connections, KIP-1242).
+
+Called by `prober.py` for each broker. The name goes into ApiVersions, so that no right is needed for it. Brokers of
+Kafka 4.4 refuse it where it is that of another node; controllers never do, and no listener does before SASL is over
+(`KafkaApis`, `ControllerApis`, `SaslServerAuthenticator`). So a refusal proves that another node answers; no refusal
+proves nothing alone, as whatever does not look at the name does not refuse it either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Host, Role
+from kafkafeatures.core.words import printable
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, ServerError, code_name
+from kafkafeatures.kafka.base.pool import Lease, Pool
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.wire.connection import Connection
+from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, DescribeClusterRequest
+
+MOST_NAMES = 20
+"""Other ids by which a broker that refused one is asked: a cluster has a thousand brokers, and a load balancer may
+lead every address to the same one.
+"""
+
+
+def looks_at_names(apis: Mapping[int, VersionRange]) -> bool:
+    """True for the APIs of a node that can be asked by its name."""
+    offered = apis.get(ApiVersionsRequest.api_key)
+    return offered is not None and offered.max >= ApiVersionsRequest.names_node_from
+
+
+async def answer_by_name(
+    pool: Pool, broker: Host, cluster_id: str, listed: Callable[[], Iterable[int]]
+) -> ApiVersionsResponse | Failure:
+    """What the broker says of itself; a Failure where another node answers at its address. Raises KafkaError.
+
+    `listed`: the ids of the brokers of the cluster. A new connection begins with the name where the last one showed a
+    Kafka that looks at it: so it costs no request of its own, unless this broker is older, or comes with SASL.
+    """
+    address, name = Address(broker.host, broker.port), _name(cluster_id, broker.id)
+
+    async def conversation(lease: Lease) -> ApiVersionsResponse | Failure:
+        link = lease.connection
+        answer, is_refused = link.api_versions, link.refuses_name
+        if lease.reused or (is_refused is None and looks_at_names(answer.api_keys)):
+            answer = await link.request(name)
+            is_refused = answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+        if is_refused:
+            return await _who_answers(link, broker.id, cluster_id, listed())
+        if answer.error_code:
+            raise ServerError(answer.error_code, f"ApiVersions: {code_name(answer.error_code)}", sent=False)
+        return answer
+
+    return await pool.converse(
+        address, Role.BROKER, conversation, named=name if looks_at_names(pool.offered_last) else None
+    )
+
+
+def _name(cluster_id: str, node_id: int) -> ApiVersionsRequest:
+    return ApiVersionsRequest(cluster_id=cluster_id, node_id=node_id)
+
+
+async def _who_answers(link: Connection, refused: int, cluster_id: str, listed: Iterable[int]) -> Failure:
+    """Asked over the connection that the refusal came over: the next one may lead to another node again."""
+    where = str(link.address)
+    remedy = (
+        f"if broker {refused} runs, make {where} lead to it: see its advertised.listeners, the DNS record and any load "
+        "balancer or proxy in between"
+    )
+    text = f"another node answers at its address {where}: it refuses to be broker {refused}"
+    try:
+        described = await link.request(DescribeClusterRequest())
+        if described.error_code == 0 and described.cluster_id != cluster_id:
+            text = f"its address {where} leads to cluster {printable(described.cluster_id)[:64]}, expected {cluster_id}"
+            return Failure(FailureKind.WRONG_CLUSTER, where, text, remedy)
+        for other in islice((id_ for id_ in listed if id_ != refused), MOST_NAMES):
+            if (await link.request(_name(cluster_id, other))).error_code == 0:
+                text = f"its address {where} is that of broker {other} now"
+                break
+    except KafkaError:  # that it is another one is known
+        pass
+    return Failure(FailureKind.ANOTHER_NODE, where, text, remedy)

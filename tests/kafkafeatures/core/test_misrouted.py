@@ -1,0 +1,62 @@
+"""Registrations whose address leads elsewhere: none is what a process denied to be; it is said whose address it is."""
+
+from __future__ import annotations
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.observation import Known, NodeState
+from kafkafeatures.core.facts.readings import BrokerList, Failure, FailureKind, Host
+from kafkafeatures.core.report.check import check
+from tests.kafkafeatures.core.test_identity import AS_BROKER, CONTROLLERS, registered, seen
+from tests.kafkafeatures.worlds import NEW, OLD, SILENT, asked, image
+
+
+def test_a_registration_that_the_process_denied_has_no_claim_to_its_address() -> None:
+    listed = BrokerList(tuple(Host(id_, "h", 99, is_fenced=True) for id_ in (3, 13)), lists_fenced=True)
+    denied = Failure(FailureKind.ANOTHER_NODE, "h:99", "its address h:99 is that of broker 13 now")
+    brokers = [replace(asked(id_, one), port=99) for id_, one in ((3, denied), (13, AS_BROKER))]
+    it = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
+    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.GHOST, NodeState.FENCED)
+    assert "broker 13 now" in str(it.nodes[-2].answer)
+    assert isinstance(it.nodes[-1].answer, Known)
+
+
+def test_a_process_that_denies_the_newest_registration_is_the_older_one() -> None:
+    log = registered(
+        image({3: (OLD, False), 13: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 99), 13: (50, 99)}
+    )
+    denied = Failure(FailureKind.ANOTHER_NODE, "h:99", "its address h:99 is that of broker 3 now")
+    brokers = [replace(asked(id_, one), port=99) for id_, one in ((3, AS_BROKER), (13, denied))]
+    it = seen(*brokers, *map(asked, CONTROLLERS), log=log)
+    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.LIVE, NodeState.UNREACHABLE)
+    assert "broker 3 now" in str(it.nodes[-1].answer)
+
+
+def test_an_address_that_denies_all_its_registrations_is_that_of_none() -> None:
+    listed = BrokerList(tuple(Host(id_, "h", 99, is_fenced=True) for id_ in (3, 13)), lists_fenced=True)
+    denied = Failure(FailureKind.ANOTHER_NODE, "h:99", "its address h:99 is that of broker 7 now")
+    brokers = [replace(asked(id_, denied), port=99) for id_ in (3, 13)]
+    it = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
+    assert [node.replaced_by for node in it.nodes[-2:]] == [denied, denied]
+
+
+def test_a_broker_whose_address_leads_elsewhere_is_not_to_be_started() -> None:
+    log = registered(image({1: (NEW, False), 2: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {})
+    elsewhere = Failure(FailureKind.WRONG_CLUSTER, "h:2", "its address h:2 leads to cluster B, expected A", "see DNS")
+    (blocker,) = check(seen(asked(1), asked(2, elsewhere), *map(asked, CONTROLLERS), log=log), {}, "FLAGS").blockers
+    assert blocker.message == "broker 2 is not reachable: its address h:2 leads to cluster B, expected A"
+    assert blocker.remedy == "see DNS"
+
+
+def test_brokers_whose_addresses_lead_elsewhere_are_one_blocker() -> None:
+    log = registered(image({1: (NEW, False), 2: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {})
+    away = (Failure(FailureKind.ANOTHER_NODE, f"h:{id_}", f"that of broker {3 - id_} now") for id_ in (1, 2))
+    nodes = (asked(id_, failure) for id_, failure in zip((1, 2), away, strict=True))
+    (blocker,) = check(seen(*nodes, *map(asked, CONTROLLERS), log=log), {}, "FLAGS").blockers
+    assert blocker.message == "2 brokers (1, 2) are not reachable: their addresses lead to other nodes"
+    assert blocker.remedy.startswith("make the address of each lead to it: see advertised.listeners")
+
+
+def test_silent_brokers_are_to_be_started() -> None:
+    log = registered(image({1: (NEW, False), 2: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {})
+    it = seen(asked(1, SILENT), asked(2, SILENT), *map(asked, CONTROLLERS), log=log)
+    assert check(it, {}, "FLAGS").blockers[0].remedy == "start them, or see whether they listen at their addresses"

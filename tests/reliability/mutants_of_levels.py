@@ -22,7 +22,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "levels",
         "kafkafeatures/core/engine/approval.py",
         ("an approval of another plan holds nothing",
-         "return is_another_named(plan.hash, given)", "return False"),
+         "return is_another_named(plan.hash, approvals)", "return False"),
     ),
     *of(
         "levels",
@@ -46,7 +46,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "levels",
         "kafkafeatures/core/levels/read_back.py",
         ("ready without a quorum", "if leaderless and not observation.in_zookeeper_mode:", "if False:"),
-        ("ready while a node reports another level", "    if behind:\n", "    if False:\n"),
+        ("ready while a node reports another level", "    if lagging:\n", "    if False:\n"),
     ),
     *of(
         "levels",
@@ -146,7 +146,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a consent is used twice", "        if not consent or state is ConsentState.GIVEN:\n",
          "        if not consent or state is not ConsentState.MISSING:\n"),
         ("a migration hides nothing", "elif mode.value is MetadataMode.MIGRATING:", "elif False:"),
-        ("old controllers make a quorum dynamic", "elif not can_make_the_quorum_dynamic(found.value):", "elif False:"),
+        ("old controllers make a quorum dynamic", "elif not can_make_the_quorum_dynamic(supported.value):",
+         "elif False:"),
     ),
     *of(
         "levels",

@@ -14,7 +14,7 @@ from kafkafeatures.api.names import DYNAMIC_QUORUM
 
 
 class ConsentState(Enum):
-    """What a consent is good for."""
+    """State of a consent: whether it still authorises a change."""
 
     MISSING = "not in the document"
     SPENT = "used already"
@@ -22,7 +22,9 @@ class ConsentState(Enum):
 
 
 def state_of(consent: str, consents: Iterable[str], spent: Iterable[str]) -> ConsentState:
-    """Whether a consent is in the document, and was not used by anything else. `consents`: those of the document."""
+    """State of a consent: whether it is in the document, and was not used by anything else. `consents`: those of the
+    document.
+    """
     if consent not in consents:
         return ConsentState.MISSING
     return ConsentState.SPENT if consent in spent else ConsentState.GIVEN

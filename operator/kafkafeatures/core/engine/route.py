@@ -23,7 +23,7 @@ BROKERS_TRIED = 3
 
 
 class Route(Struct, frozen=True):
-    """Where a change can be sent. `closed`: why nothing may be sent now."""
+    """Nodes to which a change can be sent. `closed`: why nothing may be sent now."""
 
     controller: ProbedNode | None
     brokers: tuple[ProbedNode, ...] = ()
@@ -31,7 +31,7 @@ class Route(Struct, frozen=True):
 
     @property
     def stops(self) -> tuple[ProbedNode, ...]:
-        """Where a change may be sent, in the order of attempts."""
+        """Nodes to which a change may be sent, in the order of attempts."""
         direct = (self.controller,) if self.controller else ()
         return (*direct, *self.brokers[:BROKERS_TRIED])
 

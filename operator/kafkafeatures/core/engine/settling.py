@@ -33,8 +33,8 @@ AgeOf = Callable[[str], timedelta]
 
 
 class Open(Struct, frozen=True):
-    """What became of a step is not known yet. `why`: what is missing, for people; empty where time shows it.
-    `rights`: a right has to be granted first.
+    """Outcome of a step that is not known yet. `why`: what is missing, for people; empty where time shows it. `rights`:
+    a right has to be granted first.
     """
 
     why: str = ""

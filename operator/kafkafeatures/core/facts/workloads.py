@@ -56,12 +56,14 @@ class Pod(Struct, frozen=True):
     kubernetes_node: str = ""
 
     def stays_at(self, revision: str) -> bool:
-        """Whether it is of this revision, and no restart of it is requested."""
+        """Tell whether it is of this revision, and no restart of it is requested."""
         return self.revision == revision and not self.restart_requested
 
     @property
     def restarts_text(self) -> str:
-        """How often kubelet started its container again, for the end of a sentence: ", restarted 2 times"."""
+        """Number of times that kubelet started its container again, for the end of a sentence: ", restarted 2
+        times".
+        """
         return f", restarted {counted(self.restarts, 'time')}" if self.restarts else ""
 
 

@@ -62,12 +62,12 @@ def files_do_not_keep_voters(question: Question) -> Iterator[Blocker]:
 
 
 def left_in_files(seen: Observation) -> str:
-    """What the files of nodes still say although the quorum is dynamic; empty where nothing, or nothing was read."""
+    """Changes that files of nodes still need although the quorum is dynamic; empty where none, or nothing was read."""
     if quorum_mode(seen) is not QuorumMode.DYNAMIC:
         return ""
-    asked = tuple(node for node in seen.nodes if node.proved_at)
-    stale = tuple(node for node in asked if _in_file(node, QUORUM_VOTERS))
-    lacking = tuple(node for node in asked if _in_file(node, QUORUM_SERVERS) is False)
+    nodes = tuple(node for node in seen.nodes if node.proved_at)
+    stale = tuple(node for node in nodes if _in_file(node, QUORUM_VOTERS))
+    lacking = tuple(node for node in nodes if _in_file(node, QUORUM_SERVERS) is False)
     parts = (
         f"remove {QUORUM_VOTERS} from the files of nodes {shortened(node.id for node in stale)}" if stale else "",
         f"set {QUORUM_SERVERS} in the files of nodes {shortened(node.id for node in lacking)}" if lacking else "",
@@ -76,7 +76,7 @@ def left_in_files(seen: Observation) -> str:
 
 
 def _in_file(node: Node, name: str) -> bool | None:
-    """Whether the file of a node gives a value; None where the node does not know the setting."""
+    """Tell whether the file of a node gives a value; None where the node does not know the setting."""
     setting = node.settings.get(name)
     return None if setting is None else bool(setting.layers.get(SettingSource.FILE))
 
@@ -86,12 +86,12 @@ def _voters(seen: Observation) -> Iterator[Node]:
 
 
 def _addresses(node: Node) -> tuple[tuple[str, int], ...]:
-    """Where a voter registered; where that was not read, the address at which it is listed."""
+    """Addresses at which a voter registered; where that was not read, the one at which it is listed."""
     return node.controller_listeners or (((node.host, node.port),) if node.port >= 0 else ())
 
 
 def _weakness(host: str) -> str:
-    """What breaks an address later; empty where nothing is known to."""
+    """Weakness that breaks an address later; empty where none is known."""
     try:
         address = ip_address(host.strip("[]"))
     except ValueError:

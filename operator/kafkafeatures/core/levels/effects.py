@@ -124,8 +124,8 @@ ROWS: tuple[LevelEffects, ...] = (
 def effects_of(change: UpdateFeature) -> tuple[str, ...]:
     """The lines of a step: what each level between the two turns on or off, and what Kafka does besides."""
     lines = tuple(_turned_off(change) if change.is_downgrade else _turned_on(change))
-    more = len(lines) - SHOWN
-    return (*lines[:SHOWN], f"and {more} more: {ALL_OF_THEM}") if more > 1 else lines
+    hidden = len(lines) - SHOWN
+    return (*lines[:SHOWN], f"and {hidden} more: {ALL_OF_THEM}") if hidden > 1 else lines
 
 
 def levels_of(change: UpdateFeature) -> tuple[LevelEffects, ...]:
@@ -135,7 +135,7 @@ def levels_of(change: UpdateFeature) -> tuple[LevelEffects, ...]:
 
 
 def lines_of(row: LevelEffects) -> Iterator[str]:
-    """What raising a feature to this level does, a line each; none where it does nothing."""
+    """Effects of raising a feature to this level, a line each; none where it does nothing."""
     if row.turns_on:
         yield f"turns on: {row.turns_on} ({row.source.split(',')[0]})"
     if row.writes:
@@ -165,5 +165,5 @@ def _turned_off(change: UpdateFeature) -> Iterator[str]:
 
 
 def _title(row: LevelEffects, rows: tuple[LevelEffects, ...]) -> str:
-    """Which level a line is about; nothing where the step names the only one."""
+    """Level that a line is about; nothing where the step names the only one."""
     return f"level {format_level(row.feature, row.level)} " if len(rows) > 1 else ""

@@ -48,7 +48,7 @@ def equality_document(found: Equality) -> Json:
 
 
 def equality_lines(found: Equal | Differs) -> Iterator[str]:
-    """What came of it first, then each difference, then what to do."""
+    """Result first, then each difference, then what to do."""
     if isinstance(found, Equal):
         yield f"ZooKeeper and the metadata log say the same, up to offset {found.offset}."
         return

@@ -179,6 +179,9 @@ def _sasl(properties: dict[str, str], where: str) -> Sasl:
     if mechanism not in MECHANISMS:
         raise ConfigInvalid(f"{where}: invalid sasl.mechanism {mechanism}: expected one of {', '.join(MECHANISMS)}")
     options = _jaas(properties.get("sasl.jaas.config", ""))
+    left = next((name for name, value in options.items() if value.startswith("${")), "")
+    if left:
+        raise ConfigInvalid(f"{where}: sasl.jaas.config: the value of {left} begins with ${{, and is not resolved")
     if mechanism == "OAUTHBEARER":
         return Sasl(mechanism, oauth=_oauth(properties, options, where))
     if "username" not in options or "password" not in options:

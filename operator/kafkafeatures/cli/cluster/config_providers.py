@@ -13,8 +13,8 @@ from pathlib import Path
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 """Provider, path (may be left out) and key, as in `ConfigTransformer.java`."""
-_LEFT = re.compile(r"""(?:^|["'=\s])\$\{""")
-"""A value, or an option of JAAS in it, that begins like a reference and is none."""
+_LEFT = re.compile(r"""(?:^|["'=\s])\\*\$\{""")
+"""A value, or an option of JAAS in it, that begins like a reference and is none; JAAS takes a backslash away."""
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _PROVIDERS = "config.providers"
 
@@ -37,6 +37,8 @@ def resolved(properties: Mapping[str, str], parse: Callable[[str], dict[str, str
             continue
 
         def read(match: re.Match[str], key: str = key) -> str:
+            if match.string[: match.start()].endswith("\\"):  # as it would be replaced, and leave the backslash there
+                raise ProviderError(f"{key}: \\${{ does not escape: Kafka replaces a reference also after a backslash")
             provider, path, name = match[1].strip(), (match[3] or "").strip(), match[4].strip()
             if provider not in names:
                 declared = ", ".join(names) or "none"

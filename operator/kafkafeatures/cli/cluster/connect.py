@@ -16,8 +16,10 @@ from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, Security, parse_addresses
 
 if TYPE_CHECKING:
+    from kafkafeatures.cli.cluster.requests import KafkaRequests
     from kafkafeatures.core.facts.observation import Observation
     from kafkafeatures.core.facts.znodes import ZooKeeperReading
+    from kafkafeatures.kafka.base.pool import Pool
     from kafkafeatures.kafka.cluster import Cluster
 
 T = TypeVar("T")
@@ -104,14 +106,26 @@ def _configs(arguments: argparse.Namespace) -> tuple[Security, Security, Mapping
 
 def cluster_of(settings: ClusterSettings) -> Cluster:
     """The live cluster, whose requests are shown where the user asked for that."""
-    from kafkafeatures.cli.shell.requests import are_shown
     from kafkafeatures.kafka.cluster import Cluster
 
+    return Cluster(settings, environment=SYSTEM, recorder=_recorder())
+
+
+def pool_of(settings: ClusterSettings) -> Pool:
+    """Connections to the nodes of a cluster, for questions that the cluster itself has no words for."""
+    from kafkafeatures.kafka.base.pool import Pool
+
+    return Pool(settings, environment=SYSTEM, recorder=_recorder())
+
+
+def _recorder() -> KafkaRequests | None:
+    from kafkafeatures.cli.shell.requests import are_shown
+
     if not are_shown():
-        return Cluster(settings, environment=SYSTEM)
+        return None
     from kafkafeatures.cli.cluster.requests import KafkaRequests
 
-    return Cluster(settings, environment=SYSTEM, recorder=KafkaRequests())
+    return KafkaRequests()
 
 
 def flags_of(arguments: argparse.Namespace) -> str:

@@ -26,6 +26,7 @@ from kafkafeatures.cli.cluster.connect import (
 from kafkafeatures.cli.cluster.drawn import show
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import DRAWN, add_output_flag, print_document, tell
+from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.settings import IBP
 
 if TYPE_CHECKING:
@@ -132,12 +133,14 @@ def _levels(arguments: argparse.Namespace) -> int:
 
     finalized = None
     if arguments.bootstrap_server or arguments.bootstrap_controller:
-        finalized = on_cluster(look(settings_from_flags(arguments), frozenset(), None)).known_levels
+        observation = on_cluster(look(settings_from_flags(arguments)))
+        finalized = observation.known_levels if isinstance(observation.finalized, Known) else None
     levels = levels_document(finalized)
     if arguments.output in DRAWN:
         from kafkafeatures.cli.cluster import levels_text
 
-        show(arguments.output, partial(levels_text.draw, levels=levels), "kafkafeatures: what each level does")
+        draw = partial(levels_text.draw, levels=levels["levels"])
+        show(arguments.output, draw, "kafkafeatures: what each level does")
     else:
         print_document(levels, arguments.output)
     return Exit.DONE

@@ -9,12 +9,15 @@ from xml.etree import ElementTree
 
 from kafkafeatures.api.names import API_VERSION, ELIGIBLE_LEADER_REPLICAS
 from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, look, on_cluster, settings_from_flags
+from kafkafeatures.cli.document.rights_flags import add_rights_flags, rights_are_asked
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import FORMATS, console, print_document
 from kafkafeatures.cli.shell.values import release
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.releases import bundle
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
+from kafkafeatures.core.levels.changes import changes_between
+from kafkafeatures.core.levels.prerequisites import settings_of
 from kafkafeatures.core.report.check import Check, CheckVerdict, check
 from kafkafeatures.core.words import counted
 
@@ -31,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--release", type=release, metavar="X", help="also: can its levels be raised to those of Kafka X"
     )
+    add_rights_flags(parser)
     parser.add_argument(
         "-o", "--output", choices=(*FORMATS, JUNIT), default="table", help="table for people (default), or a document"
     )
@@ -38,8 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look once, and say what prevents it: 0 for nothing, 4 for something, 5 where it is not known."""
+    if rights_are_asked(arguments):
+        from kafkafeatures.cli.document.check_rights import check_rights
+
+        return check_rights(arguments)
     levels = bundle(arguments.release or "") or {}
-    settings = frozenset({MIN_INSYNC_REPLICAS} if ELIGIBLE_LEADER_REPLICAS in levels else ())
+    settings = settings_of(changes_between(levels, {}))
+    settings |= {MIN_INSYNC_REPLICAS} if ELIGIBLE_LEADER_REPLICAS in levels else set()
     seen = on_cluster(look(settings_from_flags(arguments), partitions=True, settings_of_nodes=settings))
     replication = None
     if isinstance(seen.partitions, Known):
@@ -57,7 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _draw(found: Check, seen: Observation, release: str | None) -> None:
+    from rich.text import Text
+
     from kafkafeatures.cli.cluster.blockers_text import draw_blockers
+    from kafkafeatures.cli.shell.indented import item
     from kafkafeatures.core.report.blockers import blocker_status
 
     nodes = counted(sum(bool(node.roles) for node in seen.nodes), "node")
@@ -66,6 +78,8 @@ def _draw(found: Check, seen: Observation, release: str | None) -> None:
     draw_blockers(console(), map(blocker_status, found.blockers))
     for gap in found.unread:
         print(f"  not read: {gap}")
+    for warning in found.warnings:
+        item(console(), Text(warning))
 
 
 def _document(found: Check, seen: Observation, release: str | None) -> dict[str, Any]:
@@ -84,6 +98,7 @@ def _document(found: Check, seen: Observation, release: str | None) -> dict[str,
             for one in found.blockers
         ],
         "unread": list(map(str, found.unread)),
+        "warnings": list(found.warnings),
     }  # fmt: skip
 
 

@@ -197,6 +197,20 @@ class Kube:
         )  # fmt: skip
         return str(answer.text)
 
+    def may(self, group: str, resource: str, verb: str) -> bool | None:
+        """Whether this user may do so in the namespace; None where the API server could not judge all of it."""
+        name, _, subresource = resource.partition("/")
+        about = {"namespace": self.namespace, "verb": verb, "group": group, "resource": name}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": about | ({"subresource": subresource} if subresource else {})},
+        }
+        what = ("selfsubjectaccessreviews", "authorization.k8s.io")
+        answer = self._send("post", "create", what, version=review["apiVersion"], url=what[0], json=review)
+        status = answer.get("status") or {}
+        return bool(status.get("allowed")) or (None if status.get("evaluationError") else False)
+
     def _one(self, what: tuple[str, str], version: str, namespace: str, name: str) -> dict[str, Any] | None:
         try:
             return self._send("get", "get", what, name, version=version, namespace=namespace, url=f"{what[0]}/{name}")

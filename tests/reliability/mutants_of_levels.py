@@ -178,6 +178,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "levels",
         "kafkafeatures/core/facts/observe.py",
         ("the log of another leader counts", "if log is not None and log.leader_id != leader:", "if False:"),
-        ("nodes that disagree agree", "if any(one != levels[0] for one in levels):", "if False:"),
+        ("nodes that disagree agree", "if any(finalized != levels[0] for finalized in levels):", "if False:"),
     ),
 )  # fmt: skip

@@ -88,7 +88,7 @@ def cluster(question: Question) -> Decision | None:
 
 
 def _wrong_ensemble(seen: Observation) -> Stalled | None:
-    """What is read of another cluster's ensemble tells nothing of this one, and nothing may be deleted there. Once a
+    """A reading of another cluster's ensemble tells nothing of this one, and nothing may be deleted there. Once a
     migration is finalized nothing is asked of any ensemble.
     """
     zookeeper = seen.zookeeper

@@ -49,7 +49,7 @@ def sent_without_log(status: Status) -> frozenset[str]:
     """Features whose change was sent while the log could not be read, and whose end is open. A status that was restored
     does not know which of the moves that the log shows later is its own.
     """
-    return frozenset(one.step.feature for one in sent_by(status) if one.offset < 0)
+    return frozenset(change.step.feature for change in sent_by(status) if change.offset < 0)
 
 
 # --- a log that ends too soon ---
@@ -133,15 +133,15 @@ def _moved_by_the_whole_log(before: Status, after: Status, shown: Mapping[str, M
     if not before.cluster_id or sent_by(after):
         return {}
     last_seen = {feature.name: feature.finalized for feature in before.features}
-    own: dict[str, list[int]] = {}
+    own_levels: dict[str, list[int]] = {}
     for ended in after.history:
         step = UpdateFeature.named(ended.action) if ended.result in (Result.APPLIED, Result.CORRECTED) else None
         if step is not None:
-            own.setdefault(step.feature, []).append(step.after)
+            own_levels.setdefault(step.feature, []).append(step.after)
     unremembered = {}
     for feature, moves in shown.items():
         levels, seen_at = [level for _, level in moves], last_seen.get(feature)
-        if not _ends_once([0, *levels], [seen_at]) and not _ends_once(levels, own.get(feature, ())):
+        if not _ends_once([0, *levels], [seen_at]) and not _ends_once(levels, own_levels.get(feature, ())):
             unremembered[feature] = moves
     return unremembered
 

@@ -33,7 +33,7 @@ LONGEST = 512
 
 
 class _Weakness(StrEnum):
-    """What breaks an address later."""
+    """Weakness that breaks an address later."""
 
     LOOPBACK = "a loopback address leads each node to itself"
     IP_ADDRESS = "an IP address is lost with its pod or machine"
@@ -73,12 +73,12 @@ def effects_of_freezing(seen: Observation) -> Iterator[str]:
 
 def addresses_of_voters_are_known(question: Question) -> Iterator[Blocker]:
     """Freeze nothing that was not shown: the active controller writes the addresses with which voters registered."""
-    seen = question.observation
-    if not makes_dynamic(question.changes) or voters_to_freeze(seen) is not None:
+    observation = question.observation
+    if not makes_dynamic(question.changes) or voters_to_freeze(observation) is not None:
         return
-    unregistered = tuple(node for node in _voters(seen) if not node.controller_listeners)
+    unregistered = tuple(node for node in _voters(observation) if not node.controller_listeners)
     whose = title_of(unregistered) if unregistered else "the voters"
-    level = seen.level_of(METADATA_VERSION)
+    level = observation.level_of(METADATA_VERSION)
     if level is not None and level < CONTROLLER_REGISTRATION:
         needed = format_level(METADATA_VERSION, CONTROLLER_REGISTRATION)
         remedy = f"raise {METADATA_VERSION} to {needed} or higher first: below it controllers do not register"

@@ -89,7 +89,7 @@ class UpdateFeature(Struct, frozen=True):
 
     @property
     def is_decided_again(self) -> bool:
-        """Whether voters may have registered with other addresses since."""
+        """Tell whether voters may have registered with other addresses since."""
         return self.feature == KRAFT_VERSION
 
     @property

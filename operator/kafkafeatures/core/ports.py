@@ -1,4 +1,4 @@
-"""What a reconciliation needs of a Kafka cluster, as protocols: raw readings, and the few requests that change it.
+"""Protocols by which a reconciliation reaches a Kafka cluster: raw readings, and the few requests that change it.
 
 The real sides are `kafka/cluster.py`, `kube/workloads/` and `zookeeper/client.py`, the simulated ones are in
 `kafkasim/ports.py`. A port judges nothing: `core/facts/observe.py` makes the observation of what it read.

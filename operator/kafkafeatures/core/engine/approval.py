@@ -1,4 +1,4 @@
-"""Whether a plan is approved, and how.
+"""Approval of a plan: given or not, and in which way.
 
 Pure. Asked by the gates of `core/engine/gates.py`, and by the report.
 """

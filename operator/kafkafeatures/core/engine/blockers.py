@@ -1,4 +1,4 @@
-"""What prevents a change, worded for one node and for three hundred alike.
+"""Blockers of a change, worded for one node and for three hundred alike.
 
 Pure. The checks of `core/levels/checks.py` yield one blocker per node, which is what programs read; people get
 `grouped`: one line for all nodes of which the same is true. Nothing here decides anything.
@@ -20,7 +20,7 @@ Wording = Callable[[Nodes], tuple[str, str]]
 """Message and remedy for the nodes, of which there is at least one and which are all alike."""
 
 RUNS_SHOWN = 5
-"""How many runs of ids are shown in a line: "1, 3, 5, ... 299" where there are more."""
+"""Number of runs of ids that are shown in a line: "1, 3, 5, ... 299" where there are more."""
 
 
 _SUBJECTS = {
@@ -37,7 +37,7 @@ _SUBJECTS = {
     **dict.fromkeys((BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE), "nodes"),
     **dict.fromkeys((BlockerKind.NODE_RANGE, BlockerKind.NODE_UNKNOWN), "nodes"),
 }
-"""What a blocker is about that names neither nodes nor a feature."""
+"""Subject of a blocker that names neither nodes nor a feature."""
 
 
 @dataclass(frozen=True, slots=True)

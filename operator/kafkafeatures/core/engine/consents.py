@@ -1,4 +1,5 @@
-"""Whether a consent of `spec.consents` may be used. Every kind of stage asks here, whatever the consent is for.
+"""States of the consents of `spec.consents`: used, or still to be used. Every kind of stage asks here, whatever the
+consent is for.
 
 Pure. A consent can be used once: it is spent before it is used (`status.spentConsents`). Where the status was lost, or
 knows no cluster yet, nothing shows whether one that is in the document was used (`status.unverifiedConsents`): then a

@@ -1,4 +1,4 @@
-"""What restarts make unavailable, by a consent: as a plan shows it and its hash covers it.
+"""Topics that restarts make unavailable, by a consent: as a plan shows it and its hash covers it.
 
 Pure. Its stage of the plan carries it: a roll, a migration, or levels for which a person restarts nodes.
 """

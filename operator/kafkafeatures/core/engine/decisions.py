@@ -1,4 +1,4 @@
-"""What a reconciliation comes to: values with a reason. Made by the gates, and by stages of each kind."""
+"""Decisions that a reconciliation comes to: values with a reason. Made by the gates, and by stages of each kind."""
 
 from __future__ import annotations
 
@@ -88,9 +88,7 @@ PARTITIONS_ARE_NOT_NEEDED = Wait(
     Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted", after=2.0,
     subject="spec", remedy="change what holds restarts back in the document: mode, suspend, paused or its windows",
 )  # fmt: skip
-"""What a roll waits for where partitions were not read: the document holds it back, and the status has its needs
-already.
-"""
+"""Wait of a roll where partitions were not read: the document holds it back, and the status has its needs already."""
 
 # What a blocker means: each kind is in one of the two.
 

@@ -1,4 +1,4 @@
-"""What a kind of stage is: what it wants to be read, what it proposes, and how it judges where it stands.
+"""Protocol of a kind of stage: the readings that it needs, its proposal, and its judgement of where it stands.
 
 Each kind is one object, registered in `core/kinds.py`; nothing else in the engine knows which there are. Pure.
 """

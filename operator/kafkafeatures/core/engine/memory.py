@@ -1,4 +1,4 @@
-"""What a status remembers for the next decision.
+"""Facts that a status remembers for the next decision.
 
 Pure. Called by `reconcile/evaluate.py` before it decides.
 """

@@ -22,7 +22,7 @@ from kafkafeatures.core.engine.stage import Part, Work
 SHORTEST_HASH = len("sha256:") + 8
 """The shortest hash that an approval may give: eight digits distinguish the plans of a resource."""
 HASH_SHOWN = len("sha256:") + 12
-"""How much of a hash is shown to people: enough to approve by."""
+"""Part of a hash that is shown to people: enough to approve by."""
 
 _canonical = json.JSONEncoder(sort_keys=True).encode  # json.dumps makes an encoder for each call
 

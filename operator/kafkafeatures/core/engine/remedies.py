@@ -1,5 +1,5 @@
-"""What cures a ghost registration, as commands to be copied: with the ids, and with the flags that reach the cluster;
-and what lets a broker in that is not registered.
+"""Remedies of a ghost registration, as commands to be copied: with the ids, and with the flags that reach the cluster;
+and one that lets a broker in that is not registered.
 
 Pure. Called for blockers and by `describe`.
 """

@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.readings import (
 )
 
 BROKERS_TRIED = 3
-"""How many brokers are tried for one request: without a leader each of them takes its time before it fails."""
+"""Number of brokers that are tried for one request: without a leader each of them takes its time before it fails."""
 
 
 class Route(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What a kind of stage says of itself, so that the engine need not know which kinds there are.
+"""Interface of a stage of each kind, so that the engine need not know which kinds there are.
 
 A plan is a tuple of stages: levels that are moved, nodes that are restarted. Each kind stands in a room of its own
 (`core/levels`, `core/roll`) and is registered in `core/kinds.py`. Here is what they have in common.

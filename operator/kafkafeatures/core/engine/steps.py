@@ -1,4 +1,4 @@
-"""What a step says of itself, how it is remembered while its outcome is open, and what can come of sending it.
+"""Interface of a step, its memory while its outcome is open, and the outcomes of sending it.
 
 Each kind of step stands in a room of its own, with its words and its rules (`core/levels/update_feature.py`,
 `core/roll/restart_node.py`), and is registered in `core/kinds.py`. Nothing here knows one of them. Pure.
@@ -43,16 +43,17 @@ class Step(Protocol):
     recorded_as: ClassVar[str]
     """`history[].kind`."""
     counts: ClassVar[bool]
-    """Whether it adds to `status.changeCount`: the plan that it was a step of has made progress."""
+    """True where it adds to `status.changeCount`: the plan that it was a step of has made progress."""
     is_followed: ClassVar[bool]
-    """Whether others may be sent beside it, while it is followed from look to look until it is over. Nothing else is
-    sent until the outcome of any other step is known, which takes two readings in a row."""
+    """True where others may be sent beside it, while it is followed from look to look until it is over. Nothing else is
+    sent until the outcome of any other step is known, which takes two readings in a row.
+    """
     is_read_in_zookeeper: ClassVar[bool]
-    """Whether only the znodes show its outcome: they are read while that is open."""
+    """True where only the znodes show its outcome: they are read while that is open."""
     settled_by: ClassVar[str]
     """Until what has happened its outcome is open, for people."""
     reason: ClassVar[Reason]
-    """Why Ready is False, and Reconciling True, while it is carried out."""
+    """Reason why Ready is False, and Reconciling True, while it is carried out."""
     consents_of_plan: ClassVar[frozenset[str]]
     """Entries of `spec.consents` that its plan rests on, where that says so: used up before the first one is sent."""
 

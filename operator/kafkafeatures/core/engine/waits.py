@@ -18,7 +18,7 @@ from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.words import cut
 
 REMEDY_AFTER = timedelta(minutes=2)
-"""How long something may be waited for before its message says since when, and what a person can do."""
+"""Time for which something may be waited for before its message says since when, and what a person can do."""
 SINCE = "since "
 MOST = 1000
 """Bytes of a message and its remedy: of a long one, the end of the message goes."""

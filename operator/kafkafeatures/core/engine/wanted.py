@@ -1,4 +1,5 @@
-"""What a resource asks for, resolved: levels as numbers, and under which conditions they may be moved.
+"""Levels and limits that a resource asks for, resolved: levels as numbers, and under which conditions they may be
+moved.
 
 Made of a document by `reconcile`; read by `decide`. Names and bundles are resolved already, so that the core decides
 on numbers alone.

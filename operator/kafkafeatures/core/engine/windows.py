@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 FIELDS = 5
-"""How many fields a schedule has. The library would take seconds as a sixth."""
+"""Number of fields of a schedule. The library would take seconds as a sixth."""
 _ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
 
 

@@ -1,4 +1,4 @@
-"""Which Kafka a pod template runs, and which levels that Kafka supports: before any node of it was started.
+"""Kafka release that a pod template runs, and the levels that it supports: before any node of it was started.
 
 Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/question.py`: a node that is
 restarted into a binary that cannot hold a finalized level is never registered again. A release that is not stated is

@@ -1,4 +1,4 @@
-"""Who claims to be the controller of a cluster that keeps, or kept, its metadata in ZooKeeper. A value."""
+"""Claim to be the controller of a cluster that keeps, or kept, its metadata in ZooKeeper. A value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which registration an answer belongs to: a node is a role, an id and one life of a process.
+"""Registration that an answer belongs to: a node is a role, an id and one life of a process.
 
 Called by `core/facts/observe.py` before nodes are judged, by `core/facts/membership.py` for each of them, and by
 `kafka/cluster.py`, which asks the processes in doubt who they are. Pure.
@@ -40,7 +40,9 @@ RegistrationKey = tuple[Role, int]
 """Role and id: what a registration is of, whichever node it belongs to."""
 Address = tuple[str, int]
 Rank = tuple[bool, int]
-"""Whether the cluster counts on a registration, and the offset of its record; -1 where that is not known."""
+"""Rank of a registration: whether the cluster counts on it, and the offset of its record; -1 where that is not
+known.
+"""
 _UNKNOWN: Rank = (False, -1)
 
 

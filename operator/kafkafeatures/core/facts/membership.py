@@ -1,4 +1,4 @@
-"""Who is in the cluster, and what each node is to it.
+"""Members of the cluster, and the state of each node in it.
 
 Called by `core/facts/observe.py` with what was read. It sends no request. Where the state of a node is not known, it
 takes the one that promises least.

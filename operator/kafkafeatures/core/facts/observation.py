@@ -80,7 +80,7 @@ class NodeState(StrEnum):
 
 
 REPLACED = (FailureKind.ANOTHER_NODE, FailureKind.OTHER_ROLE)
-"""Why a registration has no process of its own, with what is there in its place."""
+"""Kinds of failures by which a registration has no process of its own, with what is there in its place."""
 
 
 NodeKey = tuple[int, tuple[Role, ...]]

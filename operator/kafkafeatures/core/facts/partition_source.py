@@ -1,4 +1,5 @@
-"""Where the partitions of a cluster can be read: with what is controller now, which on the way from ZooKeeper changes.
+"""Source from which the partitions of a cluster can be read: the one that is controller now, which on the way from
+ZooKeeper changes.
 
 Pure. Called by `kafka/partitions/partitions.py` once ZooKeeper, nodes and metadata log were read, and by
 `reconcile/look.py` after the partitions were. A log that holds no partitions yet must never be taken for a cluster

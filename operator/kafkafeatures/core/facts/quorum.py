@@ -1,4 +1,4 @@
-"""What readings of a quorum prove: that it worked in between, that no level was moved, who may be away, and who votes.
+"""Proofs by readings of a quorum: that it worked in between, that no level was moved, who may be away, and who votes.
 
 Pure. Called by `core/levels/update_feature.py` to settle what was sent, by `core/roll/admission.py` before a
 controller restarts, and by `describe`. Only the leader knows who has caught up; lag is measured by its clock, never

@@ -1,4 +1,4 @@
-"""What was read of a cluster, before it is judged: the answers of its nodes, and its metadata log.
+"""Readings of a cluster, before it is judged: the answers of its nodes, and its metadata log.
 
 Filled by the Kafka adapter (or by the simulator, in process), read by `core/facts/observe.py`, which makes the
 `Observation` of it. A question that got no answer is a `Failure`, never a default.
@@ -106,11 +106,11 @@ _REMEDIES = {
     FailureKind.NOT_ASKED: "look again; if it lasts, name the nodes in bootstrapServers and bootstrapControllers",
     FailureKind.WAITING_FOR_BUDGET: "wait until other clusters were read, or give the operator more memory",
 }
-"""What to do where who failed to get an answer knows nothing better."""
+"""Remedy where the one that got no answer knows nothing better."""
 
 NO_CONNECTION = (FailureKind.UNREACHABLE, FailureKind.NOT_LISTENING)
 NO_ANSWER = (*NO_CONNECTION, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED)
-"""Why a node that does not run gives no answer. One that refuses to answer runs."""
+"""Causes of a missing answer of a node that does not run. One that refuses to answer runs."""
 
 
 class Failure(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Which brokers may go away now without a partition losing what it was promised, and which partitions forbid it.
+"""Brokers that may go away now without a partition losing what it was promised, and which partitions forbid it.
 
 Pure. Called by `core/roll/admission.py` before every single restart, with a reading of all partitions and with every
 broker that is away or about to be; it is never asked once for several restarts. It must never take a replica for in
@@ -60,7 +60,7 @@ class Why(StrEnum):
 
 
 Named = tuple[int, tuple[str, ...]]
-"""How many partitions, and the first of them by name: "orders-3"."""
+"""Number of partitions, and the first of them by name: "orders-3"."""
 
 
 class Forbidding(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What was read of the pods a cluster runs in, before it is judged.
+"""Readings of the pods that a cluster runs in, before it is judged.
 
 Filled by a driver (`kube/workloads/`) or by the simulator; judged by `core/roll/matching.py`. Values only.
 """

@@ -1,4 +1,4 @@
-"""What Kafka keeps in ZooKeeper, as far as a migration depends on it: znodes, read from their bytes.
+"""Metadata that Kafka keeps in ZooKeeper, as far as a migration depends on it: znodes, read from their bytes.
 
 Pure. Every client with access to the ensemble may have written the bytes: what cannot be read is a `Failure` that names
 the path, and never a default. An absent znode is None. Shapes as Kafka 3.9 writes them (`kafka/zk/ZkData.scala`).

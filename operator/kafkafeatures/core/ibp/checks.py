@@ -1,4 +1,5 @@
-"""What must hold before a broker is restarted on the way to another inter.broker.protocol.version: a chain of checks.
+"""Conditions that must hold before a broker is restarted on the way to another inter.broker.protocol.version: a chain
+of checks.
 
 Pure. Asked in each look, so also right before each restart; every blocker at once, and what is not known blocks. What
 holds for any restart, the roll checks itself (`core/roll/checks.py`).

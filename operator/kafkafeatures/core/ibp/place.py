@@ -1,4 +1,4 @@
-"""What each broker says of its inter.broker.protocol.version, and what comes next: all that is judged.
+"""Versions of inter.broker.protocol.version that each broker reports, and the next roll: all that is judged.
 
 Pure. Made in each look, of that look alone. A broker gives the value, whether its own file has it, and its default,
 which is the newest version that its Kafka knows: so which Kafka a broker in ZooKeeper mode runs it says itself, where

@@ -1,4 +1,4 @@
-"""What people read of the inter.broker.protocol.version: which one each broker uses. Pure."""
+"""The inter.broker.protocol.version that each broker uses, for people. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Git, or a person, is asked for before the next restart: words. Pure; the operator changes no setting."""
+"""Requests to Git, or to a person, before the next restart: words. Pure; the operator changes no setting."""
 
 from __future__ import annotations
 

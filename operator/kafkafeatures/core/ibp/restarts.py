@@ -1,4 +1,4 @@
-"""Which brokers are restarted next, and what is wrong where a restart did not help.
+"""Brokers that are restarted next, and blockers where a restart did not help.
 
 Pure. The machinery of rolls decides when each of them goes (`core/roll/`); here stands only which.
 """

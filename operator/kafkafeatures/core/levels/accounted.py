@@ -1,4 +1,4 @@
-"""How far a status accounts for the metadata log, and what the log shows that it does not.
+"""Moves of levels that the metadata log shows and a status does not account for.
 
 Pure. Called by `reconcile/evaluate.py`. A status may be older than what happened: its operator was away, or it came out
 of a backup. So it keeps the end of the log up to which each move of a level is in it, `logPosition`; a move behind that
@@ -20,7 +20,7 @@ from kafkafeatures.core.levels.part import LEVELS
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 
 MAX_OWN = 50
-"""How many of its own changes a status keeps behind its position: an older one counts as another's later."""
+"""Number of its own changes that a status keeps behind its position: an older one counts as another's later."""
 
 FIRST_OFFSET = 1
 """From where all moves of a log are read. The record before it is the first leader's announcement of itself."""

@@ -27,7 +27,7 @@ _OF_STRIMZI = frozenset({"CONTROLPLANE-9090", "REPLICATION-9091"})
 """Listeners that Strimzi gives its nodes under fixed names (its `KafkaBrokerConfigurationBuilder`)."""
 _OF_KUBERNETES = (".svc", ".cluster.local")
 SHOWN = 7
-"""How many voters have a line each."""
+"""Number of voters that have a line each."""
 LONGEST = 512
 """Bytes of a line."""
 

@@ -1,4 +1,4 @@
-"""What a level does besides being finalized: what it turns on, and what Kafka writes elsewhere. A new level is a row.
+"""Effects of a level besides being finalized: what it turns on, and what Kafka writes elsewhere. A new level is a row.
 
 Pure. Shown with each step of a plan (`core/levels/part.py`), by `describe --explain-levels`, and in
 `docs/reference/levels.md`, which is generated from here. What would change how the cluster works today is a blocker
@@ -20,7 +20,7 @@ from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 SHOWN = 8
-"""How many lines a step has at most. All of them are in the command below."""
+"""Number of lines that a step has at most. All of them are in the command below."""
 ALL_OF_THEM = "kafkafeatures describe --explain-levels"
 
 

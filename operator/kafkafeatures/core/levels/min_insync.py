@@ -1,4 +1,4 @@
-"""What raising `eligible.leader.replicas.version` does to `min.insync.replicas`: no broker's value may change unseen.
+"""Effect of raising `eligible.leader.replicas.version` on `min.insync.replicas`: no broker's value may change unseen.
 
 Pure. One of the checks of `core/levels/checks.py`; `core/levels/stage.py` has the values read. The pipeline asks the
 same rule about a metadata log, which has what requests set, and no file. With the raise the active controller writes

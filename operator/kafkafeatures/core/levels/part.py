@@ -1,4 +1,4 @@
-"""What levels are to be moved: what a plan says of them, and what is left of it.
+"""Levels that are to be moved: their part of a plan, and the work that is left of it.
 
 Pure. Made by `core/levels/stage.py`; `core/engine/plan.py` puts it together with what other kinds of stages propose.
 """

@@ -1,4 +1,4 @@
-"""What the checks of levels ask: the changes that are wanted, seen against the cluster.
+"""Input of the checks of levels: the changes that are wanted, seen against the cluster.
 
 Made by `core/levels/stage.py` in every reconciliation, for `core/levels/checks.py`. It decides nothing.
 """

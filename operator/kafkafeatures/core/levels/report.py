@@ -1,4 +1,4 @@
-"""What people read of levels: `status.features`, progress, and the conditions FeaturesFinalized and DriftDetected.
+"""Levels in the status: `status.features`, progress, and the conditions FeaturesFinalized and DriftDetected.
 
 Pure. Called by `core/levels/stage.py`, and for plan documents.
 """

@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.readings import NO_CONNECTION, FailureKind, Role
 from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
 
 _NOBODY_THERE = (*NO_CONNECTION, FailureKind.WRONG_CLUSTER, *REPLACED)
-"""Whatever else happened on the way to its address, something took the connection."""
+"""Kinds of failures with which a node is not there. With any other, something at its address took the connection."""
 
 
 def objection(observation: Observation, controller: int) -> str:

@@ -1,4 +1,4 @@
-"""How far one can go back once a level was changed, and what would be lost: for the steps of a plan.
+"""Way back once a level was changed, and its losses: for the steps of a plan.
 
 Pure. Asked by `core/levels/part.py`. It says what Kafka allows (`core/facts/releases.py`), in the words of
 `core/migration/way_back.py`.

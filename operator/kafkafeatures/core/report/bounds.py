@@ -1,4 +1,4 @@
-"""How large a status gets: below 32 KiB as it is sent, whatever nodes and people have to say.
+"""Bounds on the size of a status: below 32 KiB as it is sent, whatever nodes and people have to say.
 
 Pure. Called by `core/report/status.py` with every status it makes. Texts are cut where they come in; where the whole
 still is too large, what is missed least goes first, and what is not there is counted. Fields and intents of another

@@ -110,7 +110,7 @@ def _partitions(seen: Observation, replication: Replication) -> Iterator[Blocker
 
 
 _LEADS_ELSEWHERE = (FailureKind.ANOTHER_NODE, FailureKind.WRONG_CLUSTER)
-"""Why a node is not reachable, where something else is at its address."""
+"""Causes by which a node is not reachable, where something else is at its address."""
 _MAKE_IT_LEAD = (
     "make the address of each lead to it: see advertised.listeners, the DNS records, and load balancers or proxies in "
     "between"

@@ -1,4 +1,4 @@
-"""What `kafkafeatures migration compare` shows, as a document and in lines for people. Pure."""
+"""Output of `kafkafeatures migration compare`, as a document and in lines for people. Pure."""
 
 from __future__ import annotations
 

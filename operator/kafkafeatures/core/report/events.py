@@ -1,4 +1,4 @@
-"""What happened between two statuses, for Events: one per change, not one per reconciliation.
+"""Events by what happened between two statuses: one per change, not one per reconciliation.
 
 Pure. Called by `reconcile/controller.py` with the status of before and the one that was written.
 """

@@ -1,4 +1,4 @@
-"""How the end of a step is written into the status: its intent goes, its entry in the history comes.
+"""Record of the end of a step in the status: its intent goes, its entry in the history comes.
 
 Pure. Called by `reconcile/evaluate.py` for what was settled, and by `reconcile/act.py` where a step ends at once.
 """
@@ -20,9 +20,9 @@ MAX_MESSAGE = 512
 
 _MAY_HAVE_CHANGED = (Result.APPLIED, Result.SUPERSEDED, Result.UNVERIFIED)
 _COUNTED = (Result.APPLIED, Result.CORRECTED, Result.UNVERIFIED)
-"""What is recorded each time: what fails is recorded once."""
+"""Results that are recorded each time: what fails is recorded once."""
 _ANSWERED = (Result.APPLIED, Result.CORRECTED, Result.REJECTED)
-"""What is known at once. Before anything else is believed, a broker had its time."""
+"""Results that are known at once. Before anything else is believed, a broker had its time."""
 
 
 def with_result(

@@ -1,4 +1,4 @@
-"""What `kafkafeatures migration` shows, as documents. Pure."""
+"""Output of `kafkafeatures migration`, as documents. Pure."""
 
 from __future__ import annotations
 

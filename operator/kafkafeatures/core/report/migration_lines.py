@@ -1,4 +1,4 @@
-"""Where a migration is, in lines for people: of a status alone, so that every command says the same.
+"""Progress of a migration, in lines for people: of a status alone, so that every command says the same.
 
 Pure. Called by the text of `status` and of `plan`, and by the page of `report`.
 """

@@ -1,4 +1,4 @@
-"""What a cluster can be raised to, and which nodes prevent more: for `describe`, which is asked for no level.
+"""Levels that a cluster can be raised to, and nodes that prevent more: for `describe`, which is asked for no level.
 
 Pure. The goal is the highest level that a live node supports, of each feature; what prevents it is asked with the
 checks of a raise.

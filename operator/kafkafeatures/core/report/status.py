@@ -1,4 +1,4 @@
-"""What people read on a resource: a decision and an observation made into its status.
+"""Status of a resource: a decision and an observation made into its status.
 
 Pure. The status holds facts that were read, never what is intended: `finalized` is what some node or the log said.
 Called by `reconcile/evaluate.py` and `reconcile/controller.py`.

@@ -1,4 +1,6 @@
-"""What Kafka keeps in ZooKeeper, as `describe --zookeeper` shows it: as a document, and in lines for people. Pure."""
+"""Metadata that Kafka keeps in ZooKeeper, as `describe --zookeeper` shows it: as a document, and in lines for people.
+Pure.
+"""
 
 from __future__ import annotations
 

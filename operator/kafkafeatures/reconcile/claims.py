@@ -231,7 +231,8 @@ def _on_its_way_for(intents: Any) -> float:
     if not isinstance(intents, list):
         return SENT_FOR
     straight = (
-        isinstance(intent, Mapping) and intent.get("kind") in KINDS and intent.get("via") in _STRAIGHT
+        # compared one by one: a list in a damaged status has no hash
+        isinstance(intent, Mapping) and intent.get("kind") in tuple(KINDS) and intent.get("via") in tuple(_STRAIGHT)
         for intent in intents
     )
     return STRAIGHT_FOR if all(straight) else SENT_FOR

@@ -87,7 +87,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafkafeatures/reconcile/act.py",
         ("a consent is not spent first", 'sorted({*status.spent_consents, step.consent} - {""})',
          "sorted(status.spent_consents)"),
-        ("a yes is not kept", "accepted = replace(sent, accepted=True).to_intent()", "accepted = sent.to_intent()"),
+        ("a yes is not kept", "accepted = replace(in_flight, accepted=True).to_intent()",
+         "accepted = in_flight.to_intent()"),
         ("the last question is not asked", "    if not isinstance(last_look, LastLook):\n", "    if False:\n"),
         ("what is late is sent", "(took := context.monotonic() - began) > within:", "(took := 0.0) > within:"),
     ),
@@ -105,14 +106,14 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "adapters",
         "kafkafeatures/reconcile/ages.py",
-        ("a stamp is believed", "return timedelta(seconds=self.monotonic() - met)", "return self.of(stamp, now)"),
+        ("a stamp is believed", "return timedelta(seconds=self.monotonic() - met_at)", "return self.of(stamp, now)"),
     ),
     *of(
         "adapters",
         "kafkafeatures/reconcile/claims.py",
         ("nobody is older", "return min(older)[1] if older else None", "return None"),
-        ("a step of another one holds nobody", "step.until > now and life != us",
-         "step.until > now and life == us"),
+        ("a step of another one holds nobody", "step.until > monotonic_time and life != us",
+         "step.until > monotonic_time and life == us"),
     ),
     *of(
         "adapters",
@@ -132,7 +133,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafkafeatures/reconcile/controller.py",
         ("a process that is stopped acts on", "if self._operators.handed_over:", "if False:"),
         ("what is at rest is not looked at", "still = await settled.cluster.unchanged() and (", "still = True and ("),
-        ("versions of before a restore count", "replace(known, written=set(), last=known.last.of_no_version())",
-         "replace(known)"),
+        ("versions of before a restore count", "replace(cache, written=set(), last=cache.last.of_no_version())",
+         "replace(cache)"),
     ),
 )  # fmt: skip

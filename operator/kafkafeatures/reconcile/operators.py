@@ -56,18 +56,18 @@ class Operators:
     def beside_us(self, resource: Mapping[str, Any]) -> frozenset[OperatorIdentity]:
         """The others that write this resource while we do."""
         key, uid = Key.of(resource), resource["metadata"]["uid"]
-        life, known = self._others.get(key, (uid, frozenset()))
-        others: frozenset[OperatorIdentity] = known if life == uid else frozenset()
+        life, known_rivals = self._others.get(key, (uid, frozenset()))
+        rivals: frozenset[OperatorIdentity] = known_rivals if life == uid else frozenset()
         writer = OperatorIdentity.of(resource)
         wrote = self._wrote(resource, writer) if writer and writer.instance != self._us.instance else None
         if writer is not None and wrote is not None:
             if writer.manager != self._us.manager or wrote > HAND_OVER:
-                others |= {writer}
+                rivals |= {writer}
             elif self.hand_over_ends_in > 0:
-                return others | {writer}
-        if others:
-            self._others[key] = uid, others
-        return others
+                return rivals | {writer}
+        if rivals:
+            self._others[key] = uid, rivals
+        return rivals
 
     @property
     def hand_over_ends_in(self) -> float:

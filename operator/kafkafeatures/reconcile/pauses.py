@@ -38,8 +38,8 @@ def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_ever
     """What a reconciliation came to, and when the next one is due. `check_every`: in seconds, of a settled cluster."""
     if isinstance(last.decision, Act) and not isinstance(last.outcome, Applied):
         # Nothing came of it, and it will be sent again: not every second for ever.
-        found = resource.generation, last.decision.step, type(last.outcome)
-        return Pause("requeued", pace.backoff(found, last.requeue_after or 1.0, SLOWEST_WAIT))
+        attempt = resource.generation, last.decision.step, type(last.outcome)
+        return Pause("requeued", pace.backoff(attempt, last.requeue_after or 1.0, SLOWEST_WAIT))
     if isinstance(last.decision, Act | Done | Held):
         pace.progress()
     if isinstance(last.decision, Act):

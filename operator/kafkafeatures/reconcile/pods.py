@@ -39,10 +39,10 @@ class Pods:
 
     async def are_as_before(self) -> bool:
         """Whether another reading says the same; False also where that is not known."""
-        before = self._last
-        now = await self._port.read()
-        if isinstance(before, WorkloadsReading) and isinstance(now, WorkloadsReading):
-            return replace(now, at=before.at) == before
+        previous = self._last
+        current = await self._port.read()
+        if isinstance(previous, WorkloadsReading) and isinstance(current, WorkloadsReading):
+            return replace(current, at=previous.at) == previous
         return False
 
 

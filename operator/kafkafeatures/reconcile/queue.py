@@ -98,12 +98,12 @@ class Queue(Generic[K]):
 
     def hung(self) -> K | None:
         """A key that should have been reconciled long ago: the deadline itself did not work. None while all is well."""
-        now = self._monotonic()
+        monotonic_time = self._monotonic()
         for key, entry in self._entries.items():
-            if entry.running_since is not None and now - entry.running_since > HUNG_AFTER:
+            if entry.running_since is not None and monotonic_time - entry.running_since > HUNG_AFTER:
                 return key
-            starved = entry.waiting_since is not None and now - entry.waiting_since > HUNG_AFTER
-            if starved and now - self._last_pass > HUNG_AFTER:
+            starved = entry.waiting_since is not None and monotonic_time - entry.waiting_since > HUNG_AFTER
+            if starved and monotonic_time - self._last_pass > HUNG_AFTER:
                 return key
         return None
 
@@ -183,8 +183,8 @@ def retry_in(failures: int, error: BaseException) -> float:
 
 def not_before(own: float, error: BaseException) -> float:
     """Our own seconds, or those that the error asks for, up to a minute."""
-    asked: float = getattr(error, "retry_after", 0.0)
-    return min(max(own, asked), LAST_RETRY)
+    retry_after: float = getattr(error, "retry_after", 0.0)
+    return min(max(own, retry_after), LAST_RETRY)
 
 
 def is_meant(error: BaseException) -> bool:

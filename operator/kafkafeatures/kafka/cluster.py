@@ -141,32 +141,32 @@ class Cluster:
 
         reading = asyncio.create_task(self._read_log(controllers_known))
         try:
-            asked = await probe_cluster(self._pool, found=on_found)
-            if not controllers_known.is_set() or not asked.may_have_a_log:
+            probe = await probe_cluster(self._pool, found=on_found)
+            if not controllers_known.is_set() or not probe.may_have_a_log:
                 reading.cancel()  # ten seconds more would not change that
-            read = await result_of(reading)
-            if isinstance(read, Failure) and read.kind in NO_CONNECTION and self._log.leaders.has_unasked:
-                read = await self._bounded(self._log.catch_up)  # the brokers took their time to name the controllers
-            log = await self._of_this_cluster(asked, read)
+            outcome = await result_of(reading)
+            if isinstance(outcome, Failure) and outcome.kind in NO_CONNECTION and self._log.leaders.has_unasked:
+                outcome = await self._bounded(self._log.catch_up)  # the brokers took their time to name the controllers
+            log = await self._of_this_cluster(probe, outcome)
             as_read = None
             if isinstance(log, LogReading):
                 self._committed = log.image.offset
-                as_read, log = log, await self._without_secrets(self._levels.complete(log, asked.cluster_id))
-                asked = await self._ask_registered(asked, log)
+                as_read, log = log, await self._without_secrets(self._levels.complete(log, probe.cluster_id))
+                probe = await self._ask_registered(probe, log)
             names = settings | ({SNAPSHOT_INTERVAL} if partitions else set())  # also while partitions have to wait
-            doubtful = in_doubt(asked, log)
+            doubtful = in_doubt(probe, log)
             if names or doubtful:
-                asked = await self._prover().prove(asked, log, names, doubtful)
+                probe = await self._prover().prove(probe, log, names, doubtful)
         finally:
             reading.cancel()
-        self._last, self._as_read = asked, as_read
+        self._last, self._as_read = probe, as_read
         if reader is None:
-            return self._pool.requester.of_readings(Readings(asked, log, refused))
+            return self._pool.requester.of_readings(Readings(probe, log, refused))
         if isinstance(log, LogReading):
-            await reader.prepare(asked, log)  # a silent broker may keep it waiting as well
+            await reader.prepare(probe, log)  # a silent broker may keep it waiting as well
             if self._environment.monotonic() - self._log.heard_at > AT_ONCE:
-                return await self._read_last(reader, asked, claim)
-        return self._pool.requester.of_readings(Readings(asked, log, await reader.read(asked, log, claim)))
+                return await self._read_last(reader, probe, claim)
+        return self._pool.requester.of_readings(Readings(probe, log, await reader.read(probe, log, claim)))
 
     async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
         """Read quorum, metadata log and partitions once more, and keep what nodes answered to the last `read`."""
@@ -247,14 +247,14 @@ class Cluster:
         leader = self._log.leader()
         if self._as_read is None or self._last is None or leader is None:
             return Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read yet")
-        asked = self._last.cluster_id, leader[1], offset, epoch
-        if self._earlier is None or self._earlier[0] != asked:
+        key = self._last.cluster_id, leader[1], offset, epoch
+        if self._earlier is None or self._earlier[0] != key:
             of, timeout, until = self._log.leaders.cluster_id, self._settings.request_timeout, self._levels.since_offset
             source = LogSource(leader[0], leader[1].epoch, cluster_id=of, timeout=timeout, until=until)
-            found = await moves_between(source, offset, epoch, monotonic=self._environment.monotonic)
-            if isinstance(found, KafkaError):
-                return to_failure(found, "metadata log")
-            self._earlier = asked, found
+            moves = await moves_between(source, offset, epoch, monotonic=self._environment.monotonic)
+            if isinstance(moves, KafkaError):
+                return to_failure(moves, "metadata log")
+            self._earlier = key, moves
         return self._earlier[1]
 
     def whole_log(self) -> WholeLog:
@@ -347,8 +347,8 @@ class Cluster:
     async def _read_last(self, reader: PartitionReader, asked: ClusterProbe, claim: Read[ControllerClaim]) -> Readings:
         """What changes at any moment, once nothing else has to be waited for: the quorum, then the log to its end."""
         self._last = asked = replace(asked, quorum=await quorum_again(self._pool, asked))
-        read = await self._bounded(self._log.catch_up) if asked.may_have_a_log else NO_CONTROLLER
-        log = await self._of_this_cluster(asked, read)
+        outcome = await self._bounded(self._log.catch_up) if asked.may_have_a_log else NO_CONTROLLER
+        log = await self._of_this_cluster(asked, outcome)
         self._as_read = log if isinstance(log, LogReading) else None
         if isinstance(log, LogReading):
             self._committed = log.image.offset

@@ -130,15 +130,15 @@ class HeldLog:
     ) -> Replay | None:
         limit = self._share.memory.limits.per_cluster
         reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, sections=self._sections, limit=limit)
-        left = -1
+        remaining = -1
         async for part in parts:
             view = memoryview(part.data)
             step = len(view) if Section.PARTITIONS in self._sections else SLICE
             for start in range(0, len(view), step):
                 await self._digest(reader.feed, view[start : start + step])
                 self._keep(reader.weight + len(self._tail) + 2 * len(part.data))
-            left = part.size - part.position - len(part.data)
-        if left:
+            remaining = part.size - part.position - len(part.data)
+        if remaining:
             return None
         replay = reader.finish()
         if Section.PARTITIONS in self._sections:

@@ -60,5 +60,5 @@ def says_the_same(before: Image, after: Image) -> bool:
     )
     if before.partitioned is None or after.partitioned is None:
         return before == theirs
-    same = before.partitioned.is_untouched_in(after.partitioned)
-    return same and replace(before, partitioned=None) == replace(theirs, partitioned=None)
+    is_untouched = before.partitioned.is_untouched_in(after.partitioned)
+    return is_untouched and replace(before, partitioned=None) == replace(theirs, partitioned=None)

@@ -126,8 +126,8 @@ async def snapshot_parts(
 
 def _follows(part: FetchSnapshotResponse, position: int, size: int, asked: int) -> bool:
     """Whether it is the next part, of a file of that size, and not more than was asked for."""
-    taken = len(part.data)
-    return (part.position, part.size) == (position, size) and 0 < taken <= min(asked, size - position)
+    length = len(part.data)
+    return (part.position, part.size) == (position, size) and 0 < length <= min(asked, size - position)
 
 
 def _judge(reply: FetchResponse | FetchSnapshotResponse) -> None:

@@ -75,11 +75,11 @@ def _within(ip: Ip, among: Iterable[Network]) -> bool:
 
 def _shapes(ip: Ip) -> list[Ip]:
     """The address, and the IPv4 address inside of it that a gateway may make of it."""
-    found: list[Ip] = [ip]
+    shapes: list[Ip] = [ip]
     if isinstance(ip, ipaddress.IPv6Address):
-        found += [inner for inner in (ip.ipv4_mapped, ip.sixtofour) if inner is not None]
+        shapes += [inner for inner in (ip.ipv4_mapped, ip.sixtofour) if inner is not None]
         if ip.teredo is not None:
-            found += ip.teredo
+            shapes += ip.teredo
         if ip in _NAT64 or int(ip) < 2**32:  # the last: IPv4-compatible, long deprecated
-            found.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
-    return found
+            shapes.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+    return shapes

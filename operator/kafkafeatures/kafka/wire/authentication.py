@@ -99,9 +99,9 @@ class Authentication:
 
 def _believe(answer: SaslAuthenticateResponse, settings: Sasl) -> None:
     if answer.error_code:
-        said = answer.error_message or code_name(answer.error_code)
+        text = answer.error_message or code_name(answer.error_code)
         raise AuthenticationFailed(
-            f"{settings.mechanism}: {said}",
+            f"{settings.mechanism}: {text}",
             remedy="check the token" if settings.oauth is not None else "check user name and password",
         )
 

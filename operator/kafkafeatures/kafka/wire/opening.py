@@ -126,9 +126,9 @@ async def _names(address: Address, trusted: Tls, stage: Stage) -> list[str]:
     with contextlib.suppress(OSError):  # TimeoutError is one
         async with asyncio.timeout(stage.for_handshake()):
             _, writer = await asyncio.open_connection(address.host, address.port, ssl=tls.for_any_name(trusted))
-        found = tls.names_in(writer.get_extra_info("peercert"))
+        names = tls.names_in(writer.get_extra_info("peercert"))
         writer.transport.abort()
-        return found
+        return names
     return []
 
 
@@ -141,7 +141,7 @@ async def _permitted(address: Address, policy: AddressPolicy, lookups: Lookups) 
         resolved = resolve_number(address.host, address.port)
     else:
         resolved = await lookups.resolve(address.host, address.port)
-    if not all(policy.permits(one, address.port) for one in resolved):
+    if not all(policy.permits(ip_address, address.port) for ip_address in resolved):
         raise AddressRefused
     return list(dict.fromkeys(resolved))
 

@@ -384,8 +384,8 @@ class Status(StatusRecord, frozen=True, kw_only=True):
 
     def reason(self, kind: Condition) -> str:
         """The reason of the condition of this type; empty where it is absent."""
-        found = self.condition(kind)
-        return found.reason if found else ""
+        condition = self.condition(kind)
+        return condition.reason if condition else ""
 
     def is_stalled(self, reason: Reason) -> bool:
         """Whether the condition Stalled has this reason."""

@@ -51,16 +51,16 @@ class Hosted(Protocol):
         """Return as soon as there is something to watch."""
 
     def watching(self, namespace: str, *, holds: bool) -> None:
-        """Whether the API server has taken a watch request for the namespace; for all of them by an empty name."""
+        """Note whether the API server has taken a watch request for the namespace; for all by an empty name."""
 
     def show(self, resource: Mapping[str, Any], *, gone: bool) -> None:
-        """What a watch shows."""
+        """Take in what a watch shows."""
 
     def answered(self, code: int) -> None:
         """The API server answered a request with this HTTP status."""
 
     def missed(self, namespace: str) -> Sequence[Mapping[str, Any]]:
-        """What is gone since it was last asked, and no watch of the namespace showed that: `metadata` of each."""
+        """Resources gone since the last call, though no watch of the namespace showed it: `metadata` of each."""
 
     def stop(self) -> None:
         """The process was asked to end: from this moment on nothing is begun, and nothing sent."""
@@ -178,8 +178,8 @@ class Watches:
         """Kopf's, one for each watch."""
 
     def end(self) -> None:
-        """Where one watch fails, Kopf leaves the others running and later cancels them together with what pauses them.
-        A watch between two requests takes that for a pause and continues, and Kopf waits for it for ever.
+        """Cancel all watches. Where one fails, Kopf leaves the others running and later cancels them together with what
+        pauses them. A watch between two requests takes that for a pause and continues, and Kopf waits for it for ever.
         """
         for task in self._tasks:
             task.cancel()

@@ -168,8 +168,8 @@ class Metrics:
             self._passes.labels(result)
 
     def follow(self, waiting: Callable[[], int], watched: Mapping[str, Callable[[], bool]]) -> None:
-        """What is asked at each scrape: figures of the process, and these. waiting: how many resources wait; watched:
-        by namespace, empty for all.
+        """Ask at each scrape for figures of the process, and these. waiting: how many resources wait; watched: by
+        namespace, empty for all.
         """
         ProcessCollector(registry=self.registry)
         self._depth.set_function(waiting)
@@ -181,7 +181,7 @@ class Metrics:
         self._answers.labels(str(code)).inc()
 
     def of_recorder(self) -> RecorderMetrics:
-        """Where metadata logs are recorded: called once."""
+        """The metrics of recorded metadata logs: called once."""
         return RecorderMetrics(self.registry, self._clock)
 
     def sent(self, address: Address, frame: bytes) -> None:
@@ -218,7 +218,7 @@ class Metrics:
             gauge.remove(*key)
 
     def _show(self, key: Key, before: Status, now: Status) -> None:
-        """What differs, series by series: the library finds those of one resource only by a look at all there are."""
+        """Show the difference, series by series: the library finds those of one resource only by a look at all."""
         for gauge, series_of in (
             (self._condition, _conditions),
             (self._reason, _reasons),
@@ -362,7 +362,7 @@ def _differences(status: Status) -> dict[tuple[str, ...], float]:
 
 
 def _movement(status: Status) -> tuple[object, ...]:
-    """What changes as long as a migration moves; empty where it is at a phase at which it can stay."""
+    """The values that change as long as a migration moves; empty where it is at a phase at which it can stay."""
     migration, rollout = status.migration, status.rollout
     if migration is None or migration.phase not in _BETWEEN:
         return ()

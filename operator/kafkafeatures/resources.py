@@ -63,14 +63,14 @@ class Resources:
         return ", ".join(sorted(namespace or "all namespaces" for namespace in self._unlisted | self._unwatched))
 
     def unready(self) -> str:
-        """What is missing while nothing can be worked on; empty as soon as one namespace is watched. Another that
-        refuses, or is gone, is for an alert: it keeps none of the others waiting.
+        """The namespaces that are missing while nothing can be worked on; empty as soon as one namespace is watched.
+        Another that refuses, or is gone, is for an alert: it keeps none of the others waiting.
         """
         some = self.known.is_set() and any(map(self.holds, self._namespaces))
         return "" if some else self.missing()
 
     def holds(self, namespace: str) -> bool:
-        """Whether the namespace is listed and watched; an empty name for all of them."""
+        """Tell whether the namespace is listed and watched; an empty name for all of them."""
         return namespace not in self._unlisted and namespace not in self._unwatched
 
     def current(self, key: Key) -> str:
@@ -79,7 +79,7 @@ class Resources:
         return self._latest.get(key, ("", ""))[1] if is_watched else ""
 
     def watching(self, namespace: str, *, holds: bool) -> None:
-        """Whether the API server has taken a watch request that still holds."""
+        """Note whether the API server has taken a watch request that still holds."""
         if holds:
             self._unwatched.discard(namespace)
             self._turned[namespace].set()
@@ -88,7 +88,7 @@ class Resources:
             self._turned[namespace].set()
 
     def show(self, resource: Resource, *, gone: bool = False) -> None:
-        """What a watch shows. It begins with all that are there, also with those that were listed already."""
+        """Take in what a watch shows. It begins with all that are there, also with those that were listed already."""
         if gone:
             if self._uid(Key.of(resource)) == resource["metadata"]["uid"]:  # else of an earlier life
                 self._forget(Key.of(resource))
@@ -96,7 +96,7 @@ class Resources:
             self._changed([resource])
 
     def missed(self, namespace: str) -> list[dict[str, str]]:
-        """What is gone since it was last asked, though no watch of the namespace showed it."""
+        """Resources that are gone since the last call, though no watch of the namespace showed it."""
         gone, self._missed[namespace] = self._missed[namespace], {}
         return [
             {"namespace": key.namespace, "name": key.name, "uid": uid}

@@ -129,7 +129,7 @@ def _key(record: StatusRecord) -> tuple[Any, ...]:
 
 
 def has_unknown(record: StatusRecord) -> bool:
-    """Whether another release wrote something into it, or into a record in it."""
+    """Tell whether another release wrote something into it, or into a record in it."""
     return bool(record.unknown) or any(map(has_unknown, _inner(record)))
 
 
@@ -155,10 +155,10 @@ def _inner(record: StatusRecord) -> Iterator[StatusRecord]:
 
 
 class _Shape(NamedTuple):
-    """How a class of records is read and written. `readers`: JSON name to attribute, the type whose values are taken as
-    they are, if any, and what reads others. `defaults`: JSON name and default, NODEFAULT where there is none. `values`:
-    gives a record's values in that order, and `unknown` behind them. `required`: attributes. `names`: by attribute, as
-    in JSON. `nested`: attributes that hold records.
+    """The way in which a class of records is read and written. `readers`: JSON name to attribute, the type whose values
+    are taken as they are, if any, and what reads others. `defaults`: JSON name and default, NODEFAULT where there is
+    none. `values`: gives a record's values in that order, and `unknown` behind them. `required`: attributes. `names`:
+    by attribute, as in JSON. `nested`: attributes that hold records.
     """
 
     readers: Mapping[str, tuple[str, type | None, Reader]]

@@ -22,7 +22,7 @@ Path = tuple[str | int, ...]
 
 
 class Text(Struct, frozen=True):
-    """What a text may be: so many characters, of this pattern, which means `meaning` to people."""
+    """Limits of a text: so many characters, of this pattern, which means `meaning` to people."""
 
     longest: int
     shortest: int = 0
@@ -30,7 +30,7 @@ class Text(Struct, frozen=True):
     meaning: str = ""
 
     def why_not(self, value: str) -> str:
-        """What is expected instead; empty where it may be this one."""
+        """The expectation that the text does not meet; empty where it may be this one."""
         try:
             value.encode()
         except UnicodeEncodeError:  # half a character: JSON can hold it, YAML cannot
@@ -43,7 +43,7 @@ class Text(Struct, frozen=True):
 
 
 class AtMost(Struct, frozen=True):
-    """How many items a list may have, and must have."""
+    """The number of items that a list may have, and must have."""
 
     items: int
     least: int = 0
@@ -61,7 +61,7 @@ def read_strictly(kind: type[T], document: object) -> tuple[T | None, tuple[str,
 
 
 def as_json(value: object) -> Any:
-    """What was read, with all its defaults."""
+    """The value that was read, with all its defaults."""
     if isinstance(value, Struct):
         return {name: as_json(getattr(value, field.name)) for name, field in fields_of(type(value)).items()}
     return [as_json(element) for element in value] if isinstance(value, tuple) else value
@@ -69,7 +69,7 @@ def as_json(value: object) -> Any:
 
 @cache
 def fields_of(kind: type[Struct]) -> Mapping[str, FieldInfo]:
-    """What a mapping may hold, by its name in the document. A field with a factory is none of the document's."""
+    """Fields that a mapping may hold, by name in the document. One with a factory is none of the document's."""
     return {json_name(field.name): field for field in fields(kind) if field.default_factory is NODEFAULT}
 
 
@@ -144,7 +144,7 @@ class _Reading:
         return _BROKEN if len(self.problems) > problem_count else self._checked(lambda: kind(**values), path, value)
 
     def _checked(self, make: Callable[[], Any], path: Path, value: object) -> Any:
-        """What a check of ours says: all of it, or what is expected."""
+        """The value that is made, or the words of a check of ours: all of them, or as what is expected."""
         try:
             return make()
         except ValueError as error:

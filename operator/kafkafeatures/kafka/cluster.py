@@ -175,7 +175,7 @@ class Cluster:
         return await self._read_last(self._partitions, replace(self._last, at=self._environment.clock()), claim)
 
     async def unchanged(self) -> bool:
-        """Whether the log shows, over one connection, that nothing happened since the last reading."""
+        """Tell whether the log shows, over one connection, that nothing happened since the last reading."""
         if self._as_read is None:
             return False
         log = await self._bounded(self._log.catch_up)
@@ -273,7 +273,7 @@ class Cluster:
         )
 
     async def default_min_insync_replicas(self) -> int | Failure:
-        """What applies to topics that set none: the highest of the brokers that answered in the last reading."""
+        """The value for topics that set none: the highest of the brokers that answered in the last reading."""
         from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults, answering
 
         return await BrokerDefaults(self._pool).by_asking(answering(self._last.nodes if self._last is not None else ()))
@@ -285,17 +285,17 @@ class Cluster:
         return await settings_of_all(self._pool, self._last.nodes if self._last is not None else (), names)
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
-        """Which node each broker of the last reading takes for the controller."""
+        """The node that each broker of the last reading takes for the controller."""
         from kafkafeatures.kafka.probe import named_controllers
 
         return await named_controllers.named_controllers(self._pool, self._last.nodes if self._last is not None else ())
 
     async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
-        """Why no controller answers at each of these addresses now; None where one does."""
+        """The reasons why no controller answers at each of these addresses now; None where one does."""
         return await former_controllers.former_controllers(self._pool, addresses)
 
     async def topics_on(self, broker: int) -> HostedTopics | Failure:
-        """What a broker hosts, as of the last reading. A Failure where that cannot be known for certain."""
+        """The topics that a broker hosts, as of the last reading. A Failure where that cannot be known for certain."""
         from kafkafeatures.kafka.requests import features
         from kafkafeatures.kafka.requests.unregister import hosted_by
 
@@ -314,7 +314,7 @@ class Cluster:
         return await unregister(self._pool, features.route(self._last), role, node_id)
 
     def _partition_reader(self) -> tuple[PartitionReader | None, Failure]:
-        """Who reads partitions from now on; None, and why, where too many clusters have theirs in memory."""
+        """The reader of partitions from now on; None, and the reason, where too many clusters have theirs in memory."""
         if (waits := self._images.take(self)) is not None:
             return None, waits
         if self._partitions is None:
@@ -345,7 +345,7 @@ class Cluster:
         self._images.give_back(self)
 
     async def _read_last(self, reader: PartitionReader, asked: ClusterProbe, claim: Read[ControllerClaim]) -> Readings:
-        """What changes at any moment, once nothing else has to be waited for: the quorum, then the log to its end."""
+        """Read what changes at any moment, once nothing else is waited for: the quorum, then the log to its end."""
         self._last = asked = replace(asked, quorum=await quorum_again(self._pool, asked))
         outcome = await self._bounded(self._log.catch_up) if asked.may_have_a_log else NO_CONTROLLER
         log = await self._of_this_cluster(asked, outcome)
@@ -378,7 +378,7 @@ class Cluster:
         return log
 
     async def _without_secrets(self, log: LogReading) -> LogReading:
-        """What a peer says may repeat ours."""
+        """The reading without our secrets, which a peer may repeat."""
         secrets, reader = self._settings.controllers.secrets, self._partitions
         if not secrets.known:
             return log

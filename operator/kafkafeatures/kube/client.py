@@ -61,12 +61,12 @@ SESSION: dict[str, Any] = {
 
 
 def in_pod() -> bool:
-    """Whether the account of a pod is to be used."""
+    """Tell whether the account of a pod is to be used."""
     return "KUBECONFIG" not in os.environ and os.path.exists(config.incluster_config.SERVICE_TOKEN_FILENAME)
 
 
 class Account(NamedTuple):
-    """Who we are to the API server, and where it is."""
+    """Our credentials for the API server, and its address."""
 
     server: str
     ca_path: str | None
@@ -150,7 +150,7 @@ class KubeApi:
         return frozenset(addresses)
 
     def trust(self) -> ssl.SSLContext:
-        """What the API server proves itself to. Raises OSError where the file of its CA cannot be used."""
+        """The TLS context that the API server proves itself to. Raises OSError where the file of its CA cannot be used."""
         return ssl.create_default_context(cafile=self._api.configuration.ssl_ca_cert)
 
     async def serves_resources(self) -> bool:

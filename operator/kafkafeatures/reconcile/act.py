@@ -50,7 +50,7 @@ from kafkafeatures.reconcile.ports import KeptStatus, Resource, ResourceStore, n
 
 
 class Reconciliation(Struct, frozen=True):
-    """What it came to. `requeue_after` in seconds; 0 for at once, None for: nothing more to do by itself."""
+    """The result. `requeue_after` in seconds; 0 for at once, None for: nothing more to do by itself."""
 
     decision: Decision | Failure
     requeue_after: float | None
@@ -236,7 +236,7 @@ async def _left_open(context: ReconcileContext, found: Evaluation, kept: Status,
 
 
 def _may_be_on_its_way(sent: InFlight, outcome: Outcome, *, asked_before: bool) -> bool:
-    """Whether the step, or the same one that was asked for before, may still change something."""
+    """Tell whether the step, or the same one that was asked for before, may still change something."""
     match outcome:
         case OutcomeUnknown():
             return True

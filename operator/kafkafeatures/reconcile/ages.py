@@ -27,8 +27,8 @@ MOST = 256
 
 
 class Ages:
-    """When this process first met each stamp of one resource. `monotonic` in seconds. `kept`: by kind of stage, what it
-    keeps of its last look. `read_until`: the end of the metadata log then, by cluster id.
+    """The time at which this process first met each stamp of one resource. `monotonic` in seconds. `kept`: by kind of
+    stage, what it keeps of its last look. `read_until`: the end of the metadata log then, by cluster id.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -76,7 +76,7 @@ class Ages:
         self._keep(stamp, monotonic_time, monotonic_time)
 
     def is_ours(self, stamp: str) -> bool:
-        """Whether this process made it."""
+        """Tell whether this process made the stamp."""
         return stamp in self._ours
 
     def of(self, stamp: str, now: datetime) -> timedelta:
@@ -85,7 +85,7 @@ class Ages:
         return timedelta(seconds=self.monotonic() - made_at)
 
     def known_for(self, stamp: str, now: datetime) -> timedelta:
-        """How much of its age this process has lived through."""
+        """The part of a stamp's age that this process has lived through."""
         met_at, _ = self._of(stamp, now)
         return timedelta(seconds=self.monotonic() - met_at)
 

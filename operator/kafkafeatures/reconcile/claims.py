@@ -49,7 +49,7 @@ class _Acting(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """What one resource has a say in.
+    """The cluster and the StatefulSets that one resource has a say in.
 
     `cluster_id` empty: none was ever read. `passed`: it had a reconciliation since the operator started.
     `stateful_sets`: those that its driver restarts, in its own namespace.
@@ -84,7 +84,7 @@ class Claims:
 
     @property
     def clusters(self) -> int:
-        """How many clusters any resource claims; those that were never read count as one."""
+        """The number of clusters that any resource claims; those that were never read count as one."""
         return len(self._of_cluster)
 
     def note(self, resource: Mapping[str, Any], *, read: bool = False) -> None:
@@ -134,7 +134,7 @@ class Claims:
         self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, via=via, passed_on=passed_on)
 
     def acted(self, key: Key) -> None:
-        """What it sent last is no longer on its way, whether or not its status can say so: it may be gone by now."""
+        """Note that what it sent last is no longer on its way, whether or not its status can say so: it may be gone."""
         claim = self._claims.get(key)
         if claim is not None:  # kept as over, not dropped: a watch may show the intent only now
             previous_step = self._acting.get((key, claim.uid))
@@ -244,7 +244,7 @@ def _on_its_way_for(intents: Any) -> float:
 
 
 def _was_passed_on(resource: Mapping[str, Any]) -> bool:
-    """Whether a broker carried a change of it, and may do so again: nothing but time ends that."""
+    """Tell whether a broker carried a change of it, and may do so again: nothing but time ends that."""
     history = (resource.get("status") or {}).get("history")
     entries = history if isinstance(history, list) else []
     return any(isinstance(entry, Mapping) and entry.get("via") == Via.BROKER for entry in entries)

@@ -40,7 +40,7 @@ class OpenCluster(KafkaPort, Protocol):
     """A cluster with its connections."""
 
     async def unchanged(self) -> bool:
-        """Whether nothing happened since the last look, for certain."""
+        """Tell whether nothing happened since the last look, for certain."""
 
     def release_partitions(self, *, at_once: bool = True) -> None:
         """No restart is decided on for a while: other clusters may have theirs in memory. Not `at_once`: the roll may
@@ -94,8 +94,8 @@ class Connections:
         self._open: dict[Key, _Open] = {}
 
     async def opened(self, key: Key, spec: Spec) -> Opened:
-        """What is open, unless the document, or a Secret it names, says something else now. Secrets of an ensemble are
-        read only where something is wanted of it.
+        """Return what is open, or open it anew where the document, or a Secret it names, says something else now.
+        Secrets of an ensemble are read only where something is wanted of it.
 
         Raises CredentialsInvalid.
         """

@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 
 class OperatorContext(Struct, frozen=True):
-    """What is injected. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all.
+    """Injected context. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all.
 
     `open_ensemble` None: no ensemble can be read, so that no migration takes a step.
     """
@@ -103,7 +103,7 @@ class Controller:
             self._known[key] = replace(cache, written=set(), last=cache.last.of_no_version())
 
     def is_external_change(self, resource: Mapping[str, Any]) -> bool:
-        """Whether a watch shows something else than what the last reconciliation wrote itself."""
+        """Tell whether a watch shows something else than what the last reconciliation wrote itself."""
         cache = self._known.get(Key.of(resource))
         return cache is None or resource["metadata"]["resourceVersion"] not in cache.written
 
@@ -210,7 +210,7 @@ class Controller:
         return self._until_next(key, cache, version, settled.check_every)
 
     async def _settled(self, key: Key, known: Kept, version: str) -> Settled | None:
-        """What was found in sync, where it still is: the same version, and a log to which nothing happened since.
+        """The last settled state, while it holds: the same version, and a log to which nothing happened since.
 
         Asked before anything is read where a watch shows the version; else once the resource and its Secrets were read.
         """
@@ -378,7 +378,7 @@ class Controller:
     # --- what is said of it ---
 
     def _log(self, key: Key, generation: int, text: str) -> None:
-        """What was said already is not said again."""
+        """Log a text, unless it was logged last."""
         cache = self._of(key)
         if cache.logged != (generation, text):
             cache.logged = generation, text

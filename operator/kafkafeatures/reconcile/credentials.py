@@ -97,7 +97,7 @@ def references(cluster: ClusterSpec, *, ensemble: bool = False) -> tuple[Referen
 
 
 def material_of(material: Material) -> Read:
-    """What was read from the API server."""
+    """Secrets that were read from the API server."""
 
     def read(reference: Reference, key: str) -> str | None:
         texts = material[reference]
@@ -157,7 +157,7 @@ def settings_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | Non
 
 
 def ensemble_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | None = None) -> Ensemble | None:
-    """Where the ensemble is and how to speak to it; None where the document names none.
+    """The addresses of the ensemble and how to speak to it; None where the document names none.
 
     Raises InvalidDocument for an address that is none, before any secret is read; CredentialsInvalid.
     """

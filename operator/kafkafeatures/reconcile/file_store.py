@@ -43,12 +43,12 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # of libyaml, where PyY
 
 
 def lock_of(state: Path) -> Path:
-    """What is locked while a command works on this state file."""
+    """The file that is locked while a command works on this state file."""
     return state.with_name(state.name + ".lock")
 
 
 def is_state_of(state: Path, resource: KafkaFeatures) -> bool:
-    """Whether there is such a file, and it is the state of this resource."""
+    """Tell whether there is such a file, and it is the state of this resource."""
     try:
         document = yaml.safe_load(state.read_bytes())
     except (OSError, *_NOT_YAML):
@@ -132,7 +132,7 @@ class FileStore:
         return self._now()
 
     def why_unverified(self, consents: Iterable[str]) -> str:
-        """Why one of these consents, which a plan uses, may have been used before; empty where none may."""
+        """The reason why one of these consents, which a plan uses, may have been used before; empty where none may."""
         consent = next((consent for consent in consents if consent in self._unverified), "")
         if not consent:
             return ""

@@ -59,7 +59,7 @@ class LastStatus:
     invalid_fields: tuple[str, ...] = ()
 
     def of_no_version(self) -> LastStatus:
-        """What outlives a restore of etcd, since which a version may stand for something else."""
+        """The part that outlives a restore of etcd, since which a version may stand for something else."""
         return LastStatus(dropped=self.dropped, dropped_of=self.dropped_of)
 
 
@@ -96,12 +96,12 @@ class KubernetesStore:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the server's copy has all that is remembered of what it once had."""
+        """Tell whether the server's copy has all that is remembered of what it once had."""
         return not self._last.dropped
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the document or the annotation suspends it, also where the document is not valid."""
+        """Tell whether the document or the annotation suspends it, also where the document is not valid."""
         return self._is_paused or (self.raw.get("spec") or {}).get("suspend") is True
 
     @property
@@ -118,7 +118,7 @@ class KubernetesStore:
         return str(self.raw["metadata"]["resourceVersion"])
 
     async def read(self) -> Resource:
-        """What was fetched, as types. Raises InvalidDocument: the schema cannot see everything."""
+        """The resource that was fetched, as types. Raises InvalidDocument: the schema cannot see everything."""
         return self.resource(read_document(self.raw))
 
     async def read_again(self) -> Resource:
@@ -219,7 +219,7 @@ def _remembered(before: Status, sent: Status, dropped: Iterable[str]) -> Mapping
 
 
 def _document_of(raw: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What people write; the same in two versions unless it was changed between them."""
+    """The part that people write; the same in two versions unless it was changed between them."""
     metadata = raw["metadata"]
     return metadata["generation"], raw.get("spec"), metadata.get("annotations") or {}
 
@@ -244,7 +244,7 @@ def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
 
 
 def dropped_fields(sent: Any, kept: Any, path: str = "status") -> Iterator[str]:
-    """What is missing in `kept` of what was sent. Values may be written in another way: they are not compared."""
+    """Paths of what is missing in `kept` and was sent. Values may be written in another way: they are not compared."""
     if isinstance(sent, dict):
         if not isinstance(kept, dict):
             yield path

@@ -45,7 +45,7 @@ class LastLook(NamedTuple):
 async def why_not_now(
     context: ReconcileContext, found: Evaluation, kept: Status, sent: InFlight, *, asked_before: bool
 ) -> Refusal | LastLook:
-    """Why the step of this intent does not leave after all; where it may, the last look that this rests on.
+    """The reason why the step of this intent does not leave after all; where it may, the last look that this rests on.
 
     `kept`: the status with the intent, as it was written. `asked_before`: the intent is one of before, which may have
     been sent.

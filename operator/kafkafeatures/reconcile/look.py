@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Ports(Struct, frozen=True):
-    """What is looked at. `workloads`, `zookeeper`: None where nothing of them is wanted."""
+    """Ports to all that is looked at. `workloads`, `zookeeper`: None where nothing of them is wanted."""
 
     kafka: KafkaPort
     workloads: WorkloadPort | None
@@ -72,8 +72,8 @@ def _fact(found: T | Failure, where: str, seen: Observation) -> Known[T] | Unkno
 
 
 async def look_again(ports: Ports, asked: Asked) -> Observation:
-    """What a restart is decided on, a moment after all of it was read; znodes too, where a stage demands them. All of
-    them were surveyed in the look before, and both stores compared: how old that may be each stage says itself.
+    """Read what a restart is decided on, a moment after all of it was read; znodes too, where a stage demands them. All
+    of them were surveyed in the look before, and both stores compared: how old that may be each stage says itself.
     """
     zookeeper = await _znodes(ports, demands_of(asked))
     readings = await _while_claimed(ports, await ports.kafka.look_again(claim=_claim_in(zookeeper)))

@@ -50,7 +50,7 @@ class Operators:
 
     @property
     def handed_over(self) -> bool:
-        """Whether the next process may have begun."""
+        """Tell whether the next process may have begun."""
         return not self.writer.instance
 
     def beside_us(self, resource: Mapping[str, Any]) -> frozenset[OperatorIdentity]:
@@ -85,7 +85,7 @@ class Operators:
         )
 
     def is_reported(self, status: Status, generation: int) -> bool:
-        """Whether any of them has said so of this generation: none says it after another one, or they would fight."""
+        """Tell whether any of them has said so of this generation: none says it after another, or they would fight."""
         stalled = status.condition(Condition.STALLED)
         return (
             stalled is not None and stalled.reason == Reason.CONFLICT_DETECTED

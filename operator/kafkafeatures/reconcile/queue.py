@@ -68,7 +68,7 @@ class Queue(Generic[K]):
 
     @property
     def waiting(self) -> int:
-        """How many keys were woken, and are not reconciled yet. May be asked by another thread."""
+        """The number of keys that were woken, and are not reconciled yet. May be asked by another thread."""
         entries = list(self._entries.values())
         return sum(entry.woken_at is not None and entry.running_since is None for entry in entries)
 
@@ -188,6 +188,6 @@ def not_before(own: float, error: BaseException) -> float:
 
 
 def is_meant(error: BaseException) -> bool:
-    """Whether this very task is being cancelled. A task that was awaited and cancelled by others raises the same."""
+    """Tell whether this very task is being cancelled. One that was awaited and cancelled by others raises the same."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

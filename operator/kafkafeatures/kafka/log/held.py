@@ -45,17 +45,17 @@ class HeldLog:
 
     @property
     def offset(self) -> int:
-        """Where the applied records end."""
+        """The offset at which the applied records end."""
         return self._replay.offset
 
     @property
     def end(self) -> OffsetAndEpoch:
-        """Where the next records begin: behind those that are kept aside."""
+        """The position at which the next records begin: behind those that are kept aside."""
         return end_of(self._tail) or OffsetAndEpoch(self._replay.offset, max(self._replay.epoch, 0))
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing new may be fetched before what is kept aside is committed."""
+        """Tell whether nothing new may be fetched before what is kept aside is committed."""
         return len(self._tail) >= MAX_TAIL
 
     def image(self) -> Image:

@@ -21,11 +21,11 @@ WITHIN = 12
 
 
 class LogReader(Protocol):
-    """Who is given the bytes: see `kraftlog.rolls`."""
+    """The reader that is given the bytes: see `kraftlog.rolls`."""
 
     @property
     def offset(self) -> int:
-        """Where the next batch starts."""
+        """The offset at which the next batch starts."""
 
     def skip_first(self) -> None:
         """Begin at offset 1."""

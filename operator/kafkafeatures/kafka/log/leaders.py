@@ -100,12 +100,12 @@ class Leaders:
 
     @property
     def given_up(self) -> bool:
-        """Whether no controller is left to ask."""
+        """Tell whether no controller is left to ask."""
         return not self._left()
 
     @property
     def has_unasked(self) -> bool:
-        """Whether a controller was learned of since they were last asked who leads."""
+        """Tell whether a controller was learned of since they were last asked who leads."""
         return not self._asked.issuperset(self._left())
 
     def _left(self) -> list[Address]:

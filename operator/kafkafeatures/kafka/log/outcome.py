@@ -43,7 +43,7 @@ async def reading_of(read: Callable[[], Awaitable[LogReading]], timeout: float) 
 
 
 async def result_of(reading: asyncio.Task[LogReading | Failure]) -> LogReading | Failure:
-    """What a task read; one that was cancelled found no controller to ask."""
+    """The reading of a task; one that was cancelled found no controller to ask."""
     try:
         return await reading
     except asyncio.CancelledError:
@@ -54,7 +54,7 @@ async def result_of(reading: asyncio.Task[LogReading | Failure]) -> LogReading |
 
 
 def says_the_same(before: Image, after: Image) -> bool:
-    """Whether nothing changed, apart from how far the log goes: every controller appends NoOp records all the time."""
+    """Tell whether nothing changed but the end of the log: every controller appends NoOp records all the time."""
     theirs = replace(
         after, offset=before.offset, epoch=before.epoch, timestamp_ms=before.timestamp_ms, counts=before.counts
     )

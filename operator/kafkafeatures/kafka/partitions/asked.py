@@ -132,7 +132,7 @@ async def _pages(pool: Pool, source: Address) -> AsyncIterator[Sequence[TopicAns
 
 
 async def _hidden(pool: Pool, found: Collected, broker: int, address: Address) -> Failure | None:
-    """Why it is not certain that the answers include everything on the disks of a broker; None where it is."""
+    """The reason to doubt that the answers include everything on the disks of a broker; None where it is certain."""
     try:
         answer = await pool.ask(address, Role.BROKER, DescribeLogDirsRequest())
         await aside(partial(found.check, broker, str(address), answer))

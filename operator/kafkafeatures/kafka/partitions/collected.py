@@ -87,7 +87,7 @@ class Collected:
             self._state.extend(columns)
 
     def move(self, answer: ListPartitionReassignmentsResponse) -> None:
-        """What is being moved now."""
+        """Take in the reassignments that are under way."""
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             lacking = missing("ListPartitionReassignments", Right.DESCRIBE, answer.error_message)
             raise Incomplete(Failure(FailureKind.AUTHORIZATION, "partitions", *lacking))
@@ -104,7 +104,7 @@ class Collected:
                 raise Incomplete(_changing(f"the replicas of {name}-{index} changed while they were read")) from None
 
     def configure(self, names: Iterable[str], answers: Mapping[str, ConfigAnswer]) -> None:
-        """What these topics set of `min.insync.replicas` themselves."""
+        """Take in what these topics set of `min.insync.replicas` themselves."""
         for name in names:
             answer = answers.get(name)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if answer is None else answer.error_code

@@ -55,7 +55,7 @@ class PartitionImages:
         )
 
     def is_due(self, cluster: object) -> bool:
-        """Whether it has had its turn, and others wait for theirs."""
+        """Tell whether the cluster has had its turn, and others wait for theirs."""
         return bool(self._waiting) and self._monotonic() - self._holders.get(cluster, self._monotonic()) >= TURN
 
     def give_back(self, cluster: object) -> None:

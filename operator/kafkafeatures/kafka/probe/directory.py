@@ -95,12 +95,12 @@ class Directory(Struct, frozen=True):
 
 
 def address_of(host: Host) -> Address:
-    """Where to connect to."""
+    """The address to connect to."""
     return Address(host.host, host.port)
 
 
 def hosts_from_registrations(image: Image, role: Role, protocol: str) -> tuple[Host, ...]:
-    """Where registered nodes of `role` listen, as the metadata log has it.
+    """Listeners of registered nodes of `role`, as the metadata log has it.
 
     A node has several listeners; the first whose security protocol is `protocol` (`Security.protocol`) is taken, and
     a node that has none is left out. The only way from bootstrap controllers to the brokers.
@@ -165,7 +165,7 @@ class Discovery:
         return {address: failure for race in self._answered for address, failure in race.failures().items()}
 
     def answer_of(self, role: Role, address: Address) -> ApiVersionsResponse | None:
-        """What a contact said of itself when it was made, a moment ago."""
+        """The answer of a contact when it was made, a moment ago."""
         contact = self.contacts.get((role, address))
         return contact.api_versions if contact else None
 

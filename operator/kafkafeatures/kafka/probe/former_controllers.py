@@ -19,8 +19,8 @@ WITHIN = 3.0
 
 
 async def former_controllers(pool: Pool, addresses: Iterable[str]) -> Mapping[str, Failure | None]:
-    """Why no controller answers at each of these addresses; None where one does. What is no address, as a status or a
-    setting of a broker may have it, is a Failure as well.
+    """The reasons why no controller answers at each of these addresses; None where one does. What is no address, as a
+    status or a setting of a broker may have it, is a Failure as well.
     """
 
     async def at(text: str) -> Failure | None:

@@ -34,7 +34,7 @@ from kraftlog import Image
 
 
 class _Known(Struct, frozen=True):
-    """What one life of a process said, as far as it holds for all of it; `names` that were asked for."""
+    """Settings that one life of a process said, as far as they hold for all of it; `names` that were asked for."""
 
     life: UUID
     names: frozenset[str]

@@ -35,7 +35,7 @@ def looks_at_names(apis: Mapping[int, VersionRange]) -> bool:
 async def answer_by_name(
     pool: Pool, broker: Host, cluster_id: str, listed: Callable[[], Iterable[int]]
 ) -> ApiVersionsResponse | Failure:
-    """What the broker says of itself; a Failure where another node answers at its address. Raises KafkaError.
+    """The broker's own description; a Failure where another node answers at its address. Raises KafkaError.
 
     `listed`: the ids of the brokers of the cluster. A new connection begins with the name where the last one showed a
     Kafka that looks at it: so it costs no request of its own, unless this broker is older, or comes with SASL.

@@ -82,7 +82,7 @@ async def probe_more(pool: Pool, done: ClusterProbe, role: Role, hosts: Sequence
 
 
 async def probe_node(pool: Pool, address: Address, role: Role) -> NodeAnswer | Failure:
-    """What one live process says of itself, now."""
+    """The description that one live process gives of itself, now."""
     try:
         return node_answer(await pool.api_versions(address, role))
     except KafkaError as error:

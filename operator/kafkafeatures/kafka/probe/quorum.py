@@ -75,7 +75,7 @@ def quorum_of(answer: DescribeQuorumResponse) -> QuorumAnswer:
 
 
 async def quorum_again(pool: Pool, probe: ClusterProbe) -> QuorumAnswer | Failure:
-    """What the leader says now, asked by the way on which a change would go to it."""
+    """The quorum by the leader's answer now, asked by the way on which a change would go to it."""
     route = route_to_controller(probe)
     stop = route.controller or next(iter(route.brokers), None)
     if stop is None:

@@ -70,7 +70,7 @@ class _Open(Struct, frozen=True):
 
 
 class _State(Struct, frozen=True):
-    """What is known of the files while the folder is unchanged (`stamp`) and the open segment has the size it had."""
+    """State of the files, known while the folder is unchanged (`stamp`) and the open segment has the size it had."""
 
     stamp: int
     end: OffsetAndEpoch | None
@@ -92,7 +92,7 @@ class RecordedLog:
         self._state = _UNREAD
 
     def position(self) -> OffsetAndEpoch | None:
-        """Where it ends, with the epoch of its last batch; None where nothing is recorded. Raises Busy, OSError."""
+        """The end, with the epoch of the last batch; None where nothing is recorded. Raises Busy, OSError."""
         if not self._log.is_dir():
             return None
         with self._locked():
@@ -147,7 +147,7 @@ class RecordedLog:
         return files.in_order(self._listed())[0]
 
     def wants_snapshot(self) -> bool:
-        """Whether as many bytes were closed since the last one as it takes: all together take no more than the log."""
+        """Tell whether as many bytes were closed since the last one as it takes: together no more than the log."""
         sizes = dict(self._names())
         snapshots, segments = files.in_order(sizes)
         if not snapshots:
@@ -261,7 +261,7 @@ class RecordedLog:
         return state.open is None or (self._log / state.open.name).lstat().st_size == state.open.size
 
     def _loaded(self) -> _State:
-        """What the files say, with what does not count cut off."""
+        """The state by the files, with what does not count cut off."""
         if self._is_as_it_was():
             return self._state
         listing = self._names()

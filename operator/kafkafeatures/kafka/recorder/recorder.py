@@ -87,7 +87,7 @@ class Watcher(Protocol):
 
 @dataclass(slots=True)
 class _Recording:
-    """What is kept of a resource between its turns. `logged`: the reason that was logged last."""
+    """State of a resource between its turns. `logged`: the reason that was logged last."""
 
     resource: Resource
     cluster_id: str = ""
@@ -244,7 +244,7 @@ class LogRecorder:
         raise NotWhole("the snapshots of the leader were replaced while they were read")
 
     async def _keep_newest(self, log: RecordedLog, source: LogSource) -> bool:
-        """Whether there is a newer snapshot now: with it older segments can be removed."""
+        """Tell whether there is a newer snapshot now: with it older segments can be removed."""
         newest = (await source.fetch(0, 0)).snapshot_id
         snapshots = await self._with_files(log.snapshots)
         if newest is None or (snapshots and newest.offset <= snapshots[-1].end_offset):
@@ -252,7 +252,7 @@ class LogRecorder:
         return await self._keep(log, source, newest)
 
     async def _keep(self, log: RecordedLog, source: LogSource, snapshot: OffsetAndEpoch) -> bool:
-        """Whether this snapshot is there now; the leader may no longer have it."""
+        """Tell whether this snapshot is there now; the leader may no longer have it."""
         snapshots = await self._with_files(log.snapshots)
         if any((recorded.end_offset, recorded.epoch) == (snapshot.offset, snapshot.epoch) for recorded in snapshots):
             return True

@@ -176,7 +176,7 @@ class Recordings:
         return recordings
 
     def _look_around(self) -> None:
-        """How large all are; and closes recordings that are no longer written to, so that they can be read."""
+        """Measure all; and close recordings that are no longer written to, so that they can be read."""
         monotonic_time = self._monotonic()
         if self._looked_at is not None and monotonic_time - self._looked_at < LOOK_AROUND_EVERY:
             return

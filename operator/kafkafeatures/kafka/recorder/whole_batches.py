@@ -63,7 +63,7 @@ def first_epoch(data: bytes) -> int:
 
 
 def last_batch(path: Path) -> tuple[OffsetAndEpoch | None, int]:
-    """Where the whole batches at the beginning of a file end: as an offset, and in bytes. It is read to there."""
+    """The end of the whole batches at the beginning of a file: as an offset, and in bytes. It is read to there."""
     file = open_file(path, os.O_RDONLY)
     try:
         walk, end, last = Walk(_Bytes(file)), 0, None

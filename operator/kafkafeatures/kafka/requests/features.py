@@ -75,8 +75,8 @@ sends it, when a write to ZooKeeper failed or was not seen in time."""
 
 
 class AddressRoute(Struct, frozen=True):
-    """Where a change can be sent. `closed`: why nothing may be sent now. `names`: of the nodes, by which they are asked
-    for their levels right before: one of Kafka 4.4 refuses that of another node (KIP-1242).
+    """Addresses that a change can be sent to. `closed`: why nothing may be sent now. `names`: of the nodes, by which
+    they are asked for their levels right before: one of Kafka 4.4 refuses that of another node (KIP-1242).
     """
 
     controller: Address | None
@@ -85,7 +85,7 @@ class AddressRoute(Struct, frozen=True):
     names: Mapping[Address, ApiVersionsRequest] = field(default_factory=dict)
 
     def stops(self) -> tuple[tuple[Address, Role], ...]:
-        """Where a change may be sent, in the order of attempts."""
+        """The stops that a change may be sent to, in the order of attempts."""
         direct = ((self.controller, Role.CONTROLLER),) if self.controller else ()
         return direct + tuple((address, Role.BROKER) for address in self.brokers[:BROKERS_TRIED])
 
@@ -175,7 +175,7 @@ class PreparedChange:
         return outcome(reply, self._change, self._address)
 
     async def _raised_meanwhile(self) -> str:
-        """Why a downgrade does not start from where it was consented to; empty where it does.
+        """The reason why a downgrade does not start from where it was consented to; empty where it does.
 
         What a node says of its levels comes a moment after they moved. The controller judges by what it has just
         written: to it, the level of before is no upgrade if there is a higher one by now.
@@ -201,7 +201,7 @@ class PreparedChange:
 
 
 def _moved(change: UpdateFeature, role: Role, said: ApiVersionsResponse, where: Address) -> str:
-    """Why the change is not one from where it starts; empty where it is, or where the node does not say.
+    """The reason why the change is not one from where it starts; empty where it is, or where the node does not say.
 
     What brokers say of kraft.version differs between releases (KAFKA-18979, KAFKA-18602).
     """
@@ -264,7 +264,7 @@ def request_for(changes: Sequence[UpdateFeature], *, validate_only: bool) -> Upd
 
 
 def outcome(reply: UpdateFeaturesResponse, change: UpdateFeature, where: Address) -> Outcome:
-    """What a reply to one real change means."""
+    """The outcome that a reply to one real change means."""
     code, message = reply.error_code, reply.error_message
     if code == 0 and reply.results:
         if change.feature not in reply.results:

@@ -25,7 +25,7 @@ RENEW_AFTER = 0.8
 
 
 class Ask(Protocol):
-    """How a request goes to the node."""
+    """The function that sends a request to the node."""
 
     async def __call__(self, message: Request[R], /) -> R:
         """The answer. Raises KafkaError."""

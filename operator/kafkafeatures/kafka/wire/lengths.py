@@ -60,7 +60,7 @@ def _undecodable(why: str) -> NotKafka:
 
 
 class _Part(Struct, frozen=True):
-    """How to get behind a field. `least`: the bytes it takes at least, which are all it takes where `step` is None."""
+    """The way behind a field. `least`: the bytes it takes at least, which are all it takes where `step` is None."""
 
     least: int
     step: Step | None = None

@@ -81,7 +81,7 @@ class Secrets:
 
     @property
     def known(self) -> bool:
-        """Whether there are any."""
+        """Tell whether there are any secrets."""
         return bool(self._known.own or self._known.tokens)
 
     def removed_from(self, answer: T) -> T:
@@ -175,7 +175,7 @@ def _parts(value: Any, cleaner_of: Callable[[str], _Cleaner | None], names: _Cle
 
 
 def _shapes(secret: str) -> Iterator[tuple[str, str]]:
-    """What a server makes of a text that it repeats, letters of either case: (what must be there, the pattern)."""
+    """Forms in which a server repeats a text, letters of either case: (what must be there, the pattern)."""
     import base64  # what is only needed where there are secrets
     import html
     import json

@@ -23,7 +23,7 @@ MOST_NAMES = 6
 
 
 class Named(NamedTuple):
-    """How users call what a connection is trusted by, and what it shows of itself."""
+    """Users' names for what a connection is trusted by, and for what it shows of itself."""
 
     ca: str
     client: str
@@ -105,7 +105,7 @@ def _system() -> ssl.SSLContext:
 
 @cache
 def _folder_of_trust() -> str | None:
-    """Where OpenSSL finds the system's CAs one by one, by their hashes; None where only the bundle has all of them.
+    """The folder of the system's CAs one by one, by their hashes; None where only the bundle has all of them.
 
     A context that reads the bundle holds all of it: 0.8 MiB and 45 ms, which each client certificate would cost again.
     """
@@ -147,7 +147,7 @@ def _load_client(made: ssl.SSLContext, tls: Tls) -> None:
 
 
 def is_api_server(certificate: Mapping[str, Any] | None) -> bool:
-    """Whether a certificate that was verified, as `getpeercert` shows it, is that of a Kubernetes API server."""
+    """Tell whether a certificate that was verified, as `getpeercert` shows it, is that of a Kubernetes API server."""
     return ("DNS", "kubernetes.default.svc") in (certificate or {}).get("subjectAltName", ())
 
 
@@ -174,7 +174,7 @@ def failed(
 
 
 def is_for_another_name(error: ssl.SSLError) -> bool:
-    """Whether the certificate is trusted, but not for this name."""
+    """Tell whether the certificate is trusted, but not for this name."""
     return isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _OTHER_NAME
 
 

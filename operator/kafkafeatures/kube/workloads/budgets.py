@@ -62,7 +62,7 @@ def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> 
 
 
 def _missing(selector: Selector | None, covered: frozenset[str], sets: Sequence[StatefulSet]) -> int:
-    """How many pods of ours it will cover once each StatefulSet has all of its own."""
+    """The number of our pods that it will cover in addition once each StatefulSet has all of its own."""
     return sum(
         max(stateful_set.replicas - len(stateful_set.pods), 0)
         for stateful_set in sets

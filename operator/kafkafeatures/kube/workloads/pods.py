@@ -67,7 +67,7 @@ def _moment(state: Json | None, name: str) -> datetime | None:
 
 
 def _ended(container: Json) -> Json:
-    """How a container's last run ended, while it waits for the next or after a restart; empty where it had none."""
+    """The end of a container's last run, while it waits for the next or after a restart; empty where it had none."""
     states = (container.get("state") or {}, container.get("lastState") or {})
     return next((state["terminated"] for state in states if state.get("terminated")), {})
 
@@ -103,7 +103,7 @@ def _ports_of_node(spec: Json, status: Json, shares_network: bool) -> Iterator[t
 
 
 def _waiting(status: Json, conditions: Mapping[str, Json], container: Json) -> str:
-    """Why the container does not run, in Kubernetes' own words; empty where it runs, and where nothing says otherwise.
+    """The reason why the container does not run, as Kubernetes says it; empty where it runs or nothing says otherwise.
 
     Others of the pod say nothing of it: a pod whose template calls the container by another name still runs Kafka.
     """

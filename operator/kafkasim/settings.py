@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.settings import (
+    AUTHORIZER,
     MIN_INSYNC_REPLICAS,
     PROCESS_ROLES,
     SNAPSHOT_INTERVAL,
@@ -19,7 +20,8 @@ from kafkafeatures.core.facts.settings import (
 from kafkasim.node import Node
 from kafkasim.world import World
 
-NAMES = (MIN_INSYNC_REPLICAS, SNAPSHOT_INTERVAL, PROCESS_ROLES)
+NAMES = (MIN_INSYNC_REPLICAS, SNAPSHOT_INTERVAL, PROCESS_ROLES, AUTHORIZER)
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 DEFAULTS: Mapping[str, str | None] = {
     "alter.config.policy.class.name": None, "authorizer.class.name": "", "auto.leader.rebalance.enable": "true",
     "broker.id": "-1", "broker.id.generation.enable": "true", "control.plane.listener.name": None,
@@ -44,7 +46,7 @@ SECRETS = ("delegation.token.master.key", "delegation.token.secret.key", "passwo
 
 def names_of(node: Node) -> Iterable[str]:
     """The settings that a node knows."""
-    return NAMES if node.file is None else (*NAMES, *DEFAULTS, *SECRETS)
+    return NAMES if node.file is None else dict.fromkeys((*NAMES, *DEFAULTS, *SECRETS))
 
 
 def setting_of(world: World, node: Node, name: str) -> Setting | None:
@@ -53,6 +55,8 @@ def setting_of(world: World, node: Node, name: str) -> Setting | None:
         return _from_file(str(world.timing.snapshot))
     if name == PROCESS_ROLES and node.file is None:
         return _from_file(",".join(role.value.lower() for role in Role if world.has_role(node.id, role)))
+    if name == AUTHORIZER and node.file is None:
+        return _from_file("" if world.grants_cluster_action else STANDARD_AUTHORIZER)
     if name != MIN_INSYNC_REPLICAS:
         return None if node.file is None else _in_file(node.file, name)
     layers = minimum_layers(world, node)

@@ -35,7 +35,8 @@ _EXITS = {
     Exit.CHANGES: "there are changes (`plan --detailed-exitcode`)",
     Exit.APPROVAL: "a plan is waiting for approval",
     Exit.BLOCKED: "blocked or refused; also if a document or credentials are not valid",
-    Exit.UNREACHABLE: "timed out; the cluster could not be reached, or is not Kafka; or a plan's verdict is Unknown",
+    Exit.UNREACHABLE: "timed out; the cluster could not be reached, or is not Kafka; a plan's verdict is Unknown; or a "
+    "right is missing or not known (`check --rights`)",
     Exit.STALLED: "stalled: action required",
     Exit.USAGE: "wrong flags or arguments",
     Exit.INTERRUPTED: "interrupted",

@@ -92,7 +92,8 @@ OF_CONNECTIONS: Mapping[Reason, Page] = {
 
         Fix: Run that command, with the properties file of a user who may alter ACLs in place of `admin.properties`.
         Where it says `User:NAME`, a certificate or a token names the Kafka user of the resource: put that name there.
-        For all rights see <connect>. If the operator should only observe, set `spec.mode: Observe`.
+        `kafkafeatures check --rights`, with the same user, shows whether more rights are missing, and one command that
+        grants all of them; what each is for: <connect>. If the operator should only observe, set `spec.mode: Observe`.
         """
     ),
     Reason.CLUSTER_ID_MISMATCH: page(

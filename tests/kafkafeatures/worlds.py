@@ -99,6 +99,7 @@ def node(
         answer=Unknown(said) if isinstance(said, Failure) else known(said, SourceKind.API_REQUESTS),
         registered={} if written is None else {role: known(ranges(written))},
         is_voter=id_ >= 3000 if voter is None else voter,
+        controller_listeners=(("controller.example", id_),) if role is Role.CONTROLLER else (),
     )
 
 

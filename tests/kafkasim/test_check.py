@@ -74,3 +74,40 @@ def test_a_release_that_is_not_known_is_a_wrong_flag(healthy: str) -> None:
     done = shell(f"{PROGRAM} check --bootstrap-server {healthy} --release 9.9")
     assert done.returncode == 64
     assert "release '9.9' is not known to this version" in done.stderr
+
+
+# --- rights ---
+
+
+def test_all_rights_are_there_without_an_authorizer_and_a_ghost_is_not_asked(healthy: str, mixed: str) -> None:
+    for servers in (healthy, mixed):
+        done = shell(f"{PROGRAM} check --rights --bootstrap-server {servers}")
+        assert done.stdout.startswith(
+            "Granted: rights of User:ANONYMOUS for mode levels: 4 granted\n"
+            "Authorizer: none: every user may do everything\n\nKafka\n  granted    DESCRIBE on the cluster: "
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_line_is_wider_than_the_terminal_but_a_command_that_is_copied(healthy: str) -> None:
+    done = shell(f"{PROGRAM} check --rights --mode ibp --driver Manual --bootstrap-server {healthy}")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "\nZooKeeper\n  not needed READ on all znodes: " in done.stdout
+
+
+def test_rights_in_kubernetes_are_unknown_without_a_kubeconfig_and_that_is_no_success(healthy: str) -> None:
+    flags = f"--driver StatefulSet --kubeconfig /nowhere --bootstrap-server {healthy}"
+    done = shell(f"{PROGRAM} check --rights {flags} -o json")
+    assert done.returncode == 5
+    rights = [right for right in json.loads(done.stdout)["rights"] if right["system"] == "Kubernetes"]
+    assert {right["right"]: right["on"] for right in rights} == {
+        "get": "statefulsets.apps", "list": "poddisruptionbudgets.policy", "create": "pods/eviction",
+    }  # fmt: skip
+    assert {right["state"] for right in rights} == {"Unknown"}
+    assert all("kubeconfig /nowhere does not exist" in right["message"] for right in rights)
+
+
+def test_a_ci_server_sees_one_case_for_each_right(healthy: str) -> None:
+    done = shell(f"{PROGRAM} check --rights --driver StatefulSet --kubeconfig /n --bootstrap-server {healthy} -o junit")
+    suite = ElementTree.fromstring(done.stdout)
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("10", "0", "4")

@@ -141,7 +141,7 @@ DEFECTS = (
         "nodes that are in flight count as there, for partitions and for maxParallel",
         "kafkafeatures.core.roll.question",
         (
-            ("        down = (self.flying | self.unavailable) - but\n", "        down = frozenset[int]()\n"),
+            ("        down = (self.flying | self.unavailable | beside) - but\n", "        down = beside - but\n"),
             ("len(self.flying) + len(self.gone) >= self.cap", "len(self.gone) >= self.cap"),
         ),
         of_rolls=True,

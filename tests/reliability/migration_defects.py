@@ -196,7 +196,7 @@ MIGRATION_DEFECTS = (
         "dual write counts as kept by a clock that was set forward",
         f"{CORE}.finalize",
         (
-            ("min(registration.read_at, wall), now, now)", "wall, now, now)"),
+            ("    log_time = min(registration.read_at, wall)\n", "    log_time = wall\n"),
             (
                 "    since = registration.at + (behind if behind > CLOCK_JUMPED else timedelta(0))\n",
                 "    since = registration.at\n",

@@ -62,7 +62,9 @@ MUTANTS: tuple[Mutant, ...] = (
          "ZK_FINALIZE in consents"),
         ("what stands against it does not matter", "    return not blockers and not soaks and is_approved\n",
          "    return not soaks and is_approved\n"),
-        ("a clock that was set shortens the hold", "(ahead if ahead > CLOCK_JUMPED else timedelta(0))", "timedelta(0)"),
+        ("a clock that was set shortens the hold", "since=before.since + ahead", "since=before.since"),
+        ("a clock that runs too fast shortens the hold", "return replace(kept, measured_from=before.measured_from)\n",
+         "return kept\n"),
         ("a status knows the time of every registration", "migration.dual_write_offset == found.offset and ", ""),
     ),
     *of(

@@ -11,7 +11,7 @@ ROLL_DEFECTS = (
         "new-disks",
         "a roll goes past nodes that came back on empty disks",
         f"{CORE}.disks",
-        (("                lost.append(node.id)\n", "                pass\n"),),
+        (("                lost.append(node)\n", "                pass\n"),),
         of_rolls=True,
     ),
     Defect(
@@ -83,7 +83,7 @@ ROLL_DEFECTS = (
         "stable-by-the-status",
         "that a node came back only moments ago is forgotten with the status",
         f"{CORE}.returned",
-        (("    if not recent:\n", "    if True:\n"),),
+        (("if age < stable_for}", "if False}"),),
         of_rolls=True,
     ),
     Defect(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -247,7 +248,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         read_at=by_age, kept=context.ages.kept, is_changing=is_changing(remembered),
     )  # fmt: skip
     proposal, stages = await aside(partial(assess, facts)) if replication is not None else assess(facts)
-    context.ages.kept = {stage.kind: stage.kept for stage in stages if stage.kept is not None}
+    context.ages.kept = dict(chain.from_iterable(stage.kept.items() for stage in stages))
     if ours:
         remembered = replace(remembered, change_count=proposal.plan.change_count)
         for stage in stages:

@@ -16,6 +16,7 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.interfaces import IAsyncResult
 from kazoo.retry import KazooRetry
+from kazoo.security import ACL
 
 from kafkafeatures.core.engine.steps import NotSent, OutcomeUnknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
@@ -114,6 +115,11 @@ class Session:
         """Names of what lies below a path, in order; None where it is absent."""
         found = await self._asked(path, self._client.get_children_async)
         return tuple(sorted(found)) if isinstance(found, list) else found
+
+    async def acl(self, path: str) -> tuple[ACL, ...] | Failure | None:
+        """Who may do what with one znode; None where it is absent."""
+        found = await self._asked(path, self._client.get_acls_async)
+        return found if found is None or isinstance(found, Failure) else tuple(found[0])
 
     async def transact(
         self, operations: Callable[[TransactionRequest], None], withheld: Withheld

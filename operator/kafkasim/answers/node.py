@@ -144,7 +144,8 @@ class NodeAnswers:
             fenced_too = version >= 2 and request.include_fenced_brokers
             listed = tuple(_host(one) for _, one in sorted(image.brokers.items()) if fenced_too or not one.fenced)
         endpoint = 1 if node.role is Role.BROKER else 2
-        return m.DescribeClusterResponse(NONE, None, endpoint, world.cluster_id, controller, listed, version)
+        may = topics.cluster_operations(world) if request.authorized_operations else None
+        return m.DescribeClusterResponse(NONE, None, endpoint, world.cluster_id, controller, listed, version, may)
 
     async def metadata(self, request: t.MetadataRequest, version: int) -> t.MetadataResponse:
         """The live brokers, and topics."""
@@ -152,7 +153,7 @@ class NodeAnswers:
             self.world.cluster_id,
             self._some_broker(),
             tuple(_host(one) for _, one in sorted(self.world.image.brokers.items()) if not one.fenced),
-            topics.visible_topics(self.world) if request.all_topics else (),
+            topics.visible_topics(self.world, request.authorized_operations) if request.all_topics else (),
         )
 
     def _some_broker(self) -> int:

@@ -41,12 +41,22 @@ LEADER_NOT_AVAILABLE = 5
 TOPIC_AUTHORIZATION_FAILED = 29
 INVALID_REQUEST = 42
 
+TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
+_CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+_CLUSTER_ACTION = 9
+"""Codes of `AclOperation`, and as bits those that `AclEntry.supportedOperations` has for a topic and the cluster."""
 _LIMIT = 2_000  # max.request.partition.size.limit
 
 
-def visible_topics(world: World) -> tuple[TopicAnswer, ...]:
-    """Every topic that the client may see."""
-    return _topics(world, _visible(world))
+def visible_topics(world: World, authorized_operations: bool = False) -> tuple[TopicAnswer, ...]:
+    """Every topic that the client may see; of each it may do everything, as where no authorizer is configured."""
+    shown = _topics(world, _visible(world))
+    return tuple(each._replace(operations=TOPIC_OPERATIONS) for each in shown) if authorized_operations else shown
+
+
+def cluster_operations(world: World) -> int:
+    """What the client may do with the cluster."""
+    return _CLUSTER_OPERATIONS if world.grants_cluster_action else _CLUSTER_OPERATIONS & ~(1 << _CLUSTER_ACTION)
 
 
 def page(

@@ -20,7 +20,7 @@ from kafkasim.answers.node import HANDLERS, NodeAnswers
 from kafkasim.answers.topics import UNKNOWN_TOPIC_OR_PARTITION
 from kafkasim.registrations import LISTENER
 from kafkasim.wire import topics
-from kafkasim.wire.topics import NO_OPERATIONS, Answer
+from kafkasim.wire.topics import Answer
 
 _UNKNOWN_TOPIC = "This server does not host this topic-partition."
 
@@ -62,6 +62,7 @@ async def _describe_cluster(node: NodeAnswers, version: int, request: Any) -> An
     question = m.DescribeClusterRequest(
         endpoint_type=request.endpoint_type if version >= 1 else 1,
         include_fenced_brokers=version >= 2 and request.include_fenced_brokers,
+        authorized_operations=request.include_cluster_authorized_operations,
     )
     said = await _asked(node, question, version)
     return {
@@ -75,7 +76,7 @@ async def _describe_cluster(node: NodeAnswers, version: int, request: Any) -> An
             {"broker_id": one.id, "host": one.host, "port": one.port, "rack": None, "is_fenced": one.is_fenced}
             for one in said.nodes
         ],
-        "cluster_authorized_operations": NO_OPERATIONS,
+        "cluster_authorized_operations": m.NO_OPERATIONS if said.operations is None else said.operations,
     }
 
 

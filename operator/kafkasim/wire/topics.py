@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
+from kafkafeatures.kafka.wire.messages import NO_OPERATIONS
 from kafkafeatures.kafka.wire.topic_messages import (
     ConfigAnswer,
     DescribeConfigsRequest,
@@ -26,7 +27,6 @@ from kafkasim.answers.topics import NONE, UNKNOWN_TOPIC_OR_PARTITION
 Answer = dict[str, Any]
 
 UNKNOWN_TOPIC_ID = 100
-NO_OPERATIONS = -(1 << 31)  # the allowed operations were not asked for
 _SIZE = 1_000  # bytes of a partition; nothing depends on it
 _INT = 3
 
@@ -34,7 +34,8 @@ _INT = 3
 async def metadata(node: NodeAnswers, version: int, request: Any) -> Answer:
     """The live brokers, and topics: all that may be seen, or those that are named."""
     asked = request.topics
-    said = await node.metadata(MetadataRequest(all_topics=asked is None or bool(asked)), version)
+    question = MetadataRequest(asked is None or bool(asked), request.include_topic_authorized_operations)
+    said = await node.metadata(question, version)
     if asked is None:
         shown = [_topic(one) for one in said.topics]
     else:
@@ -73,7 +74,7 @@ def _topic(topic: TopicAnswer) -> Answer:
         "topic_id": topic.id,
         "is_internal": topic.name.startswith("__"),
         "partitions": [_partition(one) for one in topic.partitions],
-        "topic_authorized_operations": NO_OPERATIONS,
+        "topic_authorized_operations": NO_OPERATIONS if topic.operations is None else topic.operations,
     }
 
 

@@ -10,21 +10,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.admin import ResourcePattern, ResourceType
 
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.errors import Disconnected
 from kafkafeatures.kafka.base.settings import Address, OAuthClient, Sasl, Security, parse_addresses
+from kafkafeatures.kafka.wire.codec import decode_response, encode_request
 from kafkafeatures.kafka.wire.connection import connect
-from kafkafeatures.kafka.wire.messages import ApiVersionsRequest
+from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, DescribeClusterRequest, R, Request
 from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.kafka.wire.topic_messages import MetadataRequest
+from kafkasim.answers.topics import TOPIC_OPERATIONS, cluster_operations
 from tests.e2e.kafka.cli import SELDOM, describe, levels, node, run, write_document
+from tests.e2e.rig.asking import asked
 from tests.e2e.rig.certificates import Certificates
 from tests.e2e.rig.cluster import Cluster
-from tests.e2e.rig.held import drop_rights, finalized, hold_rights
+from tests.e2e.rig.held import admin, drop_rights, finalized, hold_rights, hold_topic
 from tests.e2e.rig.listeners import USERS
 from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import NEWEST
 from tests.e2e.rig.tokens import CLIENT_ID, CLIENT_SECRET, TokenServer
+from tests.kafkasim.clusters import world
 
 SASL_AUTHENTICATE = 36
 
@@ -232,6 +238,7 @@ def rights(guarded: Cluster) -> Iterator[Callable[..., None]]:
     drop_rights(guarded)
 
 
+EVERY_TOPIC = ResourcePattern(ResourceType.TOPIC, "*")
 LINE = "--allow-principal User:alice --operation {} --cluster"
 
 
@@ -297,3 +304,89 @@ def test_without_alter_apply_names_the_right_and_describe_still_works(
     granted = run(*words)
     assert granted.returncode == 0, granted.stderr
     no_secret_in(granted.stdout + granted.stderr)
+
+
+def of_rights(cluster: Cluster, *words: str, controllers: bool = False) -> tuple[int, dict[str, Any]]:
+    """The exit code and the document of `check --rights`."""
+    where = ("--bootstrap-controller", cluster.bootstrap_controllers) if controllers else ()
+    servers = "--bootstrap-server", cluster.bootstrap_servers, *where
+    done = run("check", "--rights", *servers, *flags(cluster), *words, "-o", "json")
+    assert done.stderr == ""
+    no_secret_in(done.stdout)
+    document: dict[str, Any] = json.loads(done.stdout)
+    return done.returncode, document
+
+
+def states(document: dict[str, Any], on: str = "the cluster") -> dict[str, str]:
+    return {right["right"]: right["state"] for right in document["rights"] if right["on"] == on}
+
+
+def test_a_user_with_no_right_is_given_one_line_that_grants_all_of_them(guarded: Cluster) -> None:
+    code, document = of_rights(guarded, controllers=True)
+    assert (code, document["verdict"]) == (5, "Missing")
+    assert states(document) == dict.fromkeys(("DESCRIBE", "CLUSTER_ACTION", "ALTER", "DESCRIBE_CONFIGS"), "Missing")
+    (line,) = document["commands"]
+    every = "Describe --operation ClusterAction --operation Alter --operation DescribeConfigs"
+    assert line.endswith(LINE.format(every))
+    code, document = of_rights(guarded)  # brokers do not name the controllers to this user
+    assert code == 5
+    assert states(document)["CLUSTER_ACTION"] == "Unknown"
+    assert states(document)["ALTER"] == "Missing"  # which the active controller says through a broker
+    assert document["commands"] == [line]
+
+
+def test_each_right_that_is_granted_is_found_and_no_other(guarded: Cluster, rights: Callable[..., None]) -> None:
+    granted: dict[str, str] = {}
+    for right in ("DESCRIBE", "CLUSTER_ACTION", "DESCRIBE_CONFIGS"):
+        rights(right)
+        granted[right] = "Granted"
+        code, document = of_rights(guarded, "--driver", "Manual")
+        everything = ("DESCRIBE", "CLUSTER_ACTION", "ALTER", "DESCRIBE_CONFIGS")
+        assert states(document) == {**dict.fromkeys(everything, "Missing"), **granted}
+        assert code == 5
+    assert document["commands"][0].endswith(LINE.format("Alter"))
+    assert document["authorizer"].endswith("StandardAuthorizer")
+    rights("ALTER")
+    code, document = of_rights(guarded, "--driver", "Manual")
+    assert (code, document["verdict"], document["commands"]) == (0, "Granted", [])
+    assert set(states(document, "every topic").values()) == {"NotNeeded"}  # the log has the partitions
+
+
+def test_a_topic_that_is_hidden_from_the_user_is_found_on_the_disks(
+    guarded: Cluster, rights: Callable[..., None]
+) -> None:
+    hold_topic(guarded, "hidden", {0: [1, 2]})
+    rights("DESCRIBE", "CLUSTER_ACTION", "ALTER")
+    code, document = of_rights(guarded, "--mode", "unregister")
+    assert code == 5
+    assert states(document, "every topic") == {"DESCRIBE": "Missing"}
+    assert document["commands"][0].endswith("--allow-principal User:alice --operation Describe --topic '*'")
+    hold_rights(guarded, "alice", "DESCRIBE", resource=EVERY_TOPIC)
+    code, document = of_rights(guarded, "--mode", "unregister")
+    assert code == 0, document
+
+
+def test_without_an_authorizer_everybody_may_do_everything(secured: Cluster) -> None:
+    code, document = of_rights(secured, "--driver", "Manual", controllers=True)
+    assert code == 0
+    assert document["authorizer"] == "none: every user may do everything"
+    assert set(states(document).values()) == {"Granted"}
+
+
+def test_what_is_permitted_without_an_authorizer_is_what_the_simulator_permits(secured: Cluster) -> None:
+    hold_topic(secured, "orders", {0: [1]})
+    port = secured.brokers[0].ports[secured.internal]
+
+    def answer(request: Request[R], version: int) -> R:
+        reply = asked(port, encode_request(request, version=version, correlation_id=7, client_id=None))
+        decoded: R = decode_response(request.api_key, version, reply)[1]
+        return decoded
+
+    def of_topics() -> set[int | None]:
+        return {topic.operations for topic in answer(MetadataRequest(True, True), 12).topics}
+
+    assert answer(DescribeClusterRequest(authorized_operations=True), 1).operations == cluster_operations(world())
+    wait_until("the broker knows the topic", of_topics)
+    assert of_topics() == {TOPIC_OPERATIONS}
+    with admin(secured) as client:
+        client.delete_topics(["orders"])

@@ -170,6 +170,15 @@ def test_values_come_from_files_folders_and_the_environment(tmp_path: Path, monk
         ("${p:..:../x}", PROVIDER + "DirectoryConfigProvider", "", "is not the name of a file"),
         ("${PASSWORD}", PROVIDER + "EnvVarConfigProvider", "", "begins with ${ and names no provider"),
         ("${p:/x", PROVIDER + "FileConfigProvider", "", "begins with ${ and names no provider"),
+        (r"\\${p:/x:y}", PROVIDER + "FileConfigProvider", "", r"\${ does not escape: Kafka replaces a"),
+        (
+            r"pa\\${p:/x:y}",
+            PROVIDER + "FileConfigProvider",
+            "",
+            r"\${ does not escape: Kafka replaces a",
+        ),
+        (r"\\${PASSWORD}", PROVIDER + "EnvVarConfigProvider", "", "begins with ${ and names no provider"),
+        (r"$\\{PASSWORD}", PROVIDER + "EnvVarConfigProvider", "", "the value of password begins with ${"),
     ],
 )
 def test_a_value_that_cannot_be_had_is_refused_and_never_sent(
@@ -188,6 +197,10 @@ def test_a_value_from_a_provider_that_is_itself_a_reference_is_never_sent(
     with pytest.raises(ConfigInvalid, match="the value of KAFKA_PASSWORD begins with") as caught:
         password(tmp_path, "${p:KAFKA_PASSWORD}", PROVIDER + "EnvVarConfigProvider")
     assert "VAULT" not in str(caught.value)
+    monkeypatch.setenv("KAFKA_PASSWORD", r"\${VAULT_PASSWORD}")
+    with pytest.raises(ConfigInvalid, match="the value of password begins with") as caught:
+        password(tmp_path, "${p:KAFKA_PASSWORD}", PROVIDER + "EnvVarConfigProvider")
+    assert "VAULT" not in str(caught.value)
 
 
 def test_without_any_provider_a_reference_is_refused_too(tmp_path: Path) -> None:
@@ -197,4 +210,5 @@ def test_without_any_provider_a_reference_is_refused_too(tmp_path: Path) -> None
 
 
 def test_a_password_that_only_holds_such_characters_and_a_provider_that_nothing_names_are_fine(tmp_path: Path) -> None:
-    assert password(tmp_path, "pa${ss", "io.x.SecurePassProvider") == "pa${ss"
+    for text in ("pa${ss", r"pa\\${ss", r"pa\\${ss}"):
+        assert password(tmp_path, text, "io.x.SecurePassProvider") == text.replace("\\", "")

@@ -85,3 +85,28 @@ def test_who_takes_connections_and_says_nothing_is_away_in_time(kube: Callable[.
         silent.patience = 0.2
         with pytest.raises(Away, match=r"no answer in 0\.2 s"):
             silent.resource("orders")
+
+
+@pytest.mark.parametrize(
+    ("status", "may"),
+    [
+        ({"allowed": True}, True),
+        ({"allowed": False}, False),
+        ({"allowed": False, "evaluationError": "role not found"}, None),
+        ({}, False),
+    ],
+)
+def test_a_right_is_asked_for_with_its_subresource_and_an_answer_with_an_error_proves_nothing(
+    kube: Callable[..., Kube], monkeypatch: pytest.MonkeyPatch, status: dict[str, Any], may: bool | None
+) -> None:
+    client = kube()
+    sent: list[tuple[Any, Any]] = []
+
+    def send(*words: str, **request: Any) -> dict[str, Any]:
+        sent.append((words, request["json"]["spec"]["resourceAttributes"]))
+        return {"status": status}
+
+    monkeypatch.setattr(client, "_send", send)
+    assert client.may("", "pods/eviction", "create") is may
+    wanted = {"namespace": "kafka", "verb": "create", "group": "", "resource": "pods", "subresource": "eviction"}
+    assert sent == [(("post", "create", ("selfsubjectaccessreviews", "authorization.k8s.io")), wanted)]

@@ -92,8 +92,13 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("apply", "--yes", "./a.yml"), 64, "invalid argument './a.yml': use -f ./a.yml; see"),
         (("check", "--release", "4.2.1"), 64, "release '4.2.1' is not known to this version; did you mean 4.2?"),
         (("check", "--release", "v4.2"), 64, "release 'v4.2' is not known to this version; did you mean 4.2?"),
+        (("check", "--mode", "levels"), 64, "--mode requires --rights"),
+        (("check", "--rights", "--release", "4.2"), 64, "--rights and --release are two checks"),
+        (("check", "--rights", "--zookeeper", "z:2181"), 64, "--zookeeper requires --mode ibp or --mode migrate"),
+        (("check", "--rights", "--mode", "all"), 64, "invalid choice: 'all'"),
+        (("check", "--rights", "--bootstrap-server", "127.0.0.1:1"), 5, "127.0.0.1:1: connection refused"),
         (("-n", "kafka", "status"), 64, "kafkafeatures status: the following arguments are required: NAME"),
-        (("-n", "kafka"), 64, "kafkafeatures: unknown flag -n (plan, list, status take it); see"),
+        (("-n", "kafka"), 64, "kafkafeatures: unknown flag -n (check, plan, list take it); see"),
         (("kafka",), 64, "unknown command 'kafka'"),
         (("--as-group", "a", "status", "orders"), 64, "--as-group requires --as USER"),
         (("--as", "a", "--kubeconfig", "/nowhere", "-v", "list"), 4, "kubeconfig /nowhere does not exist; set"),
@@ -275,7 +280,7 @@ def document_of(simulated: tuple[str, ...], folder: Path) -> Path:
     document.write_text(
         "apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {name: a}\n"
         f"spec: {{cluster: {{bootstrapServers: '{simulated[1]}', bootstrapControllers: '{simulated[3]}'}}, "
-        "features: {levels: [{name: share.version, level: 1}]}}\n"
+        "features: {levels: [{name: transaction.version, level: 2}]}}\n"  # which needs no setting of a node
     )
     return document
 

@@ -19,7 +19,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
-from kafkafeatures.core.roll.question import Remembered
+from kafkafeatures.core.roll.remembered import Remembered
 from kafkafeatures.core.roll.roll import roll_of
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.core.fleets import NEW

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 from kafkafeatures.api.records import stamp
@@ -193,7 +194,7 @@ class Look:
         self.wanted, self.seen = wanted, seen
         self.monotonic: float = (before.monotonic if before is not None else 0.0) + seconds
         replication = Replication(seen.partitions.value) if isinstance(seen.partitions, Known) else None
-        kept = {one.kind: one.kept for one in before.stages if one.kept is not None} if before is not None else {}
+        kept = dict(chain.from_iterable(one.kept.items() for one in before.stages)) if before is not None else {}
         self.facts = Facts(
             wanted, seen, memory, status, sent, seen.at, lambda _: lived, lambda _: lived,
             restarts=driver_of(wanted.rollout).restarts_nodes, replication=replication, monotonic=self.monotonic,

@@ -29,7 +29,7 @@ from kafkafeatures.core.roll.disks import Disks
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.permit import Permit
-from kafkafeatures.core.roll.question import Remembered
+from kafkafeatures.core.roll.remembered import Remembered
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.roll import Roll, roll_of
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
@@ -187,6 +187,7 @@ def rolled(
     changes: tuple[UpdateFeature, ...] = (),
     status: Any = EMPTY,
     known_for: timedelta | None = None,
+    up_for: Mapping[int, timedelta] | None = None,
     disks: Disks | None = None,
     permit: Permit | None = None,
     **wanted: Any,
@@ -195,7 +196,7 @@ def rolled(
         return NOW - datetime.fromisoformat(moment)
 
     lived = age_of if known_for is None else lambda _: known_for
-    remembered = Remembered(flying, status, NOW, age_of, lived, disks or {})
+    remembered = Remembered(flying, status, NOW, age_of, lived, disks or {}, up_for or {})
     asked, replication = Wanted({}, rollout=rollout, **wanted), replication_of(told)
     unavailable = replication.never_available() if replication is not None else None
     excused, _ = excused_now(asked, told, memory_of(status, age_of, age_of), changes=changes, unavailable=unavailable)

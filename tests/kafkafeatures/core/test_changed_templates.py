@@ -15,7 +15,7 @@ from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.engine.wanted import Rollout, Wanted
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
-from kafkafeatures.core.roll.question import Remembered
+from kafkafeatures.core.roll.remembered import Remembered
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status
 from kafkafeatures.core.roll.roll import Roll, roll_of
 from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set

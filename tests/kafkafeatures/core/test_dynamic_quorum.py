@@ -6,19 +6,21 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafeatures.api.reasons import BlockerKind
-from kafkafeatures.api.status import EMPTY
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.status import EMPTY, Stage
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.kind import Asked
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Node, Observation
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, LogReading
 from kafkafeatures.core.facts.settings import QUORUM_SERVERS, QUORUM_VOTERS, Setting, SettingSource
-from kafkafeatures.core.levels.dynamic_quorum import effects_of_freezing, left_in_files, voters_to_freeze
+from kafkafeatures.core.levels.dynamic_quorum import left_in_files, voters_to_freeze
+from kafkafeatures.core.levels.part import levels_to_move
 from kafkafeatures.core.levels.read_back import read_back
 from kafkafeatures.core.levels.stage import Levels
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.deciding import decide, propose
 from tests.kafkafeatures.worlds import NEW, NOW, answer, asked, image, node, observation, probe
 
@@ -41,8 +43,9 @@ def lines_of(seen: Observation) -> list[str]:
 
 
 def test_the_step_shows_the_addresses_that_the_log_will_hold() -> None:
-    seen = cluster("controller-1", "controller-2")
-    assert "voters that the metadata log will hold: 3001@controller-1:9093, 3002@controller-2:9093" in lines_of(seen)
+    seen = cluster("controller-1.a", "controller-2.a")
+    shown = [line for line in lines_of(seen) if line.startswith("the metadata log will hold voter ")]
+    assert [line.rpartition(" ")[2] for line in shown] == ["3001@controller-1.a:9093", "3002@controller-2.a:9093"]
     assert not [line for line in lines_of(seen) if line.startswith("warning")]
 
 
@@ -52,13 +55,16 @@ def test_the_addresses_are_those_of_the_registrations_as_controllers() -> None:
         LogReading(image({1: (NEW, False)}, {3001: NEW, 3002: NEW}, STATIC), 100, 3001, 4, NOW),
     )
     registered = image({1: (NEW, False)}, {3001: NEW}, STATIC).controllers[3001].endpoints
-    assert voters_to_freeze(seen)[0] == f"3001@{registered[0].host}:{registered[0].port}"
+    assert (voters_to_freeze(seen) or ())[0] == f"3001@{registered[0].host}:{registered[0].port}"
 
 
 @pytest.mark.parametrize(
     ("host", "said"),
     [
         ("127.0.0.1", "leads each node to itself"),
+        ("LOCALHOST", "leads each node to itself"),
+        ("localhost.localdomain", "leads each node to itself"),
+        ("controller-2", "a name without a domain"),
         ("[::1]", "leads each node to itself"),
         ("localhost", "leads each node to itself"),
         ("10.4.0.7", "is lost with its pod or machine"),
@@ -68,7 +74,7 @@ def test_the_addresses_are_those_of_the_registrations_as_controllers() -> None:
     ],
 )
 def test_an_address_that_is_known_to_break_has_a_warning(host: str, said: str) -> None:
-    (warning,) = [line for line in lines_of(cluster("controller-1", host)) if line.startswith("warning")]
+    (warning,) = [line for line in lines_of(cluster("controller-1.a", host)) if line.startswith("warning")]
     assert warning.startswith("warning: voters 3002: ")
     assert said in warning
 
@@ -131,11 +137,62 @@ def test_files_are_read_only_where_the_document_wants_a_quorum_that_is_dynamic()
     def demanded(wanted: Wanted, levels: dict[str, int]) -> frozenset[str]:
         return Levels().demands(Asked(wanted, EMPTY, NOT_ASKED, NOW, cluster("a", levels=levels))).settings
 
-    assert demanded(WANTED, DYNAMIC) == {QUORUM_VOTERS, QUORUM_SERVERS}
-    assert not demanded(WANTED, STATIC)
+    assert demanded(WANTED, DYNAMIC) == demanded(WANTED, STATIC) == {QUORUM_VOTERS, QUORUM_SERVERS}
     assert not demanded(Wanted({"metadata.version": 27}), DYNAMIC)
 
 
-def test_an_address_that_is_not_known_is_said_to_be_unknown() -> None:
-    seen = observation(replace(node(3001), host="", port=-1), node(1), levels=STATIC)
-    assert list(effects_of_freezing(seen)) == ["voters that the metadata log will hold: 3001@?"]
+@pytest.mark.parametrize(
+    ("seen", "remedy"),
+    [
+        (observation(voter(3001, ("a.b", 9093)), voter(3002), node(1), levels=STATIC), "add bootstrapControllers"),
+        (observation(voter(3001), node(1), levels={"metadata.version": 14}), "raise metadata.version to 15 (3.7-IV0)"),
+        (observation(replace(voter(3001, ("a.b", 9093)), is_voter=False), node(1), levels=STATIC), "CLUSTER_ACTION"),
+    ],
+    ids=["one voter did not register", "controllers do not register yet", "the voters could not be read"],
+)
+def test_an_address_that_was_not_shown_is_not_frozen(seen: Observation, remedy: str) -> None:
+    """On real Kafka 4.4.0 at metadata.version 14 another address than the one we connected to was frozen."""
+    (found,) = [blocker for blocker in decide(WANTED, seen).blockers if "the addresses of" in blocker.message]
+    assert found.kind is BlockerKind.NODE_UNKNOWN
+    assert remedy in found.remedy
+    assert "the addresses of the voters that the metadata log will hold are not known" in lines_of(seen)
+
+
+def test_a_look_that_does_not_show_the_addresses_voids_no_plan() -> None:
+    part = levels_to_move(WANTED, cluster("a.b", "c.d"), Memory())
+    hidden = observation(voter(3001, ("a.b", 9093)), voter(3002), node(1), levels=STATIC)
+    assert levels_to_move(WANTED, hidden, Memory()).work_of(part.stages) is not None
+    assert levels_to_move(WANTED, cluster("a.b", "e.f"), Memory()).work_of(part.stages) is None
+
+
+def test_a_stage_of_other_levels_stands_for_no_addresses() -> None:
+    part = levels_to_move(WANTED, cluster("a.b"), Memory())
+    (dynamic,) = part.stages
+    other = Stage(kind="Roll", start={}, target={"brokers": "2"})
+    assert part.work_of((other, dynamic)) is not None
+    assert replace(part, voters=()).work_of((other, dynamic)) is None
+
+
+@pytest.mark.parametrize(("policy", "waits"), [("IrreversibleOnly", True), ("Always", True), ("Never", False)])
+def test_the_addresses_are_approved_by_the_plan_and_not_by_a_name(policy: str, waits: bool) -> None:
+    decision = decide(replace(WANTED, policy=ApprovalPolicy(policy)), cluster("a.b", "c.d"))
+    assert (decision.reason is Reason.APPROVAL_REQUIRED) is waits
+
+
+@pytest.mark.parametrize("count", [1, 5, 64])
+def test_lines_of_many_voters_with_long_names_fit_a_status(count: int) -> None:
+    host = ".".join(["kafka-controller-headless"] * 9)
+    listeners = ((f"{host}.svc", 9093), ("10.0.0.1", 9093), ("localhost", 9093))
+    voters = (voter(3001 + number, *listeners) for number in range(count))
+    lines = lines_of(observation(*voters, node(1), levels=STATIC))
+    assert len(lines) <= 16
+    assert all(len(line.encode()) <= 512 for line in lines)
+
+
+def test_a_new_leader_that_has_not_heard_from_all_voters_is_waited_for() -> None:
+    """Seen on real Kafka 4.4.0 in the first seconds after an election; nothing has to be done."""
+    words = "Invalid upgrade of kraft.version to KRAFT_VERSION_1 because not all of the voters support it"
+    early = UpdateFeature("kraft.version", 0, 1).rejection(95, words)
+    assert not early.needs_action
+    assert not early.recorded
+    assert UpdateFeature("kraft.version", 0, 1).rejection(95, "another reason").needs_action

@@ -67,7 +67,8 @@ def test_of_a_level_that_is_not_known_nothing_is_promised(change: UpdateFeature)
 
 def test_many_levels_are_shortened_to_the_command_that_shows_them_all() -> None:
     lines = effects_of(UpdateFeature(METADATA_VERSION, 7, 33))
-    assert (len(lines), lines[-1]) == (SHOWN + 1, "and 10 more: kafkafeatures describe --explain-levels")
+    assert (len(lines), lines[0]) == (SHOWN + 1, "10 more levels: kafkafeatures describe --explain-levels")
+    assert lines[-1].startswith("level 33 (4.4-IV2)")
 
 
 @given(

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.matrix import draw
 from kafkafeatures.core.engine.blockers import grouped
-from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.remedies import observer_remedy
 from kafkafeatures.core.engine.wanted import Wanted
-from kafkafeatures.core.facts.identity import QuorumView, in_doubt, two_quorums
+from kafkafeatures.core.facts.identity import in_doubt
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.quorum import observers, quorum_mode
@@ -199,7 +198,10 @@ def test_an_address_belongs_to_the_newest_registration_that_names_it() -> None:
     assert "is live" in not_a_ghost_broker(successor)
     assert not it.gaps
     (blocker,) = grouped(blockers_of(it, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
-    assert blocker.remedy == "kafkafeatures unregister --broker 3 FLAGS"
+    assert blocker.remedy == (
+        "if it is permanently gone: kafkafeatures unregister --broker 3 FLAGS; otherwise start it on the new Kafka, at "
+        "another address"
+    )
 
 
 def test_an_unfenced_registration_has_its_address_before_a_newer_one_that_is_fenced() -> None:
@@ -340,54 +342,3 @@ def test_what_fetches_and_is_not_registered_has_no_role() -> None:
     assert "registered neither as a broker nor as a controller" in blocker.message
     assert "rejects" not in blocker.message
     assert "a process that has just started registers itself" in blocker.remedy
-
-
-# --- two quorums ---
-
-
-OURS = quorum(voters=CONTROLLERS)
-
-
-@pytest.mark.parametrize(
-    ("other", "is_another"),
-    [
-        (quorum(voters=CONTROLLERS), False),
-        (quorum(voters=(3002, 3001, 3003), epoch=5), False),  # an election in between
-        (quorum(voters=(3002, 3001, 3003)), True),  # two leaders of one epoch
-        (quorum(voters=(11, 12, 13), epoch=9), True),
-        (quorum(voters=(11, 3001), epoch=9), True),  # one voter has an id of ours
-    ],
-)
-def test_two_leaders_are_of_one_quorum_only_if_there_may_have_been_an_election(
-    other: QuorumAnswer, is_another: bool
-) -> None:
-    why = two_quorums(QuorumView("a:1", OURS), QuorumView("b:1", other))
-    assert (why is not None) is is_another
-    if why is not None:
-        assert why.kind is FailureKind.WRONG_CLUSTER
-        assert "a:1 to controller 3001 (voters 3001, 3002, 3003, epoch 4)" in why.message
-        assert f"b:1 to controller {other.leader_id} (voters " in why.message
-
-
-def test_voters_with_the_same_ids_at_other_addresses_are_another_quorum() -> None:
-    first = QuorumView("a:1", OURS, {3001: ("a", 9093)})
-    why = two_quorums(first, QuorumView("b:1", OURS, {3001: ("b", 9093)}))
-    assert why is not None
-    assert "b:1 to controller 3001 at b:9093 (voters 3001, 3002, 3003, epoch 4)" in why.message
-    assert two_quorums(first, QuorumView("b:1", OURS)) is None
-
-
-@pytest.mark.parametrize(("leader", "epoch", "is_another"), [(3002, 5, False), (3002, 4, True), (11, 5, True)])
-def test_a_log_of_another_quorum_is_a_contradiction_with_a_name_and_no_election(
-    leader: int, epoch: int, is_another: bool
-) -> None:
-    log = image({1: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW))
-    reading = LogReading(log, log.offset, leader, epoch, NOW)
-    it = observe(probe(asked(1), *map(asked, CONTROLLERS), quorum=OURS), reading)
-    assert isinstance(it.cluster_id, Known) is not is_another
-    decided = decide(Wanted({"metadata.version": 22}), it)
-    if is_another:
-        assert isinstance(decided, Stalled)
-        assert decided.reason is Reason.CLUSTER_ID_MISMATCH
-        ways = "copy: DescribeQuorum to controller 3001 at h:3001 (voters 3001, 3002, 3003, epoch 4)"
-        assert ways in decided.message

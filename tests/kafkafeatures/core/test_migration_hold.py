@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace as with_values
+from datetime import datetime, timedelta
+
+import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, MigrationStatus, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Held, Wait
+from kafkafeatures.core.engine.decisions import Decision, Held, Wait
 from kafkafeatures.core.engine.wanted import Migration
 from kafkafeatures.core.facts.observation import LastRegistration, Observation
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import LogReading
 from kafkafeatures.core.migration.positions import Position
 from tests.kafkafeatures.core.migrations import (
     FINALIZING,
@@ -21,9 +26,13 @@ from tests.kafkafeatures.core.migrations import (
     looks,
     status_after,
 )
-from tests.kafkafeatures.worlds import NOW
+from tests.kafkafeatures.worlds import NEW as MODERN
+from tests.kafkafeatures.worlds import NOW, SILENT, image, probe, quorum
+from tests.kafkafeatures.worlds import asked as controller
 
 P, D = Position, Desired
+NO_TIME = timedelta(0)
+HELD_FOR_AN_HOUR = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=1)))
 
 
 def test_dual_write_is_kept_for_as_long_as_the_document_says_by_the_metadata_log() -> None:
@@ -104,3 +113,101 @@ def test_clocks_that_differ_by_seconds_do_not_lengthen_it() -> None:
     at = NOW - timedelta(hours=24, seconds=3)
     late = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, at, NOW - timedelta(seconds=3)))
     assert isinstance(looks(held, late).decision, Held)
+
+
+# --- a log in which nothing is written for longer than a minute ---
+
+
+class SilentLog:
+    """A log in which a batch is written every so often, and a broker registered at the beginning. The leader's clock
+    does not stop in between.
+    """
+
+    def __init__(self, every: timedelta) -> None:
+        self.every, self.status = every, EMPTY
+        self.process: Look | None = None
+
+    def look(
+        self, minute: float, *, clock: timedelta = NO_TIME, wall: timedelta = NO_TIME, asks: bool = True
+    ) -> Decision:
+        """The next look of the process, so long after the beginning. `clock`: by how much the leader's was set forward;
+        `wall`: the operator's. `asks`: the leader could be asked for its time.
+        """
+        passed = timedelta(minutes=minute)
+        batches = passed // self.every if self.every else 0
+        found = image(brokers={1: (MODERN, False)}, controllers={3001: MODERN}, zk_migration_state=1, offset=200)
+        assert found.registrations is not None
+        found = with_values(
+            found,
+            registrations=with_values(found.registrations, registered={1: 0}),
+            timestamp_ms=ms(NOW + batches * self.every + clock * (batches > 0)),
+            elapsed_ms=batches * min(60_000, self.every // timedelta(milliseconds=1)),
+        )
+        leader = quorum(voters=(3001,), fetched=ms(NOW + passed + clock))
+        answers = probe(controller(3001), quorum=leader if asks else SILENT)
+        read = observe(answers, LogReading(found, 200, 3001, 4, NOW)).last_registration
+        seen = replace(cluster(P.DUAL_WRITE), last_registration=read, at=NOW + passed + wall)
+        lived = passed.total_seconds() - (self.process.monotonic if self.process is not None else 0.0)
+        self.process = Look(HELD_FOR_AN_HOUR, seen, status=self.status, before=self.process, seconds=lived)
+        self.status = status_after(self.process, self.status)
+        return self.process.decision
+
+    def begins(self) -> None:
+        """Another process takes over, which knows the status alone."""
+        self.process = None
+
+
+def ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+EVERY = [timedelta(seconds=0.5), timedelta(minutes=5), timedelta(hours=2), timedelta(0)]
+"""`metadata.max.idle.interval.ms`; 0 for a log in which nothing is written by itself."""
+
+
+@pytest.mark.parametrize("every", EVERY, ids=str)
+def test_the_hold_is_as_long_as_asked_for_however_seldom_the_log_is_written_and_often_the_operator_begins_anew(
+    every: timedelta,
+) -> None:
+    log = SilentLog(every)
+    for minute in range(60):
+        if minute % 7 == 0:
+            log.begins()
+        assert (log.look(minute).reason, minute) == (Reason.SOAKING, minute)
+    assert log.look(61).reason is not Reason.SOAKING
+
+
+@pytest.mark.parametrize("every", EVERY, ids=str)
+def test_a_leader_that_cannot_be_asked_for_its_time_makes_the_hold_no_longer_and_is_waited_for(
+    every: timedelta,
+) -> None:
+    """The end of the log may be hours old, and would seem to be a clock that is behind, and is set right later."""
+    log = SilentLog(every)
+    for minute in range(0, 60, 5):
+        log.begins()
+        log.look(minute, asks=minute == 0)
+        log.look(minute + 1)
+    log.begins()
+    assert log.look(61, asks=False).reason is Reason.SOAKING
+    assert log.look(62).reason is not Reason.SOAKING
+
+
+@pytest.mark.parametrize("every", EVERY, ids=str)
+@pytest.mark.parametrize("together", [0, 1], ids=["the controllers' alone", "the operator's too"])
+def test_a_clock_that_is_set_forward_or_runs_too_fast_shortens_no_hold(every: timedelta, together: int) -> None:
+    """By no more than the clocks of controllers may differ, in all looks together."""
+    jumps, runs = SilentLog(every), SilentLog(every)
+    for minute in range(59):
+        ahead, fast = timedelta(hours=3) * (minute > 20), timedelta(seconds=50) * minute
+        found = jumps.look(minute, clock=ahead, wall=ahead * together)
+        assert (found.reason, minute) == (Reason.SOAKING, minute)
+        found = runs.look(minute, clock=fast, wall=fast * together)
+        assert (found.reason, minute) == (Reason.SOAKING, minute)
+    assert jumps.look(62, clock=ahead, wall=ahead * together).reason is not Reason.SOAKING
+    assert runs.look(62, clock=fast, wall=fast * together).reason is not Reason.SOAKING
+
+
+@pytest.mark.parametrize("every", EVERY[1:], ids=str)
+def test_a_process_that_knows_nothing_of_a_silent_log_counts_no_time_that_it_cannot_prove(every: timedelta) -> None:
+    """The leader's clock may have been behind when the broker registered, and have been set right since."""
+    assert SilentLog(every).look(119).reason is Reason.SOAKING

@@ -188,8 +188,9 @@ def test_what_would_be_lost_is_what_the_last_comparison_has_shown() -> None:
 def test_the_way_is_held_open_until_dual_write_was_kept_for_as_long_as_the_document_says() -> None:
     wanted = wanting(D.FINALIZED, hold=timedelta(hours=48))
 
-    def until(hours: float, before: Status) -> str | None:
+    def until(hours: float, before: Status, *, is_shown: bool = True) -> str | None:
         seen = kept_for(timedelta(hours=hours))
+        seen = seen if is_shown else replace(seen, last_registration=None)
         back = status_after(Look(wanted, seen, status=before), before).way_back
         assert back is not None
         return back.until
@@ -199,13 +200,20 @@ def test_the_way_is_held_open_until_dual_write_was_kept_for_as_long_as_the_docum
     assert until(48, IN_DUAL_WRITE) is None
     noted = replace(IN_DUAL_WRITE, way_back=WayBack(until=Stamp("2026-01-03T03:04:06Z"), how="back"))
     assert until(24, noted) == "2026-01-03T03:04:06Z"  # nothing is written for a second
+    assert until(24, noted, is_shown=False) == "2026-01-03T03:04:06Z"
+    assert until(24, IN_DUAL_WRITE, is_shown=False) == "2026-01-04T03:04:05Z"
 
 
 def test_since_when_it_is_dual_write_is_noted_before_anything_is_to_be_finalized() -> None:
     noted = status_after(looks(wanting(D.DUAL_WRITE), kept_for(timedelta(hours=5)))).migration
     assert noted is not None
     assert (noted.dual_write_since, noted.dual_write_offset) == ("2026-01-01T22:04:05Z", 103)
-    gone = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED))).migration
+    before = Status(migration=noted)
+    unread = replace(cluster(P.DUAL_WRITE), last_registration=None)
+    still = status_after(looks(wanting(D.DUAL_WRITE), unread, status=before), before).migration
+    assert still is not None
+    assert (still.dual_write_since, still.dual_write_offset) == (noted.dual_write_since, noted.dual_write_offset)
+    gone = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED), status=before), before).migration
     assert gone is not None
     assert (gone.dual_write_since, gone.dual_write_offset) == (None, None)
 

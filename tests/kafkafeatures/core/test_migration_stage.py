@@ -312,7 +312,7 @@ def test_a_process_that_has_just_started_compares_at_once_and_then_once_a_minute
     assert status.migration.equality is not None
 
     def compares(later: timedelta, *, started: bool) -> bool:
-        kept = {} if started else {one.kind: one.kept for one in found.stages if one.kept is not None}
+        kept = {} if started else {name: kept for one in found.stages for name, kept in one.kept.items()}
         asked = Asked(found.wanted, status, NOT_ASKED, NOW + later, seen=found.seen, kept=kept)
         return demands_of(asked, Migration(D.DUAL_WRITE, timedelta(0))).comparison
 
@@ -334,7 +334,7 @@ def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_bac
         since = NOW - ago.get("reached", timedelta(hours=1))
         seen = cluster(P.DUAL_WRITE)
         assert wanted.migration is not None
-        dual_write = DualWrite(103, since, NOW, 0.0, 0.0)
+        dual_write = DualWrite(103, since, NOW, 0.0, 0.0, (NOW, 0.0))
         kept = {MIGRATION: MigrationKept(compared=Compared(tried, 99), tried=tried, dual_write=dual_write)}
         asked = Asked(wanted, EMPTY, NOT_ASKED, NOW, seen, kept)
         return demands_of(asked, wanted.migration).comparison

@@ -280,7 +280,29 @@ def test_when_nodes_came_back_is_known_by_the_clock_of_the_end_of_the_log_and_no
     assert found.registrations is not None
     times = replace(found.registrations, registered={1: 110_000, 2: 30_000}, returned={1: 110_000, 3001: 30_000})
     returns = seen(probe(), replace(found, registrations=times, timestamp_ms=end_ms, elapsed_ms=120_000))
-    assert returns.returns == Returns({1: NOW - timedelta(seconds=10), 3001: NOW - timedelta(seconds=90)}, NOW)
+    back = {1: NOW - timedelta(seconds=10), 3001: NOW - timedelta(seconds=90)}
+    assert returns.returns == Returns(back, NOW, {1: (0, 110_000), 3001: (0, 30_000)})
     assert returns.last_registration is not None
     assert (returns.last_registration.at, returns.last_registration.read_at) == (NOW - timedelta(seconds=10), NOW)
     assert seen(probe(C1, C2), NO_LOG).returns is None
+
+
+@pytest.mark.parametrize(("silent_s", "counted_s"), [(5, 5), (60, 60), (900, 60)])
+def test_where_nothing_is_written_the_leaders_clock_tells_the_time_and_no_more_counts_than_is_certain(
+    silent_s: int, counted_s: int
+) -> None:
+    found = image(brokers={1: (NEW, False)}, controllers={3001: NEW})
+    end_ms = int(NOW.timestamp() * 1000)
+    assert found.registrations is not None
+    times = replace(found.registrations, registered={1: 110_000}, returned={1: 110_000})
+    at = replace(found, registrations=times, timestamp_ms=end_ms, elapsed_ms=120_000)
+    now, asked_at = NOW + timedelta(seconds=silent_s), end_ms + silent_s * 1000
+    back = now - timedelta(seconds=10 + counted_s)
+    told = seen(probe(C1, quorum=quorum(fetched=asked_at)), at)
+    assert told.returns == Returns({1: back}, now, {1: (0, 110_000)})
+    assert told.last_registration is not None
+    assert (told.last_registration.at, told.last_registration.read_at) == (back, now)
+    for unread in (SILENT, quorum(epoch=5, fetched=asked_at), quorum(fetched=-1)):  # there was an election meanwhile
+        told = seen(probe(C1, quorum=unread), at)
+        assert told.returns == Returns({1: NOW - timedelta(seconds=10)}, NOW, {1: (0, 110_000)})
+        assert told.last_registration is None

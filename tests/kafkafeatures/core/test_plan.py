@@ -175,7 +175,7 @@ def test_kraft_version_never_goes_back_and_old_controllers_are_not_asked_to_rais
     decision = deciding(back, world(kraft_version=1))
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.DOWNGRADE_REFUSED
-    up = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}))
+    up = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
     assert deciding(up) == Act(change("kraft.version 0->1"))
     assert kinds(deciding(Wanted({"kraft.version": 1}))) == {BlockerKind.CONSENT}
     old = {**EVERY, "metadata.version": (7, 25)}
@@ -184,7 +184,8 @@ def test_kraft_version_never_goes_back_and_old_controllers_are_not_asked_to_rais
 
 
 def test_kraft_version_goes_after_everything_else_whatever_its_name() -> None:
-    wanted = Wanted({"kraft.version": 1, "share.version": 1}, consents=frozenset({"dynamic-quorum"}))
+    both = {"kraft.version": 1, "share.version": 1}
+    wanted = Wanted(both, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
     assert deciding(wanted) == Act(change("share.version 0->1"))
 
 
@@ -240,7 +241,7 @@ def test_who_is_suspended_with_nothing_to_do_is_in_sync() -> None:
 
 def test_without_a_verdict_nothing_is_sent_but_kraft_version_which_no_release_can_judge() -> None:
     assert isinstance(decide(NAMED, world()), Wait)
-    up = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}))
+    up = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
     assert isinstance(decide(up, world()), Act)
 
 

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Act
-from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
+from kafkafeatures.core.engine.decisions import Act, Wait
+from kafkafeatures.core.facts.observation import MetadataMode, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.roll.disks import (
     MOST_BYTES,
     MOST_DIRS,
     Disks,
+    NodeDisks,
     consent_to_disk,
     disks_now,
     disks_of,
@@ -29,6 +30,9 @@ from kafkafeatures.core.roll.disks import (
     read_disks,
     written_disks,
 )
+from kafkafeatures.core.roll.part import ROLL
+from kafkafeatures.core.roll.permit import Permit
+from kafkafeatures.core.roll.remembered import RollKept
 from kafkafeatures.core.roll.report import completed, rollout_status, without_restarts
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.stage import RollNow
@@ -50,6 +54,7 @@ from tests.kafkafeatures.core.rolls import (
     sent,
     who,
 )
+from tests.kafkafeatures.worlds import known
 
 
 def with_dirs(id_: int, *log_dirs: str, metadata: str = "", node: Node | None = None) -> Node:
@@ -90,9 +95,9 @@ def test_the_first_look_of_a_roll_notes_what_each_node_has_and_no_later_one_take
     nodes = {id_: with_dirs(id_, f"dir-{id_}", metadata=f"meta-{id_}") for id_ in (*BROKERS, *CONTROLLERS)}
     first = rolled(cluster(ROLLED_CONTROLLERS, nodes)).disks
     assert first.before.keys() == nodes.keys()
-    assert first.lost == ()
+    assert first.lost_ids == set()
     later = rolled(cluster(ROLLED_CONTROLLERS, {**nodes, **back(4, "new")}), disks=first.before).disks
-    assert (later.before, later.lost) == (first.before, (4,))
+    assert (later.before, later.lost_ids) == (first.before, frozenset({4}))
 
 
 def test_without_a_roll_a_new_disk_is_no_matter() -> None:
@@ -118,7 +123,7 @@ def test_a_broker_that_has_one_of_its_directories_still_is_back_and_those_that_c
     roll = rolled(seen, sent(1), disks=OLD)
     assert who(roll) == 4
     moved = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, back(1, "new"))
-    assert rolled(moved, disks=roll.disks.before).disks.lost == ()
+    assert rolled(moved, disks=roll.disks.before).disks.lost_ids == set()
 
 
 @pytest.mark.parametrize("before", [(), tuple(map(str, range(MOST_DIRS + 1)))])
@@ -163,7 +168,7 @@ def test_a_consent_to_another_disk_or_to_another_node_accepts_nothing() -> None:
         "quorum-of-one",
     )
     assert consent_to_disk(OLD[1], LOST.node(1) or a_node(1)) not in others
-    assert rolled(LOST, disks=OLD, consents=frozenset(others)).disks.lost == (1,)
+    assert rolled(LOST, disks=OLD, consents=frozenset(others)).disks.lost_ids == {1}
 
 
 def test_a_consent_that_was_used_already_is_asked_for_anew() -> None:
@@ -194,7 +199,7 @@ def test_directories_are_in_the_status_while_the_roll_is_on_and_no_longer() -> N
 def test_the_node_that_is_restarted_now_is_in_the_status_however_many_there_are() -> None:
     """The next look, which finds it in flight, may be that of another process."""
     many = {id_: frozenset({f"d:{id_:05}"}) for id_ in range(2000)}
-    roll = rolled(cluster(ROLLED_CONTROLLERS), disks=many)
+    roll = rolled(replace(cluster(ROLLED_CONTROLLERS), registered_brokers=Unknown(UNREAD)), disks=many)
     assert isinstance(roll.decision, Act)
     assert isinstance(roll.decision.step, RestartNode)
     last = replace(roll.decision, step=replace(roll.decision.step, node_id=1999))
@@ -203,13 +208,76 @@ def test_the_node_that_is_restarted_now_is_in_the_status_however_many_there_are(
     assert 1999 in read_disks(status.disks)
 
 
+def test_a_broker_that_was_unregistered_and_added_again_within_a_roll_is_another_node() -> None:
+    without = cluster({**ROLLED_CONTROLLERS, **replaced(1)})
+    without = replace(without, nodes=tuple(node for node in without.nodes if node.id != 1))
+    stopped = cluster(ROLLED_CONTROLLERS, {1: with_dirs(1, node=replace(a_node(1), state=NodeState.GHOST))})
+    unread = replace(without, registered_brokers=Unknown(UNREAD))
+    in_zookeeper = replace(without, mode=known(MetadataMode.ZOOKEEPER))
+    for seen, is_forgotten in ((without, True), (stopped, False), (unread, False), (in_zookeeper, False)):
+        before = rolled(seen, disks=OLD).disks.before
+        assert (before.get(1) is None) is is_forgotten
+        assert (rolled(LOST, disks=before).disks.lost_ids == {1}) is not is_forgotten
+
+
+def both_of_one_id(controller: str, broker: str, state: NodeState = NodeState.LIVE) -> tuple[Node, Node]:
+    """A controller and a broker with the id 1, each with its own process."""
+    voter = replace(with_dirs(1, metadata=controller), roles=(Role.CONTROLLER,))
+    return voter, replace(with_dirs(1, broker, metadata=controller), state=state)
+
+
+@pytest.mark.parametrize("state", [NodeState.LIVE, NodeState.GHOST])
+def test_of_a_broker_and_a_controller_with_one_id_the_one_that_lost_its_disk_is_named_and_not_the_other(
+    state: NodeState,
+) -> None:
+    """The leader names one directory for both: whose it is, it does not tell where both run."""
+
+    def judged(nodes: tuple[Node, Node], before: Disks | None = None) -> NodeDisks:
+        nodes = (nodes[0], replace(nodes[1], metadata_dir="")) if state is NodeState.GHOST else nodes
+        return disks_now(nodes, before or {}, frozenset())
+
+    noted = judged(both_of_one_id("meta", "log", state))
+    again = judged(tuple(reversed(both_of_one_id("meta", "log", state))), noted.before)  # type: ignore[arg-type]
+    assert (again.before, again.lost) == (noted.before, ())
+    assert [node.title for node in judged(both_of_one_id("meta", "new", state), noted.before).lost] == ["broker 1"]
+    is_known = state is NodeState.GHOST
+    lost = judged(both_of_one_id("new", "log", state), noted.before).lost
+    assert [node.title for node in lost] == ["controller 1"] * is_known
+
+
+def test_a_consent_to_the_disk_of_one_of_them_leaves_what_the_other_had() -> None:
+    nodes = both_of_one_id("meta", "log", NodeState.GHOST)
+    before = {1: disks_of(with_dirs(1, "old", metadata="meta"))}
+    consent = consent_to_disk(before[1], nodes[1])
+    judged = disks_now(nodes, before, frozenset(), {consent})
+    assert (judged.used, judged.lost) == (frozenset({consent}), ())
+    assert judged.before == {1: disks_of(with_dirs(1, "log", metadata="meta"))}
+
+
+@pytest.mark.parametrize("flying", [(), (sent(1, stopped=0),)])
+def test_on_a_way_that_restarts_no_node_a_lost_disk_holds_nothing_and_is_not_forgotten(
+    flying: tuple[RestartInFlight, ...],
+) -> None:
+    way = Permit("", {}, restarts=False)
+    roll = rolled(LAST, *flying, disks=OLD, permit=way)
+    assert "came back on a new disk" not in str(roll.decision)
+    assert isinstance(roll.decision, Wait) is bool(flying)
+    assert (roll.is_active, roll.disks.before, roll.disks.lost_ids) == (True, OLD, frozenset({1}))
+    before = RolloutStatus(id="1", total=9, done=9)
+    status = rollout_status(roll, WAITING, before, ago(0))
+    assert status is not None
+    assert read_disks(status.disks) == OLD
+    assert "came back on a new disk" in refused(rolled(LAST, disks=OLD, permit=Permit("", {})), Reason.ROLLOUT_HALTED)
+
+
 def test_a_look_in_which_the_pods_cannot_be_read_loses_no_directory() -> None:
     told = replace(cluster(), workloads=Unknown(UNREAD))
     roll = rolled(told, disks=OLD)
     assert not roll.needing
-    kept = RollNow(SimpleNamespace(seen=told), None, roll, ()).kept  # type: ignore[arg-type]
-    assert kept is not None
-    assert kept.before[1] == OLD[1]
+    facts = SimpleNamespace(seen=told, kept={}, monotonic=0.0)
+    kept = RollNow(facts, None, roll, ()).kept[ROLL]  # type: ignore[arg-type]
+    assert isinstance(kept, RollKept)
+    assert kept.disks[1] == OLD[1]
 
 
 NODES = st.dictionaries(
@@ -249,5 +317,5 @@ def test_whatever_order_nodes_come_and_go_in_one_that_has_nothing_of_before_is_l
         lost = {id_ for id_, dirs in look.items() if id_ in model and model[id_].isdisjoint(dirs)}
         for id_ in look.keys() - lost:
             model.setdefault(id_, set()).update(look[id_])
-        assert set(judged.lost) == lost
+        assert judged.lost_ids == lost
         before = judged.before

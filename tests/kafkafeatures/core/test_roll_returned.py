@@ -49,7 +49,7 @@ def test_a_node_that_came_back_moments_ago_is_waited_for_although_no_status_reme
     assert text.startswith(
         f"{a_node(id_).title} has been up only since 2026-01-02 03:03:53 UTC, as far as the metadata"
     )
-    assert "no node is restarted until it has been up for 30 s (spec.rollout.stableFor)" in text
+    assert "no other node is restarted until it has been up for 30 s (spec.rollout.stableFor)" in text
     assert who(rolled(up_for({id_: 30}), known_for=AT_ONCE)) in BROKERS
 
 
@@ -57,8 +57,8 @@ def test_it_says_what_is_waited_for_what_to_do_and_when_it_is_looked_again() -> 
     decision = rolled(up_for({2: 12, 5: 25}), known_for=AT_ONCE).decision
     assert isinstance(decision, Wait)
     assert (decision.subject, decision.after) == ("broker 2", 10.0)
-    assert "(and 1 more)" in decision.message
-    assert "if broker 2 ends or is fenced again and again, see its log" in decision.remedy
+    assert "broker 2, broker 5 have been up only since 2026-01-02 03:03:40 UTC or later" in decision.message
+    assert "if broker 2, broker 5 end or are fenced again and again, see their logs" in decision.remedy
     soon = rolled(up_for({2: 28}), known_for=AT_ONCE).decision
     assert isinstance(soon, Wait)
     assert soon.after == 2.0
@@ -77,8 +77,58 @@ def test_a_broker_that_does_not_stay_up_is_restarted_itself_as_its_new_image_may
 ) -> None:
     told = cluster({**ROLLED_CONTROLLERS, **current(*rolled_brokers)})
     assert who(rolled(up_for({5: 12}, told), known_for=AT_ONCE)) == 5
-    text = refused(rolled(up_for({2: 12, 5: 12}, told), known_for=AT_ONCE), Reason.ROLLING_NODES)
-    assert "has been up only since" in text
+
+
+def test_of_several_brokers_that_do_not_stay_up_one_may_go_where_nothing_rests_on_the_others() -> None:
+    """2 and 5 have no partition in common, so neither needs the other; and one at a time, as always."""
+    told = cluster({**ROLLED_CONTROLLERS, **current(1, 3, 4, 6)})
+    first = who(rolled(up_for({2: 12, 5: 12}, told), known_for=AT_ONCE))
+    assert first in (2, 5)
+    others = {1: 12, 3: 12, 4: 12, 6: 12}  # which need no restart: they have no end of their own to wait for
+    text = refused(rolled(up_for({2: 12, 5: 12, **others}, told), known_for=AT_ONCE), Reason.ROLLING_NODES)
+    assert "cannot be restarted now" in text
+    alone = cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3, 4, 6)})
+    assert who(rolled(up_for({2: 12, 5: 12}, alone), known_for=AT_ONCE)) == 5
+
+
+def test_brokers_that_do_not_stay_up_and_rest_on_each_other_are_all_named_and_none_is_restarted() -> None:
+    """1 and 5 are in one partition."""
+    told = cluster({**ROLLED_CONTROLLERS, **current(2, 3, 4, 6)})
+    decision = rolled(up_for({1: 12, 5: 12}, told), known_for=AT_ONCE).decision
+    assert isinstance(decision, Wait)
+    assert "broker 1 cannot be restarted now: 1 partition (orders-2) has a replica on a node" in decision.message
+    assert "; broker 5 counts as away until it has been up for 30 s" in decision.message
+    assert decision.remedy == "see the logs of broker 5, and repair them so that they stay up"
+
+
+def test_a_stable_broker_waits_for_all_that_do_not_stay_up_and_they_are_all_named() -> None:
+    several = {1: 12, 2: 5, 5: 12}
+    told = up_for(several, cluster({**ROLLED_CONTROLLERS, **current(1, 2, 5)}))
+    text = refused(rolled(told, known_for=AT_ONCE), Reason.ROLLING_NODES)
+    assert text.startswith("broker 1, broker 2, broker 5 have been up only since 2026-01-02 03:03:53 UTC or later")
+    every = up_for(dict.fromkeys((*CONTROLLERS, *BROKERS), 5), cluster({**ROLLED_CONTROLLERS, **current(*BROKERS[:5])}))
+    text = refused(rolled(every, known_for=AT_ONCE), Reason.ROLLING_NODES)
+    assert text.startswith(
+        "broker 1, broker 2, broker 3, broker 4, broker 5, broker 6, controller 3001, controller 3002"
+    )
+    assert " and 1 more have been up only" in text
+
+
+def test_no_broker_goes_beside_a_controller_that_does_not_stay_up_whatever_it_needs_itself() -> None:
+    told = up_for({5: 12, 3002: 12}, cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3, 4, 6)}))
+    assert "broker 5, controller 3002 have been up" in refused(rolled(told, known_for=AT_ONCE), Reason.ROLLING_NODES)
+
+
+def test_of_two_controllers_that_do_not_stay_up_none_goes_where_the_other_is_needed_for_the_majority() -> None:
+    told = up_for({3002: 12, 3003: 12}, cluster())
+    text = refused(rolled(told, known_for=AT_ONCE), Reason.WAITING_FOR_QUORUM)
+    assert "controller 3002 cannot be restarted now: without it 1 of 3 voters are caught up, 2 required" in text
+    assert "controller 3003 counts as away until it has been up for 30 s" in text
+
+
+def test_a_controller_that_does_not_stay_up_goes_beside_a_broker_that_does_not_either() -> None:
+    """The controllers go first, so the broker would wait for them, and they for it."""
+    assert who(rolled(up_for({3002: 12, 5: 12}, cluster()), known_for=AT_ONCE)) == 3002
 
 
 def test_a_controller_that_does_not_stay_up_is_restarted_itself_and_no_other() -> None:
@@ -111,8 +161,9 @@ def test_a_clock_of_a_controller_that_is_set_forward_makes_no_node_older() -> No
 def test_a_clock_that_is_set_back_makes_no_roll_wait_for_longer_than_this_process_has_known_the_node() -> None:
     """One registered an hour from now, by the log."""
     told = up_for({5: -3600})
-    assert isinstance(rolled(told, known_for=timedelta(seconds=29)).decision, Wait)
-    assert isinstance(rolled(told, known_for=timedelta(seconds=30)).decision, Act)
+    assert isinstance(rolled(told, up_for={5: timedelta(seconds=29)}).decision, Wait)
+    assert isinstance(rolled(told, up_for={5: timedelta(seconds=30)}).decision, Act)
+    assert isinstance(rolled(told, up_for={2: timedelta(seconds=30)}).decision, Wait)
 
 
 @pytest.mark.parametrize(("seconds", "is_waited_for"), [(12, True), (31, False)])

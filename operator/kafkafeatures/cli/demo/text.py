@@ -1,4 +1,4 @@
-"""What the walkthrough itself says, beside what the product shows: comments of a shell, no wider than the terminal."""
+"""Words of the walkthrough itself, beside what the product shows: comments of a shell, no wider than the terminal."""
 
 from __future__ import annotations
 

@@ -9,12 +9,15 @@ from xml.etree import ElementTree
 
 from kafkafeatures.api.names import API_VERSION, ELIGIBLE_LEADER_REPLICAS
 from kafkafeatures.cli.cluster.connect import add_connection_flags, flags_of, look, on_cluster, settings_from_flags
+from kafkafeatures.cli.document.rights_flags import add_rights_flags, rights_are_asked
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import FORMATS, console, print_document
 from kafkafeatures.cli.shell.values import release
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.releases import bundle
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
+from kafkafeatures.core.levels.changes import changes_between
+from kafkafeatures.core.levels.prerequisites import settings_of
 from kafkafeatures.core.report.check import Check, CheckVerdict, check
 from kafkafeatures.core.words import counted
 
@@ -31,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--release", type=release, metavar="X", help="also: can its levels be raised to those of Kafka X"
     )
+    add_rights_flags(parser)
     parser.add_argument(
         "-o", "--output", choices=(*FORMATS, JUNIT), default="table", help="table for people (default), or a document"
     )
@@ -38,34 +42,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look once, and say what prevents it: 0 for nothing, 4 for something, 5 where it is not known."""
+    if rights_are_asked(arguments):
+        from kafkafeatures.cli.document.check_rights import check_rights
+
+        return check_rights(arguments)
     levels = bundle(arguments.release or "") or {}
-    settings = frozenset({MIN_INSYNC_REPLICAS} if ELIGIBLE_LEADER_REPLICAS in levels else ())
-    seen = on_cluster(look(settings_from_flags(arguments), partitions=True, settings_of_nodes=settings))
+    settings = settings_of(changes_between(levels, {}))
+    settings |= {MIN_INSYNC_REPLICAS} if ELIGIBLE_LEADER_REPLICAS in levels else set()
+    observation = on_cluster(look(settings_from_flags(arguments), partitions=True, settings_of_nodes=settings))
     replication = None
-    if isinstance(seen.partitions, Known):
+    if isinstance(observation.partitions, Known):
         from kafkafeatures.core.facts.replication import Replication
 
-        replication = Replication(seen.partitions.value)
-    found = check(seen, levels, flags_of(arguments), replication)
+        replication = Replication(observation.partitions.value)
+    outcome = check(observation, levels, flags_of(arguments), replication)
     if arguments.output == "table":
-        _draw(found, seen, arguments.release)
+        _draw(outcome, observation, arguments.release)
     elif arguments.output == JUNIT:
-        sys.stdout.write(_junit(found, seen, arguments.release) + "\n")
+        sys.stdout.write(_junit(outcome, observation, arguments.release) + "\n")
     else:
-        print_document(_document(found, seen, arguments.release), arguments.output)
-    return CODES[found.verdict]
+        print_document(_document(outcome, observation, arguments.release), arguments.output)
+    return CODES[outcome.verdict]
 
 
 def _draw(found: Check, seen: Observation, release: str | None) -> None:
+    from rich.text import Text
+
     from kafkafeatures.cli.cluster.blockers_text import draw_blockers
+    from kafkafeatures.cli.shell.indented import item
     from kafkafeatures.core.report.blockers import blocker_status
 
     nodes = counted(sum(bool(node.roles) for node in seen.nodes), "node")
-    what = f"{nodes} healthy" + (f", and ready for Kafka {release}" if release else "")
-    print(f"{found.verdict}: {what}" if found.verdict is CheckVerdict.READY else f"{found.verdict}")
+    summary = f"{nodes} healthy" + (f", and ready for Kafka {release}" if release else "")
+    print(f"{found.verdict}: {summary}" if found.verdict is CheckVerdict.READY else f"{found.verdict}")
     draw_blockers(console(), map(blocker_status, found.blockers))
     for gap in found.unread:
         print(f"  not read: {gap}")
+    for warning in found.warnings:
+        item(console(), Text(warning))
 
 
 def _document(found: Check, seen: Observation, release: str | None) -> dict[str, Any]:
@@ -77,30 +91,33 @@ def _document(found: Check, seen: Observation, release: str | None) -> dict[str,
         "verdict": found.verdict.value,
         "blockers": [
             {
-                "kind": one.kind.value, "message": one.message, "remedy": one.remedy,
-                "nodes": [{"id": node.id, "roles": [role.value for role in node.roles]} for node in one.nodes],
-                "feature": one.feature or None, "wanted": one.wanted if one.wanted >= 0 else None,
+                "kind": blocker.kind.value, "message": blocker.message, "remedy": blocker.remedy,
+                "nodes": [{"id": node.id, "roles": [role.value for role in node.roles]} for node in blocker.nodes],
+                "feature": blocker.feature or None, "wanted": blocker.wanted if blocker.wanted >= 0 else None,
             }
-            for one in found.blockers
+            for blocker in found.blockers
         ],
         "unread": list(map(str, found.unread)),
+        "warnings": list(found.warnings),
     }  # fmt: skip
 
 
 def _junit(found: Check, seen: Observation, release: str | None) -> str:
     """One case for each node, and one for the cluster, as CI servers read them."""
     suite = ElementTree.Element("testsuite", name="kafkafeatures check")
-    of_cluster = [one for one in found.blockers if not one.nodes]
+    of_cluster = [blocker for blocker in found.blockers if not blocker.nodes]
     cases = [(f"cluster, for Kafka {release}" if release else "cluster", of_cluster)]
     cases += [
-        (node.title, [one for one in found.blockers if node.key in {it.key for it in one.nodes}])
+        (node.title, [blocker for blocker in found.blockers if node.key in {it.key for it in blocker.nodes}])
         for node in seen.nodes
         if node.roles
     ]
     for title, blockers in cases:
         case = ElementTree.SubElement(suite, "testcase", classname="kafkafeatures.check", name=title)
-        for one in blockers:
-            ElementTree.SubElement(case, "failure", type=one.kind.value, message=one.message).text = one.remedy
+        for blocker in blockers:
+            ElementTree.SubElement(
+                case, "failure", type=blocker.kind.value, message=blocker.message
+            ).text = blocker.remedy
     for gap in found.unread:
         case = ElementTree.SubElement(suite, "testcase", classname="kafkafeatures.check", name=f"read {gap.where}")
         ElementTree.SubElement(case, "error", message=str(gap))

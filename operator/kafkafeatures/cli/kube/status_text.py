@@ -76,7 +76,7 @@ def draw_status(console: Console, resource: KubeResource, now: datetime) -> None
 
 
 def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict, now: datetime) -> None:
-    """What `plan NAME` shows of it."""
+    """Print what `plan NAME` shows of it."""
     cluster = resource.status.cluster_id
     line(console, Text.assemble((str(resource), "bold"), f"  cluster {cluster or 'unknown'}"))
     for caution in cautions(resource, now):
@@ -100,7 +100,7 @@ def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict,
 
 
 def draw_headline(console: Console, resource: KubeResource, now: datetime) -> None:
-    """How it is and since when; which cluster; and whatever makes the rest less true than it looks."""
+    """Print how it is and since when, which cluster, and whatever makes the rest less true than it looks."""
     status = resource.status
     ready = status.condition(Condition.READY)
     word, style = READY_WORDS.get(ready.status if ready else "", NOT_YET)
@@ -122,7 +122,7 @@ def draw_headline(console: Console, resource: KubeResource, now: datetime) -> No
 
 
 def cautions(resource: KubeResource, now: datetime) -> Iterator[str]:
-    """What has to be known before the rest is believed."""
+    """Warnings to be read before the rest is believed."""
     ready, levels = map(resource.status.condition, (Condition.READY, Condition.FEATURES_FINALIZED))
     if resource.deleted_at:
         yield f"Being deleted for {age(resource.deleted_at, now)}."
@@ -149,17 +149,20 @@ def draw_features(console: Console, resource: KubeResource) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("FEATURE", "FINALIZED", "DESIRED", "SUPPORTED", "STATE"):
         table.add_column(column, no_wrap=True)
-    for one in features:
-        levels = level_of(one, one.finalized, "?"), level_of(one, one.desired, "-")
-        table.add_row(one.name, *levels, range_of(one, "?"), _state(one))
+    for feature in features:
+        levels = level_of(feature, feature.finalized, "?"), level_of(feature, feature.desired, "-")
+        table.add_row(feature.name, *levels, range_of(feature, "?"), _state(feature))
     if natural_width(console, table) <= console.width:
         console.print(table)
         return
-    for one in features:
-        line(console, Text.assemble((one.name, "bold"), "  ", _state(one)))
-        moves = one.desired is not None and one.desired != one.finalized
-        wanted = f" -> {level_of(one, one.desired, '-')}" if moves else ""
-        item(console, Text(f"{level_of(one, one.finalized, '?')}{wanted}; all nodes support {range_of(one, '?')}"))
+    for feature in features:
+        line(console, Text.assemble((feature.name, "bold"), "  ", _state(feature)))
+        moves = feature.desired is not None and feature.desired != feature.finalized
+        target = f" -> {level_of(feature, feature.desired, '-')}" if moves else ""
+        item(
+            console,
+            Text(f"{level_of(feature, feature.finalized, '?')}{target}; all nodes support {range_of(feature, '?')}"),
+        )
 
 
 def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
@@ -176,13 +179,13 @@ def draw_blockers_of(console: Console, resource: KubeResource) -> None:
         return
     _title(console, "Blockers")
     draw_blockers(console, blockers)
-    more = resource.status.blockers_total - len(blockers)
-    if more > 0:
-        console.print(Text(f"  and {more} more"))
+    omitted = resource.status.blockers_total - len(blockers)
+    if omitted > 0:
+        console.print(Text(f"  and {omitted} more"))
 
 
 def age(moment: str, now: datetime) -> str:
-    """How long ago, in one unit; "?" of what is no moment. A clock that is behind the API server's makes it 0."""
+    """Age in one unit; "?" of what is no moment. A clock that is behind the API server's makes it 0."""
     then = time_of(moment)
     if then is None:
         return "?"
@@ -195,24 +198,24 @@ def age(moment: str, now: datetime) -> str:
 
 
 def _ages_of(status: Status, ready: StatusCondition, word: str, now: datetime) -> str:
-    """How long Ready has had its reason; and how long it has been what it is, where that is longer."""
-    whole, began = ready.last_transition_time, time_of(ready.last_transition_time)
+    """Return how long Ready has had its reason; and how long it has been what it is, where that is longer."""
+    changed_at, began = ready.last_transition_time, time_of(ready.last_transition_time)
     reason = reason_since(status, ready)
     since = time_of(reason)
     if began is None or since is None or since <= began:
-        return age(whole, now)
-    return age(reason, now) + (f" ({word} for {age(whole, now)})" if since - began >= WORTH_SAYING else "")
+        return age(changed_at, now)
+    return age(reason, now) + (f" ({word} for {age(changed_at, now)})" if since - began >= WORTH_SAYING else "")
 
 
 def reason_since(status: Status, ready: StatusCondition) -> str:
     """Since when Ready has its reason. The status of an older release has it only in the condition of that reason."""
-    written = status.ready_reason
-    if written is not None and written.reason == ready.reason and written.since:
-        return written.since
-    others = (
+    ready_reason = status.ready_reason
+    if ready_reason is not None and ready_reason.reason == ready.reason and ready_reason.since:
+        return ready_reason.since
+    conditions = (
         condition for condition in status.conditions if condition.reason == ready.reason and condition.status == "True"
     )
-    return next(others, ready).last_transition_time
+    return next(conditions, ready).last_transition_time
 
 
 def _plan_line(resource: KubeResource, plan: PlanStatus, now: datetime) -> Text:
@@ -239,7 +242,7 @@ def _soak(console: Console, resource: KubeResource, now: datetime) -> None:
 
 
 def _migration(console: Console, resource: KubeResource) -> None:
-    """Where it is, and what is left of it."""
+    """Print where it is, and what is left of it."""
     status = resource.status
     if status.migration is None or not status.migration.phase:
         return
@@ -258,7 +261,7 @@ def _in_progress(console: Console, resource: KubeResource, now: datetime) -> Non
 
 
 def _roll(console: Console, resource: KubeResource) -> None:
-    """How many nodes are current, how long each takes, and what limits how many are restarted at once."""
+    """Print how many nodes are current, how long each takes, and what limits how many are restarted at once."""
     rollout = resource.status.rollout
     if rollout is None or not rollout.is_in_progress:
         return
@@ -278,28 +281,28 @@ def _roll(console: Console, resource: KubeResource) -> None:
 
 def _forecast(rollout: RolloutStatus) -> Iterator[str]:
     """The time left: what a restart has taken on average so far, times the rounds that remain."""
-    left = rollout.total - rollout.done
-    nodes = rollout.restarted + left
+    remaining = rollout.total - rollout.done
+    nodes = rollout.restarted + remaining
     if rollout.rounds and nodes:
-        seconds = rollout.node_seconds * max(1, round(rollout.rounds * left / nodes))
+        seconds = rollout.node_seconds * max(1, round(rollout.rounds * remaining / nodes))
         yield f"about {seconds} s left" if seconds < 120 else f"about {round(seconds / 60)} min left"
 
 
 def _conditions(console: Console, resource: KubeResource, now: datetime) -> None:
     """All but Ready; a message only where it says something that was not said above."""
-    others = [condition for condition in resource.status.conditions if condition.type != Condition.READY]
-    if not others:
+    conditions = [condition for condition in resource.status.conditions if condition.type != Condition.READY]
+    if not conditions:
         return
     ready = resource.status.condition(Condition.READY)
-    said = {ready.message} if ready else set()
+    messages = {ready.message} if ready else set()
     _title(console, "Conditions")
-    for other in others:
+    for other in conditions:
         of_old = "" if resource.is_current(other) else f" (of generation {other.observed_generation or '?'})"
         line = f"{other.type}={other.status}, for {age(other.last_transition_time, now)}: {other.reason}{of_old}"
         item(console, Text(line))
-        if other.message not in said:
+        if other.message not in messages:
             hanging(console, Text(other.message), indent=4)
-        said.add(other.message)
+        messages.add(other.message)
 
 
 def _history(console: Console, resource: KubeResource) -> None:
@@ -307,12 +310,12 @@ def _history(console: Console, resource: KubeResource) -> None:
     if history:
         _title(console, "History, newest first")
     newest = len(history) - HISTORY_SHOWN
-    for number, one in reversed([*enumerate(history)]):
-        irreversible = _is_irreversible(one)
+    for number, entry in reversed([*enumerate(history)]):
+        irreversible = _is_irreversible(entry)
         if number < newest and not irreversible:
             continue
-        why = f": {one.message}" if one.message else ""
-        line = Text(f"{one.at or '?'}  {one.action or '?'}: {one.result or '?'}{why}")
+        message = f": {entry.message}" if entry.message else ""
+        line = Text(f"{entry.at or '?'}  {entry.action or '?'}: {entry.result or '?'}{message}")
         item(console, line.append("  irreversible", "yellow") if irreversible else line)
     if resource.status.spent_consents:
         _title(console, "Used consents")
@@ -321,7 +324,7 @@ def _history(console: Console, resource: KubeResource) -> None:
 
 
 def _is_irreversible(entry: HistoryEntry) -> bool:
-    """Whether it is a step that cannot be undone, and that was carried out, as far as is known."""
+    """Tell whether it is a step that cannot be undone, and that was carried out, as far as is known."""
     kind = kind_of(entry)
     return kind is not None and entry.result not in _NOT_MADE and kind.is_irreversible(entry)
 

@@ -42,14 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the state. 0 where it is exact and all of it was understood, 1 where something is missing or damaged."""
     (path,) = arguments.paths
     folder = log_folder(path)
-    found = restored(folder, arguments.at, frozenset(Section) - {Section.CONFIGS})
+    state = restored(folder, arguments.at, frozenset(Section) - {Section.CONFIGS})
     committed = folder.committed()
-    problems = problems_of(found)
+    problems = problems_of(state)
     if arguments.output in ("text", "table"):
-        _draw(console(), folder, found, committed)
+        _draw(console(), folder, state, committed)
     else:
-        print_document(state_document(folder, found, committed), arguments.output)
-    for note in found.left_out:
+        print_document(state_document(folder, state, committed), arguments.output)
+    for note in state.left_out:
         tell(f"{folder.shown}: a snapshot that is not whole was left out: {note}")
     for problem in problems:
         tell(f"{folder.shown}: {problem}")
@@ -60,26 +60,26 @@ def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SM
     """The image at an offset, or at the end, or before the first record at which Kafka stops. Raises CommandFailed
     where it cannot be known.
     """
-    shown = printable(folder.shown)
+    name = printable(folder.shown)
     try:
         impossible = [judged for judged in impossible_in(folder) if at is None or judged.begins < at]
-        whole = image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
-        base = max((each.end_offset for each in folder.snapshots if each.name in whole.made_of), default=0)
-        stop = next((each for each in impossible if _stops(each, base, whole.image.offset)), None)
+        state = image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
+        base = max((each.end_offset for each in folder.snapshots if each.name in state.made_of), default=0)
+        stop = next((each for each in impossible if _stops(each, base, state.image.offset)), None)
         if stop is None:
-            others = tuple(f"{each.file}: {each}" for each in impossible)
-            return Restored(whole.image, whole.made_of, whole.left_out, whole.stopped, others)
+            messages = tuple(f"{each.file}: {each}" for each in impossible)
+            return Restored(state.image, state.made_of, state.left_out, state.stopped, messages)
         if at is not None:
             raise StateUnknown(f"{stop.file}: {stop}", stop.begins)
         begin = image_at(folder.names, folder.opened, at=stop.begins, sections=sections, limit=MAX_IMAGE)
-        others = tuple(f"{each.file}: {each}" for each in impossible if each is not stop)
-        return Restored(begin.image, begin.made_of, begin.left_out, f"{stop.file}: {stop}", others)
+        messages = tuple(f"{each.file}: {each}" for each in impossible if each is not stop)
+        return Restored(begin.image, begin.made_of, begin.left_out, f"{stop.file}: {stop}", messages)
     except StateUnknown as error:
         until = f"; the state is known up to --at {error.exact_until}" if error.exact_until is not None else ""
-        where = "" if at is None else f"the state at offset {at} is not known: "
-        raise CommandFailed(f"{shown}: {where}{error}{until}", Exit.FAILED) from None
+        context = "" if at is None else f"the state at offset {at} is not known: "
+        raise CommandFailed(f"{name}: {context}{error}{until}", Exit.FAILED) from None
     except KraftLogError as error:
-        raise CommandFailed(f"{shown}: {error}", Exit.FAILED) from None
+        raise CommandFailed(f"{name}: {error}", Exit.FAILED) from None
 
 
 def _stops(judged: Judged, base: int, end: int) -> bool:
@@ -88,13 +88,13 @@ def _stops(judged: Judged, base: int, end: int) -> bool:
 
 
 def problems_of(found: Restored) -> list[str]:
-    """Why there may be more to it than the image says."""
+    """Reasons why there may be more to it than the image says."""
     image, says = found.image, []
     if found.stopped:
         says.append(f"the state behind offset {image.offset} is not known: {found.stopped}")
     says += found.impossible[:_SHOWN]
-    if (more := len(found.impossible) - _SHOWN) > 0:
-        says.append(f"Kafka stops at {more} more of the records; see log verify")
+    if (omitted := len(found.impossible) - _SHOWN) > 0:
+        says.append(f"Kafka stops at {omitted} more of the records; see log verify")
     if image.unreadable:
         many = f"{image.unreadable} records" if image.unreadable > 1 else "1 record"
         says.append(f"{many} could not be understood: what they changed is not known; see log decode")
@@ -113,7 +113,7 @@ def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:
         "features": [{"name": name, **level_in_kraft(name, levels)} for name in levels],
         "quorum": {"voters": voters_of(image), "leader": image.leader_id},
         "migration": None if code is None else {"state": migration_state(code), "code": code},
-        "registrations": [_registration(role, one) for role, one in registrations(image)],
+        "registrations": [_registration(role, registration) for role, registration in registrations(image)],
         **clients_shape(image),
         "unreadable": image.unreadable,
         "problems": problems_of(found),
@@ -121,7 +121,7 @@ def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:
 
 
 def source_shape(folder: LogFolder, found: Restored, committed: int) -> Json:
-    """What a document rests on. committed: null where it is not known whether all of it is."""
+    """Source that a document rests on. committed: null where it is not known whether all of it is."""
     image = found.image
     return {
         "kind": "Files",
@@ -167,12 +167,12 @@ def _registration(role: str, one: BrokerRegistration | ControllerRegistration) -
 
 
 def headline(folder: LogFolder, found: Restored, committed: int) -> Iterator[str]:
-    """Whose log it is, which offset, of what it was made, and how sure it is."""
+    """Lines that say whose log it is, which offset, of what it was made, and how sure it is."""
     image = found.image
     whose = "" if folder.node_id is None else f"  files of node {folder.node_id}"
     yield f"Cluster {folder.cluster_id or 'id unknown'}{whose}"
-    when = "" if image.timestamp_ms < 0 else f", {format_time(image.timestamp_ms)}"
-    yield f"State at offset {image.offset}, epoch {image.epoch}{when}"
+    timestamp = "" if image.timestamp_ms < 0 else f", {format_time(image.timestamp_ms)}"
+    yield f"State at offset {image.offset}, epoch {image.epoch}{timestamp}"
     yield f"Read from {', '.join(found.made_of) or 'an empty log'}"
     if image.offset > committed:
         since = f"from offset {committed} on" if committed else "for all of it"
@@ -197,8 +197,13 @@ def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -
     levels = levels_of(image)
     show_table(screen, ("FEATURE", "FINALIZED"), [(name, format_in_kraft(name, levels)) for name in levels])
     rows = [
-        (f"{role.lower()} {one.id}", _standing(one), format_ranges(one.features), _address(one))
-        for role, one in registrations(image)
+        (
+            f"{role.lower()} {registration.id}",
+            _standing(registration),
+            format_ranges(registration.features),
+            _address(registration),
+        )
+        for role, registration in registrations(image)
     ]
     if rows:
         screen.print()

@@ -118,10 +118,9 @@ def refusal(nodes: Nodes, finalized: Known[Mapping[str, int]] | Unknown) -> tupl
 
 
 def _ghost_brokers(nodes: Nodes, flags: str) -> str:
-    if nodes[0].replaced_by is not None:
-        return f"{verb(nodes, '', 'for each of them: ')}kafkafeatures unregister --broker {nodes[0].id} {flags}"
+    unregister, replacement = f"kafkafeatures unregister --broker {nodes[0].id} {flags}", kind_of_replacement(nodes[0])
+    if replacement is FailureKind.OTHER_ROLE:  # its own process says that it is no broker any more
+        return f"{verb(nodes, '', 'for each of them: ')}{unregister}"
     gone = verb(nodes, "if it is permanently gone", "for each that is permanently gone")
-    return (
-        f"{gone}: kafkafeatures unregister --broker {nodes[0].id} {flags}; "
-        f"otherwise start {verb(nodes, 'it', 'them')} on the new Kafka"
-    )
+    where = verb(nodes, ", at another address", ", each at another address") if replacement is not None else ""
+    return f"{gone}: {unregister}; otherwise start {verb(nodes, 'it', 'them')} on the new Kafka{where}"

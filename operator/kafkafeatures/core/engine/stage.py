@@ -231,9 +231,9 @@ class StageNow(Struct, frozen=True, dict=True):
         return ()
 
     @property
-    def kept(self) -> Kept | None:
-        """What this process keeps of this look for the next one, and no status tells."""
-        return None
+    def kept(self) -> Mapping[str, Kept]:
+        """What this process keeps of this look for the next one, and no status tells; each by a name."""
+        return {}
 
     def remembered(self, status: Status) -> Status:
         """The status with what is to be remembered of this look, whatever is decided."""

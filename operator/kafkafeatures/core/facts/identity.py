@@ -13,7 +13,7 @@ answers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
@@ -105,12 +105,9 @@ class QuorumView(Struct, frozen=True):
 
 def two_quorums(first: QuorumView, second: QuorumView) -> Failure | None:
     """Why two answers cannot be of the same quorum; None where they may be: an election may have been between them."""
-    of_first, of_second = ({voter.id for voter in one.quorum.voters} for one in (first, second))
-    leaders = first.quorum.leader_id, second.quorum.leader_id
-    is_one_epoch = first.quorum.leader_epoch == second.quorum.leader_epoch
-    is_possible = leaders[0] == leaders[1] if is_one_epoch else leaders[0] in of_second and leaders[1] in of_first
     moved = any(first.voters[id_] != second.voters[id_] for id_ in first.voters.keys() & second.voters.keys())
-    return None if is_possible and not moved else _of_two(f"{first}; {second}")
+    is_possible = not moved and _may_follow(_reign_of(first.quorum), _reign_of(second.quorum))
+    return None if is_possible else _of_two(f"{first}; {second}")
 
 
 def log_of_another_quorum(probe: ClusterProbe, log: LogReading) -> Failure | None:
@@ -118,14 +115,39 @@ def log_of_another_quorum(probe: ClusterProbe, log: LogReading) -> Failure | Non
     quorum = probe.quorum
     if not isinstance(quorum, QuorumAnswer) or quorum.leader_id == log.leader_id:
         return None
-    voters = {voter.id for voter in quorum.voters}
-    if quorum.leader_epoch != log.leader_epoch and log.leader_id in voters:
+    reign = _reign_of(quorum)
+    voters = log.image.voters  # without its leader once that is removed; None of a static quorum
+    of_log = frozenset((log.leader_id, *(one.id for one in voters))) if voters is not None else reign.voters
+    if _may_follow(reign, Reign(log.leader_epoch, log.leader_id, of_log)):
         return None
     return _of_two(
         f"DescribeQuorum to {_controller_at(probe, quorum.leader_id)} (voters "
-        f"{_ids(voters)}, epoch {quorum.leader_epoch}); the metadata log to "
+        f"{_ids(voter.id for voter in quorum.voters)}, epoch {quorum.leader_epoch}); the metadata log to "
         f"{_controller_at(probe, log.leader_id)} (epoch {log.leader_epoch})"
     )
+
+
+class Reign(NamedTuple):
+    """A leader, with the voters as it knows them: itself among them, also while it is being removed."""
+
+    epoch: int
+    leader: int
+    voters: frozenset[int]
+
+
+def _reign_of(quorum: QuorumAnswer) -> Reign:
+    voters = frozenset((quorum.leader_id, *(voter.id for voter in quorum.voters)))
+    return Reign(quorum.leader_epoch, quorum.leader_id, voters)
+
+
+def _may_follow(first: Reign, second: Reign) -> bool:
+    """Whether these may be leaders of one quorum. An epoch has one leader, the next one was a voter, and voters are
+    added and removed one by one, the leader too.
+    """
+    older, newer = sorted((first, second), key=lambda reign: reign.epoch)
+    if len(older.voters ^ newer.voters) > 1 or (older.epoch == newer.epoch and older.leader != newer.leader):
+        return False
+    return older.voters.issuperset({older.leader, newer.leader})
 
 
 def _of_two(ways: str) -> Failure:
@@ -135,6 +157,12 @@ def _of_two(ways: str) -> Failure:
         f"they lead to two quorums, of two clusters or of a cluster and its copy: {ways}; nothing is sent to either",
         "use addresses of one cluster, and shut down the copy if there is one",
     )
+
+
+def unsettled(found: Failure) -> Failure:
+    """What is said where those who were asked did not answer once more, as while a leader is elected."""
+    remedy = "an election may be under way; if this lasts for more than 2 minutes, see the logs of the controllers"
+    return Failure(FailureKind.STALE, found.subject, f"if there was no election just now, {found.message}", remedy)
 
 
 def _ids(ids: Iterable[int]) -> str:

@@ -18,6 +18,7 @@ from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
     Failure,
     FailureKind,
+    Mark,
     Moves,
     NodeAnswer,
     PartitionsReading,
@@ -262,8 +263,8 @@ class PastLevels(Struct, frozen=True):
 
 class LastRegistration(Struct, frozen=True):
     """The last registration of any broker, where all are registered in KRaft mode: none has returned to ZooKeeper mode
-    since. offset: of its record. at: when it was written, at the latest; read_at: when the log ends; both in the log's
-    own time, by the clocks of its controllers.
+    since. offset: of its record. at: when it was written, at the latest; read_at: when the log was read; both in the
+    log's own time, by the clocks of its controllers.
     """
 
     offset: int
@@ -272,12 +273,14 @@ class LastRegistration(Struct, frozen=True):
 
 
 class Returns(Struct, frozen=True):
-    """When each registered node registered or was unfenced last, at the latest, by id, and when the metadata log ends:
-    in the log's own time, by the clocks of its controllers.
+    """When each registered node registered or was unfenced last, at the latest, by id, and when the metadata log was
+    read: in the log's own time, by the clocks of its controllers. marks: what tells one return of a node from another,
+    as long as one process reads on: it does not move, as a time does that is only known at the latest.
     """
 
     times: Mapping[int, datetime]
     read_at: datetime
+    marks: Mapping[int, Mark] = field(default_factory=dict)
 
 
 class Observation(Struct, frozen=True):

@@ -46,6 +46,7 @@ from kafkafeatures.core.facts.readings import (
     QuorumAnswer,
     Role,
 )
+from kraftlog.image import MOST_ELAPSED_MS
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -119,8 +120,8 @@ def observe(
         if isinstance(zookeeper, Failure)
         else Known(zookeeper, SourceKind.ZOOKEEPER, zookeeper.ensemble, zookeeper.at),
         past_levels=None if reading is None else _past_levels(reading),
-        last_registration=None if reading is None else _last_registration(reading),
-        returns=None if reading is None else _returns(reading.image),
+        last_registration=None if reading is None else _last_registration(probe, reading),
+        returns=None if reading is None else _returns(reading.image, _log_time(probe, reading)),
     )
 
 
@@ -190,26 +191,43 @@ def _past_levels(log: LogReading) -> PastLevels:
     return PastLevels(left, since, _moment(log.image.timestamp_ms), former.since_offset, former.moves)
 
 
-def _last_registration(log: LogReading) -> LastRegistration | None:
-    image = log.image
+def _last_registration(probe: ClusterProbe, log: LogReading) -> LastRegistration | None:
+    image, now_ms = log.image, _log_time(probe, log)
     written = [image.registered.get(broker_id, -1) for broker_id in image.brokers]
     is_migrating = any(one.is_migrating_zk_broker for one in image.brokers.values())
-    if not written or is_migrating or image.unreadable or min(*written, image.timestamp_ms) < 0:
+    if not written or is_migrating or image.unreadable or min(*written, image.timestamp_ms) < 0 or now_ms is None:
         return None
     offset = max(one.epoch for one in image.brokers.values())
-    return LastRegistration(offset, _when(image, max(written)), _moment(image.timestamp_ms))
+    return LastRegistration(offset, _when(image, max(written), now_ms), _moment(now_ms))
 
 
-def _returns(image: Image) -> Returns | None:
+def _returns(image: Image, now_ms: int | None) -> Returns | None:
     if image.timestamp_ms < 0:
         return None
-    times = {id_: _when(image, elapsed_ms) for id_, elapsed_ms in image.returned.items()}
-    return Returns(times, _moment(image.timestamp_ms))
+    read_ms = image.timestamp_ms if now_ms is None else now_ms
+    times = {id_: _when(image, elapsed_ms, read_ms) for id_, elapsed_ms in image.returned.items()}
+    begun = image.former_levels.since_offset
+    marks = {id_: (begun, elapsed_ms) for id_, elapsed_ms in image.returned.items()}
+    return Returns(times, _moment(read_ms), marks)
 
 
-def _when(image: Image, elapsed_ms: int) -> datetime:
-    """When so much time had passed, by the clock of the log's end."""
-    return _moment(image.timestamp_ms - (image.elapsed_ms - elapsed_ms))
+def _log_time(probe: ClusterProbe, log: LogReading) -> int | None:
+    """The time by the clock that stamps the metadata log: that of its leader, which answers also where it has appended
+    nothing for hours (`metadata.max.idle.interval.ms`). None where the leader of the log did not say it.
+    """
+    quorum = probe.quorum
+    if isinstance(quorum, Failure) or quorum.clock < 0:
+        return None
+    leads = (quorum.leader_id, quorum.leader_epoch) == (log.leader_id, log.leader_epoch)
+    return max(quorum.clock, log.image.timestamp_ms) if leads else None
+
+
+def _when(image: Image, elapsed_ms: int, now_ms: int) -> datetime:
+    """When so much time had passed, at the latest. `now_ms`: by the clock that stamps the log. Behind its end, no more
+    counts than between two batches.
+    """
+    since_end = min(now_ms - image.timestamp_ms, MOST_ELAPSED_MS)
+    return _moment(now_ms - since_end - (image.elapsed_ms - elapsed_ms))
 
 
 def _moment(ms: int) -> datetime:

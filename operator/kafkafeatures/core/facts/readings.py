@@ -274,6 +274,9 @@ class LogReading(Struct, frozen=True):
     at: datetime
 
 
+Mark = tuple[int, int]
+"""A return of a node, as one process reads the log: where the reading began, and how much time had passed by then."""
+
 Moves = tuple[tuple[int, int], ...]
 """The moves of a feature in the order of the metadata log: the offset behind each, and the level since then."""
 

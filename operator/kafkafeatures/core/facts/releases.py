@@ -85,6 +85,9 @@ KRAFT_VERSION_MISREPORTED = range(21, KRAFT_VERSION_RAISABLE)
 """The highest metadata.version of Kafka 3.9 and 4.0, whose nodes may report another kraft.version than that of their
 quorum (KAFKA-18602, KAFKA-18979). Older ones know no dynamic quorum."""
 
+CONTROLLER_REGISTRATION = 15
+"""metadata.version 3.7-IV0: from then on controllers register, with their addresses (KIP-919)."""
+
 CONTROLLER_UNREGISTRATION = 33
 """metadata.version 4.4-IV2: once it is finalized, controllers can be unregistered (KIP-1312)."""
 

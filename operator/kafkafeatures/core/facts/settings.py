@@ -15,6 +15,7 @@ SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 IBP = "inter.broker.protocol.version"
 PROCESS_ROLES = "process.roles"
+AUTHORIZER = "authorizer.class.name"
 QUORUM_VOTERS = "controller.quorum.voters"
 QUORUM_SERVERS = "controller.quorum.bootstrap.servers"
 

@@ -7,7 +7,7 @@ their settings and images are changed in Git, never from here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,7 +18,7 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked, unreadable
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
-from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, StageNow
+from kafkafeatures.core.engine.stage import Conditions, Kept, LastWord, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import MetadataMode, Observation, Unknown
@@ -33,6 +33,7 @@ from kafkafeatures.core.ibp.restarts import permit_for, wrongly_restarted
 from kafkafeatures.core.ibp.versions import Version, version_of
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_in_all_rolls, is_to_be_shown
+from kafkafeatures.core.roll.remembered import kept_of_roll
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
 from kafkafeatures.core.roll.stage import is_restarting, permitted_roll, spent_by, unverified_of, with_requests
 
@@ -149,6 +150,17 @@ class IbpNow(StageNow, frozen=True):
         """Restarts that a person must not carry out now, or does not have to."""
         return self.roll.withdrawn if self.roll is not None else ()
 
+    @property
+    def kept(self) -> Mapping[str, Kept]:
+        """What brokers had, while they are restarted, and since when each is up."""
+        disks = self.roll.disks.before if self.roll is not None else None
+        return kept_of_roll(self.facts, disks, is_over=self._is_rolled)
+
+    @property
+    def _is_rolled(self) -> bool:
+        """Whether certainly no broker is left to restart."""
+        return self.roll is None and (self.place.is_reached or not self.place.unknown)
+
     def decided(self, decision: Decision, status: Status) -> Status:
         """A consent is spent before it is used; the plan holds it until it leads elsewhere, or is over."""
         used = spent_by(decision, self.excused)
@@ -164,7 +176,7 @@ class IbpNow(StageNow, frozen=True):
         if self.roll is not None:
             rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp, as_planned(self.excused))
         else:
-            rollout = without_restarts(rollout, is_known=self.place.is_reached or not self.place.unknown)
+            rollout = without_restarts(rollout, is_known=self._is_rolled)
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:

@@ -32,7 +32,7 @@ from kafkafeatures.core.facts.releases import (
     KAFKAS_FEATURES,
     format_level,
 )
-from kafkafeatures.core.levels.dynamic_quorum import files_do_not_keep_voters
+from kafkafeatures.core.levels.dynamic_quorum import addresses_of_voters_are_known, files_do_not_keep_voters
 from kafkafeatures.core.levels.floor import floor_of_target
 from kafkafeatures.core.levels.min_insync import min_insync_replicas_stay
 from kafkafeatures.core.levels.node_ranges import every_node_supports_it, unknown_range
@@ -264,6 +264,7 @@ CHAIN: tuple[Check, ...] = (
     every_node_supports_it,  # the one Kafka checks too, though not for every controller
     no_node_is_refused,
     min_insync_replicas_stay,
+    addresses_of_voters_are_known,
     files_do_not_keep_voters,
 )
 UPGRADES: tuple[Check, ...] = (features_exist, every_node_supports_it)

@@ -1,28 +1,44 @@
 """A static quorum that becomes dynamic (kraft.version 0 -> 1): what is frozen, what must change, and who refuses.
 
-Pure. With the raise the active controller writes every voter with the addresses that it advertises into the metadata
-log (`KafkaRaftClient.upgradeKRaftVersion`, `LeaderState`; seen on 4.1.2, 4.3.1 and 4.4.0): from then on nodes find the
-voters there, and a name that no longer resolves can only be replaced while a majority still runs. There is no way back,
+Pure. With the raise the active controller writes every voter with the addresses with which it registered into the
+metadata log (`KafkaRaftClient.upgradeKRaftVersion`, `LeaderState`; seen on 4.4.0): from then on nodes find the voters
+there, and a name that no longer resolves can only be replaced while a majority still runs. There is no way back,
 so the addresses are part of what is approved (`core/levels/part.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from ipaddress import ip_address
 
-from kafkafeatures.api.names import KRAFT_VERSION
+from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker, shortened, title_of, verb
 from kafkafeatures.core.facts.observation import Node, Observation
 from kafkafeatures.core.facts.quorum import QuorumMode, quorum_mode
+from kafkafeatures.core.facts.releases import CONTROLLER_REGISTRATION, format_level
 from kafkafeatures.core.facts.settings import QUORUM_SERVERS, QUORUM_VOTERS, SettingSource
 from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.words import cut
 
 _OF_STRIMZI = frozenset({"CONTROLPLANE-9090", "REPLICATION-9091"})
 """Listeners that Strimzi gives its nodes under fixed names (its `KafkaBrokerConfigurationBuilder`)."""
 _OF_KUBERNETES = (".svc", ".cluster.local")
+SHOWN = 7
+"""How many voters have a line each."""
+LONGEST = 512
+"""Bytes of a line."""
+
+
+class _Weakness(StrEnum):
+    """What breaks an address later."""
+
+    LOOPBACK = "a loopback address leads each node to itself"
+    IP_ADDRESS = "an IP address is lost with its pod or machine"
+    OF_KUBERNETES = "the name does not resolve with another namespace, Service or cluster domain"
+    BARE = "a name without a domain resolves only inside of it"
 
 
 def makes_dynamic(changes: Iterable[UpdateFeature]) -> bool:
@@ -30,21 +46,46 @@ def makes_dynamic(changes: Iterable[UpdateFeature]) -> bool:
     return any(change.feature == KRAFT_VERSION and change.before == 0 < change.after for change in changes)
 
 
-def voters_to_freeze(seen: Observation) -> tuple[str, ...]:
-    """Each voter with the addresses that the metadata log will hold: "3001@controller-1:9093"; "?" where not known."""
-    return tuple(
-        f"{node.id}@{','.join(f'{host}:{port}' for host, port in _addresses(node)) or '?'}" for node in _voters(seen)
-    )
+def voters_to_freeze(seen: Observation) -> tuple[str, ...] | None:
+    """Each voter with the addresses that the metadata log will hold, as "3001@controller-1:9093"; None where those of
+    one are not known. Only a registration has them: until then nodes may be found at other ones.
+    """
+    voters = _voters(seen)
+    if not voters or any(not node.controller_listeners for node in voters):
+        return None
+    return tuple(f"{node.id}@{_listed(node)}" for node in voters)
 
 
 def effects_of_freezing(seen: Observation) -> Iterator[str]:
-    """The lines of the step: the addresses, and what is known to break with them."""
-    yield f"voters that the metadata log will hold: {', '.join(voters_to_freeze(seen)) or 'not known'}"
-    weak: dict[str, list[int]] = {}
-    for node in _voters(seen):
-        for reason in dict.fromkeys(_weakness(host) for host, _ in _addresses(node)):
-            weak.setdefault(reason, []).append(node.id)
-    yield from (f"warning: voters {shortened(ids)}: {reason}" for reason, ids in weak.items() if reason)
+    """The lines of the step: the addresses, and what is known to break with them; few and short, for a status."""
+    voters = voters_to_freeze(seen)
+    if voters is None:
+        yield "the addresses of the voters that the metadata log will hold are not known"
+        return
+    yield from (cut(f"the metadata log will hold voter {voter}", LONGEST) for voter in voters[:SHOWN])
+    if len(voters) > SHOWN:
+        yield f"and {len(voters) - SHOWN} more voters"
+    for weakness in _Weakness:
+        ids = [node.id for node in _voters(seen) if weakness in _weaknesses(node)]
+        if ids:
+            yield cut(f"warning: voters {shortened(ids)}: {weakness}", LONGEST)
+
+
+def addresses_of_voters_are_known(question: Question) -> Iterator[Blocker]:
+    """Freeze nothing that was not shown: the active controller writes the addresses with which voters registered."""
+    seen = question.observation
+    if not makes_dynamic(question.changes) or voters_to_freeze(seen) is not None:
+        return
+    unregistered = tuple(node for node in _voters(seen) if not node.controller_listeners)
+    whose = title_of(unregistered) if unregistered else "the voters"
+    level = seen.level_of(METADATA_VERSION)
+    if level is not None and level < CONTROLLER_REGISTRATION:
+        needed = format_level(METADATA_VERSION, CONTROLLER_REGISTRATION)
+        remedy = f"raise {METADATA_VERSION} to {needed} or higher first: below it controllers do not register"
+    else:
+        remedy = f"make the metadata log and {whose} readable: add bootstrapControllers, and grant CLUSTER_ACTION"
+    text = f"the addresses of {whose}, which {KRAFT_VERSION} 1 freezes, are not known"
+    yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, feature=KRAFT_VERSION, nodes=unregistered)
 
 
 def files_do_not_keep_voters(question: Question) -> Iterator[Blocker]:
@@ -81,23 +122,27 @@ def _in_file(node: Node, name: str) -> bool | None:
     return None if setting is None else bool(setting.layers.get(SettingSource.FILE))
 
 
-def _voters(seen: Observation) -> Iterator[Node]:
-    return (node for node in sorted(seen.nodes, key=lambda node: node.id) if node.is_voter)
+def _voters(seen: Observation) -> tuple[Node, ...]:
+    return tuple(node for node in sorted(seen.nodes, key=lambda node: node.id) if node.is_voter)
 
 
-def _addresses(node: Node) -> tuple[tuple[str, int], ...]:
-    """Where a voter registered; where that was not read, the address at which it is listed."""
-    return node.controller_listeners or (((node.host, node.port),) if node.port >= 0 else ())
+def _listed(node: Node) -> str:
+    return ",".join(f"{host}:{port}" for host, port in node.controller_listeners)
 
 
-def _weakness(host: str) -> str:
-    """What breaks an address later; empty where nothing is known to."""
+def _weaknesses(node: Node) -> set[_Weakness | None]:
+    return {_weakness(host) for host, _ in node.controller_listeners}
+
+
+def _weakness(host: str) -> _Weakness | None:
+    """The first way in which an address is known to break; None where none is."""
+    name = host.strip("[]").lower().rstrip(".")
     try:
-        address = ip_address(host.strip("[]"))
+        address = ip_address(name)
     except ValueError:
-        if host == "localhost":
-            return f"{host} leads each node to itself"
-        if host.endswith(_OF_KUBERNETES) or ".svc." in host:
-            return f"{host} does not resolve with another namespace, Service or cluster domain"
-        return ""
-    return f"{host} leads each node to itself" if address.is_loopback else f"{host} is lost with its pod or machine"
+        if name.split(".")[0] == "localhost":
+            return _Weakness.LOOPBACK
+        if name.endswith(_OF_KUBERNETES) or ".svc." in name:
+            return _Weakness.OF_KUBERNETES
+        return None if "." in name else _Weakness.BARE
+    return _Weakness.LOOPBACK if address.is_loopback else _Weakness.IP_ADDRESS

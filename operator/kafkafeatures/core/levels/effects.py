@@ -53,20 +53,20 @@ ROWS: tuple[LevelEffects, ...] = (
     _of_metadata(5, "an idle controller writes no-op records, by which nodes see that the log moves", "KIP-835"),
     _of_metadata(6, "fencing of brokers is one kind of record (BrokerRegistrationChangeRecord)", "MetadataVersion"),
     _of_metadata(7, "a broker that is shutting down is known as such, and kept out of ISRs", "KIP-841"),
-    _of_metadata(8, "migration from ZooKeeper; brokers' registrations say whether they are in it", "KIP-866"),
+    _of_metadata(8, "migration from ZooKeeper (up to Kafka 3.9); registrations say which broker is in it", "KIP-866"),
     _of_metadata(9, "Fetch 14, ListOffsets 8: followers of partitions in tiered storage", "KIP-405"),
     _of_metadata(10, "Fetch 15: a follower that was restarted meanwhile is not taken into an ISR", "KIP-903"),
     _of_metadata(11, "SCRAM credentials in the metadata log", "KIP-900"),
     _of_metadata(12, "an ISR that shrinks no longer raises the leader epoch", "KAFKA-15021"),
     _of_metadata(13, "many metadata records as one transaction", "KIP-868"),
     _of_metadata(14, "delegation tokens in the metadata log", "KAFKA-15219"),
-    _of_metadata(15, "controllers register, with the levels they support", "KIP-919"),
+    _of_metadata(15, "controllers register with what they support, and answer tools directly", "KIP-919"),
     _of_metadata(16, "", "reserved"),
     _of_metadata(17, "brokers with several log directories; replicas say in which one they are", "KIP-858"),
     _of_metadata(18, "", "reserved"),
     _of_metadata(19, "Fetch 16: an answer to a follower names the new leader", "KIP-951"),
     _of_metadata(20, "", "none"),
-    _of_metadata(21, "Fetch 17, ListOffsets 9: log directories of voters, offsets that were tiered last", "KIP-853"),
+    _of_metadata(21, "Fetch 17, ListOffsets 9: the directory of a fetcher, the last tiered offset", "KIP-853"),
     _of_metadata(22, "", "none"),
     _of_metadata(23, "partition records can hold eligible leader replicas", "KIP-966"),
     _of_metadata(24, "", "none"),
@@ -80,11 +80,12 @@ ROWS: tuple[LevelEffects, ...] = (
     _of_metadata(32, "ACLs may name ranges of addresses (CIDR)", "KIP-1276"),
     _of_metadata(33, "controllers that are gone can be unregistered", "KIP-1312"),
     LevelEffects(
-        KRAFT_VERSION, 1, "controllers can be added and removed while the quorum runs", "KIP-853, KafkaRaftClient",
-        writes="the voters, with the addresses that their listeners have now, into the metadata log: the quorum is "
-        "dynamic for ever",
-        caution="afterwards each node needs controller.quorum.bootstrap.servers and must lose "
-        "controller.quorum.voters; a controller that was removed and still runs may join again",
+        KRAFT_VERSION, 1, "controllers can be added and removed while the quorum runs (Kafka 4.1 and newer)", "KIP-853",
+        writes="the voters, with the addresses with which they registered, into the metadata log: the quorum is "
+        "dynamic for ever (KafkaRaftClient)",
+        caution="afterwards replace controller.quorum.voters with controller.quorum.bootstrap.servers on each node; a "
+        "removed controller that still runs joins again with controller.quorum.auto.join.enable (Kafka 4.2 and newer, "
+        "off by default)",
     ),
     LevelEffects(
         "group.version", 1, "consumers with group.protocol=consumer", "KIP-848, GroupVersion",
@@ -93,18 +94,19 @@ ROWS: tuple[LevelEffects, ...] = (
     LevelEffects("transaction.version", 1, "transaction state with fields that older brokers skip", "KIP-890"),
     LevelEffects(
         "transaction.version", 2, "a new producer epoch for each transaction; Java producers of 4.0 and newer use it "
-        "at once", "KIP-890, TransactionVersion",
+        "once they connect anew", "KIP-890, TransactionVersion",
     ),
     LevelEffects(
         ELIGIBLE_LEADER_REPLICAS, 1, "replicas that left the ISR and have all committed records can still be elected",
         "KIP-966, ConfigurationControlManager",
         writes="min.insync.replicas for all brokers, unless a request has set one: the value of the active "
         "controller's own file; removes those of single brokers",
-        caution="while it is on, min.insync.replicas cannot be set for single brokers, nor be removed for all",
+        caution="while it is on, min.insync.replicas cannot be set for single brokers, nor be removed for all; a "
+        "broker that was killed leaves its ISRs as it registers again",
         after_downgrade="the min.insync.replicas that was written for all brokers stays",
     ),
     LevelEffects(
-        "share.version", 1, "share groups (a preview on Kafka 4.1)", "KIP-932, ShareVersion",
+        "share.version", 1, "share groups (Kafka 4.1: a preview)", "KIP-932, ShareVersion",
         caution="the first share group creates the topic __share_group_state",
         after_downgrade="members of share groups are refused",
     ),
@@ -114,7 +116,7 @@ ROWS: tuple[LevelEffects, ...] = (
     ),
     LevelEffects(
         "streams.version", 1, "Kafka Streams with group.protocol=streams", "KIP-1071, StreamsVersion",
-        caution="on Kafka 4.2.0 do not turn an existing classic group into a streams group (KAFKA-20254)",
+        caution="on Kafka 4.2.0 do not turn a classic group into a streams group (KAFKA-20254, mended in 4.2.1)",
         after_downgrade="members that use group.protocol=streams are refused",
     ),
 )  # fmt: skip
@@ -122,10 +124,12 @@ ROWS: tuple[LevelEffects, ...] = (
 
 
 def effects_of(change: UpdateFeature) -> tuple[str, ...]:
-    """The lines of a step: what each level between the two turns on or off, and what Kafka does besides."""
+    """The lines of a step: what each level between the two turns on or off, and what Kafka does besides. Of many the
+    last are shown: what cannot be undone is among them.
+    """
     lines = tuple(_turned_off(change) if change.is_downgrade else _turned_on(change))
     more = len(lines) - SHOWN
-    return (*lines[:SHOWN], f"and {more} more: {ALL_OF_THEM}") if more > 1 else lines
+    return (f"{more} more levels: {ALL_OF_THEM}", *lines[more:]) if more > 1 else lines
 
 
 def levels_of(change: UpdateFeature) -> tuple[LevelEffects, ...]:
@@ -157,6 +161,8 @@ def _turned_on(change: UpdateFeature) -> Iterator[str]:
 
 def _turned_off(change: UpdateFeature) -> Iterator[str]:
     rows = levels_of(change)
+    if change.before > max((row.level for row in rows), default=change.after):
+        yield f"what level {change.before} does is not known"
     for row in reversed(rows):
         if row.turns_on:
             yield f"{_title(row, rows)}turns off: {row.turns_on}"

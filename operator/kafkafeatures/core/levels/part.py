@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Stage, StepState, StepStatus
 from kafkafeatures.core.engine.consents import unverified_among
@@ -21,6 +22,7 @@ from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata
 from kafkafeatures.core.levels.dynamic_quorum import effects_of_freezing, makes_dynamic, voters_to_freeze
 from kafkafeatures.core.levels.effects import effects_of
+from kafkafeatures.core.levels.prerequisites import prerequisites_of
 from kafkafeatures.core.levels.question import unknown_features_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
@@ -31,13 +33,13 @@ LEVELS = "Levels"
 
 class LevelsWork(Struct, frozen=True):
     """`all`: the changes that the stage was made of; `pending`: those that are still to be made. `unknown`: features
-    that no node supports. `freezing`: what kraft.version writes into this cluster's log.
+    that no node supports. `effects`: by feature, lines about this very cluster.
     """
 
     all: tuple[UpdateFeature, ...]
     pending: tuple[UpdateFeature, ...]
     unknown: frozenset[str] = frozenset()
-    freezing: tuple[str, ...] = ()
+    effects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -76,7 +78,7 @@ class LevelsWork(Struct, frozen=True):
                 reversible=is_known and undo is Undo.SAFE,
                 undo=undo.value if is_known else "",
                 consent=step.consent,
-                effects=effects_of(step) + (self.freezing if makes_dynamic((step,)) and step in self.pending else ()),
+                effects=effects_of(step) + (self.effects.get(step.feature, ()) if step in self.pending else ()),
                 way_back=way_back_of(step) if is_known else "",
                 state=(StepState.PENDING if step in self.pending else StepState.DONE).value,
             )
@@ -89,7 +91,8 @@ class LevelsPart(Part, frozen=True):
     is to be done from here, in the order in which it is sent, one tuple for each stage; where drift is only reported,
     drifted levels are left out, unless there is nothing else. unverified: consents of theirs that may have been used
     before the status began. unknown: features that no node supports. voters: with their addresses, where the quorum is
-    to become dynamic; freezing: the same, for people.
+    to become dynamic, None where those are not known, which voids no plan. effects: by feature, what its change does to
+    this very cluster.
     """
 
     kind: ClassVar[str] = LEVELS
@@ -100,8 +103,8 @@ class LevelsPart(Part, frozen=True):
     by_stage: tuple[tuple[UpdateFeature, ...], ...]
     unverified: tuple[str, ...] = ()
     unknown: frozenset[str] = frozenset()
-    voters: tuple[str, ...] = ()
-    freezing: tuple[str, ...] = ()
+    voters: tuple[str, ...] | None = ()
+    effects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def changes(self) -> tuple[UpdateFeature, ...]:
@@ -116,7 +119,7 @@ class LevelsPart(Part, frozen=True):
                 kind=LEVELS,
                 start={change.feature: change.before for change in changes},
                 target={change.feature: change.after for change in changes},
-                voters=self.voters if makes_dynamic(changes) else (),
+                voters=(self.voters or ()) if makes_dynamic(changes) else (),
             )
             for changes in self.by_stage
         )
@@ -144,11 +147,13 @@ class LevelsPart(Part, frozen=True):
         if planned is None:
             return None
         work = tuple(
-            LevelsWork(all_, self._pending(planned[number:]), self.unknown, self.freezing)
+            LevelsWork(all_, self._pending(planned[number:]), self.unknown, self.effects)
             for number, all_ in enumerate(planned)
         )
-        if makes_dynamic(self.changes) and self.voters not in (stage.voters for stage in stages):
-            return None  # other addresses than those that were approved
+        if makes_dynamic(self.changes) and self.voters is not None:
+            approved = [stage.voters for stage in stages if KRAFT_VERSION in stage.target]
+            if approved != [self.voters]:
+                return None  # other addresses than those that were approved
         if any(one.pending != one.all[one.counted :] for one in work):
             return None
         return work if tuple(one.pending for one in work if one.pending) == self.by_stage else None
@@ -202,11 +207,18 @@ def levels_to_move(wanted: Wanted, seen: Observation, memory: Memory) -> LevelsP
     changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
     unverified = unverified_among((change.consent for change in changes), memory.unverified, memory.spent)
     unknown = frozenset(feature for feature, _ in unknown_features_in(desired, seen))
-    freezes = makes_dynamic(changes)
     return LevelsPart(
         desired, finalized, drifted, (changes,) if changes else (), unverified, unknown,
-        voters_to_freeze(seen) if freezes else (), tuple(effects_of_freezing(seen)) if freezes else (),
+        voters_to_freeze(seen) if makes_dynamic(changes) else (),
+        {change.feature: tuple(_effects_here(change, seen)) for change in changes},
     )  # fmt: skip
+
+
+def _effects_here(change: UpdateFeature, observation: Observation) -> Iterator[str]:
+    """What a change does to this very cluster, besides what it does to every one."""
+    if makes_dynamic((change,)):
+        yield from effects_of_freezing(observation)
+    yield from prerequisites_of(change, observation)
 
 
 def _was_reached(wanted: Wanted, memory: Memory, change: UpdateFeature) -> bool:

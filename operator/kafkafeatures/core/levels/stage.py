@@ -5,7 +5,7 @@ Pure. Levels are sent one by one, in the order of the plan; the last one is read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -19,7 +19,7 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Stalled, Wait, bl
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.settling import BROKER_KEEPS
-from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, Part, StageNow
+from kafkafeatures.core.engine.stage import Conditions, Kept, LastWord, Next, Part, StageNow
 from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, DryRunUnavailable, Step
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Known
@@ -30,8 +30,10 @@ from kafkafeatures.core.levels.behind import halted_by, with_nodes_behind
 from kafkafeatures.core.levels.changes import changes_between, to_validate
 from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.drift import drift_of
+from kafkafeatures.core.levels.dynamic_quorum import makes_dynamic
 from kafkafeatures.core.levels.min_insync import writes_min_insync
 from kafkafeatures.core.levels.part import LEVELS, LevelsPart, levels_to_move
+from kafkafeatures.core.levels.prerequisites import settings_of
 from kafkafeatures.core.levels.question import Question, unknown_features_in
 from kafkafeatures.core.levels.read_back import read_back
 from kafkafeatures.core.levels.report import drift_detected, features_finalized, with_levels
@@ -172,6 +174,8 @@ class LevelsNow(StageNow, frozen=True):
         irreversible is not approved by levels that no person wrote.
         """
         wanted, part = self.facts.wanted, self.part
+        if makes_dynamic(part.changes) and wanted.policy is not ApprovalPolicy.NEVER:
+            return True  # a name and a consent are no word on the addresses that are frozen
         if not wanted.approves_by_name and any(change.undo is Undo.IMPOSSIBLE for change in part.changes):
             return True
         if wanted.policy is ApprovalPolicy.ALWAYS:
@@ -207,9 +211,9 @@ class LevelsNow(StageNow, frozen=True):
         )
 
     @property
-    def kept(self) -> Soak | None:
+    def kept(self) -> Mapping[str, Kept]:
         """Since when every node has been healthy."""
-        return self.soak
+        return {LEVELS: self.soak} if self.soak is not None else {}
 
     def corrects_drift(self, step: Step) -> bool:
         """Whether it undoes a change that was made outside."""
@@ -246,16 +250,17 @@ class Levels:
         return any(asked.get(feature) != level for feature, level in targets.items())
 
     def demands(self, asked: Asked) -> Demands:
-        """The settings that a raise would change unseen, and those of a quorum that was made dynamic. Before the levels
-        are read, those of the last status count: to learn of the raise from the nodes alone would have all of them
-        read twice.
+        """The settings that a raise would change unseen, those without which it is of no use, and those of a quorum
+        that was made dynamic. Before the levels are read, those of the last status count: to learn of the raise from
+        the nodes alone would have all of them read twice.
         """
         of_status = {one.name: one.finalized or 0 for one in asked.status.features}
         finalized = of_status if asked.seen is None else asked.seen.known_levels
         changes = changes_between(asked.wanted.desired(finalized), finalized)
-        is_dynamic = min(asked.wanted.levels.get(KRAFT_VERSION, 0), finalized.get(KRAFT_VERSION, 0)) > 0
+        is_dynamic = asked.wanted.levels.get(KRAFT_VERSION, 0) > 0
         names = {MIN_INSYNC_REPLICAS} if writes_min_insync(changes) else set[str]()
-        return Demands(settings=frozenset(names | ({QUORUM_VOTERS, QUORUM_SERVERS} if is_dynamic else set())))
+        names |= {QUORUM_VOTERS, QUORUM_SERVERS} if is_dynamic else set()
+        return Demands(settings=settings_of(changes) | names)
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> LevelsPart:
         """What the document asks for and is not there."""

@@ -41,7 +41,6 @@ class UpdateFeature(Struct, frozen=True):
     reason: ClassVar[Reason] = Reason.UPDATING_FEATURES
     consents_of_plan: ClassVar[frozenset[str]] = frozenset()
     revision: ClassVar[str] = ""
-    is_decided_again: ClassVar[bool] = False
     goes_at_any_time: ClassVar[bool] = False
 
     feature: str
@@ -87,6 +86,11 @@ class UpdateFeature(Struct, frozen=True):
     def undo(self) -> Undo:
         """How it can be undone: a downgrade by raising again, a raise as `core/facts/releases.py` knows."""
         return Undo.SAFE if self.is_downgrade else undo_of_raise(self.feature, self.before, self.after)
+
+    @property
+    def is_decided_again(self) -> bool:
+        """Whether voters may have registered with other addresses since."""
+        return self.feature == KRAFT_VERSION
 
     @property
     def consent(self) -> str:

@@ -34,7 +34,7 @@ from kafkafeatures.core.migration.equality import REMEDY
 from kafkafeatures.core.migration.finalize import consent_used, unconsented, without_ending
 from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.led import not_led, not_voting
-from kafkafeatures.core.migration.losses import consentable, losses, needs_comparison, not_back, not_lifted
+from kafkafeatures.core.migration.losses import losses, needs_comparison, not_back, not_lifted
 from kafkafeatures.core.migration.place import PREFLIGHTED, Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
@@ -179,7 +179,7 @@ def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
 
 def consents_used(asked: Asked) -> frozenset[str]:
     """The consents without which the next step would not be taken."""
-    return frozenset({*consent_used(asked.place), *(it.consent for it in consentable(asked))}) & asked.consents
+    return frozenset({*consent_used(asked.place), *(it.consent for it in asked.consentable)}) & asked.consents
 
 
 def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
@@ -200,7 +200,7 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
     elif asked.compared.differences and asked.place.desired is not Desired.ROLLED_BACK:
         named = "; ".join(asked.compared.named)
         yield Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", without_ending(asked.place, REMEDY))
-    yield from not_lifted(asked, consentable(asked))
+    yield from not_lifted(asked, asked.consentable)
 
 
 def zookeeper_is_left_alone(asked: Asked) -> Iterator[Blocker]:
@@ -243,7 +243,7 @@ def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
     yield from pods_left(asked.place)
     yield from still_answering(asked.place)
     doubt = unproven(asked.place, asked.controllers, asked.voters)
-    yield from not_lifted(asked, consentable(asked))
+    yield from not_lifted(asked, asked.consentable)
     least = STILL_FOR if doubt is None else STILL_UNPROVEN
     if asked.still_for < least and asked.is_written:
         text = "a controller still writes to ZooKeeper, although none can be reached"

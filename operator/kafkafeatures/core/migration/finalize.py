@@ -61,7 +61,9 @@ def with_asked(status: Status, asked: tuple[int, ...]) -> Status:
 
 
 CLOCK_JUMPED = timedelta(minutes=1)
-"""By how much more than its own time a process may see the log's time advance: clocks of controllers differ."""
+"""By how much more than its own time a process may see the log's time advance, in all its looks together: clocks of
+controllers differ.
+"""
 
 
 def dual_write_of(
@@ -81,11 +83,15 @@ def dual_write_of(
         return None
     behind = wall - registration.read_at
     since = registration.at + (behind if behind > CLOCK_JUMPED else timedelta(0))
-    found = DualWrite(registration.offset, since, min(registration.read_at, wall), now, now)
+    log_time = min(registration.read_at, wall)
+    found = DualWrite(registration.offset, since, log_time, now, now, (log_time, now))
     if before is not None and before.offset == found.offset:
-        ahead = (found.log_time - before.log_time) - timedelta(seconds=now - before.now)
-        since = before.since + (ahead if ahead > CLOCK_JUMPED else timedelta(0))  # a controller's clock was set
-        return replace(found, since=since, seen_at=before.seen_at)
+        kept = replace(found, since=before.since, seen_at=before.seen_at)
+        earlier, at = before.measured_from
+        ahead = (log_time - earlier) - timedelta(seconds=now - at)
+        if ahead > CLOCK_JUMPED:  # a controller's clock was set
+            return replace(kept, since=before.since + ahead)
+        return replace(kept, measured_from=before.measured_from)
     if migration is not None and migration.dual_write_offset == found.offset and migration.dual_write_since:
         return replace(found, since=datetime.fromisoformat(migration.dual_write_since))
     return found

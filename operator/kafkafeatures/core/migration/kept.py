@@ -25,8 +25,9 @@ COMPARED_WITHIN = 120.0
 
 class DualWrite(Struct, frozen=True):
     """For how long dual write was kept without an interruption. offset: of the last registration of a broker, which no
-    other one has followed. since: when it was written, in the log's own time. log_time: of the end of the log, and now:
-    seconds, both when it was read. seen_at: seconds, since when this process has seen that registration.
+    other one has followed. since: when it was written, in the log's own time. log_time: by its clock, and now: seconds,
+    both when it was read. seen_at: seconds, since when this process has seen that registration. measured_from: log_time
+    and now of an earlier look, between which and this one no clock was set.
     """
 
     offset: int
@@ -34,6 +35,7 @@ class DualWrite(Struct, frozen=True):
     log_time: datetime
     now: float
     seen_at: float
+    measured_from: tuple[datetime, float]
 
     @property
     def held_for(self) -> timedelta:

@@ -42,7 +42,14 @@ def needs_comparison(place: Place) -> bool:
     return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(place)
 
 
-def consentable(asked: Asked) -> tuple[Consentable, ...]:
+def with_consentable(asked: Asked) -> Asked:
+    """The question with what a person may consent to, which is gathered once a look."""
+    lost = dict(_lost_brokers(asked)) if asked.place.way is RELEASE else {}
+    asked = replace(asked, lost_brokers=lost)
+    return replace(asked, consentable=_consentable(asked))
+
+
+def _consentable(asked: Asked) -> tuple[Consentable, ...]:
     """What a person may consent to on the way back, as far as it is shown: that the controllers have stopped is asked
     for only once nothing is lost, or that was consented to, as they may have to be started again.
     """
@@ -80,7 +87,7 @@ def requested_by(asked: Asked, at: Stamp) -> tuple[ConsentRequest, ...]:
     """
     last, goes_back = asked.equality, asked.place.desired is Desired.ROLLED_BACK
     lacks = goes_back and last is not None and last.state != ComparisonState.EQUAL
-    return requested_now(asked.requested, consentable(asked), asked.consents, {ZK_ROLLBACK_LOSSY} if lacks else (), at)
+    return requested_now(asked.requested, asked.consentable, asked.consents, {ZK_ROLLBACK_LOSSY} if lacks else (), at)
 
 
 def losses(asked: Asked) -> Iterator[Consentable]:
@@ -91,14 +98,12 @@ def losses(asked: Asked) -> Iterator[Consentable]:
     lacking = what_is_lacking(asked.place, asked.equality)
     if lacking is not None:
         yield lacking
-    yield from (it for _, it in _lost_brokers(asked))
+    yield from asked.lost_brokers.values()
 
 
 def given_up(asked: Asked) -> frozenset[int]:
     """Brokers that are not expected to come back: a person consented to lose what they have."""
-    if asked.place.way is not RELEASE:
-        return frozenset()
-    return frozenset(id_ for id_, it in _lost_brokers(asked) if not any(not_lifted(asked, (it,))))
+    return frozenset(id_ for id_, it in asked.lost_brokers.items() if not any(not_lifted(asked, (it,))))
 
 
 def _lost_brokers(asked: Asked) -> Iterator[tuple[int, Consentable]]:

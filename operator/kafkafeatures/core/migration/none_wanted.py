@@ -6,7 +6,10 @@ carried out any more, no node is restarted, and that is said. Called by `core/mi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
+
+from msgspec import field
 
 from kafkafeatures.api.reasons import BlockerKind, Phase, Reason
 from kafkafeatures.api.status import MigrationStatus, Status
@@ -71,7 +74,7 @@ class LeftOpen(StageNow, frozen=True):
     is_seen: bool
     seen: Observation
     position: str = ""
-    kept: Kept | None = None
+    kept: Mapping[str, Kept] = field(default_factory=dict)
     dangers: tuple[Blocker, ...] = ()
 
     @property
@@ -138,7 +141,7 @@ def left_open(facts: Facts) -> LeftOpen | None:
     if facts.seen.in_kraft_mode:
         return None
     before = facts.kept.get(MIGRATION)
-    kept = before.interrupted("no document asks for it") if before is not None else None
+    kept = {MIGRATION: before.interrupted("no document asks for it")} if before is not None else {}
     if isinstance(mode, Unknown) and mode.why.kind is FailureKind.UNSUPPORTED:  # finalized without some brokers
         found = Blocker(BlockerKind.MIGRATION, mode.why.message, mode.why.action)
         return LeftOpen(found, phase, is_seen=True, seen=facts.seen, kept=kept)

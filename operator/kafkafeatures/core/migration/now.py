@@ -7,7 +7,7 @@ for exactly those that the next position needs. Their settings are changed in Gi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,7 +30,7 @@ from kafkafeatures.core.engine.decisions import (
 )
 from kafkafeatures.core.engine.kind import Facts
 from kafkafeatures.core.engine.plan import Plan
-from kafkafeatures.core.engine.stage import Conditions, Next, StageNow
+from kafkafeatures.core.engine.stage import Conditions, Kept, Next, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
@@ -42,7 +42,7 @@ from kafkafeatures.core.migration.consents import held, with_held, with_spent
 from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, Refused
 from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.last_comparison import last_comparison, later
-from kafkafeatures.core.migration.losses import given_up, requested_by
+from kafkafeatures.core.migration.losses import given_up, requested_by, with_consentable
 from kafkafeatures.core.migration.none_wanted import MIGRATION, NO_CONTROLLER, UNLED
 from kafkafeatures.core.migration.part import MigrationPart
 from kafkafeatures.core.migration.place import Place
@@ -55,6 +55,7 @@ from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wr
 from kafkafeatures.core.migration.stopped import unreachable
 from kafkafeatures.core.migration.takeover import waits_for_quorum
 from kafkafeatures.core.migration.unplaced import CONTRADICTS_FOR, unplaced
+from kafkafeatures.core.roll.remembered import kept_of_roll
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
 from kafkafeatures.core.roll.stage import permitted_roll, restarted_by, spent_by, unverified_of, with_requests
 from kraftlog.image import ZkMigrationState
@@ -104,36 +105,47 @@ class MigrationNow(StageNow, frozen=True):
     @cached_property
     def blockers(self) -> tuple[Blocker, ...]:
         """All that prevents the next step."""
-        if isinstance(self.place, Failure):
-            failed = self.place
-            return (Blocker(BlockerKind.ZOOKEEPER, failed.message, failed.action, about=failed.subject),)
-        if isinstance(self.place, Misplaced):
-            return (Blocker(BlockerKind.MIGRATION, self.place.message, self.place.remedy, about=self.place.subject),)
-        if isinstance(self.place.edge, Refused):
-            refused = self.place.edge
+        asked = self._asked
+        if asked is None:
+            return self._unplaced
+        place = asked.place
+        if isinstance(place.edge, Refused):
+            refused = place.edge
             past = Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED)
-            return (*finalize.unasked(self.place, may_begin=False), past)
-        asked = self._asked(self.place)
+            return (*finalize.unasked(place, may_begin=False), past)
         found, flying = checks.blockers(asked), asked.flying
         fleet = self.roll.fleet if self.roll is not None else None
         pods = frozenset(one.step.pod for one in self.roll.in_flight) if self.roll is not None else frozenset()
         soaks = self.soaking is not None
-        finalizes = finalize.may_begin(self.place, found, soaks=soaks, is_approved=self.is_approved)
-        unasked = finalize.unasked(self.place, may_begin=finalizes)
+        finalizes = finalize.may_begin(place, found, soaks=soaks, is_approved=self.is_approved)
+        unasked = finalize.unasked(place, may_begin=finalizes)
         is_asked_of_git = ZK_FINALIZE in self._held and not soaks
-        begins = finalizes or is_asked_of_git or self.place.way is not FINALIZE
-        ahead = template_ahead(self.place, self.facts.seen, pods, may_begin=begins)
-        return (*unasked, *found, *ahead, *wrongly_restarted(self.place, fleet, flying))
+        begins = finalizes or is_asked_of_git or place.way is not FINALIZE
+        ahead = template_ahead(place, self.facts.seen, pods, may_begin=begins)
+        return (*unasked, *found, *ahead, *wrongly_restarted(place, fleet, flying))
+
+    @property
+    def _unplaced(self) -> tuple[Blocker, ...]:
+        """Why it is not known where the cluster is."""
+        place = self.place
+        if isinstance(place, Failure):
+            return (Blocker(BlockerKind.ZOOKEEPER, place.message, place.action, about=place.subject),)
+        if isinstance(place, Misplaced):
+            return (Blocker(BlockerKind.MIGRATION, place.message, place.remedy, about=place.subject),)
+        return ()
 
     @property
     def _flying(self) -> frozenset[int]:
         """Nodes that are being restarted."""
         return frozenset(one.step.node_id for one in self.roll.in_flight) if self.roll is not None else frozenset()
 
-    def _asked(self, place: Place) -> Asked:
-        """What the checks are asked about."""
-        now = self.facts.monotonic
-        return Asked(
+    @cached_property
+    def _asked(self) -> Asked | None:
+        """What the checks are asked about; None while it is not known where the cluster is."""
+        place, now = self.place, self.facts.monotonic
+        if not isinstance(place, Place):
+            return None
+        asked = Asked(
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
             lag_of(place, self.memory.lag(now)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and self.is_approved),
@@ -141,6 +153,7 @@ class MigrationNow(StageNow, frozen=True):
             frozenset(self.facts.wanted.rollout.controllers), self.memory.equality, self._known.voters,
             self._known.requested,
         )  # fmt: skip
+        return with_consentable(asked)
 
     @property
     def _known(self) -> MigrationStatus:
@@ -150,9 +163,7 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def _requested(self) -> tuple[ConsentRequest, ...]:
         """Consents that are asked for, by now. While it is not known where the cluster is, all that were."""
-        if not isinstance(self.place, Place):
-            return self._known.requested
-        return requested_by(self._asked(self.place), self.facts.stamp)
+        return self._known.requested if self._asked is None else requested_by(self._asked, self.facts.stamp)
 
     def _compared(self, place: Place) -> Compared | None:
         """The last comparison. That of before a failed one does not lead to the stop of the controllers: it may be the
@@ -222,9 +233,8 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def unverified(self) -> tuple[str, ...]:
         """Consents that its next step rests on."""
-        memory, used = self.facts.memory, frozenset[str]()
-        if isinstance(self.place, Place):
-            used = checks.consents_used(self._asked(self.place))
+        memory = self.facts.memory
+        used = checks.consents_used(self._asked) if self._asked is not None else frozenset[str]()
         of_restarts = unverified_of(self.roll, as_planned(self.excused), self.facts)
         return (*unverified_among(used, memory.unverified, memory.spent), *of_restarts)
 
@@ -281,15 +291,24 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def unneeded(self) -> frozenset[int]:
         """Nodes that are not expected to come back on a way that restarts none: controllers are to stop."""
-        if not isinstance(self.place, Place):
+        if self._asked is None:
             return frozenset()
-        controllers = {*self.place.facts.controllers, *(voter.node_id for voter in self._known.voters)}
-        return frozenset(controllers - self.place.facts.brokers.keys()) | given_up(self._asked(self.place))
+        facts = self._asked.place.facts
+        controllers = {*facts.controllers, *(voter.node_id for voter in self._known.voters)}
+        return frozenset(controllers - facts.brokers.keys()) | given_up(self._asked)
 
     @property
-    def kept(self) -> MigrationKept:
+    def kept(self) -> Mapping[str, Kept]:
         """What this look has seen."""
-        return self.memory
+        disks = self.roll.disks.before if self.roll is not None else None
+        return {MIGRATION: self.memory, **kept_of_roll(self.facts, disks, is_over=self._is_rolled)}
+
+    @property
+    def _is_rolled(self) -> bool:
+        """Whether certainly no node is left to restart on this way."""
+        if self.roll is not None:
+            return False
+        return not self.is_due or (isinstance(self.place, Place) and not permit_for(self.place).unknown)
 
     def remembered(self, status: Status) -> Status:
         """Once the migration is over, its consent is used: none that is left in Git is for a later migration."""
@@ -310,9 +329,9 @@ class MigrationNow(StageNow, frozen=True):
 
     def _used(self, decision: Decision) -> frozenset[str]:
         asks = isinstance(decision, Wait) and decision.reason is Reason.WAITING_FOR_GIT
-        if not isinstance(self.place, Place) or not (isinstance(decision, Act) or asks):
+        if self._asked is None or not (isinstance(decision, Act) or asks):
             return frozenset()
-        return checks.consents_used(self._asked(self.place)) | spent_by(decision, self.excused)
+        return checks.consents_used(self._asked) | spent_by(decision, self.excused)
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with where the migration is, and how far its restarts are."""
@@ -322,8 +341,7 @@ class MigrationNow(StageNow, frozen=True):
         )  # fmt: skip
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
-            is_known = not self.is_due or (isinstance(self.place, Place) and not permit_for(self.place).unknown)
-            return replace(status, rollout=without_restarts(previous.rollout, is_known=is_known))
+            return replace(status, rollout=without_restarts(previous.rollout, is_known=self._is_rolled))
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
         if rollout is not None and previous.rollout is not None and not isinstance(self.place, Place):
             rollout = replace(rollout, done=previous.rollout.done)  # which nodes are left is not known

@@ -5,15 +5,17 @@ Pure. Made by `core/migration/now.py`; read by `core/migration/checks.py` and th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from kafkafeatures.api.status import ConsentRequest, EqualityStatus, VoterStatus
 from kafkafeatures.core.facts.observation import Node
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.migration.consents import Consentable
 from kafkafeatures.core.migration.place import Place
 
 
@@ -25,7 +27,8 @@ class Asked(Struct, frozen=True):
     `/migration` has not moved. controllers_for: for how long controllers have answered. is_written: `/migration` moves
     although none answers. controllers: StatefulSets of controllers that the document names. equality: the last
     comparison, as the status has it. voters: of the quorum, as the status has them; requested: consents that
-    were asked for.
+    were asked for. lost_brokers: of which it is not certain that they run in ZooKeeper mode, once no controller is
+    left; consentable: all that a person may consent to (`core/migration/losses.py`).
     """
 
     place: Place
@@ -43,6 +46,8 @@ class Asked(Struct, frozen=True):
     equality: EqualityStatus | None = None
     voters: tuple[VoterStatus, ...] = ()
     requested: tuple[ConsentRequest, ...] = ()
+    lost_brokers: Mapping[int, Consentable] = field(default_factory=dict)
+    consentable: tuple[Consentable, ...] = ()
 
     def nodes(self, role: Role) -> tuple[Node, ...]:
         """Nodes of this role that are not being restarted."""

@@ -56,6 +56,9 @@ def with_migration(
     both = place.facts.state is ZkMigrationState.MIGRATION  # once it is finalized, ZooKeeper is never written again
     if both and place.facts.offset > 0 and place.seen.source.offset > 0:
         lag = max(0, place.seen.source.offset - 1 - place.facts.offset)
+    since, offset = before.dual_write_since, before.dual_write_offset  # where this look does not show it
+    if dual_write is not None or modes.count(BrokerMode.KRAFT) < len(modes):
+        since, offset = (stamp(dual_write.since), dual_write.offset) if dual_write is not None else (None, None)
     found = MigrationStatus(
         phase=phase,
         position=place.position.value,
@@ -73,13 +76,15 @@ def with_migration(
         node_seconds=_node_seconds(previous.rollout) or before.node_seconds,
         voters=() if is_without_quorum(place) else voters_of(facts.seen, before.voters),
         requested=requested,
-        dual_write_since=stamp(dual_write.since) if both and dual_write is not None else None,
-        dual_write_offset=dual_write.offset if both and dual_write is not None else None,
+        dual_write_since=since if both else None,
+        dual_write_offset=offset if both else None,
         asked_controllers=asked,
     )
     until = None
     if place.way is FINALIZE and finalize.holds(place):
-        until = held_until(facts.now, finalize.hold_left(wish, dual_write), previous.way_back)
+        until = previous.way_back.until if previous.way_back is not None else None
+        if dual_write is not None or until is None:
+            until = held_until(facts.now, finalize.hold_left(wish, dual_write), previous.way_back)
     unflagged = place.facts.unflagged if both else ()
     back = way_back(place.position, wish.desired, equality, until=until, unflagged=unflagged)
     return replace(status, migration=found, way_back=back)

@@ -27,7 +27,6 @@ from kafkafeatures.api.status import (
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.kinds import in_flight
-from kafkafeatures.core.levels.effects import ALL_OF_THEM
 from kafkafeatures.core.report.conditions import MAX_MESSAGE
 from kafkafeatures.core.words import cut
 
@@ -82,7 +81,7 @@ def bounded(status: Status, features: int) -> Status:
 
 def _without_effects(plan: PlanStatus) -> PlanStatus:
     """The plan with one line, at its first step, in place of all effects."""
-    where = (f"what levels do besides is too long for a status: {ALL_OF_THEM}",)
+    where = ("what levels do besides is too long for a status; kafkafeatures plan shows it",)
     steps = (replace(step, effects=() if number else where) for number, step in enumerate(plan.steps))
     return replace(plan, steps=tuple(steps))
 

@@ -31,6 +31,7 @@ from kafkafeatures.core.facts.observation import Node, NodeKey, NodeState, Obser
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.levels.changes import changes_between
 from kafkafeatures.core.levels.checks import blockers, quorum_is_known
+from kafkafeatures.core.levels.prerequisites import prerequisites_of
 from kafkafeatures.core.levels.question import Question
 
 if TYPE_CHECKING:  # it judges partitions by numpy, which nothing else needs
@@ -46,10 +47,13 @@ class CheckVerdict(StrEnum):
 
 
 class Check(Struct, frozen=True):
-    """`blockers`: what prevents it, of several nodes alike in one. `unread`: what could not be read."""
+    """`blockers`: what prevents it, of several nodes alike in one. `unread`: what could not be read. `warnings`: what
+    will not work although nothing prevents it.
+    """
 
     blockers: tuple[Blocker, ...]
     unread: tuple[Failure, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> CheckVerdict:
@@ -74,7 +78,8 @@ def check(seen: Observation, levels: Mapping[str, int], flags: str, replication:
     partitions = _partitions(seen, replication) if replication is not None else ()
     unread = (seen.partitions.why,) if isinstance(seen.partitions, Unknown) and replication is None else ()
     gaps = (*seen.gaps, *(why for why in unread if why.kind is not FailureKind.NOT_ASKED and why not in seen.gaps))
-    return Check((*grouped((*_nodes(seen, flags, in_plan), *found)), *partitions), gaps)
+    warnings = tuple(line for change in asked.changes for line in prerequisites_of(change, seen))
+    return Check((*grouped((*_nodes(seen, flags, in_plan), *found)), *partitions), gaps, warnings)
 
 
 def _partitions(seen: Observation, replication: Replication) -> Iterator[Blocker]:

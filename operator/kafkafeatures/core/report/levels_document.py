@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.records import Json
 from kafkafeatures.core.facts.binaries import newest_release, releases_that_hold
 from kafkafeatures.core.facts.releases import level_name
@@ -15,9 +16,9 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
 
 
-def levels_document(finalized: Mapping[str, int] | None = None) -> list[Json]:
+def levels_document(finalized: Mapping[str, int] | None = None) -> Json:
     """The levels, feature by feature. `finalized`: of a cluster; without one no level says whether it is."""
-    return [_level(row, finalized) for row in ROWS]
+    return {"apiVersion": API_VERSION, "kind": "Levels", "levels": [_level(row, finalized) for row in ROWS]}
 
 
 def _level(row: LevelEffects, finalized: Mapping[str, int] | None) -> Json:

@@ -18,7 +18,7 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Admission, Forbidding, Why, format_partitions
 from kafkafeatures.core.roll.lagging import cause_among
 from kafkafeatures.core.roll.question import RestartQuestion
-from kafkafeatures.core.roll.returned import others_are_stable
+from kafkafeatures.core.roll.returned import counted_as_away, others_are_stable
 from kafkafeatures.core.roll.small_quorums import is_only_voter, refused_by_small_quorum
 from kafkafeatures.core.roll.voters import voters_allow
 from kafkafeatures.core.roll.waits import REFUSED_POLL, why_not_running
@@ -60,18 +60,19 @@ def refusal_of(question: RestartQuestion, id_: int, given: str = "") -> Wait | S
     why_not = others_are_stable(question, id_) or voters_allow(question, id_)
     if why_not is not None:
         return why_not
+    others, counts = counted_as_away(question, id_)
     if not is_only_voter(question, id_) and question.is_controller(id_) and isinstance(question.seen.quorum, Known):
-        down = (question.flying | question.unavailable) - {id_}
+        down = (question.flying | question.unavailable | others) - {id_}
         why = may_restart(id_, question.seen.quorum.value, down)
         if why:
-            text = f"{question.title(id_)} cannot be restarted now: {why}"
+            text = f"{question.title(id_)} cannot be restarted now: {why}{counts}"
             remedy = f"bring the other controllers back; {question.title(id_)} stays as it is until then"
             return Wait(Reason.WAITING_FOR_QUORUM, text, after=2.0, subject=question.title(id_), remedy=remedy)
     node = question.node(id_)
     is_broker = node is not None and Role.BROKER in node.roles
     if is_broker and id_ in question.unavailable:
         return refused_as_unavailable(question, id_)
-    admission = question.admission(but=frozenset({id_}) & question.flying)
+    admission = question.admission(but=frozenset({id_}) & question.flying, beside=others)
     if not is_broker or admission is None or admission.allows(id_):
         return budget_allows(question, id_)
     return forbidden_by(question, id_, admission.forbidding(id_))
@@ -121,13 +122,16 @@ def forbidden_by(question: RestartQuestion, id_: int, found: Forbidding | None) 
         one, several, rest = _FORBIDS[found.why]
         named = format_partitions(found.count, found.names)
         partitions = f"{named} {one if found.count == 1 else several} {rest}"
-    away = question.titles(question.unavailable)
-    message = f"{question.title(id_)} cannot be restarted now: {partitions}{f'; unavailable: {away}' * bool(away)}"
+    away, (others, counts) = question.titles(question.unavailable), counted_as_away(question, id_)
+    unavailable = f"; unavailable: {away}" if away else ""
+    message = f"{question.title(id_)} cannot be restarted now: {partitions}{unavailable}{counts}"
     remedy, nodes = f"bring {away} back" if away else "bring the other replicas back in sync", question.nodes(id_)
     cause = cause_among(question, found.behind) if found is not None else None
     if cause is not None:
         message, nodes = f"{cause.text}; {message}", cause.nodes
         remedy = f"{remedy}; {cause.remedy}" if away else cause.remedy
+    elif others and not away:
+        remedy = f"see the logs of {question.titles(others)}, and repair them so that they stay up"
     blocker = Blocker(BlockerKind.PARTITION, message, remedy, nodes=nodes)
     return waits_on(blocker, Reason.ROLLING_NODES, message=message)
 

@@ -130,15 +130,9 @@ class AwayNode(Struct, frozen=True):
         )
 
     def is_overtaken(self, seen: Observation) -> bool:
-        """The new pod does not run and is no longer what its StatefulSet wants; or the node was unregistered.
-
-        Outside of KRaft mode a broker that is not registered may just be stopped: `/brokers/ids` has those that run,
-        and a quorum hears of a broker once it has the flag.
-        """
-        node = seen.node(self.node_id)
-        if node is None:
-            read = isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
-            return seen.in_kraft_mode and read
+        """The new pod does not run and is no longer what its StatefulSet wants; or the node was unregistered."""
+        if seen.node(self.node_id) is None:
+            return is_unregistered(seen, self.node_id)
         pod, wanted = self._pod_in(seen)
         if pod is None or pod.uid == self.pod_uid or pod.terminating or not pod.waiting:
             return False
@@ -244,6 +238,14 @@ class AwayNode(Struct, frozen=True):
             return count, names
         names = tuple(one for one in names if mark_of(one) not in self.lagging)
         return len(names), names
+
+
+def is_unregistered(seen: Observation, id_: int) -> bool:
+    """Whether no node of this id certainly is registered. Outside of KRaft mode a broker that is not may just be
+    stopped: `/brokers/ids` has those that run, and a quorum hears of a broker once it has the flag.
+    """
+    read = isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
+    return seen.in_kraft_mode and read and seen.node(id_) is None
 
 
 def mark_of(partition: str) -> str:

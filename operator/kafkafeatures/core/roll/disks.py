@@ -10,7 +10,8 @@ it: whether such a node lost its disk is not seen.
 Those of before are noted in the first look of a roll, or at a node, in `status.rollout.disks`, and this process keeps
 them as well. Where both are lost, a look takes what it finds for what was there before.
 
-A node that has one directory of before kept its disk, or one of its disks: Kafka copies what the others had.
+A node that has one directory of before kept its disk, or one of its disks: Kafka copies what the others had. One that
+was unregistered meanwhile is forgotten: what registers with its id after that is another node.
 """
 
 from __future__ import annotations
@@ -18,16 +19,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Set
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from msgspec import Struct, field
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.consents import ConsentState, state_of
+from kafkafeatures.core.facts.observation import Node, NodeState
 from kafkafeatures.core.facts.readings import Role
-
-if TYPE_CHECKING:
-    from kafkafeatures.core.facts.observation import Node
 
 Disks = Mapping[int, frozenset[str]]
 """Directories by node, by their marks."""
@@ -46,45 +46,46 @@ _LINE = re.compile(r"(\d{1,10})((?: [dm]:\S+)+)")
 
 
 class NodeDisks(Struct, frozen=True):
-    """Directories of the nodes of a roll. before: those that each node had. lost: nodes none of whose directories was
+    """Directories of the nodes of a roll. before: those that each id had. lost: nodes none of whose directories was
     there before, and no consent says that this was meant. used: consents that this look has used up.
     """
 
     before: Disks = field(default_factory=dict)
-    lost: tuple[int, ...] = ()
+    lost: tuple[Node, ...] = ()
     used: frozenset[str] = frozenset()
 
-
-class DisksKept(Struct, frozen=True):
-    """What this process keeps of a roll: a status may be lost, and has no room for each node of a large cluster."""
-
-    cluster: str
-    before: Disks
-
-    def interrupted(self, why: str) -> DisksKept:
-        """A cluster that cannot be read changes no disk that was there before."""
-        return self
+    @property
+    def lost_ids(self) -> frozenset[int]:
+        """The ids of nodes that lost their disks."""
+        return frozenset(node.id for node in self.lost)
 
 
 def disks_now(
     nodes: Iterable[Node], before: Disks, flying: Set[int], consents: Iterable[str] = (), spent: Iterable[str] = ()
 ) -> NodeDisks:
     """Judge each node by what it had. What is not known of a node yet is noted, unless it is being restarted: then what
-    it has may be new.
+    it has may be new. A broker and a controller of one id are two nodes, each with directories of its own kind.
     """
-    known, lost, used = dict(before), list[int](), set[str]()
-    for node in nodes:
-        had, now = before.get(node.id, frozenset()), _noted_of(node)
+    nodes = tuple(nodes)
+    known, lost, used = dict(before), list[Node](), set[str]()
+    for node in map(_told_apart(nodes), nodes):
+        had, now, noted = before.get(node.id, frozenset()), _noted_of(node), known.get(node.id, frozenset())
         if is_on_new_disk(had, node):
             consent = consent_to_disk(had, node)
             if state_of(consent, consents, spent) is ConsentState.GIVEN:
                 used.add(consent)
-                known[node.id] = now
+                known[node.id] = noted - _of_kinds_in(now, noted) | now
             else:
-                lost.append(node.id)
-        elif now and (had or node.id not in flying):
-            known[node.id] = had | now
-    return NodeDisks(known, tuple(sorted(lost)), frozenset(used))
+                lost.append(node)
+        elif found := now if node.id not in flying else _of_kinds_in(had, now):
+            known[node.id] = noted | found
+    return NodeDisks(known, tuple(sorted(lost, key=lambda node: node.key)), frozenset(used))
+
+
+def _told_apart(nodes: Iterable[Node]) -> Callable[[Node], Node]:
+    """A node as it is judged: of two that run with one id, the leader does not tell whose metadata log is where."""
+    running = Counter(node.id for node in nodes if node.state is not NodeState.GHOST)
+    return lambda node: replace(node, metadata_dir="") if running[node.id] > 1 else node
 
 
 def written_disks(before: Disks, first: Set[int]) -> tuple[str, ...]:
@@ -144,6 +145,11 @@ def _noted_of(node: Node) -> frozenset[str]:
 
 def _of_kind(kind: str, marks: frozenset[str]) -> frozenset[str]:
     return frozenset(mark for mark in marks if mark.startswith(kind))
+
+
+def _of_kinds_in(others: frozenset[str], marks: frozenset[str]) -> frozenset[str]:
+    kinds = {mark[: len(_LOG_DIR)] for mark in others}
+    return frozenset(mark for mark in marks if mark[: len(_LOG_DIR)] in kinds)
 
 
 def _marks(kind: str, ids: Iterable[str]) -> Iterable[str]:

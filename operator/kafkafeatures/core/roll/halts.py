@@ -77,8 +77,12 @@ def is_halted_for(question: RestartQuestion, id_: int) -> bool:
 
 
 def back_on_new_disk(question: RestartQuestion) -> Iterator[Halt]:
-    """Nodes that came back without what they had, whatever stopped them: the next one may lose its own the same way."""
-    for node in (node for id_ in question.disks.lost for node in question.nodes(id_)):
+    """Nodes that came back without what they had, whatever stopped them: the next one may lose its own the same way. On
+    a way that restarts none, there is no next one.
+    """
+    if question.permit is not None and not question.permit.restarts:
+        return
+    for node in question.disks.lost:
         consent = consent_to_disk(question.disks.before[node.id], node)
         spent = state_of(consent, question.wanted.consents, question.remembered.status.spent_consents)
         accept = f"add {consent} to consents"
@@ -86,13 +90,12 @@ def back_on_new_disk(question: RestartQuestion) -> Iterator[Halt]:
             accept = f"remove the consent {consent}, apply the document, then add it again"
         pod, owner = question.fleet.pods.get(node.id), question.fleet.sets.get(node.id)
         look = f"see the volumes of pod {pod.name}" if pod is not None else f"see log.dirs of {node.title}"
-        cause = _halted(
-            question,
-            node.id,
-            "came back on a new disk: none of its directories was there before",
+        text = f"{node.title} came back on a new disk: none of its directories was there before"
+        remedy = (
             f"{look}: if its old disk was to stay, mount it again, and restart {node.title}; if the disk was meant "
-            f"to be new, {accept}",
+            f"to be new, {accept}"
         )
+        cause = stalled(text, remedy, (node,), subject=node.title)
         yield Halt(cause, owner, pod.revision if pod is not None else "")
 
 

@@ -7,6 +7,8 @@ the order in which nodes are tried.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from kafkafeatures.api.names import KAFKA_VERSION, QUORUM_OF_ONE
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
@@ -27,7 +29,7 @@ from kafkafeatures.core.roll.halts import is_halted_for
 from kafkafeatures.core.roll.lagging import brokers_behind
 from kafkafeatures.core.roll.question import Restarting, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.core.roll.returned import alone_unstable, others_are_stable
+from kafkafeatures.core.roll.returned import others_are_stable, unstable
 from kafkafeatures.core.roll.small_quorums import is_only_voter
 from kafkafeatures.core.roll.targets import revision_of
 from kafkafeatures.core.roll.voters import voters_allow
@@ -36,7 +38,9 @@ from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting
 Next = Act | Wait | Stalled
 
 FEW = 8
-"""Nodes in flight for which a status has room to say which partitions they were not in sync with before."""
+"""Nodes that do not stay up, of which one may be next; and nodes in flight for which a status has room to say which
+partitions they were not in sync with before.
+"""
 
 
 def next_restart(question: RestartQuestion, needing: frozenset[int]) -> Next:
@@ -145,12 +149,13 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     if any(question.is_of_unknown_binary(one.step.node_id) for one in question.in_flight):
         return waiting(question)
     order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
-    unstable = others_are_stable(question)
-    if unstable is not None:  # no other goes, but one that does not stay up may need just this restart
-        alone = alone_unstable(question)
-        if alone not in needing:
-            return unstable
-        order = tuple(id_ for id_ in order if id_ == alone)
+    recent = unstable(question)
+    if recent:  # no other goes, but what does not stay up may need just this restart
+        allowed = (id_ for id_ in order if id_ in recent and others_are_stable(question, id_) is None)
+        order = tuple(islice(allowed, FEW))  # each is judged on partitions of its own
+    if recent and not order:
+        return others_are_stable(question) or waiting(question)
+    beside = {id_: question.admission(beside=frozenset(recent) - {id_}) or admission for id_ in order if recent}
     behind = brokers_behind(question)
     order = tuple(sorted(order, key=lambda id_: id_ not in behind))  # a restart may be what they lack
     unknown = [id_ for id_ in order if question.is_of_unknown_binary(id_)]
@@ -158,7 +163,7 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     kept: Wait | None = None
     # What another binary does is learned first, of one node; where that has to wait, those go that are known.
     for id_ in (*(unknown if is_alone else ()), *(one for one in order if one not in set(unknown))):
-        if id_ not in question.unavailable and admission.allows(id_):
+        if id_ not in question.unavailable and beside.get(id_, admission).allows(id_):
             why_not = budget_allows(question, id_)
             if why_not is None:
                 return Act(_restart(question, id_))
@@ -170,11 +175,11 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     first = next((id_ for id_ in order if id_ not in question.unavailable), None)
     if first is None:
         return refused_as_unavailable(question, order[0])
-    if admission.allows(first):  # so it is the first of an unknown image, and not alone
+    if beside.get(first, admission).allows(first):  # so it is the first of an unknown image, and not alone
         text = f"{question.title(first)} is restarted alone, as the Kafka version of its new image is not known"
         remedy = f"bring {question.titles(question.gone)} back, or set the template's annotation {KAFKA_VERSION}"
         return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", after=2.0, subject=question.title(first), remedy=remedy)
-    return forbidden_by(question, first, admission.forbidding(first))
+    return forbidden_by(question, first, beside.get(first, admission).forbidding(first))
 
 
 def _restart(question: RestartQuestion, id_: int) -> RestartNode:

@@ -9,17 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
-from types import MappingProxyType
-from typing import NamedTuple
 
 from msgspec import Struct
 
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.api.status import Status
 from kafkafeatures.core.engine.decisions import Stalled, Wait
-from kafkafeatures.core.engine.settling import AgeOf
-from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.binaries import supported_by
 from kafkafeatures.core.facts.levels import VersionRange
@@ -32,12 +27,13 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll import planner
 from kafkafeatures.core.roll.coming_back import Phase, RestartState
 from kafkafeatures.core.roll.crashes import Crash, crashes
-from kafkafeatures.core.roll.disks import Disks, NodeDisks
+from kafkafeatures.core.roll.disks import NodeDisks
 from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import come_later
 from kafkafeatures.core.roll.part import lacking
 from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.pods import Fleet, cannot_run, hangs, while_stopping
+from kafkafeatures.core.roll.remembered import Remembered
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.targets import (
     Excused,
@@ -76,19 +72,6 @@ class Restarting(Struct, frozen=True):
         return not self.step.pod and self.state.phase is Phase.REQUESTED
 
 
-class Remembered(NamedTuple):
-    """`sent`: restarts whose end was not seen. `status`: of before. With the time, and how to tell ages by it;
-    `known_for`: for what must not come too early, whatever a clock says. `disks`: those that nodes had before.
-    """
-
-    sent: tuple[InFlight, ...]
-    status: Status
-    now: datetime
-    age_of: AgeOf
-    known_for: AgeOf
-    disks: Disks = MappingProxyType({})
-
-
 class RestartQuestion(Struct, frozen=True, dict=True):
     """May one more node be restarted now? Everything that the checks look at."""
 
@@ -109,12 +92,16 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         return driver_of(self.wanted.rollout)
 
     def admission(
-        self, *, but: frozenset[int] = frozenset(), availability: Availability | None = None
+        self,
+        *,
+        but: frozenset[int] = frozenset(),
+        beside: frozenset[int] = frozenset(),
+        availability: Availability | None = None,
     ) -> Admission | None:
-        """Which brokers may go beside everything that is away, or about to be; `but` those."""
+        """Which brokers may go beside everything that is away, or about to be, and `beside` these; `but` those."""
         if self.replication is None:
             return None
-        down = (self.flying | self.unavailable) - but
+        down = (self.flying | self.unavailable | beside) - but
         chosen = availability or self.wanted.rollout.availability
         return self.replication.judge(down, chosen, excused=self.is_excused)
 

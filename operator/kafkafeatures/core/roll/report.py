@@ -61,7 +61,7 @@ def rollout_status(
     """The roll in progress, or the last one. None where there was none. `excused`: what it may make unavailable."""
     if roll is None:
         return None
-    if not roll.is_read or (not roll.needing and not roll.in_flight and roll.decision is not None):  # not known
+    if not roll.is_read or (not roll.needing and not roll.in_flight and roll.is_active):  # not known
         if before is None and (roll.unconfirmed or roll.disks.lost):
             before = RolloutStatus(id=roll.id, total=roll.total, done=roll.done)
         if before is None:
@@ -115,7 +115,7 @@ def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
     """What each node had. One that is restarted now is in flight only by the next look, which may be another process's
     and finds what it has by then.
     """
-    first = {*roll.disks.lost, *(one.step.node_id for one in roll.in_flight)}
+    first = {*roll.disks.lost_ids, *(one.step.node_id for one in roll.in_flight)}
     if isinstance(decision, Act) and isinstance(decision.step, RestartNode):
         first.add(decision.step.node_id)
     return written_disks(roll.disks.before, first)

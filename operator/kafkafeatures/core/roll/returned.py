@@ -1,18 +1,20 @@
 """Nodes that came back only moments ago: no other node is restarted until they have stayed for `stableFor`.
 
 Pure. Asked by `core/roll/admission.py` and `core/roll/next_restart.py` of each node that may be next. One that does not
-stay up may itself be restarted: its new image or settings may be what it needs. The metadata log is asked when each
-live node registered or was unfenced, and nothing that a status remembers: a node that the operator restarted, and that
-is forgotten with the status, is waited for like one that a person started, or that ends again and again. Nodes in
-flight are waited for by their own restarts, which also ask for their replicas.
+stay up may itself be restarted: its new image or settings may be what it needs. Of several each may, or they would wait
+for each other, and the others count as away then: nothing may rest on them. The metadata log is asked when each live
+node registered or was unfenced, and nothing that a status remembers: a node that the operator restarted, and that is
+forgotten with the status, is waited for like one that a person started, or that ends again and again. Nodes in flight
+are waited for by their own restarts, which also ask for their replicas.
 
 Ages count by the log's own time, which does not pass the time here: so a clock of a controller that is set forward now
-adds nothing. Where a clock was set back, they count by what this process has lived through since.
+adds nothing. Where a clock was set back, is ahead, or the log is written only now and then, they count by what this
+process has lived through since it met the return of the node (`core/roll/remembered.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -25,63 +27,85 @@ from kafkafeatures.core.words import format_span
 
 LOOK_AGAIN = 10.0
 """Seconds, at most: another node may come back, or this one end, meanwhile."""
+NAMED = 8
+"""Nodes that a message names."""
 
 
-class _Unstable(NamedTuple):
-    wait: Wait
-    ids: frozenset[int]
+class Returned(NamedTuple):
+    """A node that has yet to stay up. since: when it came back, as far as the source shows; left: for how long yet."""
+
+    since: datetime
+    source: str
+    left: timedelta
 
 
 def others_are_stable(question: RestartQuestion, id_: int | None = None) -> Wait | None:
-    """Every live node but this one has been up for as long as one has to be after a restart."""
-    live = {node.id for node in question.seen.nodes if node.state is NodeState.LIVE} - question.flying - {id_}
-    found = (_unstable(question, live, *witness) for witness in _witnesses(question))
-    return next((unstable.wait for unstable in found if unstable is not None), None)
-
-
-def alone_unstable(question: RestartQuestion) -> int | None:
-    """The node that has yet to stay up for so long, where all others have."""
-    live = {node.id for node in question.seen.nodes if node.state is NodeState.LIVE} - question.flying
-    found = (_unstable(question, live, *witness) for witness in _witnesses(question))
-    ids = {id_ for unstable in found if unstable is not None for id_ in unstable.ids}
-    return next(iter(ids)) if len(ids) == 1 else None
-
-
-def _witnesses(question: RestartQuestion) -> Iterator[tuple[Mapping[int, datetime], datetime, str]]:
-    """Since when nodes are up, the time by the same clock, and who says so: the pods of those that the log does not
-    name, as of controllers below metadata.version 3.7-IV0.
+    """Every live node but this one has been up for as long as one has to be after a restart. One that has not may go
+    beside others of which that is so too, but no broker beside a controller, which may be a voter.
     """
-    returns, pods = question.seen.returns, question.fleet.pods
-    if returns is not None:
-        yield returns.times, min(returns.read_at, question.remembered.now), "the metadata log"
-    others = pods.keys() - (returns.times.keys() if returns is not None else ())
-    started = {id_: at for id_ in others if (at := pods[id_].started_at) is not None}
-    yield started, question.pods_read_at, "its pod"
+    recent = unstable(question)
+    others = {other: returned for other, returned in recent.items() if other != id_}
+    is_controller = id_ is not None and question.is_controller(id_)
+    if not others or (id_ in recent and (is_controller or not any(map(question.is_controller, others)))):
+        return None
+    return _wait(question, others)
 
 
-def _unstable(
-    question: RestartQuestion, live: Set[int], times: Mapping[int, datetime], now: datetime, source: str
-) -> _Unstable | None:
+def unstable(question: RestartQuestion) -> Mapping[int, Returned]:
+    """Live nodes that are not in flight and have yet to stay up, by their ids."""
     stable_for = question.wanted.rollout.stable_for
-    since = {id_: at for id_, at in times.items() if id_ in live}
-    recent = sorted(id_ for id_, at in since.items() if now - at < stable_for)
-    if not recent:
-        return None
-    newest = max(since.values())
-    left = stable_for - max(now - newest, question.remembered.known_for(_stamp_of(newest)))
-    if left <= timedelta(0):
-        return None
-    title, more = question.title(recent[0]), len(recent) - 1
-    text = (
-        f"{title} has been up only since {since[recent[0]]:%Y-%m-%d %H:%M:%S} UTC, as far as {source} shows"
-        f"{f' (and {more} more)' if more else ''}; no node is restarted until it has been up for "
-        f"{format_span(stable_for)} (spec.rollout.stableFor)"
+    live = {node.id for node in question.seen.nodes if node.state is NodeState.LIVE} - question.flying
+    up = ((id_, returned, age) for id_, returned, age in _up(question) if id_ in live)
+    return {id_: Returned(*returned, stable_for - age) for id_, returned, age in up if age < stable_for}
+
+
+def counted_as_away(question: RestartQuestion, id_: int) -> tuple[frozenset[int], str]:
+    """Nodes on which nothing may rest while this one is restarted, and what is said of them."""
+    others = frozenset(unstable(question)) - {id_}
+    if not others:
+        return others, ""
+    stable_for = format_span(question.wanted.rollout.stable_for)
+    counts, have = ("counts", "it has") if len(others) == 1 else ("count", "they have")
+    return others, f"; {_titles(question, others)} {counts} as away until {have} been up for {stable_for}"
+
+
+def _up(question: RestartQuestion) -> Iterator[tuple[int, tuple[datetime, str], timedelta]]:
+    """Since when nodes are up, who says so, and for how long: the pods of those that the log does not name, as of
+    controllers below metadata.version 3.7-IV0.
+    """
+    returns, remembered, never = question.seen.returns, question.remembered, timedelta(0)
+    times = returns.times if returns is not None else {}
+    if returns is not None:
+        now = min(returns.read_at, remembered.now)
+        for id_, at in times.items():
+            yield id_, (at, "the metadata log"), max(now - at, remembered.up_for.get(id_, never))
+    for id_, pod in question.fleet.pods.items():
+        if id_ not in times and pod.started_at is not None:
+            lived = remembered.known_for(Stamp(pod.started_at.isoformat(timespec="milliseconds")))
+            yield id_, (pod.started_at, "its pod"), max(question.pods_read_at - pod.started_at, lived)
+
+
+def _wait(question: RestartQuestion, recent: Mapping[int, Returned]) -> Wait:
+    ids, first, is_alone = sorted(recent), min(recent.values()), len(recent) == 1
+    left = max(returned.left for returned in recent.values())
+    titles = _titles(question, ids)
+    since = f"{first.since:%Y-%m-%d %H:%M:%S} UTC{'' if is_alone else ' or later'}, as far as {first.source} shows"
+    stable_for = format_span(question.wanted.rollout.stable_for)
+    has, they, ends, log, them = ("has", "it", "ends or is", "its log", "it") if is_alone else _SEVERAL
+    return Wait(
+        Reason.ROLLING_NODES,
+        f"{titles} {has} been up only since {since}; no other node is restarted until {they} {has} been up for "
+        f"{stable_for} (spec.rollout.stableFor)",
+        after=min(max(left.total_seconds(), 1.0), LOOK_AGAIN),
+        subject=question.title(ids[0]),
+        remedy=f"if {titles} {ends} fenced again and again, see {log}, and repair or stop {them}",
     )
-    remedy = f"if {title} ends or is fenced again and again, see its log, and repair or stop it"
-    after = min(max(left.total_seconds(), 1.0), LOOK_AGAIN)
-    return _Unstable(Wait(Reason.ROLLING_NODES, text, after=after, subject=title, remedy=remedy), frozenset(recent))
 
 
-def _stamp_of(moment: datetime) -> Stamp:
-    """To the millisecond: none of those that a status holds, which this process may have met for something else."""
-    return Stamp(moment.isoformat(timespec="milliseconds"))
+_SEVERAL = "have", "they", "end or are", "their logs", "them"
+
+
+def _titles(question: RestartQuestion, ids: Iterable[int]) -> str:
+    titles = [question.title(id_) for id_ in sorted(ids)]
+    more = len(titles) - NAMED
+    return ", ".join(titles[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -23,7 +23,7 @@ from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.admission import forbidden_by, refusal_of
 from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, refusal
-from kafkafeatures.core.roll.coming_back import Phase
+from kafkafeatures.core.roll.coming_back import Phase, is_unregistered
 from kafkafeatures.core.roll.disks import NodeDisks, disks_now
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.halts import nothing_is_halted
@@ -34,7 +34,8 @@ from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.next_restart import Next, next_restart, to_free
 from kafkafeatures.core.roll.permit import Permit, without_requests
 from kafkafeatures.core.roll.pods import Fleet
-from kafkafeatures.core.roll.question import Remembered, Restarting, RestartQuestion
+from kafkafeatures.core.roll.question import Restarting, RestartQuestion
+from kafkafeatures.core.roll.remembered import Remembered
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.revisions import revisions_after
 from kafkafeatures.core.roll.targets import Excused
@@ -73,14 +74,14 @@ class Roll(Struct, frozen=True):
 
     @property
     def is_active(self) -> bool:
-        """Whether nodes are being restarted, or have to be, or it is not known whether they have to."""
-        return bool(self.needing or self.in_flight or self.decision)
+        """Whether nodes are being restarted, or have to be, or have lost their disks; or it is not known whether."""
+        return bool(self.needing or self.in_flight or self.decision or self.disks.lost)
 
     @property
     def done(self) -> int:
         """How many nodes are current, not in flight, and have their disks."""
         flying = (one.step.node_id for one in self.in_flight)
-        return self.total - len({*self.needing, *flying, *self.disks.lost})
+        return self.total - len({*self.needing, *flying, *self.disks.lost_ids})
 
     @property
     def titles_in_flight(self) -> str:
@@ -126,16 +127,15 @@ def roll_of(
     needing = {id_: why for id_, why in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck}
     if needing or in_flight or remembered.disks:  # else no roll is on
         spent = remembered.status.spent_consents
-        question = replace(
-            question, disks=disks_now(seen.nodes, remembered.disks, question.flying, wanted.consents, spent)
-        )
+        before = {id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(seen, id_)}
+        question = replace(question, disks=disks_now(seen.nodes, before, question.flying, wanted.consents, spent))
     halts = bool(in_flight or question.disks.lost)
     first = bool(needing) and not halts and levels_go_first(question)
     decision: Next | None = None
     if driver.reads_pods and isinstance(seen.workloads, Unknown):
         decision = unread(seen.workloads, "the pods could not be read")
     elif permit is not None and not permit.restarts:
-        decision = (nothing_is_halted(question) or waiting(question)) if halts else None
+        decision = (nothing_is_halted(question) or waiting(question)) if in_flight else None
     elif (needing or halts or fleet.blockers or fleet.waits or fleet.without_node or _keeps_levels(question)) and (
         not first
     ):

@@ -5,7 +5,7 @@ Pure. It is light: what judges partitions, by numpy, is imported once nodes are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,7 +20,7 @@ from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, 
 from kafkafeatures.core.engine.kind import Asked, Demands, Facts
 from kafkafeatures.core.engine.memory import remembering
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.stage import Conditions, LastWord, Next, Part, StageNow
+from kafkafeatures.core.engine.stage import Conditions, Kept, LastWord, Next, Part, StageNow
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
 from kafkafeatures.core.engine.windows import closed_until
@@ -31,11 +31,12 @@ from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.part import LevelsPart
 from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.core.roll.disks import Disks, DisksKept, is_on_new_disk, read_disks
+from kafkafeatures.core.roll.disks import is_on_new_disk
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.part import ROLL, RollPart, pods_in, revisions_in
 from kafkafeatures.core.roll.permit import Permit, is_left_to_ibp, is_left_to_migration, without_requests
+from kafkafeatures.core.roll.remembered import disks_before, kept_of_roll, remembered_of
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.targets import Excused
@@ -150,12 +151,9 @@ class RollNow(StageNow, frozen=True):
         return replace(status, spent_consents=tuple(sorted(spent)))
 
     @property
-    def kept(self) -> DisksKept | None:
-        """Directories of the nodes of the roll that is on."""
-        disks, cluster = self.roll.disks, self.facts.seen.cluster_id
-        if not (self.roll.is_active or disks.lost) or isinstance(cluster, Unknown):
-            return None
-        return DisksKept(cluster.value, disks.before)
+    def kept(self) -> Mapping[str, Kept]:
+        """What nodes had, while a roll is on, and since when each is up."""
+        return kept_of_roll(self.facts, self.roll.disks.before, is_over=not self.roll.is_active)
 
     def decided(self, decision: Decision, status: Status) -> Status:
         """A consent is spent before it is used: `status.rollout` has what this roll was given, and no other roll."""
@@ -225,15 +223,11 @@ class Rolls:
             return None
         if not facts.ours or not (facts.restarts or is_restarting(facts)):
             return None
-        from kafkafeatures.core.roll.question import Remembered
         from kafkafeatures.core.roll.roll import roll_of
 
         part = next(part for part in proposal.parts if isinstance(part, RollPart))
-        remembered = Remembered(
-            facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for, disks_before(facts)
-        )
-        changes = changes_in(proposal.parts)
-        roll = roll_of(facts.wanted, facts.seen, changes, remembered, facts.replication, excused=part.excused)
+        changes, before = changes_in(proposal.parts), remembered_of(facts)
+        roll = roll_of(facts.wanted, facts.seen, changes, before, facts.replication, excused=part.excused)
         return RollNow(facts, part, roll, changes)
 
 
@@ -249,14 +243,6 @@ def with_requests(roll: Roll, facts: Facts, decision: Decision, status: Status) 
             again = isinstance(decision, Act) and decision.step == one.step
             status = remembering(status, one.sent, one.sent.asked(facts.stamp, again=again))
     return status
-
-
-def disks_before(facts: Facts) -> Disks:
-    """Directories that nodes had earlier in the roll that is on: as the status has them, else as this process has."""
-    kept, cluster, rollout = facts.kept.get(ROLL), facts.seen.cluster_id, facts.remembered.rollout
-    is_of_it = isinstance(kept, DisksKept) and isinstance(cluster, Known) and kept.cluster == cluster.value
-    lines = rollout.disks if rollout is not None and rollout.is_in_progress else ()
-    return {**(kept.before if isinstance(kept, DisksKept) and is_of_it else {}), **read_disks(lines)}
 
 
 def spent_by(decision: Decision, excused: ExcusedTopics | Excused | None) -> frozenset[str]:
@@ -297,12 +283,10 @@ def permitted_roll(facts: Facts, permit: Permit, *, excused: ExcusedTopics | Non
     has_lost_one = any(is_on_new_disk(disks.get(node.id, frozenset()), node) for node in facts.seen.nodes)
     if not is_restarting(facts) and not (permit.needing and facts.restarts) and not has_lost_one:
         return None
-    from kafkafeatures.core.roll.question import Remembered
     from kafkafeatures.core.roll.roll import roll_of
 
-    remembered = Remembered(facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for, disks)
-    given = Excused(excused, is_for_all=True) if excused is not None else None
-    return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, excused=given, permit=permit)
+    given, before = Excused(excused, is_for_all=True) if excused is not None else None, remembered_of(facts)
+    return roll_of(facts.wanted, facts.seen, (), before, facts.replication, excused=given, permit=permit)
 
 
 def _needs_partitions(asked: Asked) -> bool:

@@ -58,6 +58,10 @@ class Requester:
             Role.BROKER: _principal(settings.brokers), Role.CONTROLLER: _principal(settings.controllers)
         }  # fmt: skip
 
+    def principal(self, role: Role) -> str:
+        """The user at the listeners of a role; empty where TLS or a token names it."""
+        return self._principals[role]
+
     def in_words(self, text: str, role: Role) -> str:
         """The words for a missing right, with the user and the addresses in place of what stands for them."""
         if GRANT not in text:

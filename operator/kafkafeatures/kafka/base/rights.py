@@ -25,21 +25,14 @@ class Right(StrEnum):
     DESCRIBE_CONFIGS = "DescribeConfigs"
 
 
-_BY_NAME = {
-    "DESCRIBE": Right.DESCRIBE,
-    "CLUSTER_ACTION": Right.CLUSTER_ACTION,
-    "ALTER": Right.ALTER,
-    "DESCRIBE_CONFIGS": Right.DESCRIBE_CONFIGS,
-}
 _NEEDS = re.compile(r"needs ([A-Z_]+) permission")
 
 
 def missing(what: str, right: Right, said: str | None = None) -> tuple[str, str]:
     """(what is missing, the remedy) for the question `what`. A right that the server names wins over `right`."""
     named = _NEEDS.search(said or "")
-    right = _BY_NAME.get(named[1], right) if named else right
-    name = next(key for key, value in _BY_NAME.items() if value is right)
+    right = Right.__members__.get(named[1], right) if named else right
     return (
-        f"{what} needs {name} on the cluster, which this user does not have",
+        f"{what} needs {right.name} on the cluster, which this user does not have",
         f"{GRANT} --operation {right} --cluster",
     )

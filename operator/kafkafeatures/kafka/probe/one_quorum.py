@@ -1,7 +1,9 @@
 """Whether all addresses that were given lead to one quorum: two may have one cluster id, where one is a copy.
 
 Called by `prober.py` once the nodes are known, and asks only where the lists leave a doubt: an address that no list
-names, and a broker where brokers and controllers were given apart. It judges nothing; `core/facts/identity.py` does.
+names, and a broker where brokers and controllers were given apart. Answers that contradict each other were given one
+after the other: those who gave them are asked once more, now at the same time, and a change in between shows as one. It
+judges nothing; `core/facts/identity.py` does.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from kafkafeatures.core.facts.identity import QuorumView, two_quorums
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.identity import QuorumView, two_quorums, unsettled
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Host, NodeAnswer, ProbedNode, QuorumAnswer, Role
 from kafkafeatures.kafka.base.errors import KafkaError
 from kafkafeatures.kafka.base.pool import Pool
@@ -17,6 +20,9 @@ from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.probe.directory import Directory, address_of
 from kafkafeatures.kafka.probe.quorum import describe_quorum, short_timeout
 from kafkafeatures.kafka.wire.messages import DescribeClusterRequest
+
+ASKED_AGAIN = 3
+"""Addresses of one side that are asked once more: one that answers will do."""
 
 
 async def of_another_quorum(pool: Pool, directory: Directory, nodes: Sequence[ProbedNode]) -> Failure | None:
@@ -36,10 +42,37 @@ async def of_another_quorum(pool: Pool, directory: Directory, nodes: Sequence[Pr
         return None
     others = await asyncio.gather(*(_quorum_at(pool, role, address) for role, address in asked))
     every = given[Role.CONTROLLER] or given[Role.BROKER]
-    at = ", ".join(str(one) for one in every if one not in {address for _, address in asked})
-    view = QuorumView(at or "the first address", directory.quorum, _hosts(directory.voters))
-    found = (two_quorums(view, other) for other in others if other is not None)
-    return next((one for one in found if one is not None), None)
+    own = [one for one in every if one not in {address for _, address in asked}]
+    at = ", ".join(map(str, own)) or "the first address"
+    view = QuorumView(at, directory.quorum, _hosts(directory.voters))
+    role = Role.CONTROLLER if given[Role.CONTROLLER] else Role.BROKER
+    for way, other in zip(asked, others, strict=True):
+        found = two_quorums(view, other) if other is not None else None
+        if found is not None:
+            return await _once_more(pool, found, _answering(nodes, role, asked), way, at)
+    return None
+
+
+async def _once_more(
+    pool: Pool, found: Failure, own: Sequence[tuple[Role, Address]], way: tuple[Role, Address], at: str
+) -> Failure | None:
+    """What is left of a contradiction. `own`: addresses that lead to one side, as `at` does; `way`: to the other."""
+    if not own:
+        return found
+    *views, other = await asyncio.gather(*(_quorum_at(pool, *one) for one in (*own[:ASKED_AGAIN], way)))
+    view = next((one for one in views if one is not None), None)
+    if view is None or other is None:
+        return unsettled(found)
+    return two_quorums(replace(view, at=at), other)
+
+
+def _answering(
+    nodes: Sequence[ProbedNode], role: Role, but: Sequence[tuple[Role, Address]]
+) -> list[tuple[Role, Address]]:
+    """Nodes of the lists that answer, `but` those."""
+    found = (node for node in nodes if node.role is role and isinstance(node.answer, NodeAnswer))
+    ways = ((node.role, Address(node.host, node.port)) for node in found)
+    return [way for way in ways if way not in but]
 
 
 def _any_broker(nodes: Sequence[ProbedNode]) -> list[tuple[Role, Address]]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.kafka.wire.frame import MAX_FRAME
-from kafkafeatures.kafka.wire.messages import Request
+from kafkafeatures.kafka.wire.messages import NO_OPERATIONS, Request
 
 
 class Api(Struct, frozen=True):
@@ -36,3 +36,8 @@ class Api(Struct, frozen=True):
 def plain(message: str | None) -> str | None:
     """Kio's texts are of classes of their own."""
     return None if message is None else str(message)
+
+
+def operations(bits: int) -> int | None:
+    """Authorized operations of an answer; None where it has none."""
+    return None if bits == NO_OPERATIONS else int(bits)

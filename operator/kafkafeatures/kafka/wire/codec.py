@@ -24,7 +24,7 @@ from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Host
 from kafkafeatures.kafka.base.errors import NotKafka, ServerError
 from kafkafeatures.kafka.wire import messages as m
-from kafkafeatures.kafka.wire.api import Api, plain
+from kafkafeatures.kafka.wire.api import Api, operations, plain
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_SHORT_FRAME, MAX_TOPICS_FRAME
 from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge
 
@@ -162,7 +162,7 @@ def _fetch_snapshot(schema: ModuleType, message: m.FetchSnapshotRequest) -> Any:
 
 def _describe_cluster(schema: ModuleType, message: m.DescribeClusterRequest) -> Any:
     version = int(schema.__name__.split(".")[-2][1:])
-    fields: dict[str, Any] = {"include_cluster_authorized_operations": False}
+    fields: dict[str, Any] = {"include_cluster_authorized_operations": message.authorized_operations}
     if version >= 1:
         fields["endpoint_type"] = message.endpoint_type
     if version >= 2:
@@ -219,6 +219,7 @@ def _read_describe_cluster(body: Any, version: int) -> m.DescribeClusterResponse
             for b in body.brokers
         ),
         version=version,
+        operations=operations(body.cluster_authorized_operations),
     )
 
 

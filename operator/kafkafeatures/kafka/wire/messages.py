@@ -24,6 +24,8 @@ from kafkafeatures.core.facts.readings import Host
 
 R = TypeVar("R")
 
+NO_OPERATIONS = -(1 << 31)
+"""In place of authorized operations, where none were asked for."""
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)  # Uuid.METADATA_TOPIC_ID of Kafka: AAAAAAAAAAAAAAAAAAAAAQ
 
@@ -66,15 +68,21 @@ class ApiVersionsResponse(Struct, frozen=True):
 
 
 class DescribeClusterRequest(Request["DescribeClusterResponse"], frozen=True):
-    """`endpoint_type` 1 brokers, 2 controllers (v1+). `include_fenced_brokers` needs v2 (Kafka 4.0+)."""
+    """`endpoint_type` 1 brokers, 2 controllers (v1+). `include_fenced_brokers` needs v2 (Kafka 4.0+).
+    `authorized_operations`: also what this user may do with the cluster.
+    """
 
     api_key: ClassVar[int] = 60
     endpoint_type: int = 1
     include_fenced_brokers: bool = True  # dropped silently below v2; read `version` of the answer
+    authorized_operations: bool = False
 
 
 class DescribeClusterResponse(Struct, frozen=True):
-    """`controller_id`: with endpoint type 2 the active controller (-1 none); with 1 a random broker in KRaft."""
+    """`controller_id`: with endpoint type 2 the active controller (-1 none); with 1 a random broker in KRaft.
+    `operations`: codes of `AclOperation` as bits; empty also where this user may not describe the cluster, and None
+    where the node does not say.
+    """
 
     error_code: int
     error_message: str | None
@@ -83,6 +91,7 @@ class DescribeClusterResponse(Struct, frozen=True):
     controller_id: int
     nodes: tuple[Host, ...]
     version: int
+    operations: int | None = None
 
 
 # --- DescribeQuorum (55) ---

@@ -14,7 +14,7 @@ from typing import Any
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Host
 from kafkafeatures.kafka.wire import topic_messages as m
-from kafkafeatures.kafka.wire.api import Api, plain
+from kafkafeatures.kafka.wire.api import Api, operations, plain
 from kafkafeatures.kafka.wire.frame import MAX_TOPICS_FRAME
 
 
@@ -26,7 +26,7 @@ def _ids(brokers: Iterable[Any] | None) -> tuple[int, ...]:
 
 
 def metadata(schema: ModuleType, message: m.MetadataRequest) -> Any:
-    fields = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+    fields = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": message.authorized_operations}
     if schema.__name__.split(".")[-2] in ("v9", "v10"):
         fields["include_cluster_authorized_operations"] = False
     return schema.MetadataRequest(topics=None if message.all_topics else (), **fields)
@@ -81,7 +81,9 @@ def read_topic_partitions(body: Any, version: int) -> m.DescribeTopicPartitionsR
 
 def _topic(topic: Any) -> m.TopicAnswer:
     id_ = getattr(topic, "topic_id", None)  # Metadata v9 has none
-    return m.TopicAnswer(int(topic.error_code), str(topic.name), id_, tuple(map(_partition, topic.partitions)))
+    partitions = tuple(map(_partition, topic.partitions))
+    bits = operations(topic.topic_authorized_operations)
+    return m.TopicAnswer(int(topic.error_code), str(topic.name), id_, partitions, bits)
 
 
 def _partition(one: Any) -> m.PartitionAnswer:

@@ -34,19 +34,25 @@ class PartitionAnswer(NamedTuple):
 
 
 class TopicAnswer(NamedTuple):
-    """A topic, or the part of it that a page has. `id` None: the version has none."""
+    """A topic, or the part of it that a page has. `id` None: the version has none. `operations`: what this user may do
+    with it, as bits; None where it was not asked for.
+    """
 
     error_code: int
     name: str
     id: UUID | None
     partitions: tuple[PartitionAnswer, ...]
+    operations: int | None = None
 
 
-class MetadataRequest(Request["MetadataResponse"], frozen=True):
-    """Metadata of the brokers; with `all_topics` also of every topic the user may see."""
+class MetadataRequest(Request["MetadataResponse"], frozen=True, repr_omit_defaults=True):
+    """Metadata of the brokers; with `all_topics` also of every topic the user may see, and with `authorized_operations`
+    what the user may do with each.
+    """
 
     api_key: ClassVar[int] = METADATA
     all_topics: bool = False
+    authorized_operations: bool = False
 
 
 class MetadataResponse(Struct, frozen=True):

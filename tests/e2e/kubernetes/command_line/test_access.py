@@ -16,6 +16,7 @@ from tests.e2e.kubernetes.resources import install
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.process import free_port, wait_until
 from tests.kafkafeatures import statuses
+from tests.kafkasim.test_process import heard, simulator
 
 COMMANDS = ("status", "wait", "plan", "suspend", "resume", "report")
 
@@ -38,6 +39,21 @@ def test_a_user_without_rights_learns_which_one_is_missing(orders: Orders, tmp_p
     assert f"grant the verb {verb} on kafkafeatures.kafkafeatures.dev" in done.stderr
     assert f"system:serviceaccount:{NS}:nobody" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_rights_of_a_driver_are_those_that_the_api_server_grants(plane: ControlPlane, tmp_path: Path) -> None:
+    """`admin` asks for itself, and for the account of an operator."""
+    admin = Person(tmp_path / "admin", plane.kubeconfig)
+    account = f"system:serviceaccount:{NS}:nobody"
+    with simulator("--release", "4.2") as process:
+        servers = str(heard(process)["bootstrapServers"])
+        words = ("--rights", "--driver", "StatefulSet", "--bootstrap-server", servers, "-o", "json")
+        for flags, code, state in (((), 0, "Granted"), (("--as", account), 5, "Missing")):
+            done = admin.run("check", *words, *flags)
+            assert done.returncode == code, done.stderr
+            rights = [right for right in json.loads(done.stdout)["rights"] if right["system"] == "Kubernetes"]
+            assert [right["state"] for right in rights] == [state] * 4
+            assert all(account in right["remedy"] for right in rights) == bool(flags)
 
 
 def test_without_a_kubeconfig_it_says_what_to_set(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_every_reply_is_read_bit_for_bit(reply: Reply) -> None:
 def test_both_ways_to_ask_say_the_same_of_a_topic() -> None:
     pages, lists = answers(DescribeTopicPartitionsRequest()), answers(MetadataRequest(all_topics=True))
     for answer in (*pages, *lists):
-        ((code, name, _, partitions),) = answer.topics
+        ((code, name, _, partitions, _),) = answer.topics
         assert (code, name) == (0, "orders")
         assert [one.partition for one in sorted(partitions, key=lambda one: one.partition)] == [0, 1, 2, 3, 4]
         for one in partitions:

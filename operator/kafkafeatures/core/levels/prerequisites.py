@@ -1,0 +1,113 @@
+"""Settings of brokers that have to fit before a level is of any use. A new one is a row.
+
+Pure. The lines stand with the effects of a step in a plan; `core/levels/stage.py` has the settings read, and only where
+a plan has the change. Kafka raises the level all the same, and clients fail later, at their first use of it: so a line
+here is a warning, and blocks nothing. Which value a broker has is read from the broker, whatever its release's default.
+
+Sources, read in the classes of 4.1.2, 4.2.0, 4.3.1 and 4.4.0: `DefaultAutoTopicCreationManager` (the broker that is
+asked for a coordinator creates the topic, by its own settings), `ShareCoordinatorConfig`, and in `KafkaApis`
+`isConsumerGroupProtocolEnabled` and `isStreamsGroupProtocolEnabled`, which want the level and the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+
+from msgspec import Struct
+
+from kafkafeatures.core.engine.blockers import these, title_of
+from kafkafeatures.core.facts.observation import Node, NodeState, Observation
+from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.words import counted
+
+STATE_TOPIC_FACTOR = "share.coordinator.state.topic.replication.factor"
+STATE_TOPIC_MIN_ISR = "share.coordinator.state.topic.min.isr"
+PROTOCOLS = "group.coordinator.rebalance.protocols"
+STATE_TOPIC = "__share_group_state"
+
+Values = Mapping[str, str]
+
+
+class Prerequisite(Struct, frozen=True):
+    """What the brokers must have set for one level. `problem`: from the values of a broker, and the number of brokers
+    that are registered, what will not work and what to do; empty where they fit.
+    """
+
+    feature: str
+    level: int
+    settings: tuple[str, ...]
+    problem: Callable[[Values, int], str]
+
+
+def _state_topic(values: Values, brokers: int) -> str:
+    factor, min_isr = (int(values[name]) for name in (STATE_TOPIC_FACTOR, STATE_TOPIC_MIN_ISR))
+    if factor > brokers:
+        return (
+            f"{STATE_TOPIC_FACTOR} is {factor}, but {counted(brokers, 'broker')} {'is' if brokers == 1 else 'are'} "
+            f"registered: while there is no topic {STATE_TOPIC}, it cannot be created, and share groups do not work; "
+            f"set it to at most {brokers} in the file of each broker, or add brokers"
+        )
+    if min_isr > factor:
+        return (
+            f"{STATE_TOPIC_MIN_ISR} is {min_isr}, more than {STATE_TOPIC_FACTOR}, which is {factor}: nothing can be "
+            f"written to the topic {STATE_TOPIC}; set it to at most {factor} in the file of each broker"
+        )
+    return ""
+
+
+def _protocol(name: str, values: Values, brokers: int) -> str:
+    protocols = [each.strip().lower() for each in values[PROTOCOLS].split(",")]
+    if name in protocols:
+        return ""
+    return (
+        f"{PROTOCOLS} is {values[PROTOCOLS]}: members that use group.protocol={name} are refused there; add {name} "
+        "to it in the file of each broker"
+    )
+
+
+PREREQUISITES = (
+    Prerequisite("share.version", 1, (STATE_TOPIC_FACTOR, STATE_TOPIC_MIN_ISR), _state_topic),
+    Prerequisite("group.version", 1, (PROTOCOLS,), partial(_protocol, "consumer")),
+    Prerequisite("streams.version", 1, (PROTOCOLS,), partial(_protocol, "streams")),
+)
+"""Every prerequisite that is a setting, up to Kafka 4.4. Those of transactions are older than transaction.version."""
+
+
+def settings_of(changes: Iterable[UpdateFeature]) -> frozenset[str]:
+    """The settings that have to be read of each broker."""
+    return frozenset(name for change in changes for row in _rows(change) for name in row.settings)
+
+
+def prerequisites_of(change: UpdateFeature, observation: Observation) -> tuple[str, ...]:
+    """What brokers have set that makes the new level useless; a line for all brokers that have the same."""
+    brokers = [node for node in observation.nodes if Role.BROKER in node.roles and node.state is not NodeState.REFUSED]
+    return tuple(line for row in _rows(change) for line in _lines(row, brokers))
+
+
+def _rows(change: UpdateFeature) -> Iterator[Prerequisite]:
+    for row in PREREQUISITES:
+        if row.feature == change.feature and change.before < row.level <= change.after:
+            yield row
+
+
+def _lines(row: Prerequisite, brokers: list[Node]) -> Iterator[str]:
+    """A ghost is registered, and so counts among the brokers; it has nothing set."""
+    alike: dict[str, list[Node]] = {}
+    unknown: list[Node] = []
+    for node in brokers:
+        settings = {name: node.settings[name].value for name in row.settings if name in node.settings}
+        values = {name: value for name, value in settings.items() if value is not None}
+        if not node.proved_at or len(values) < len(settings):
+            unknown += [node] if node.state is not NodeState.GHOST else []
+        elif len(values) == len(row.settings):  # one that does not know them is too old for the level
+            alike.setdefault(row.problem(values, len(brokers)), []).append(node)
+    yield from (f"warning: on {title_of(tuple(nodes))}, {problem}" for problem, nodes in alike.items() if problem)
+    if unknown:
+        nodes = tuple(unknown)
+        are = "is" if len(row.settings) == 1 else "are"
+        yield (
+            f"warning: {' and '.join(row.settings)} of {title_of(nodes)} {are} not known; make {these(nodes)} "
+            "reachable, and grant DESCRIBE_CONFIGS on the cluster"
+        )

@@ -1,0 +1,105 @@
+"""What is known of nodes from earlier looks, and what one process keeps of it: which disks they had, and since when it
+knows each of them to be up. In one place, whatever stage restarts nodes.
+
+Pure. Asked by `core/roll/stage.py`, and by the stages of migrations and of the inter.broker.protocol.version, whose
+restarts are made there too. A status has the disks as well, as far as it has room for them; where both are lost, a look
+takes what it finds for what was there before. Since when a node is up, no status says: it would be no proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from kafkafeatures.api.status import Status
+from kafkafeatures.core.engine.kind import Facts
+from kafkafeatures.core.engine.settling import AgeOf
+from kafkafeatures.core.engine.stage import Kept
+from kafkafeatures.core.engine.steps import InFlight
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.readings import Mark
+from kafkafeatures.core.roll.disks import Disks, read_disks
+from kafkafeatures.core.roll.part import ROLL
+
+
+class Remembered(NamedTuple):
+    """`sent`: restarts whose end was not seen. `status`: of before. With the time, and how to tell ages by it;
+    `known_for`: for what must not come too early, whatever a clock says. `disks`: those that nodes had before.
+    `up_for`: for how long this process knows each node to be up.
+    """
+
+    sent: tuple[InFlight, ...]
+    status: Status
+    now: datetime
+    age_of: AgeOf
+    known_for: AgeOf
+    disks: Disks = MappingProxyType({})
+    up_for: Mapping[int, timedelta] = MappingProxyType({})
+
+
+class UpSince(Struct, frozen=True):
+    """When this process met a return of a node, in seconds. mark: of that return, by the metadata log."""
+
+    mark: Mark
+    at: float
+
+
+class RollKept(Struct, frozen=True):
+    """What this process keeps of restarts: a status may be lost, and has no room for each node of a large cluster."""
+
+    cluster: str
+    disks: Disks
+    up: Mapping[int, UpSince]
+
+    def interrupted(self, why: str) -> RollKept:
+        """A cluster that cannot be read changes no disk, and what returns to it meanwhile has another mark."""
+        return self
+
+
+def remembered_of(facts: Facts) -> Remembered:
+    """What the next restart is judged by, beside what was read."""
+    up_for = {id_: timedelta(seconds=facts.monotonic - one.at) for id_, one in _up(facts).items()}
+    return Remembered(
+        facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for, disks_before(facts), up_for
+    )  # fmt: skip
+
+
+def kept_of_roll(facts: Facts, disks: Disks | None, *, is_over: bool) -> Mapping[str, Kept]:
+    """What the process keeps of this look. `disks`: those of before by now, None where no node is restarted; `is_over`:
+    that is certain, and what nodes have by then is what the next roll begins with.
+    """
+    if not isinstance(facts.seen.cluster_id, Known):
+        return {}
+    before = {} if is_over else disks_before(facts) if disks is None else disks
+    return {ROLL: RollKept(facts.seen.cluster_id.value, before, _up(facts))}
+
+
+def disks_before(facts: Facts) -> Disks:
+    """Directories that nodes had earlier in the roll that is on: as the status has them, else as this process has."""
+    kept, rollout = _before(facts), facts.remembered.rollout
+    lines = rollout.disks if rollout is not None and rollout.is_in_progress else ()
+    return {**(kept.disks if kept is not None else {}), **read_disks(lines)}
+
+
+def _before(facts: Facts) -> RollKept | None:
+    kept, cluster = facts.kept.get(ROLL), facts.seen.cluster_id
+    is_of_it = isinstance(kept, RollKept) and isinstance(cluster, Known) and kept.cluster == cluster.value
+    return kept if isinstance(kept, RollKept) and is_of_it else None
+
+
+def _up(facts: Facts) -> Mapping[int, UpSince]:
+    """Since when this process knows of the last return of each node. One that has left and come again has another mark,
+    also where no look was taken meanwhile; a look that cannot read the log shows nothing new.
+    """
+    kept = _before(facts)
+    before = kept.up if kept is not None else {}
+    if facts.seen.returns is None:
+        return before
+    return {
+        id_: before[id_] if id_ in before and before[id_].mark == mark else UpSince(mark, facts.monotonic)
+        for id_, mark in facts.seen.returns.marks.items()
+    }

@@ -1,0 +1,251 @@
+"""Which of the rights that a purpose needs this user has, which are missing, and which are not known. No I/O.
+
+Called by `kafka/probe/witnesses.py`, with what it was answered. Each node judges for itself: a file may name
+this user among `super.users` on one node and not on the next. So a right is granted only where every node that judges
+by it says so, and missing where one refuses; where one could not be asked, it is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from kafkafeatures.core.engine.blockers import shortened
+from kafkafeatures.core.facts.early_rights import GRANT as IN_FILES
+from kafkafeatures.core.facts.readings import Failure, Role
+from kafkafeatures.core.words import counted, printable
+from kafkafeatures.kafka.base.needs import NEEDS, Need, Purpose, Resource
+from kafkafeatures.kafka.base.requester import Requester
+from kafkafeatures.kafka.base.rights import GRANT, Right
+
+
+class RightState(StrEnum):
+    """Whether a right is there."""
+
+    GRANTED = "Granted"
+    MISSING = "Missing"
+    UNKNOWN = "Unknown"
+    NOT_NEEDED = "NotNeeded"
+
+
+class Witness(Struct, frozen=True):
+    """What a node says that this user may do there. `authorizer`: its class, empty for none, and None where the node
+    does not say. `through`: the broker that passed requests on to the active controller, where that is who is asked.
+    """
+
+    role: Role
+    id: int | None
+    address: str
+    rights: Mapping[Right, bool | Failure]
+    authorizer: str | Failure | None
+    through: str = ""
+
+    @property
+    def answers(self) -> bool:
+        """Whether it says anything of any right."""
+        return any(isinstance(answer, bool) for answer in self.rights.values())
+
+
+class TopicRights(Struct, frozen=True):
+    """`visible`: how many topics this user sees. `hidden`, `without_configs`: names of those that it does not see, and
+    of those whose configs it does not. `unread`: why more may be hidden.
+    """
+
+    visible: int
+    hidden: frozenset[str]
+    without_configs: frozenset[str]
+    unread: Failure | None
+
+
+class Finding(Struct, frozen=True):
+    """A right, with what it is needed for. `message`: where it is missing, or why it is not known. `remedy`: what to do
+    about that. `lacking`: on the listeners of which roles it is missing.
+    """
+
+    resource: Resource
+    right: Right
+    state: RightState
+    needed_for: tuple[str, ...]
+    message: str = ""
+    remedy: str = ""
+    lacking: frozenset[Role] = frozenset()
+
+
+class RightsReading(Struct, frozen=True):
+    """All that was found. `users`: whom the brokers and the controllers take us for, empty where only they know it.
+    `authorizer`: a sentence. `commands`: what grants all that is missing.
+    """
+
+    users: tuple[str, ...]
+    authorizer: str
+    findings: tuple[Finding, ...]
+    commands: tuple[str, ...]
+
+
+class RightsQuestion(Struct, frozen=True):
+    """The purposes, and what is known of the cluster. `ghosts`: registrations without a process, which cannot be asked.
+    `reads_log`: partitions come from the metadata log, or will once its right is granted. `before_copy`: its
+    controllers know no ACL yet. `roles`: those that it has, or will have for this purpose.
+    """
+
+    purposes: frozenset[Purpose]
+    ghosts: frozenset[tuple[Role, int]] = frozenset()
+    reads_log: bool = False
+    before_copy: bool = False
+    roles: frozenset[Role] = frozenset(Role)
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What any of the purposes needs."""
+        return tuple(need for need in NEEDS if need.purposes & self.purposes)
+
+    def counts(self, need: Need) -> bool:
+        """Tell whether it is needed of this cluster, as it is now."""
+        return bool(self.roles.intersection(need.roles)) and not (need.without_log and self.reads_log)
+
+    @property
+    def why_not(self) -> str:
+        """The reason why a right is not needed."""
+        if self.reads_log:
+            return "partitions come from the metadata log"
+        return "a cluster in ZooKeeper mode has no controllers, and no levels to raise"
+
+    @property
+    def is_about_topics(self) -> bool:
+        """Whether a right on topics counts."""
+        return any(need.resource is Resource.TOPICS and self.counts(need) for need in self.needs)
+
+
+def judged(
+    question: RightsQuestion, witnesses: Sequence[Witness], topics: TopicRights | Failure, requester: Requester
+) -> RightsReading:
+    """What the answers come to."""
+    findings = []
+    for resource, right in dict.fromkeys((need.resource, need.right) for need in question.needs):
+        alike = [need for need in question.needs if (need.resource, need.right) == (resource, right)]
+        counting = [need for need in alike if question.counts(need)]
+        finding = Finding(resource, right, RightState.NOT_NEEDED, tuple(need.goal for need in counting or alike))
+        if not counting:
+            findings.append(_with(finding, RightState.NOT_NEEDED, question.why_not))
+        elif resource is Resource.TOPICS:
+            findings.append(_of_topics(finding, topics, witnesses))
+        else:
+            roles = [role for role in Role if any(role in need.roles for need in counting) and role in question.roles]
+            findings.append(_of_cluster(finding, roles, witnesses))
+    users = tuple(dict.fromkeys(requester.principal(role) for role in Role))
+    commands = tuple(_commands(findings, requester, question.before_copy))
+    return RightsReading(users, _authorizer(witnesses), tuple(findings), commands)
+
+
+def _of_cluster(finding: Finding, roles: Sequence[Role], witnesses: Sequence[Witness]) -> Finding:
+    judges = [witness for witness in witnesses if witness.role in roles and finding.right in witness.rights]
+    answers = [(witness, witness.rights[finding.right]) for witness in judges]
+    lacking = [witness for witness, answer in answers if answer is False]
+    if lacking:
+        granted = [witness for witness, answer in answers if answer is True]
+        message, remedy = f"missing on {_titles(lacking)}", ""
+        if granted:
+            message += f", granted on {_titles(granted)}"
+            remedy = "grant it with an ACL, or make super.users and the authorizer of all nodes the same"
+        return _with(finding, RightState.MISSING, message, remedy, frozenset(witness.role for witness in lacking))
+    unread = [(witness, answer) for witness, answer in answers if isinstance(answer, Failure)]
+    if unread:
+        failure = unread[0][1]
+        message = f"not known on {_titles([witness for witness, _ in unread])}: {failure.message}"
+        return _with(finding, RightState.UNKNOWN, message, failure.action)
+    for role in roles:
+        if all(witness.role is not role for witness in judges):
+            message = f"no {role.value.lower()} could be asked"
+            message += f"; granted on {_titles(judges)}" if judges else ""
+            return _with(finding, RightState.UNKNOWN, message, _REACH[role])
+    return _with(finding, RightState.GRANTED)
+
+
+_REACH = {
+    Role.BROKER: "give the addresses of brokers with --bootstrap-server",
+    Role.CONTROLLER: "give the addresses of running controllers with --bootstrap-controller; in KRaft mode, brokers "
+    "tell them to a user with DESCRIBE",
+}
+
+
+def _of_topics(finding: Finding, topics: TopicRights | Failure, witnesses: Sequence[Witness]) -> Finding:
+    if isinstance(topics, Failure):
+        return _with(finding, RightState.UNKNOWN, topics.message, topics.action)
+    names = topics.hidden if finding.right is Right.DESCRIBE else topics.hidden | topics.without_configs
+    if names:
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        message = f"missing on {counted(len(names), 'topic')}: {printable(min(names))}{others}"
+        return _with(finding, RightState.MISSING, message, lacking=frozenset((Role.BROKER,)))
+    if topics.unread is not None:
+        message = f"topics may be hidden: {topics.unread.message}"
+        return _with(finding, RightState.UNKNOWN, message, topics.unread.action)
+    if not topics.visible and any(witness.authorizer != "" for witness in witnesses if witness.role is Role.BROKER):
+        message = "there is no topic yet, so nothing shows which topics this user may see"
+        return _with(finding, RightState.UNKNOWN, message, "create a topic, and check again")
+    return _with(finding, RightState.GRANTED, f"on all topics of today ({topics.visible})")
+
+
+def _with(
+    finding: Finding, state: RightState, message: str = "", remedy: str = "", lacking: frozenset[Role] = frozenset()
+) -> Finding:
+    return Finding(finding.resource, finding.right, state, finding.needed_for, message, remedy, lacking)
+
+
+def _titles(witnesses: Sequence[Witness]) -> str:
+    """Nodes in a sentence: "brokers 1-3 and controller 3001"."""
+    texts = []
+    for role in Role:
+        noun, of_role = role.value.lower(), [witness for witness in witnesses if witness.role is role]
+        ids = [witness.id for witness in of_role if witness.id is not None]
+        if ids:
+            texts.append(f"{noun}{'s' if len(ids) > 1 else ''} {shortened(ids)}")
+        for witness in of_role:
+            if witness.through:
+                texts.append(f"the active {noun} (through {witness.through})")
+            elif witness.id is None:
+                texts.append(f"the {noun} at {witness.address}")
+    return " and ".join(texts)
+
+
+def _authorizer(witnesses: Sequence[Witness]) -> str:
+    """A sentence about the authorizers of the nodes; without one, Kafka says that everything is permitted."""
+    nodes = [witness for witness in witnesses if not witness.through]
+    naming = [witness for witness in nodes if isinstance(witness.authorizer, str)]
+    without = [witness for witness in naming if not witness.authorizer]
+    if without and len(without) == len(nodes):
+        return "none: every user may do everything"
+    if without:
+        return f"none on {_titles(without)}, where every user may do everything"
+    if naming:
+        return ", ".join(sorted({str(witness.authorizer) for witness in naming}))
+    if any(witness.rights.get(Right.DESCRIBE_CONFIGS) is False for witness in nodes):
+        return "not known: reading it needs DESCRIBE_CONFIGS on the cluster"
+    return "not known: no node says it"
+
+
+def _commands(findings: Sequence[Finding], requester: Requester, before_copy: bool) -> Iterator[str]:
+    """A line for each user and resource; for controllers that know no ACL yet, what their files need. Without DESCRIBE
+    nodes tell little of the other rights: then those that are not known are granted with it.
+    """
+    blind = next((finding.lacking for finding in findings if finding.right is Right.DESCRIBE), frozenset[Role]())
+    grants: dict[tuple[str, Resource], tuple[Role, dict[Right, None]]] = {}
+    for finding in findings:
+        roles = blind if blind and finding.state is RightState.UNKNOWN else finding.lacking
+        for role in sorted(roles):
+            if not (before_copy and role is Role.CONTROLLER):
+                key = requester.principal(role), finding.resource
+                grants.setdefault(key, (role, {}))[1][finding.right] = None
+    for (_, resource), (role, rights) in grants.items():
+        operations = " ".join(f"--operation {right}" for right in rights)
+        yield requester.in_words(f"{GRANT} {operations} {resource.flag}", role)
+    if before_copy and any(Role.CONTROLLER in finding.lacking for finding in findings):
+        yield IN_FILES.replace("User:NAME", requester.principal(Role.CONTROLLER) or "User:NAME")
+
+
+def verdict_of(states: Iterable[RightState]) -> RightState:
+    """What all of them come to."""
+    worst_first = (RightState.MISSING, RightState.UNKNOWN)
+    present = set(states)
+    return next((state for state in worst_first if state in present), RightState.GRANTED)

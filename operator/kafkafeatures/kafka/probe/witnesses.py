@@ -1,0 +1,212 @@
+"""Asks each node what this user may do there; no request changes anything.
+
+Called by `check --rights`; `kafka/probe/granted.py` judges the answers. A node gives all rights on the cluster at once
+(DescribeCluster, KIP-430). Without DESCRIBE it gives none, and a controller answers only with ALTER: then each right is
+tried with a request that needs it. A right is granted where a node says so or lets such a request pass, and missing
+where a node refuses for the lack of it; any other answer, and silence, prove neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, NodeAnswer, ProbedNode, Role
+from kafkafeatures.core.facts.settings import AUTHORIZER, NodeSettings
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, TopicRights, Witness, judged
+from kafkafeatures.kafka.probe.node_settings import node_settings
+from kafkafeatures.kafka.probe.quorum import short_timeout
+from kafkafeatures.kafka.wire.messages import (
+    DescribeClusterRequest,
+    DescribeQuorumRequest,
+    FetchRequest,
+    UpdateFeaturesRequest,
+)
+from kafkafeatures.kafka.wire.topic_messages import DescribeLogDirsRequest, DescribeLogDirsResponse, MetadataRequest
+
+BITS = {Right.ALTER: 1 << 7, Right.DESCRIBE: 1 << 8, Right.CLUSTER_ACTION: 1 << 9, Right.DESCRIBE_CONFIGS: 1 << 10}
+"""Bits of authorized operations (`AclOperation.code`)."""
+
+_JUDGED = {
+    Role.BROKER: (Right.DESCRIBE, Right.DESCRIBE_CONFIGS),
+    Role.CONTROLLER: tuple(Right),
+}
+"""The rights that a node of a role decides itself. A broker passes what needs others on to the active controller."""
+
+_PERMITTED = (
+    ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_CONTROLLER,
+    ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH,
+)  # fmt: skip
+"""Codes of a request that was carried out, or that another node has to carry out: rights are judged before that."""
+
+Answer = bool | Failure
+
+
+async def ask_for_rights(pool: Pool, nodes: Sequence[ProbedNode], question: RightsQuestion) -> RightsReading:
+    """Which of the rights that are asked about this user has."""
+    alive = [node for node in nodes if node.id is None or (node.role, node.id) not in question.ghosts]
+    witnesses = await ask_witnesses(pool, alive)
+    topics = await ask_for_topics(pool, alive) if question.is_about_topics else NOT_ASKED
+    return judged(question, witnesses, topics, pool.requester)
+
+
+async def ask_witnesses(pool: Pool, nodes: Sequence[ProbedNode]) -> tuple[Witness, ...]:
+    """What each node says; without a controller that answers, also what a broker hears from the active one."""
+    witnesses = await asyncio.gather(*(_witness(pool, node) for node in nodes))
+    if any(witness.role is Role.CONTROLLER and witness.answers for witness in witnesses):
+        return tuple(witnesses)
+    brokers = [node for node in nodes if node.role is Role.BROKER and _runs_in_kraft_mode(node)]
+    return (*witnesses, await _through_broker(pool, brokers[0])) if brokers else tuple(witnesses)
+
+
+async def _witness(pool: Pool, node: ProbedNode) -> Witness:
+    if isinstance(node.answer, Failure):
+        silent = dict.fromkeys(_JUDGED[node.role], node.answer)
+        return Witness(node.role, node.id, str(_address(node)), silent, node.answer)
+    answers, settings = await asyncio.gather(_rights(pool, node), _own_settings(pool, node))
+    rights = {right: _configs(settings) if answer is None else answer for right, answer in answers.items()}
+    return Witness(node.role, node.id, str(_address(node)), rights, _authorizer(settings))
+
+
+async def _rights(pool: Pool, node: ProbedNode) -> dict[Right, Answer | None]:
+    """None: only the settings of the node show it."""
+    bits, proven = await _authorized_operations(pool, node)
+    judged = _JUDGED[node.role]
+    if bits is not None and bits & BITS[Right.DESCRIBE]:
+        return {right: bool(bits & BITS[right]) for right in judged}
+    if bits is not None:
+        proven[Right.DESCRIBE] = False
+    tried = [right for right in judged if right not in proven and right is not Right.DESCRIBE_CONFIGS]
+    answers = await asyncio.gather(*(_tried(pool, node.role, _address(node), right) for right in tried))
+    return {**dict.fromkeys(judged), **proven, **dict(zip(tried, answers, strict=True))}
+
+
+async def _authorized_operations(pool: Pool, node: ProbedNode) -> tuple[int | None, dict[Right, Answer | None]]:
+    """The bits, where the node gives them, and what its answer proves besides: a controller wants ALTER for it."""
+    is_controller = node.role is Role.CONTROLLER
+    request = DescribeClusterRequest(endpoint_type=2 if is_controller else 1, authorized_operations=True)
+    offered = node.answer.apis.get(request.api_key) if isinstance(node.answer, NodeAnswer) else None
+    if offered is None or (is_controller and offered.max < 1):
+        return None, {}
+    try:
+        answer = await pool.ask(_address(node), node.role, request)
+    except KafkaError:
+        return None, {}  # what is tried next says why
+    if is_controller and answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return None, {Right.ALTER: False}
+    if answer.error_code or answer.operations is None:
+        return None, {}
+    return answer.operations, {Right.ALTER: True} if is_controller else {}
+
+
+async def _tried(pool: Pool, role: Role, address: Address, right: Right) -> Answer:
+    """Whether a request that needs this right gets past the authorizer."""
+    timeout = short_timeout(pool)
+    try:
+        match right:
+            case Right.DESCRIBE:
+                quorum = await pool.ask(address, role, DescribeQuorumRequest(), timeout=timeout)
+                code = quorum.error_code or quorum.partition_error_code
+            case Right.CLUSTER_ACTION:
+                stale = FetchRequest(current_leader_epoch=0, max_wait_ms=0, max_bytes=1)  # so that no record is sent
+                fetched = await pool.ask(address, role, stale, timeout=timeout)
+                code = fetched.error_code or fetched.partition_error_code
+            case _:  # an update of no feature, and a dry run at that
+                updated = await pool.ask(address, role, UpdateFeaturesRequest(validate_only=True), timeout=timeout)
+                code = updated.error_code
+    except KafkaError as error:
+        return to_failure(error, str(address))
+    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return False
+    return code in _PERMITTED or Failure(FailureKind.REJECTED, str(address), f"it answers {code_name(code)}")
+
+
+async def _through_broker(pool: Pool, broker: ProbedNode) -> Witness:
+    """The active controller, asked through a broker: it judges this user as its brokers do. It is not asked for the
+    metadata log, nor for its settings: a broker passes neither on.
+    """
+    rights = (Right.DESCRIBE, Right.ALTER)
+    answers = await asyncio.gather(*(_tried(pool, Role.BROKER, _address(broker), right) for right in rights))
+    return Witness(Role.CONTROLLER, None, "", dict(zip(rights, answers, strict=True)), None, f"broker {broker.id}")
+
+
+async def _own_settings(pool: Pool, node: ProbedNode) -> NodeSettings | Failure:
+    """A node whose id is not known is asked for another one's: it judges the right before it looks at the id."""
+    return await node_settings(pool, node.role, node.id or 0, _address(node), (AUTHORIZER,))
+
+
+def _configs(settings: NodeSettings | Failure) -> Answer:
+    if isinstance(settings, NodeSettings) or settings.kind is FailureKind.ANOTHER_NODE:
+        return True
+    return False if settings.kind is FailureKind.AUTHORIZATION else settings
+
+
+def _authorizer(settings: NodeSettings | Failure) -> str | Failure | None:
+    if isinstance(settings, Failure):
+        return settings
+    setting = settings.of.get(AUTHORIZER)
+    return None if setting is None or setting.is_secret else setting.value or ""
+
+
+async def ask_for_topics(pool: Pool, nodes: Sequence[ProbedNode]) -> TopicRights | Failure:
+    """What this user may do with the topics. Kafka hides topics, without a word; what lies on the disks of brokers it
+    shows to all who may describe the cluster. A topic is hidden that lay there before and after the question.
+    """
+    brokers = [node for node in nodes if node.role is Role.BROKER]
+    source = next((_address(node) for node in brokers if isinstance(node.answer, NodeAnswer)), None)
+    if source is None:
+        return Failure(FailureKind.NOT_ASKED, "topics", "no broker answers")
+    hosted, unread = await _on_disks(pool, brokers)
+    try:
+        request = MetadataRequest(all_topics=True, authorized_operations=True)
+        topics = (await pool.ask(source, Role.BROKER, request)).topics
+    except KafkaError as error:
+        return to_failure(error, str(source))
+    denied = {topic.name for topic in topics if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    visible = {topic.name: topic.operations or 0 for topic in topics if topic.name not in denied}
+    hidden = hosted - visible.keys()
+    if hidden:
+        hidden &= (await _on_disks(pool, brokers))[0]
+    without = {name for name, bits in visible.items() if not bits & BITS[Right.DESCRIBE_CONFIGS]}
+    return TopicRights(len(visible), frozenset(hidden | denied), frozenset(without), unread)
+
+
+async def _on_disks(pool: Pool, brokers: Sequence[ProbedNode]) -> tuple[frozenset[str], Failure | None]:
+    """The topics on the disks of all brokers, and why that may not be all of them."""
+    disks = await asyncio.gather(*(_hosted(pool, node) for node in brokers))
+    names = frozenset[str]().union(*(disk for disk in disks if not isinstance(disk, Failure)))
+    return names, next((disk for disk in disks if isinstance(disk, Failure)), None)
+
+
+async def _hosted(pool: Pool, node: ProbedNode) -> frozenset[str] | Failure:
+    """The topics on the disks of a broker; a Failure where that is not all of them."""
+    if isinstance(node.answer, Failure):
+        return node.answer
+    address = _address(node)
+    try:
+        answer = await pool.ask(address, Role.BROKER, DescribeLogDirsRequest())
+    except KafkaError as error:
+        return to_failure(error, str(address))
+    if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        lacking = missing(f"DescribeLogDirs of broker {node.id}", Right.DESCRIBE)
+        return pool.requester.named(Failure(FailureKind.AUTHORIZATION, str(address), *lacking), Role.BROKER)
+    if failed := _failed(answer):
+        return Failure(FailureKind.REJECTED, str(address), f"DescribeLogDirs: {code_name(failed)}")
+    return frozenset(name for directory in answer.directories for name in directory.hosted)
+
+
+def _failed(answer: DescribeLogDirsResponse) -> int:
+    codes: Iterable[int] = (answer.error_code, *(directory.error_code for directory in answer.directories))
+    return next((code for code in codes if code), 0)
+
+
+def _address(node: ProbedNode) -> Address:
+    return Address(node.host, node.port)
+
+
+def _runs_in_kraft_mode(node: ProbedNode) -> bool:
+    return isinstance(node.answer, NodeAnswer) and node.answer.runs_in_kraft_mode

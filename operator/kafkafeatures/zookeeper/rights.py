@@ -1,0 +1,106 @@
+"""What the user of an ensemble may do with Kafka's znodes: `check --rights --zookeeper`. Only reads.
+
+READ is proven by reading. WRITE and DELETE, which only the way back of a migration needs, are judged by the ACLs of the
+znodes. ZooKeeper has no answer to "who am I": an identity that TLS gives, or that of a superuser, is not known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kazoo.security import Permissions, make_digest_acl_credential
+from msgspec import Struct
+
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.migration.delete_znodes import EPOCH
+from kafkafeatures.kafka.base.errors import KafkaError, to_failure
+from kafkafeatures.zookeeper.ensemble import Ensemble
+from kafkafeatures.zookeeper.reader import CLUSTER_ID
+from kafkafeatures.zookeeper.session import Session
+
+READ = (
+    CLUSTER_ID, EPOCH, "/brokers/ids", "/brokers/topics", "/config/brokers", "/config/topics", "/config/users",
+    "/kafka-acl", "/delegation_token/tokens",
+)  # fmt: skip
+"""Znodes of each kind that Kafka keeps, among them all that it protects from readers."""
+ALL = "all znodes"
+SUPERUSER = "super"
+
+
+class ZnodeRight(Struct, frozen=True):
+    """A right on znodes. `is_granted`: a Failure where that is not known. `missing_on`: the znodes."""
+
+    right: str
+    on: str
+    goal: str
+    is_granted: bool | Failure
+    missing_on: tuple[str, ...] = ()
+
+
+async def znode_rights(ensemble: Ensemble, *, goes_back: bool) -> tuple[ZnodeRight, ...] | Failure:
+    """READ; with `goes_back` also what the one transaction of a way back needs."""
+    try:
+        async with Session(ensemble) as session:
+            rights = [await _reading(session)]
+            if goes_back:
+                goal = "go back from a migration: "
+                rights += [
+                    await _by_acl(session, ensemble, "WRITE", EPOCH, f"{goal}raise {EPOCH}"),
+                    await _by_acl(session, ensemble, "DELETE", "/", f"{goal}delete /controller and /migration"),
+                ]
+            return tuple(rights)
+    except KafkaError as error:
+        return to_failure(error, f"ZooKeeper {ensemble}")
+
+
+async def _reading(session: Session) -> ZnodeRight:
+    goal = "read what Kafka keeps in ZooKeeper"
+    outcomes = await asyncio.gather(*(_read(session, path) for path in READ))
+    failures = [failure for failure in outcomes if failure is not None]
+    denied = [failure.where.removeprefix("znode ") for failure in failures if failure.kind is FailureKind.AUTHORIZATION]
+    if denied:
+        return ZnodeRight("READ", ALL, goal, False, tuple(denied))
+    return ZnodeRight("READ", ALL, goal, failures[0] if failures else True)
+
+
+async def _read(session: Session, path: str) -> Failure | None:
+    """The znode, and the first one below it."""
+    znode = await session.get(path)
+    below = await session.children(path) if not isinstance(znode, Failure) else znode
+    if isinstance(below, Failure):
+        return below
+    first = await session.get(f"{path}/{below[0]}") if below else None
+    return first if isinstance(first, Failure) else None
+
+
+async def _by_acl(session: Session, ensemble: Ensemble, right: str, path: str, goal: str) -> ZnodeRight:
+    place = (ensemble.chroot or "/") if path == "/" else path
+    acls = await session.acl(path)
+    if isinstance(acls, Failure):
+        return ZnodeRight(right, place, goal, acls)
+    if acls is None:
+        return ZnodeRight(right, place, goal, Failure(FailureKind.REJECTED, f"znode {path}", "there is no such znode"))
+    granting = [acl.id for acl in acls if acl.perms & getattr(Permissions, right)]
+    if any(each.scheme == "world" or each.id in _identities(ensemble) for each in granting):
+        return ZnodeRight(right, place, goal, True)
+    if any(_may_be_ours(each.scheme, each.id, ensemble) for each in granting):
+        text = f"whether its ACL grants {right} to this user is not shown"
+        remedy = f"see zookeeper-shell.sh HOST:PORT getAcl {place}"
+        return ZnodeRight(right, place, goal, Failure(FailureKind.REJECTED, f"znode {place}", text, remedy))
+    return ZnodeRight(right, place, goal, False, (place,))
+
+
+def _may_be_ours(scheme: str, identity: str, ensemble: Ensemble) -> bool:
+    """Whether an entry may mean us: an address or a certificate may be ours; a user that may not administer a znode
+    sees digests without their hash; and a superuser of ZooKeeper needs no entry.
+    """
+    user = ensemble.digest.username if ensemble.digest is not None else ""
+    return scheme not in ("digest", "sasl") or user == SUPERUSER or bool(user and identity == f"{user}:x")
+
+
+def _identities(ensemble: Ensemble) -> frozenset[str]:
+    """The id of our digest, as an ACL has it."""
+    digest = ensemble.digest
+    if digest is None:
+        return frozenset()
+    return frozenset((make_digest_acl_credential(digest.username, digest.password),))

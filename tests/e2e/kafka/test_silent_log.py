@@ -1,0 +1,54 @@
+"""A metadata log in which nothing is written by itself: the leader's clock tells how much time has passed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
+from kafkafeatures.kafka.cluster import Cluster as Client
+from tests.e2e.rig.cluster import Cluster
+from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import NEWEST, OLD
+
+SILENT = {"metadata.max.idle.interval.ms": "0"}
+
+
+def read(cluster: Cluster) -> Observation:
+    async def once() -> Observation:
+        servers = parse_addresses(cluster.bootstrap_servers, "")
+        controllers = parse_addresses(cluster.bootstrap_controllers, "")
+        settings = ClusterSettings(bootstrap_servers=servers, bootstrap_controllers=controllers)
+        async with Client(settings, environment=Environment()) as client:
+            return observe(*await client.read())
+
+    return asyncio.run(once())
+
+
+@pytest.mark.parametrize("release", [OLD, NEWEST])
+def test_time_passes_by_the_log_although_nothing_is_written(release: str, tmp_path: Path) -> None:
+    with Cluster(tmp_path, release, controllers=1, brokers=1, properties=SILENT) as cluster:
+        seen: list[Observation] = []
+
+        def is_silent() -> bool:
+            seen.append(read(cluster))
+            return len(seen) > 2 and len({one.source.offset for one in seen[-3:]}) == 1
+
+        wait_until("the log is silent", is_silent, step=1.0)
+        first, _, last = seen[-3:]
+        before, after = first.last_registration, last.last_registration
+        assert before is not None
+        assert after is not None
+        assert after.offset == before.offset
+        passed = (after.read_at - before.read_at).total_seconds()
+        assert abs(passed - (last.at - first.at).total_seconds()) < 1.0
+        assert passed > 1.0
+        assert abs((after.at - before.at).total_seconds()) < 1.0
+        assert first.returns is not None
+        assert last.returns is not None
+        assert first.returns.read_at < last.returns.read_at

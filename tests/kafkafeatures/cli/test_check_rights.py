@@ -1,0 +1,61 @@
+"""What is asked about rights, of which cluster: which nodes exist, and where partitions are read."""
+
+from __future__ import annotations
+
+from kafkafeatures.cli.document.check_rights import question_of
+from kafkafeatures.core.facts.observation import MetadataMode, NodeState
+from kafkafeatures.core.facts.readings import Failure, FailureKind, LogReading, ProbedNode, Readings, Role
+from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, Driver
+from kafkafeatures.kafka.base.needs import Purpose
+from kafkafeatures.kafka.probe.granted import RightsQuestion
+from tests.kafkafeatures.worlds import NOW, answer, asked, image, node, observation, probe
+
+FORBIDDEN = Failure(FailureKind.AUTHORIZATION, "metadata log", "Fetch needs CLUSTER_ACTION")
+AWAY = Failure(FailureKind.UNREACHABLE, "metadata log", "no answer")
+READ = LogReading(image(), 100, 3001, 4, NOW)
+ZOOKEEPER = asked(1, answer(keys=(18,)))
+
+
+def question(
+    *nodes: ProbedNode,
+    log: LogReading | Failure = READ,
+    mode: str = "levels",
+    driver: Driver = NOBODY,
+    kept_in: MetadataMode = MetadataMode.KRAFT,
+) -> RightsQuestion:
+    probed = probe(*(nodes or (asked(1), asked(3001))))
+    return question_of(Readings(probed, log), observation(mode=kept_in), mode, driver)
+
+
+def test_a_driver_adds_what_restarts_need_but_where_a_mode_has_it_already() -> None:
+    assert question(driver=MANUAL).purposes == {Purpose.LEVELS, Purpose.RESTARTS}
+    assert question(driver=NOBODY).purposes == {Purpose.LEVELS}
+    assert question(driver=MANUAL, mode="ibp").purposes == {Purpose.IBP}
+
+
+def test_a_log_that_only_a_right_is_missing_for_needs_no_rights_in_its_place() -> None:
+    assert question(log=READ).reads_log
+    assert question(log=FORBIDDEN).reads_log
+    assert not question(log=AWAY).reads_log
+
+
+def test_while_zookeeper_may_have_the_partitions_brokers_are_asked_for_them() -> None:
+    for kept_in in (MetadataMode.ZOOKEEPER, MetadataMode.MIGRATING):
+        for mode in ("ibp", "migrate"):
+            assert not question(mode=mode, kept_in=kept_in).reads_log
+    assert not question(ZOOKEEPER, log=FORBIDDEN).reads_log
+    assert question(mode="migrate").reads_log
+
+
+def test_controllers_are_expected_of_a_migration_and_of_brokers_in_kraft_mode() -> None:
+    assert question(ZOOKEEPER, mode="ibp").roles == {Role.BROKER}
+    assert question(ZOOKEEPER, asked(3001), mode="ibp").roles == set(Role)
+    assert question(ZOOKEEPER, mode="migrate").roles == set(Role)
+    assert question(asked(1)).roles == set(Role)
+    assert question(asked(1, AWAY)).roles == set(Role)
+
+
+def test_a_ghost_is_not_asked_in_its_role() -> None:
+    nodes = observation(node(1), node(2, state=NodeState.GHOST), node(3001))
+    made = question_of(Readings(probe(asked(1), asked(3001)), READ), nodes, "levels", NOBODY)
+    assert made.ghosts == {(Role.BROKER, 2)}

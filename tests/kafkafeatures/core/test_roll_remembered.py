@@ -1,0 +1,157 @@
+"""What one process keeps of restarts, whichever stage makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.spec import Desired
+from kafkafeatures.api.status import EMPTY, RolloutStatus, Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.decisions import Act, Wait
+from kafkafeatures.core.engine.kind import Facts
+from kafkafeatures.core.engine.memory import NO_MEMORY
+from kafkafeatures.core.engine.stage import Kept
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.observation import Observation, Returns, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind, Mark
+from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.roll.disks import disks_of
+from kafkafeatures.core.roll.part import ROLL
+from kafkafeatures.core.roll.remembered import RollKept, disks_before, kept_of_roll, remembered_of
+from kafkafeatures.core.roll.roll import Roll
+from tests.kafkafeatures.core import ibps
+from tests.kafkafeatures.core.migrations import Look, wanting
+from tests.kafkafeatures.core.migrations import cluster as migrating
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    ROLLED_CONTROLLERS,
+    ROLLOUT,
+    a_node,
+    cluster,
+    current,
+    rolled,
+    sent,
+)
+from tests.kafkafeatures.worlds import NOW, known
+
+TOLD = cluster({**ROLLED_CONTROLLERS, **current(2, 5)})
+ALL = (*CONTROLLERS, *BROKERS)
+
+
+class Process:
+    """One process that looks again and again. `kept`: what it keeps."""
+
+    def __init__(self) -> None:
+        self.kept: Mapping[str, Kept] = {}
+
+    def look(self, second: float, seen: Observation, *flying: Any, status: Status = EMPTY) -> Roll:
+        """A look so long after the process began."""
+        facts = self.facts(second, seen, status)
+        up_for = remembered_of(facts).up_for
+        roll = rolled(seen, *flying, known_for=timedelta(0), up_for=up_for, disks=disks_before(facts), status=status)
+        self.kept = kept_of_roll(facts, roll.disks.before, is_over=not roll.is_active)
+        return roll
+
+    def facts(self, second: float, seen: Observation, status: Status = EMPTY) -> Facts:
+        def no_time(_: str) -> timedelta:
+            return timedelta(0)
+
+        wanted = Wanted({}, rollout=ROLLOUT)
+        return Facts(wanted, seen, NO_MEMORY, status, (), NOW, no_time, no_time, monotonic=second, kept=self.kept)
+
+
+def returned(
+    seconds: Mapping[int, float],
+    *,
+    now: datetime = NOW,
+    marks: Mapping[int, Mark] | None = None,
+    of: Observation = TOLD,
+) -> Observation:
+    """Nodes that have been up for so long by the metadata log, whose clock shows `now`; all others for two hours."""
+    times = {id_: now - timedelta(seconds=seconds.get(id_, 7200)) for id_ in ALL}
+    return replace(of, returns=Returns(times, now, {**dict.fromkeys(ALL, (0, 1)), **(marks or {})}))
+
+
+def test_in_a_log_that_is_written_now_and_then_a_node_is_waited_for_no_longer_than_asked_for() -> None:
+    """One of ten minutes between two batches counts, so that the time of the return moves from look to look."""
+    process = Process()
+    for second in range(0, 30, 5):
+        roll = process.look(second, returned({5: 1}, now=NOW + timedelta(seconds=second)))
+        assert isinstance(roll.decision, Wait), second
+        assert "broker 5 has been up only" in roll.decision.message
+    assert isinstance(process.look(30, returned({5: 1}, now=NOW + timedelta(seconds=30))).decision, Act)
+
+
+def test_a_node_whose_restart_is_over_is_not_waited_for_once_more_because_clocks_of_controllers_are_ahead() -> None:
+    process = Process()
+    ahead = NOW + timedelta(minutes=1)
+    for second in range(0, 30, 5):
+        process.look(second, returned({5: second}, now=ahead), sent(5))
+    assert isinstance(process.look(30, returned({5: 30}, now=ahead)).decision, Act)
+
+
+@pytest.mark.parametrize("mark", [(0, 2), (700, 0), (700, 1)])
+def test_one_that_left_and_came_again_unseen_is_met_anew(mark: Mark) -> None:
+    """The process may have read another snapshot since, which does not say when that was."""
+    process = Process()
+    process.look(0, returned({5: 1}))
+    for second, is_waited_for in ((600, True), (629, True), (630, False)):
+        roll = process.look(second, returned({5: 1}, marks={5: mark}))
+        assert isinstance(roll.decision, Wait if is_waited_for else Act), second
+
+
+def test_what_cannot_be_read_in_one_look_is_as_it_was_before_and_of_another_cluster_nothing_counts() -> None:
+    process = Process()
+    process.look(0, returned({5: 1}))
+    process.look(20, TOLD)
+    process.kept = {name: kept.interrupted("no node answered") for name, kept in process.kept.items()}
+    assert isinstance(process.look(30, returned({5: 1})).decision, Act)
+    other = replace(returned({5: 1}), cluster_id=known("another"))
+    assert remembered_of(process.facts(40, other)).up_for[5] == timedelta(0)
+    unknown = replace(returned({5: 1}), cluster_id=Unknown(Failure(FailureKind.UNREACHABLE, "", "no node answered")))
+    assert kept_of_roll(process.facts(40, unknown), None, is_over=False) == {}
+
+
+def test_disks_are_kept_while_it_is_not_certain_that_no_node_is_left_and_then_forgotten() -> None:
+    process = Process()
+    begun = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), log_dirs=frozenset({"old"}))})
+    process.look(0, begun)
+    kept = kept_of_roll(process.facts(1, begun), None, is_over=False)[ROLL]
+    assert isinstance(kept, RollKept)
+    assert kept.disks[1] == disks_of(replace(a_node(1), log_dirs=frozenset({"old"})))
+    over = kept_of_roll(process.facts(1, begun), None, is_over=True)[ROLL]
+    assert isinstance(over, RollKept)
+    assert over.disks == {}
+
+
+@pytest.mark.parametrize(
+    ("desired", "position"),
+    [(Desired.DUAL_WRITE, Position.COPIED), (Desired.ROLLED_BACK, Position.DUAL_WRITE)], ids=str,
+)  # fmt: skip
+def test_a_migration_whose_status_is_lost_still_knows_which_disks_nodes_had(
+    desired: Desired, position: Position
+) -> None:
+    def with_dirs(*log_dirs: str) -> Observation:
+        seen = migrating(position)
+        nodes = tuple(replace(node, log_dirs=frozenset(log_dirs)) if node.id == 2 else node for node in seen.nodes)
+        return replace(seen, nodes=nodes)
+
+    first = Look(wanting(desired), with_dirs("old"))
+    second = Look(wanting(desired), with_dirs("old"), before=first)
+    lost = Look(wanting(desired), with_dirs("new"), before=second, status=Status(rollout=RolloutStatus(id="1")))
+    assert "broker 2 came back on a new disk" in lost.decision.message
+    assert "came back" not in getattr(Look(wanting(desired), with_dirs("new")).decision, "message", "")
+
+
+def test_brokers_that_get_another_inter_broker_protocol_version_are_known_by_the_disks_of_before_as_well() -> None:
+    def with_dirs(*log_dirs: str) -> Observation:
+        return ibps.brokers(replace(ibps.broker(2), log_dirs=frozenset(log_dirs)))
+
+    first = Look(ibps.wanting(), with_dirs("old"))
+    lost = Look(ibps.wanting(), with_dirs("new"), before=first)
+    assert "broker 2 came back on a new disk" in getattr(lost.decision, "message", "")

@@ -1,0 +1,81 @@
+"""Answers that cannot be of one quorum, and those between which only a leader was elected or a voter removed."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.facts.identity import QuorumView, two_quorums
+from kafkafeatures.core.facts.observation import Known
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import FailureKind, LogReading, QuorumAnswer
+from kraftlog.image import Voter
+from tests.kafkafeatures.deciding import decide
+from tests.kafkafeatures.worlds import NEW, NOW, asked, image, probe, quorum
+
+CONTROLLERS = (3001, 3002, 3003)
+OURS = quorum(voters=CONTROLLERS)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_another"),
+    [
+        (quorum(voters=CONTROLLERS), False),
+        (quorum(voters=(3002, 3001, 3003), epoch=5), False),  # an election in between
+        (quorum(voters=(3002, 3001, 3003)), True),  # two leaders of one epoch
+        (quorum(voters=(11, 12, 13), epoch=9), True),
+        (quorum(voters=(11, 3001), epoch=9), True),  # one voter has an id of ours
+        (quorum(voters=(3002, 3003), epoch=5), False),  # the leader was removed in between
+        (quorum(voters=(3001, 3004), epoch=3), True),  # more than one voter has changed
+        (quorum(voters=(3001, 3004, 3005)), True),
+        (quorum(voters=(3002, 3003, 3004), epoch=5), True),
+        (quorum(voters=(3002,), epoch=5), True),
+        (quorum(voters=(3004, 3001, 3002, 3003), epoch=3), False),
+    ],
+)
+def test_two_leaders_are_of_one_quorum_only_if_there_may_have_been_an_election(
+    other: QuorumAnswer, is_another: bool
+) -> None:
+    why = two_quorums(QuorumView("a:1", OURS), QuorumView("b:1", other))
+    assert (why is not None) is is_another
+    if why is not None:
+        assert why.kind is FailureKind.WRONG_CLUSTER
+        assert "a:1 to controller 3001 (voters 3001, 3002, 3003, epoch 4)" in why.message
+        assert f"b:1 to controller {other.leader_id} (voters " in why.message
+
+
+def test_voters_with_the_same_ids_at_other_addresses_are_another_quorum() -> None:
+    first = QuorumView("a:1", OURS, {3001: ("a", 9093)})
+    why = two_quorums(first, QuorumView("b:1", OURS, {3001: ("b", 9093)}))
+    assert why is not None
+    assert "b:1 to controller 3001 at b:9093 (voters 3001, 3002, 3003, epoch 4)" in why.message
+    assert two_quorums(first, QuorumView("b:1", OURS)) is None
+
+
+@pytest.mark.parametrize(
+    ("leader", "epoch", "voters", "is_another"),
+    [
+        (3002, 5, None, False), (3002, 4, None, True), (11, 5, None, True), (11, 3, None, True),
+        (11, 3, (3001, 3002, 3003, 11), False),  # it was removed after its log was read
+        (11, 3, (3001, 3002, 3003), False), (11, 3, (11, 12, 13), True), (3002, 5, (3002, 3003), False),
+        (3002, 5, (3002, 3004), True),
+    ],
+)  # fmt: skip
+def test_a_log_of_another_quorum_is_a_contradiction_with_a_name_and_no_election(
+    leader: int, epoch: int, voters: tuple[int, ...] | None, is_another: bool
+) -> None:
+    known_voters = tuple(Voter(id_, UUID(int=id_), (), (0, 1)) for id_ in voters) if voters is not None else None
+    log = image({1: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW), voters=known_voters)
+    reading = LogReading(log, log.offset, leader, epoch, NOW)
+    it = observe(probe(asked(1), *map(asked, CONTROLLERS), quorum=OURS), reading)
+    assert isinstance(it.cluster_id, Known) is not is_another
+    decided = decide(Wanted({"metadata.version": 22}), it)
+    if is_another:
+        assert isinstance(decided, Stalled)
+        assert decided.reason is Reason.CLUSTER_ID_MISMATCH
+        ways = "copy: DescribeQuorum to controller 3001 at h:3001 (voters 3001, 3002, 3003, epoch 4)"
+        assert ways in decided.message

@@ -1,0 +1,96 @@
+"""Addresses that seem to lead to two quorums: an election, or a voter that was removed meanwhile, is none."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from kafkafeatures.core.facts.readings import (
+    BrokerList,
+    ControllerList,
+    Failure,
+    FailureKind,
+    Host,
+    ProbedNode,
+    QuorumAnswer,
+    Role,
+)
+from kafkafeatures.kafka.base.errors import TimedOut
+from kafkafeatures.kafka.base.pool import Pool
+from kafkafeatures.kafka.base.settings import Address, ClusterSettings
+from kafkafeatures.kafka.probe.directory import Directory
+from kafkafeatures.kafka.probe.one_quorum import of_another_quorum
+from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, DescribeQuorumResponse, ReplicaState
+from tests.kafkafeatures.worlds import asked, quorum
+
+BROKER, CONTROLLER = Address("h", 1), Address("h", 3001)
+
+
+def saying(leader: int, epoch: int, *voters: int, host: str = "h") -> DescribeQuorumResponse:
+    listeners = tuple(Host(id_, host, id_) for id_ in voters)
+    return DescribeQuorumResponse(
+        0, None, 0, None, leader, epoch, 100, tuple(ReplicaState(id_, None, 100) for id_ in voters), (), listeners, 2
+    )
+
+
+class Scripted:
+    """A pool whose nodes answer one after the other; the last answer stays. None: no answer."""
+
+    def __init__(self, **answers: tuple[DescribeQuorumResponse | None, ...]) -> None:
+        self.settings = ClusterSettings(bootstrap_servers=(BROKER,), bootstrap_controllers=(CONTROLLER,))
+        self._answers = {BROKER: [*answers["broker"]], CONTROLLER: [*answers["controller"]]}
+
+    async def ask(self, address: Address, role: Role, request: Any, **_: Any) -> Any:
+        left = self._answers[address]
+        found = left.pop(0) if len(left) > 1 else left[0]
+        if found is None or not isinstance(request, DescribeQuorumRequest):
+            raise TimedOut("no answer")
+        return found
+
+
+def found_by(first: QuorumAnswer, pool: Scripted) -> Failure | None:
+    """What comes of it where the lists were read at first."""
+    voters = tuple(Host(voter.id, "h", voter.id) for voter in first.voters)
+    directory = Directory("cluster-1", BrokerList((), True), ControllerList(voters, first.leader_id), first, voters)
+    nodes: tuple[ProbedNode, ...] = (asked(1), asked(3001))
+    return asyncio.run(of_another_quorum(cast("Pool", pool), directory, nodes))
+
+
+FIRST = quorum(voters=(3001, 3002, 3003), epoch=4)
+SAME = saying(3001, 4, 3001, 3002, 3003)
+REMOVED = saying(3002, 5, 3002, 3003)
+LEAVING = saying(3001, 4, 3002, 3003)
+ADDED = saying(3004, 6, 3001, 3002, 3003, 3004)
+MOVED = saying(3001, 4, 3001, 3002, 3003, host="another")
+COPY = saying(3005, 9, 3005, 3002, 3003)
+
+
+@pytest.mark.parametrize("now", [SAME, saying(3002, 5, 3001, 3002, 3003), REMOVED, LEAVING, ADDED, MOVED])
+def test_a_change_between_two_requests_is_none_between_two_at_the_same_time(now: DescribeQuorumResponse) -> None:
+    """An election, a leader that was removed, one that was added, and voters that were given other addresses."""
+    assert found_by(FIRST, Scripted(broker=(now,), controller=(now,))) is None
+
+
+@pytest.mark.parametrize(("ours", "other"), [(SAME, COPY), (SAME, MOVED), (SAME, saying(3002, 4, 3001, 3002, 3003))])
+def test_what_contradicts_itself_at_the_same_time_is_two_quorums(
+    ours: DescribeQuorumResponse, other: DescribeQuorumResponse
+) -> None:
+    why = found_by(FIRST, Scripted(broker=(other,), controller=(ours,)))
+    assert why is not None
+    assert why.kind is FailureKind.WRONG_CLUSTER
+    assert "they lead to two quorums" in why.message
+    assert why.message.count("(voters ") == 2
+
+
+@pytest.mark.parametrize("broker", [(COPY, None), (COPY, COPY)])
+def test_where_no_second_answer_comes_it_is_not_known_and_nothing_is_sent_meanwhile(
+    broker: tuple[DescribeQuorumResponse | None, ...],
+) -> None:
+    pool = Scripted(broker=broker, controller=(SAME,) if broker[1] is None else (None,))
+    why = found_by(FIRST, pool)
+    assert why is not None
+    assert why.kind is FailureKind.STALE
+    assert "if there was no election just now, they lead to two quorums" in why.message
+    assert "if this lasts for more than 2 minutes" in why.remedy

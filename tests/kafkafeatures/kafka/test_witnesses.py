@@ -1,0 +1,347 @@
+"""What nodes say that a user may do, and what follows from it: granted, missing, or not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.readings import Failure, FailureKind, ProbedNode, Role
+from kafkafeatures.kafka.base.errors import Disconnected
+from kafkafeatures.kafka.base.needs import Purpose, Resource
+from kafkafeatures.kafka.base.rights import Right
+from kafkafeatures.kafka.base.settings import ClusterSettings, Sasl, Security
+from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, RightState
+from kafkafeatures.kafka.probe.prober import node_answer
+from kafkafeatures.kafka.probe.witnesses import BITS, ask_for_rights
+from kafkafeatures.kafka.wire.messages import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeQuorumRequest,
+    FetchRequest,
+    FetchResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from kafkafeatures.kafka.wire.topic_messages import (
+    ConfigAnswer,
+    ConfigEntry,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    LogDir,
+    MetadataRequest,
+    MetadataResponse,
+    TopicAnswer,
+)
+from tests.kafkafeatures.kafka.scripted import Cluster, Node, at, hosts, quorum
+from tests.kafkafeatures.worlds import NOW
+
+REFUSED, NOT_CONTROLLER, FENCED_EPOCH = 31, 41, 74
+ALL = sum(BITS.values())
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+APIS = {key: VersionRange(0, 20) for key in (1, 3, 18, 32, 35, 55, 57, 60)}
+ALICE = Security(sasl=Sasl("SCRAM-SHA-512", "alice", "secret"))
+
+
+def fetched(code: int) -> FetchResponse:
+    return FetchResponse(code, code, -1, -1, None, None, None, b"")
+
+
+def configs(id_: int, authorizer: str, code: int = 0) -> DescribeConfigsResponse:
+    entries = {} if code else {"authorizer.class.name": ConfigEntry(authorizer, 4)}
+    return DescribeConfigsResponse({str(id_): ConfigAnswer(code, None, entries)})
+
+
+def node(
+    id_: int, role: Role, bits: int | None = ALL, *, refuses: frozenset[type] = frozenset(), authorizer: str = STANDARD
+) -> Node:
+    """`bits`: None for a controller that wants ALTER before it says any. `refuses`: requests whose right is missing."""
+    code = REFUSED if bits is None else 0
+    listed = DescribeClusterResponse(code, None, 1, "C1", 1, hosts(id_), 2, bits)
+    standing = quorum(id_, hosts(id_))
+    answers: dict[type, Any] = {
+        DescribeClusterRequest: listed,
+        DescribeQuorumRequest: standing,
+        FetchRequest: fetched(FENCED_EPOCH),
+        UpdateFeaturesRequest: UpdateFeaturesResponse(NOT_CONTROLLER, None, {}),
+        DescribeConfigsRequest: configs(id_, authorizer),
+    }
+    if DescribeQuorumRequest in refuses:
+        answers[DescribeQuorumRequest] = replace_code(standing)
+    if FetchRequest in refuses:
+        answers[FetchRequest] = fetched(REFUSED)
+    if UpdateFeaturesRequest in refuses:
+        answers[UpdateFeaturesRequest] = UpdateFeaturesResponse(REFUSED, None, {})
+    if DescribeConfigsRequest in refuses:
+        answers[DescribeConfigsRequest] = configs(id_, "", REFUSED)
+    return Node({key: apis for key, apis in APIS.items() if role is Role.BROKER or key != 3}, answers)
+
+
+def replace_code(answer: Any) -> Any:
+    return replace(answer, error_code=REFUSED)
+
+
+def broker(id_: int = 1, bits: int | None = ALL, **more: Any) -> Node:
+    return node(id_, Role.BROKER, bits, **more)
+
+
+def controller(id_: int = 3001, bits: int | None = ALL, **more: Any) -> Node:
+    return node(id_, Role.CONTROLLER, bits, **more)
+
+
+async def rights(
+    brokers: Mapping[int, Node | Failure],
+    controllers: Mapping[int, Node | Failure],
+    *purposes: Purpose,
+    controllers_as: Security = ALICE,
+    **question: Any,
+) -> RightsReading:
+    nodes = {(Role.BROKER, id_): each for id_, each in brokers.items()}
+    nodes |= {(Role.CONTROLLER, id_): each for id_, each in controllers.items()}
+    cluster = Cluster({at(id_): each for (_, id_), each in nodes.items() if isinstance(each, Node)})
+    settings = ClusterSettings(bootstrap_servers=(at(1),), brokers=ALICE, controllers=controllers_as)
+    probed = [
+        ProbedNode(
+            id_, role, "node", id_, each if isinstance(each, Failure) else node_answer(each.api_versions), NOW
+        )
+        for (role, id_), each in nodes.items()
+    ]  # fmt: skip
+    async with cluster.pool(settings) as pool:
+        asked = RightsQuestion(frozenset(purposes or (Purpose.LEVELS,)), **{"reads_log": True, **question})
+        return await ask_for_rights(pool, probed, asked)
+
+
+def states(reading: RightsReading, resource: Resource = Resource.CLUSTER) -> dict[Right, RightState]:
+    return {finding.right: finding.state for finding in reading.findings if finding.resource is resource}
+
+
+def message(reading: RightsReading, right: Right, resource: Resource = Resource.CLUSTER) -> str:
+    return next(it.message for it in reading.findings if (it.right, it.resource) == (right, resource))
+
+
+async def test_one_request_to_each_node_shows_all_rights_on_the_cluster() -> None:
+    nodes = {1: broker(), 3001: controller()}
+    reading = await rights({1: nodes[1]}, {3001: nodes[3001]})
+    assert set(states(reading).values()) == {RightState.GRANTED}
+    assert reading.commands == ()
+    assert reading.authorizer == STANDARD
+    for each in nodes.values():
+        assert [type(request) for request in each.asked] == [DescribeClusterRequest, DescribeConfigsRequest]
+
+
+async def test_what_is_missing_is_granted_by_one_line_that_names_the_user() -> None:
+    left = ALL & ~BITS[Right.ALTER] & ~BITS[Right.DESCRIBE_CONFIGS]
+    refuses = frozenset((UpdateFeaturesRequest,))
+    reading = await rights({1: broker(1, left)}, {3001: controller(3001, None, refuses=refuses)})
+    assert states(reading)[Right.ALTER] is RightState.MISSING
+    assert states(reading)[Right.CLUSTER_ACTION] is RightState.GRANTED  # a Fetch of an old epoch shows it
+    assert message(reading, Right.DESCRIBE_CONFIGS) == "missing on broker 1, granted on controller 3001"
+    assert reading.commands == (
+        "kafka-acls.sh --bootstrap-server node:1 --command-config admin.properties --add --allow-principal User:alice "
+        "--operation Alter --operation DescribeConfigs --cluster",
+    )
+
+
+async def test_no_bits_mean_that_describe_is_missing_and_prove_nothing_of_the_other_rights() -> None:
+    reading = await rights({1: broker(1, 0)}, {3001: controller()})
+    assert states(reading) == {
+        Right.DESCRIBE: RightState.MISSING,
+        Right.CLUSTER_ACTION: RightState.GRANTED,
+        Right.ALTER: RightState.GRANTED,
+        Right.DESCRIBE_CONFIGS: RightState.GRANTED,  # the broker answered a request that needs it
+    }
+    assert message(reading, Right.DESCRIBE) == "missing on broker 1, granted on controller 3001"
+
+
+async def test_a_denied_describe_hides_the_other_rights_of_a_controller_and_they_are_tried() -> None:
+    """DENY Describe beside ALLOW Alter: it answers, with no bits."""
+    strange = controller(3001, 0, refuses=frozenset((FetchRequest,)))
+    reading = await rights({1: broker()}, {3001: strange})
+    assert states(reading)[Right.DESCRIBE] is RightState.MISSING
+    assert states(reading)[Right.ALTER] is RightState.GRANTED
+    assert states(reading)[Right.CLUSTER_ACTION] is RightState.MISSING
+    assert not any(isinstance(request, UpdateFeaturesRequest) for request in strange.asked)
+
+
+async def test_two_listeners_with_two_users_get_a_line_each() -> None:
+    bob = Security(sasl=Sasl("PLAIN", "bob", "secret"))
+    every = frozenset((DescribeQuorumRequest, FetchRequest, UpdateFeaturesRequest, DescribeConfigsRequest))
+    left = ALL & ~BITS[Right.DESCRIBE_CONFIGS]
+    nodes = {1: broker(1, left)}, {3001: controller(3001, None, refuses=every)}
+    reading = await rights(*nodes, controllers_as=bob)
+    alice, of_bob = sorted(reading.commands)
+    assert alice.endswith("User:alice --operation DescribeConfigs --cluster")
+    operations = " ".join(f"--operation {right}" for right in Right)
+    assert of_bob.endswith(f"User:bob {operations} --cluster")
+    assert reading.users == ("User:alice", "User:bob")
+
+
+async def test_a_right_that_no_broker_can_be_asked_about_is_unknown() -> None:
+    reading = await rights({}, {3001: controller()})
+    assert states(reading)[Right.DESCRIBE] is RightState.UNKNOWN
+    assert message(reading, Right.DESCRIBE) == "no broker could be asked; granted on controller 3001"
+
+
+async def test_a_right_that_one_of_two_controllers_refuses_is_missing() -> None:
+    """The file of each node has its own super.users."""
+    every = frozenset((DescribeQuorumRequest, FetchRequest, UpdateFeaturesRequest, DescribeConfigsRequest))
+    reading = await rights({1: broker()}, {3001: controller(), 3002: controller(3002, None, refuses=every)})
+    assert set(states(reading).values()) == {RightState.MISSING}
+    assert message(reading, Right.CLUSTER_ACTION) == "missing on controller 3002, granted on controller 3001"
+
+
+async def test_a_node_that_does_not_answer_leaves_it_unknown_and_a_ghost_is_not_asked() -> None:
+    away = Failure(FailureKind.NOT_LISTENING, "node:2", "connection refused")
+    reading = await rights({1: broker(), 2: away}, {3001: controller()})
+    assert states(reading)[Right.DESCRIBE] is RightState.UNKNOWN
+    assert message(reading, Right.DESCRIBE) == "not known on broker 2: connection refused"
+    assert states(reading)[Right.ALTER] is RightState.GRANTED  # which controllers judge
+    assert reading.commands == ()
+    ghosts = frozenset(((Role.BROKER, 2),))
+    reading = await rights({1: broker(), 2: away}, {3001: controller()}, ghosts=ghosts)
+    assert states(reading)[Right.DESCRIBE] is RightState.GRANTED
+
+
+async def test_an_answer_that_is_neither_a_refusal_nor_a_success_proves_nothing() -> None:
+    for answer in (fetched(-1), fetched(42), Disconnected):
+        strange = controller(3001, None)
+        strange.answers[FetchRequest] = answer
+        reading = await rights({1: broker()}, {3001: strange})
+        assert states(reading)[Right.CLUSTER_ACTION] is RightState.UNKNOWN
+
+
+async def test_no_broker_is_believed_about_what_controllers_judge() -> None:
+    """Without a controller that answers, the active one is asked through a broker; what brokers do not pass on stays
+    unknown, whatever their own bits say.
+    """
+    reading = await rights({1: broker()}, {})
+    assert states(reading)[Right.ALTER] is RightState.GRANTED
+    assert states(reading)[Right.DESCRIBE] is RightState.GRANTED
+    assert states(reading)[Right.CLUSTER_ACTION] is RightState.UNKNOWN
+    refused = broker()
+    refused.answers[UpdateFeaturesRequest] = UpdateFeaturesResponse(REFUSED, None, {})
+    reading = await rights({1: refused}, {})
+    assert states(reading)[Right.ALTER] is RightState.MISSING
+    assert message(reading, Right.ALTER) == "missing on the active controller (through broker 1)"
+
+
+async def test_nothing_that_is_sent_can_change_anything() -> None:
+    every = frozenset((DescribeQuorumRequest, FetchRequest, UpdateFeaturesRequest, DescribeConfigsRequest))
+    refusing = controller(3001, None, refuses=every)
+    await rights({1: broker(1, 0)}, {3001: refusing})
+    updates = [request for request in refusing.asked if isinstance(request, UpdateFeaturesRequest)]
+    assert all(request.validate_only and not request.updates for request in updates)
+
+
+async def test_a_user_without_describe_is_given_one_line_for_all_that_nodes_do_not_say() -> None:
+    refuses = frozenset((DescribeConfigsRequest,))
+    without = broker(1, 0, refuses=refuses)
+    for request in (UpdateFeaturesRequest, DescribeQuorumRequest):
+        without.answers[request] = (
+            UpdateFeaturesResponse(REFUSED, None, {})
+            if request is UpdateFeaturesRequest
+            else replace_code(without.answers[request])
+        )
+    reading = await rights({1: without}, {})
+    assert states(reading)[Right.CLUSTER_ACTION] is RightState.UNKNOWN
+    assert len(reading.commands) == 1
+    assert all(f"--operation {right}" in reading.commands[0] for right in Right)
+
+
+async def test_before_the_copy_only_files_of_controllers_grant_anything() -> None:
+    every = frozenset((DescribeQuorumRequest, FetchRequest, UpdateFeaturesRequest, DescribeConfigsRequest))
+    refusing = controller(3001, None, refuses=every)
+    reading = await rights({1: broker()}, {3001: refusing}, Purpose.MIGRATE, before_copy=True)
+    assert len(reading.commands) == 1
+    assert "add this user (User:alice) to super.users of each controller" in reading.commands[0]
+
+
+async def test_without_an_authorizer_everybody_may_do_everything_and_it_is_said_where() -> None:
+    reading = await rights({1: broker(authorizer="")}, {3001: controller(authorizer="")})
+    assert reading.authorizer == "none: every user may do everything"
+    reading = await rights({1: broker(authorizer="")}, {3001: controller()})
+    assert reading.authorizer == "none on broker 1, where every user may do everything"
+
+
+# --- topics ---
+
+SEES, DESCRIBES_CONFIGS = BITS[Right.DESCRIBE], BITS[Right.DESCRIBE_CONFIGS]
+
+
+def with_topics(each: Node, shown: Mapping[str, int], *hosted: str, code: int = 0) -> Node:
+    topics = tuple(TopicAnswer(0, name, None, (), bits) for name, bits in shown.items())
+    each.answers[MetadataRequest] = MetadataResponse("C1", 1, hosts(1), topics)
+    disk = LogDir(0, "/data", {name: frozenset((0,)) for name in hosted})
+    each.answers[DescribeLogDirsRequest] = DescribeLogDirsResponse(code, () if code else (disk,))
+    return each
+
+
+async def of_topics(*brokers: Node) -> RightsReading:
+    nodes = dict(enumerate(brokers, 1))
+    return await rights(nodes, {3001: controller()}, Purpose.RESTARTS, reads_log=False)
+
+
+async def test_topics_that_only_disks_show_are_hidden_from_this_user() -> None:
+    both = SEES | DESCRIBES_CONFIGS
+    second = with_topics(broker(2), {}, "orders", "secret")
+    reading = await of_topics(with_topics(broker(), {"orders": both}, "orders"), second)
+    assert states(reading, Resource.TOPICS)[Right.DESCRIBE] is RightState.MISSING
+    assert message(reading, Right.DESCRIBE, Resource.TOPICS) == "missing on 1 topic: secret"
+    assert reading.commands[0].endswith("--operation Describe --operation DescribeConfigs --topic '*'")
+
+
+async def test_topics_whose_configs_are_not_shown_are_named() -> None:
+    reading = await of_topics(with_topics(broker(), {"orders": SEES}, "orders"))
+    assert states(reading, Resource.TOPICS) == {
+        Right.DESCRIBE: RightState.GRANTED,
+        Right.DESCRIBE_CONFIGS: RightState.MISSING,
+    }
+    assert reading.commands[0].endswith("User:alice --operation DescribeConfigs --topic '*'")
+
+
+async def test_disks_that_could_not_be_read_may_have_more_topics() -> None:
+    reading = await of_topics(with_topics(broker(), {"orders": SEES | DESCRIBES_CONFIGS}, code=REFUSED))
+    assert set(states(reading, Resource.TOPICS).values()) == {RightState.UNKNOWN}
+
+
+async def test_a_topic_that_was_deleted_meanwhile_is_not_hidden() -> None:
+    first = with_topics(broker(), {"orders": SEES | DESCRIBES_CONFIGS}, "orders", "gone")
+    there, left = first.answers[DescribeLogDirsRequest], DescribeLogDirsResponse(0, ())
+    answers = iter((there, left))
+    first.answers[DescribeLogDirsRequest] = lambda request: next(answers)
+    reading = await of_topics(first)
+    assert states(reading, Resource.TOPICS)[Right.DESCRIBE] is RightState.GRANTED
+
+
+async def test_no_topic_at_all_proves_nothing_unless_there_is_no_authorizer() -> None:
+    reading = await of_topics(with_topics(broker(), {}))
+    assert set(states(reading, Resource.TOPICS).values()) == {RightState.UNKNOWN}
+    reading = await of_topics(with_topics(broker(authorizer=""), {}))
+    assert set(states(reading, Resource.TOPICS).values()) == {RightState.GRANTED}
+
+
+async def test_with_the_metadata_log_no_right_on_topics_is_needed() -> None:
+    reading = await rights({1: broker()}, {3001: controller()}, Purpose.RESTARTS)
+    assert set(states(reading, Resource.TOPICS).values()) == {RightState.NOT_NEEDED}
+
+
+async def test_in_zookeeper_mode_nothing_is_asked_of_controllers_that_do_not_exist() -> None:
+    both = with_topics(broker(), {"orders": SEES | DESCRIBES_CONFIGS}, "orders")
+    roles = frozenset((Role.BROKER,))
+    reading = await rights({1: both}, {}, Purpose.IBP, reads_log=False, roles=roles)
+    assert set(states(reading).values()) == {RightState.GRANTED}
+    reading = await rights({1: both}, {}, Purpose.LEVELS, reads_log=False, roles=roles)
+    assert states(reading)[Right.ALTER] is RightState.NOT_NEEDED
+    assert "ZooKeeper mode" in message(reading, Right.ALTER)
+
+
+async def test_a_migration_needs_controllers_that_answer_before_a_right_is_known() -> None:
+    in_zookeeper_mode = with_topics(broker(), {"orders": SEES | DESCRIBES_CONFIGS}, "orders")
+    in_zookeeper_mode.apis = {key: apis for key, apis in in_zookeeper_mode.apis.items() if key != 55}
+    reading = await rights({1: in_zookeeper_mode}, {}, Purpose.MIGRATE, reads_log=False)
+    assert set(states(reading).values()) == {RightState.UNKNOWN}
+    assert message(reading, Right.DESCRIBE) == "no controller could be asked; granted on broker 1"
+    assert reading.commands == ()

@@ -150,7 +150,7 @@ class KubeApi:
         return frozenset(addresses)
 
     def trust(self) -> ssl.SSLContext:
-        """The TLS context that the API server proves itself to. Raises OSError where the file of its CA cannot be used."""
+        """The TLS context for the API server. Raises OSError where the file of its CA cannot be used."""
         return ssl.create_default_context(cafile=self._api.configuration.ssl_ca_cert)
 
     async def serves_resources(self) -> bool:

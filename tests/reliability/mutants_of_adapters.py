@@ -79,7 +79,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("another cluster settles", "if again is None or not is_ours(resource, again) or", "if again is None or"),
         ("a plan that is over is not counted", "replace(remembered, change_count=proposal.plan.change_count)",
          "remembered"),
-        ("used consents come back at each look", "consent for consent in remembered.spent_consents if consent in current_consents",
+        ("used consents come back at each look",
+         "consent for consent in remembered.spent_consents if consent in current_consents",
          "consent for consent in remembered.spent_consents if not wanted.consents"),
     ),
     *of(

@@ -95,7 +95,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "levels",
         "kafkafeatures/reconcile/accounting.py",
-        ("a first contact is nothing special", "if before.cluster_id else repeatable(consents)",
+        ("a first contact is nothing special", "if previous_status.cluster_id else repeatable(consents)",
          "if True else ()"),
         ("a log is accepted by any word", "(accepted != acceptance_of(seen)", "(not accepted"),
         ("what accepted one log accepts the next", " or accepted in status.spent_consents)", ")"),

@@ -56,8 +56,8 @@ DEFECTS = (
         "how long a broker may keep a request is measured by the wall clock",
         "kafkafeatures.reconcile.ages",
         (
-            ("        found = self._met.get(stamp)\n", "        found = None\n"),
-            ("return timedelta(seconds=self.monotonic() - met)", "return self.of(stamp, now)"),
+            ("        times = self._met.get(stamp)\n", "        times = None\n"),
+            ("return timedelta(seconds=self.monotonic() - met_at)", "return self.of(stamp, now)"),
         ),
     ),
     Defect(

@@ -164,7 +164,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "rolls",
         "kafkafeatures/core/facts/quorum.py",
-        ("a controller that is behind is of the majority", "if len(staying - behind) >= required:",
+        ("a controller that is behind is of the majority", "if len(staying - lagging) >= required:",
          "if len(staying) >= required:"),
         ("the leader goes first", "key=lambda id_: (id_ == quorum.leader_id,",
          "key=lambda id_: (id_ != quorum.leader_id,"),

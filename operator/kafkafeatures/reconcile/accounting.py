@@ -62,13 +62,13 @@ async def held_against_the_log(
         missing = status.log_position
     accepted = resource.wanted.accepted_log
     if missing is not None and (accepted != acceptance_of(seen) or accepted in status.spent_consents):
-        why = why_restored(seen, missing, is_spent=accepted in status.spent_consents)
+        message = why_restored(seen, missing, is_spent=accepted in status.spent_consents)
         remedy = "see whether a backup was restored; then accept this log, as the message says"
-        decision = Stalled(Reason.CLUSTER_ID_MISMATCH, why, subject="metadata log", remedy=remedy)
+        decision = Stalled(Reason.CLUSTER_ID_MISMATCH, message, subject="metadata log", remedy=remedy)
         return resource, decision, EarlierMoves()
     if missing is not None:
-        for one in sent_by(status):
-            status = with_result(status, one, Result.UNVERIFIED, at=at, age_of=age_of)
+        for in_flight in sent_by(status):
+            status = with_result(status, in_flight, Result.UNVERIFIED, at=at, age_of=age_of)
         status = void_all(status, resource.wanted.consents, accepted)
         resource, earlier = replace(resource, status=status), EarlierMoves()
     position = position_of(seen)
@@ -91,26 +91,26 @@ async def _earlier_moves(kafka: KafkaPort, resource: Resource, seen: Observation
     depends = status.plan is not None or any(map(is_downgrade, unspent))
     if past.since_offset > position.offset and not depends:
         return EarlierMoves()
-    found = await kafka.moves_since(position.offset, position.epoch)
-    if status.log_position is None and not isinstance(found, Failure) and found.restored:
+    moves = await kafka.moves_since(position.offset, position.epoch)
+    if status.log_position is None and not isinstance(moves, Failure) and moves.restored:
         return Failure(FailureKind.NO_LEADER, "metadata log", "the leader has changed")  # any log has its first offset
-    return found
+    return moves
 
 
 def accounted(resource: Resource, settled: Status, seen: Observation, earlier: Mapping[str, Moves]) -> Status:
     """The status with what else is known of consents and approvals: what the log shows that it does not remember, and
     that it remembers nothing at a first contact. `settled`: with what was sent closed as far as it is known.
     """
-    before, consents = resource.status, resource.wanted.consents
-    moved = moved_unremembered(before, settled, seen, earlier)
+    previous_status, consents = resource.status, resource.wanted.consents
+    moved = moved_unremembered(previous_status, settled, seen, earlier)
     if moved:
-        settled = void_after(before, settled, consents, moved)
+        settled = void_after(previous_status, settled, consents, moved)
     if not seen.shows_levels:
         pods = seen.workloads.value if isinstance(seen.workloads, Known) else seen.workloads.why
         settled = without_withdrawn_plan(settled, resource.wanted, pods)
     if seen.past_levels is None:
-        settled = with_own_moves(before, settled)
-    known = before.unverified_consents if before.cluster_id else repeatable(consents)
-    blind = sent_without_log(before) if seen.past_levels is not None else frozenset[str]()
+        settled = with_own_moves(previous_status, settled)
+    unverified = previous_status.unverified_consents if previous_status.cluster_id else repeatable(consents)
+    blind = sent_without_log(previous_status) if seen.past_levels is not None else frozenset[str]()
     doubtful = {consent for consent in consents if is_downgrade(consent) and consent.partition(":")[0] in blind}
-    return replace(settled, unverified_consents=tuple(sorted(consents & {*known, *doubtful})))
+    return replace(settled, unverified_consents=tuple(sorted(consents & {*unverified, *doubtful})))

@@ -50,7 +50,7 @@ from kafkafeatures.reconcile.ports import KeptStatus, Resource, ResourceStore, n
 
 
 class Reconciliation(Struct, frozen=True):
-    """What it came to. `requeue_after` in seconds; 0 for at once, None for: nothing more to do by itself."""
+    """The result. `requeue_after` in seconds; 0 for at once, None for: nothing more to do by itself."""
 
     decision: Decision | Failure
     requeue_after: float | None
@@ -118,8 +118,8 @@ async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reco
 
 async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withheld: Withheld) -> Outcome:
     if not step.pod:
-        if why := withheld():
-            return NotSent(why)
+        if reason := withheld():
+            return NotSent(reason)
         return Applied()  # a person was asked by the intent itself, and by the Event that it makes
     if context.workloads is None:
         return NotSent("the document names no driver that could restart it")
@@ -136,54 +136,54 @@ async def _not_begun(context: ReconcileContext, found: Evaluation, step: Step, o
 
 async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, via: Via, send: Send) -> Reconciliation:
     began, status = context.monotonic(), found.status
-    earlier = (one for one in sent_in(status) if step.is_asked_for_by(one.step))
-    sent = next(earlier, None) or step.begun(
+    earlier = (candidate for candidate in sent_in(status) if step.is_asked_for_by(candidate.step))
+    in_flight = next(earlier, None) or step.begun(
         context.stamp(),
         via,
         found.observation,
         corrects_drift=any(stage.corrects_drift(step) for stage in found.stages),
     )
-    asked_before = sent.written is not None
+    asked_before = in_flight.written is not None
     # Spent before it is used: a process that dies in between does not leave it to be used for a later revert.
     spent = sorted({*status.spent_consents, step.consent} - {""})
-    others = tuple(intent for intent in status.intents if intent != sent.to_intent())
-    status = replace(status, intents=(*others, sent.to_intent()), spent_consents=tuple(spent))
-    await _intend(context, found, status, sent)
-    last_look = await why_not_now(context, found, status, sent, asked_before=asked_before)
+    other_intents = tuple(intent for intent in status.intents if intent != in_flight.to_intent())
+    status = replace(status, intents=(*other_intents, in_flight.to_intent()), spent_consents=tuple(spent))
+    await _intend(context, found, status, in_flight)
+    last_look = await why_not_now(context, found, status, in_flight, asked_before=asked_before)
     if not isinstance(last_look, LastLook):
-        if not (others or asked_before):
+        if not (other_intents or asked_before):
             context.on_settled()
-        return await _held_back(context, found, status, sent, last_look)
+        return await _held_back(context, found, status, in_flight, last_look)
     cluster_id = found.observation.cluster_id
     cluster = cluster_id.value if isinstance(cluster_id, Known) else ""
     context.effects(EffectRecord(found.resource.name, cluster, step, via))
     outcome = await send(partial(_withheld, context, found, last_look, began))
-    if not others and not _may_be_on_its_way(sent, outcome, asked_before=asked_before):
+    if not other_intents and not _may_be_on_its_way(in_flight, outcome, asked_before=asked_before):
         context.on_settled()
     match outcome:
         case Applied():
             # The intent stays until the level was read back: the next reconciliation closes it. That the controller
             # said yes is kept, so that a level that is reverted meanwhile is never taken for one left undone.
-            accepted = replace(sent, accepted=True).to_intent()
+            accepted = replace(in_flight, accepted=True).to_intent()
             status = replace(status, intents=(*status.intents[:-1], accepted))
             await context.store.write_status(status)
             return Reconciliation(Act(step), 0.0, status, outcome)
-        case OutcomeUnknown(why):
+        case OutcomeUnknown(reason):
             if asked_before:  # of one answer that is lost the next look tells
-                status = await _left_open(context, found, status, step, why)
+                status = await _left_open(context, found, status, step, reason)
             return Reconciliation(Act(step), SETTLE_SECONDS, status, outcome)
-        case NotSent(why):
+        case NotSent(reason):
             if asked_before:
-                return await _held_back(context, found, status, sent, not_sent(why))
-            status = _ended(context, status, sent, Result.NOT_SENT, why)
+                return await _held_back(context, found, status, in_flight, not_sent(reason))
+            status = _ended(context, status, in_flight, Result.NOT_SENT, reason)
             await context.store.write_status(status)
             return Reconciliation(Act(step), 1.0, status, outcome)
         case Rejected(code, message):
             rejection = step.rejection(code, message)
             if rejection.recorded:
-                status = _ended(context, status, sent, Result.REJECTED, rejection.recorded)
+                status = _ended(context, status, in_flight, Result.REJECTED, rejection.recorded)
             elif not asked_before:  # else what was asked for then may still be on its way
-                status = without(status, sent)
+                status = without(status, in_flight)
             return await _report(context, found.with_decision(context, _refused(step, rejection), status), outcome)
         case _:
             assert_never(outcome)
@@ -207,8 +207,8 @@ async def _intend(context: ReconcileContext, found: Evaluation, status: Status, 
         rollout = one.rollout and replace(one.rollout, waiting_for="", waiting_since=None)
         return replace(one, conditions=(), ready_reason=None, rollout=rollout, log_position=None)
 
-    before, asked_before = found.resource, sent.written is not None
-    if asked_before and not before.invalid_fields and without_words(status) == without_words(before.status):
+    resource, asked_before = found.resource, sent.written is not None
+    if asked_before and not resource.invalid_fields and without_words(status) == without_words(resource.status):
         return
     await context.store.write_status(status)
     if not asked_before:  # not earlier: another process may write the same moment, and win
@@ -224,11 +224,11 @@ async def _left_open(context: ReconcileContext, found: Evaluation, kept: Status,
 
     kept: the status with its intent. On top of what was remembered before: since when that is said is not forgotten.
     """
-    said, rollout = f"{step.request}: its outcome is not known: {why}", found.remembered.rollout
-    before = without_time(rollout.waiting_for) if rollout is not None else ""
-    if _NUMBER.sub("", before) == _NUMBER.sub("", said):
-        said = before  # such as the port of a connection, which is another one each time
-    waits = Wait(step.reason, said, SETTLE_SECONDS, subject=step.request, remedy=OUTCOME_IS_OPEN)
+    message, rollout = f"{step.request}: its outcome is not known: {why}", found.remembered.rollout
+    previous_message = without_time(rollout.waiting_for) if rollout is not None else ""
+    if _NUMBER.sub("", previous_message) == _NUMBER.sub("", message):
+        message = previous_message  # such as the port of a connection, which is another one each time
+    waits = Wait(step.reason, message, SETTLE_SECONDS, subject=step.request, remedy=OUTCOME_IS_OPEN)
     remembered = replace(found.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
     status = found.with_decision(context, waits, remembered).status
     await write_if_changed(context.store, found.resource, status)
@@ -236,7 +236,7 @@ async def _left_open(context: ReconcileContext, found: Evaluation, kept: Status,
 
 
 def _may_be_on_its_way(sent: InFlight, outcome: Outcome, *, asked_before: bool) -> bool:
-    """Whether the step, or the same one that was asked for before, may still change something."""
+    """Tell whether the step, or the same one that was asked for before, may still change something."""
     match outcome:
         case OutcomeUnknown():
             return True
@@ -274,8 +274,8 @@ async def _report(context: ReconcileContext, found: Evaluation, outcome: Outcome
     """Write a decision that was made after the evaluation, or because of its outcome."""
     status = found.status
     await context.store.write_status(status)
-    after = 2.0 if isinstance(outcome, Rejected) else _requeue(found.decision)
-    return Reconciliation(found.decision, after, status, outcome)
+    requeue_after = 2.0 if isinstance(outcome, Rejected) else _requeue(found.decision)
+    return Reconciliation(found.decision, requeue_after, status, outcome)
 
 
 def _requeue(decision: Decision) -> float | None:
@@ -296,6 +296,6 @@ def summary_of(last: Reconciliation) -> str:
         step = last.decision.step
         if isinstance(step, RestartNode) and not step.pod and isinstance(last.outcome, Applied):
             return step.request  # a person was asked: nothing is done yet
-        why = f": {last.outcome.why}" if isinstance(last.outcome, OutcomeUnknown) else ""
-        return f"{step.request}: {type(last.outcome).__name__}{why}"
+        reason = f": {last.outcome.why}" if isinstance(last.outcome, OutcomeUnknown) else ""
+        return f"{step.request}: {type(last.outcome).__name__}{reason}"
     return f"{last.decision.reason}: {last.decision.message}"

@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 
 class OperatorContext(Struct, frozen=True):
-    """What is injected. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all.
+    """Injected context. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all.
 
     `open_ensemble` None: no ensemble can be read, so that no migration takes a step.
     """
@@ -97,15 +97,15 @@ class Controller:
     def discard_versions(self) -> None:
         """Discard all known versions: etcd was restored, and the same version may stand for another state."""
         logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
-        for key, known in self._known.items():
-            known.settled, known.next_due = None, None
+        for key, cache in self._known.items():
+            cache.settled, cache.next_due = None, None
             # What is under way may keep what it has of before.
-            self._known[key] = replace(known, written=set(), last=known.last.of_no_version())
+            self._known[key] = replace(cache, written=set(), last=cache.last.of_no_version())
 
     def is_external_change(self, resource: Mapping[str, Any]) -> bool:
-        """Whether a watch shows something else than what the last reconciliation wrote itself."""
-        known = self._known.get(Key.of(resource))
-        return known is None or resource["metadata"]["resourceVersion"] not in known.written
+        """Tell whether a watch shows something else than what the last reconciliation wrote itself."""
+        cache = self._known.get(Key.of(resource))
+        return cache is None or resource["metadata"]["resourceVersion"] not in cache.written
 
     def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[Key]:
         """Note what each resource claims that was listed or shown by a watch; return those to reconcile."""
@@ -128,26 +128,26 @@ class Controller:
         except Gone:
             await self._forget(key)
             return None
-        known = self._of(key)
-        if known.next_due is not None and known.next_due.holds(store.version, began):
-            return known.next_due.until - began  # a watch may show our own write before its answer is here
-        known.next_due, known.written = None, store.written
+        cache = self._of(key)
+        if cache.next_due is not None and cache.next_due.holds(store.version, began):
+            return cache.next_due.until - began  # a watch may show our own write before its answer is here
+        cache.next_due, cache.written = None, store.written
         self._claims.note(store.raw, read=store.is_whole)
-        before = store.status
+        previous_status = store.status
         try:
-            pause = await self._guarded(key, known, store)
+            pause = await self._guarded(key, cache, store)
         except Gone:
             await self._forget(key)
             return None
         except Conflict:
-            return self._again(key, known)
+            return self._again(key, cache)
         finally:
-            await self._post_events(before, store)
+            await self._post_events(previous_status, store)
         self._claims.note(store.raw, read=store.is_whole)
         self._claims.passed(key)
         self._watcher.passed(key, pause.result, self._monotonic() - began, store.status)
         self._watcher.suspended(key, store.is_suspended)
-        return self._until_next(key, known, store.version, pause.seconds)
+        return self._until_next(key, cache, store.version, pause.seconds)
 
     async def failed(self, key: Key, error: BaseException) -> None:
         """Write a failure into the status; not while the API server is away, which is no bug and leaves nothing to
@@ -197,20 +197,20 @@ class Controller:
         A watch shows the version that the last one left behind, and the cluster, which was in sync then, that nothing
         happened to it since.
         """
-        known, version = self._known.get(key), self._current(key)
-        if known is None or not version:
+        cache, version = self._known.get(key), self._current(key)
+        if cache is None or not version:
             return None
-        if known.next_due is not None and known.next_due.holds(version, began):
-            return known.next_due.until - began
-        settled = await self._settled(key, known, version)
+        if cache.next_due is not None and cache.next_due.holds(version, began):
+            return cache.next_due.until - began
+        settled = await self._settled(key, cache, version)
         if settled is None:
             return None
         self._recorder.saw(key, settled.cluster, settled.status)
         self._watcher.passed(key, "success", self._monotonic() - began, settled.status)
-        return self._until_next(key, known, version, settled.check_every)
+        return self._until_next(key, cache, version, settled.check_every)
 
     async def _settled(self, key: Key, known: Kept, version: str) -> Settled | None:
-        """What was found in sync, where it still is: the same version, and a log to which nothing happened since.
+        """The last settled state, while it holds: the same version, and a log to which nothing happened since.
 
         Asked before anything is read where a watch shows the version; else once the resource and its Secrets were read.
         """
@@ -226,11 +226,11 @@ class Controller:
 
     async def _guarded(self, key: Key, known: Kept, store: KubernetesStore) -> Pause:
         """Reconcile, unless a second operator writes this status or the API server drops fields."""
-        others = self._operators.beside_us(store.raw)
-        if others:
+        rivals = self._operators.beside_us(store.raw)
+        if rivals:
             await self._disconnect(key, known)
             if not self._operators.is_reported(store.status, store.generation):
-                await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.conflict_message(others))
+                await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.conflict_message(rivals))
             return Pause("success", self._operators.hand_over_ends_in or CHECK_EVERY)
         try:
             if known.unkept is not None and known.unkept[0] == store.generation:
@@ -248,23 +248,23 @@ class Controller:
         return pause
 
     async def _read_and_reconcile(self, key: Key, known: Kept, store: KubernetesStore) -> Pause:
-        now = self._context.environment.clock
+        time = self._context.environment.clock
         if store.status == EMPTY:
-            await store.write_status(status_of_pending(generation=store.generation, now=now()))
+            await store.write_status(status_of_pending(generation=store.generation, now=time()))
         previous = store.status
         try:
             document = known.document_of(store.raw)
             resource = store.resource(document)
         except InvalidDocument as error:
-            message = "; ".join(error.problems)
-            status = status_of_invalid(error.reason, message, generation=store.generation, previous=previous, now=now())
+            text = "; ".join(error.problems)
+            status = status_of_invalid(error.reason, text, generation=store.generation, previous=previous, now=time())
             await write_if_changed(store, store, status)
             return Pause("success", CHECK_EVERY)
         try:
             opened = await self._connections.opened(key, document.spec)
         except CredentialsInvalid as error:
             failure = Failure(FailureKind.CREDENTIALS, "spec.cluster", str(error))
-            status = status_of_unreachable(failure, generation=store.generation, previous=previous, now=now())
+            status = status_of_unreachable(failure, generation=store.generation, previous=previous, now=time())
             await write_if_changed(store, resource, status)
             return Pause("requeued", known.pace.backoff((store.generation, "credentials"), 2.0, CHECK_EVERY))
         cluster, check_every = opened.cluster, document.spec.drift.check_every_seconds
@@ -320,13 +320,13 @@ class Controller:
 
         The cluster it is bound to, and consents that may have been used before, stay, also where no more was kept.
         """
-        kept, last = store.kept, store.status
-        unverified = tuple(sorted({*kept.unverified_consents, *last.unverified_consents}))
-        previous = replace(kept, cluster_id=kept.cluster_id or last.cluster_id, unverified_consents=unverified)
+        base, last = store.kept, store.status
+        unverified = tuple(sorted({*base.unverified_consents, *last.unverified_consents}))
+        previous = replace(base, cluster_id=base.cluster_id or last.cluster_id, unverified_consents=unverified)
         self._log(key, store.generation, f"{reason}: {message}")
-        now = self._context.environment.clock()
+        current_time = self._context.environment.clock()
         await store.write_what_is_kept(
-            status_of_invalid(reason, message, generation=store.generation, previous=previous, now=now)
+            status_of_invalid(reason, message, generation=store.generation, previous=previous, now=current_time)
         )
 
     # --- when the next one is due ---
@@ -357,10 +357,10 @@ class Controller:
         return KubernetesStore(self._api, key, lambda: self._operators.writer, self._of(key).last)
 
     def _of(self, key: Key) -> Kept:
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = Kept(Pace(self._monotonic), Ages(self._monotonic))
-        return known
+        cache = self._known.get(key)
+        if cache is None:
+            cache = self._known[key] = Kept(Pace(self._monotonic), Ages(self._monotonic))
+        return cache
 
     async def _disconnect(self, key: Key, known: Kept) -> None:
         known.settled = None
@@ -378,10 +378,10 @@ class Controller:
     # --- what is said of it ---
 
     def _log(self, key: Key, generation: int, text: str) -> None:
-        """What was said already is not said again."""
-        known = self._of(key)
-        if known.logged != (generation, text):
-            known.logged = generation, text
+        """Log a text, unless it was logged last."""
+        cache = self._of(key)
+        if cache.logged != (generation, text):
+            cache.logged = generation, text
             logger.info(text, extra={**_labels(key), "generation": generation})
 
     async def _post_events(self, before: Status, store: KubernetesStore) -> None:

@@ -45,7 +45,7 @@ class LastLook(NamedTuple):
 async def why_not_now(
     context: ReconcileContext, found: Evaluation, kept: Status, sent: InFlight, *, asked_before: bool
 ) -> Refusal | LastLook:
-    """Why the step of this intent does not leave after all; where it may, the last look that this rests on.
+    """The reason why the step of this intent does not leave after all; where it may, the last look that this rests on.
 
     `kept`: the status with the intent, as it was written. `asked_before`: the intent is one of before, which may have
     been sent.
@@ -54,8 +54,8 @@ async def why_not_now(
     last_look = LastLook(None, step.goes_at_any_time)
     if step.is_decided_again:
         # Of a new one: as if nothing had been begun, so that every check is made that was made before.
-        before = kept if asked_before else without(kept, sent)
-        again = await evaluate(context, replace(found.resource, status=before), again=True)
+        status = kept if asked_before else without(kept, sent)
+        again = await evaluate(context, replace(found.resource, status=status), again=True)
         if isinstance(again, Unread):
             return not_sent(f"the cluster could not be read again: {again.failure}")
         if (refused := _decided_otherwise(again, step)) is not None:

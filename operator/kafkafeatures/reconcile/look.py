@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Ports(Struct, frozen=True):
-    """What is looked at. `workloads`, `zookeeper`: None where nothing of them is wanted."""
+    """Ports to all that is looked at. `workloads`, `zookeeper`: None where nothing of them is wanted."""
 
     kafka: KafkaPort
     workloads: WorkloadPort | None
@@ -52,14 +52,14 @@ async def look(ports: Ports, asked: Asked, is_ours: Callable[[Observation], bool
     `is_ours`: whether it is the cluster of the document; of another one no more than the first reading is demanded.
     """
     demands = demands_of(asked)
-    seen = await _seen(ports, asked, demands)
-    if not is_ours(seen):
-        return seen
-    more = demands | demands_of(replace(asked, seen=seen))
-    if _of_nodes(more) != _of_nodes(demands):
-        seen = await _seen(ports, asked, more)
-    seen = await _surveyed(ports, await _named(ports, seen, more), more)
-    return await _compared(ports, seen) if more.comparison else seen
+    observation = await _seen(ports, asked, demands)
+    if not is_ours(observation):
+        return observation
+    all_demands = demands | demands_of(replace(asked, seen=observation))
+    if _of_nodes(all_demands) != _of_nodes(demands):
+        observation = await _seen(ports, asked, all_demands)
+    observation = await _surveyed(ports, await _named(ports, observation, all_demands), all_demands)
+    return await _compared(ports, observation) if all_demands.comparison else observation
 
 
 def _of_nodes(demands: Demands) -> Demands:
@@ -72,14 +72,14 @@ def _fact(found: T | Failure, where: str, seen: Observation) -> Known[T] | Unkno
 
 
 async def look_again(ports: Ports, asked: Asked) -> Observation:
-    """What a restart is decided on, a moment after all of it was read; znodes too, where a stage demands them. All of
-    them were surveyed in the look before, and both stores compared: how old that may be each stage says itself.
+    """Read what a restart is decided on, a moment after all of it was read; znodes too, where a stage demands them. All
+    of them were surveyed in the look before, and both stores compared: how old that may be each stage says itself.
     """
     zookeeper = await _znodes(ports, demands_of(asked))
     readings = await _while_claimed(ports, await ports.kafka.look_again(claim=_claim_in(zookeeper)))
-    seen = observe(*readings, asked.workloads, zookeeper)
-    demands = demands_of(replace(asked, seen=seen))
-    return await _surveyed(ports, await _named(ports, seen, demands), demands)
+    observation = observe(*readings, asked.workloads, zookeeper)
+    demands = demands_of(replace(asked, seen=observation))
+    return await _surveyed(ports, await _named(ports, observation, demands), demands)
 
 
 async def replication_in(seen: Observation) -> Replication | None:
@@ -104,13 +104,13 @@ def _claim_in(zookeeper: ZooKeeperReading | Failure) -> Read[ControllerClaim]:
 
 async def _while_claimed(ports: Ports, readings: Readings) -> Readings:
     """Without partitions that rest on `/controller`, where it moved while they were read."""
-    found = readings.partitions
-    if isinstance(found, Failure) or found.claim is None:
+    partitions = readings.partitions
+    if isinstance(partitions, Failure) or partitions.claim is None:
         return readings
     from kafkafeatures.core.facts.partition_source import while_claimed
 
-    after = NOT_ASKED if ports.zookeeper is None else await ports.zookeeper.controller()
-    return readings._replace(partitions=while_claimed(found, after))
+    current_claim = NOT_ASKED if ports.zookeeper is None else await ports.zookeeper.controller()
+    return readings._replace(partitions=while_claimed(partitions, current_claim))
 
 
 async def _named(ports: Ports, seen: Observation, demands: Demands) -> Observation:
@@ -133,8 +133,8 @@ async def _compared(ports: Ports, seen: Observation) -> Observation:
     """With what ZooKeeper and the metadata log hold, compared after everything else was read."""
     if ports.zookeeper is None or isinstance(seen.cluster_id, Unknown):
         return seen
-    found = await ports.zookeeper.compare(seen.cluster_id.value)
-    return replace(seen, compared=_fact(found, "metadata log and ZooKeeper", seen))
+    comparison = await ports.zookeeper.compare(seen.cluster_id.value)
+    return replace(seen, compared=_fact(comparison, "metadata log and ZooKeeper", seen))
 
 
 async def _znodes(ports: Ports, demands: Demands) -> ZooKeeperReading | Failure:

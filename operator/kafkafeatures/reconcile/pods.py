@@ -29,7 +29,7 @@ class Pods:
         self._last: WorkloadsReading | Failure | None = None
 
     async def read(self) -> WorkloadsReading | Failure:
-        """What is there now."""
+        """Read the pods as they are now."""
         self._last = await self._port.read()
         return self._last
 
@@ -38,11 +38,11 @@ class Pods:
         return await self._port.restart(step, withheld)
 
     async def are_as_before(self) -> bool:
-        """Whether another reading says the same; False also where that is not known."""
-        before = self._last
-        now = await self._port.read()
-        if isinstance(before, WorkloadsReading) and isinstance(now, WorkloadsReading):
-            return replace(now, at=before.at) == before
+        """Tell whether another reading says the same; False also where that is not known."""
+        previous = self._last
+        current = await self._port.read()
+        if isinstance(previous, WorkloadsReading) and isinstance(current, WorkloadsReading):
+            return replace(current, at=previous.at) == previous
         return False
 
 

@@ -1,4 +1,4 @@
-"""Whether a plan is approved, and how.
+"""Approval of a plan: given or not, and in which way.
 
 Pure. Asked by the gates of `core/engine/gates.py`, and by the report.
 """
@@ -20,40 +20,42 @@ def not_approved(
     unverified: tuple[str, ...] = (),
     pending: Reason = Reason.PLAN_PENDING,
 ) -> Held | None:
-    """What is said while the plan is not approved. `waits`: the policy asks a person before the next step.
+    """Reason to wait while the plan is not approved. `waits`: the policy asks a person before the next step.
 
     `unverified`: consents that may have been used before. `pending`: the reason of the condition.
     """
-    another = another_is_approved(wanted, plan)
-    if not another and (plan.is_approved_by(wanted.approvals) or not waits):
+    is_another = another_is_approved(wanted, plan)
+    if not is_another and (plan.is_approved_by(wanted.approvals) or not waits):
         return None
-    if another:
+    if is_another:
         return Held(
             Reason.APPROVAL_REQUIRED,
             f"the approval is for another plan; the current plan is {plan.hash[:HASH_SHOWN]}: {plan}; "
             "approve this plan, or remove the approval",
             condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED),
         )
-    why = ""
+    note = ""
     if unverified:
-        why = f"; it is unknown whether consent {unverified[0]!r} was already used: it is older than the status"
+        note = f"; it is unknown whether consent {unverified[0]!r} was already used: it is older than the status"
     return Held(
         Reason.APPROVAL_REQUIRED,
-        f"approve plan {plan.hash[:HASH_SHOWN]}: {plan}{why}",
+        f"approve plan {plan.hash[:HASH_SHOWN]}: {plan}{note}",
         condition=(Condition.APPROVAL_REQUIRED, pending),
     )
 
 
 def another_is_approved(wanted: Wanted, plan: Plan) -> bool:
-    """Whether a plan was approved that is not this one, also beside this one: that holds everything, under every
+    """Tell whether a plan was approved that is not this one, also beside this one: that holds everything, under every
     policy.
     """
-    given = wanted.approvals | ({wanted.only} - {""})
-    return is_another_named(plan.hash, given)
+    approvals = wanted.approvals | ({wanted.only} - {""})
+    return is_another_named(plan.hash, approvals)
 
 
 def approved_by(wanted: Wanted, plan: Plan, *, waits: bool) -> ApprovedBy | None:
-    """How the plan was approved; None while it is not, or needs no approval. `waits`: the policy asks a person."""
+    """Way in which the plan was approved; None while it is not, or needs no approval. `waits`: the policy asks a
+    person.
+    """
     if plan.is_over or another_is_approved(wanted, plan):
         return None
     if plan.is_approved_by(wanted.approvals):

@@ -1,4 +1,4 @@
-"""What a reconciliation comes to: values with a reason. Made by the gates, and by stages of each kind."""
+"""Decisions that a reconciliation comes to: values with a reason. Made by the gates, and by stages of each kind."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Act(Struct, frozen=True):
 
     @property
     def reason(self) -> Reason:
-        """Why the resource is not ready meanwhile."""
+        """Reason why the resource is not ready meanwhile."""
         return self.step.reason
 
     @property
     def message(self) -> str:
-        """What is carried out."""
+        """Message about what is carried out."""
         return self.step.in_progress
 
     @property
@@ -43,9 +43,9 @@ class Pending(Struct, frozen=True, kw_only=True):
 
 
 class Wait(Pending, frozen=True):
-    """What is waited for may resolve automatically; look again after `after` seconds. `condition`: one that is True
-    meanwhile. `steady`: look that often for as long as it takes, not later and later. `is_dated`: the message says by
-    itself since when, or until when, and what can be done.
+    """Wait for something that may resolve automatically; look again after `after` seconds. `condition`: one that is
+    True meanwhile. `steady`: look that often for as long as it takes, not later and later. `is_dated`: the message says
+    by itself since when, or until when, and what can be done.
     """
 
     reason: Reason
@@ -88,9 +88,7 @@ PARTITIONS_ARE_NOT_NEEDED = Wait(
     Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted", after=2.0,
     subject="spec", remedy="change what holds restarts back in the document: mode, suspend, paused or its windows",
 )  # fmt: skip
-"""What a roll waits for where partitions were not read: the document holds it back, and the status has its needs
-already.
-"""
+"""Wait of a roll where partitions were not read: the document holds it back, and the status has its needs already."""
 
 # What a blocker means: each kind is in one of the two.
 
@@ -120,7 +118,7 @@ DOES_NOT_PASS = frozenset({Reason.UNSUPPORTED_LEVEL, Reason.MIGRATION_BLOCKED})
 
 
 def blocked(found: tuple[Blocker, ...]) -> Wait | Stalled:
-    """What blockers come to, of which there is at least one: what needs a person first."""
+    """Decision that blockers come to, of which there is at least one: what needs a person first."""
     groups = grouped(found)
     action = [blocker for blocker in groups if blocker.kind in ACTION_REQUIRED]
     if action:
@@ -158,5 +156,5 @@ def unreadable(what: str, why: Failure, *, reason: Reason = Reason.PREFLIGHT, af
 
 def first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:
     """The message of the first blocker, and how many more there are."""
-    more = len(groups) - 1
-    return first.message + (f" (and {more} more)" if more else "")
+    remaining = len(groups) - 1
+    return first.message + (f" (and {remaining} more)" if remaining else "")

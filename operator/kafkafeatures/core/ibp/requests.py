@@ -1,4 +1,4 @@
-"""What Git, or a person, is asked for before the next restart: words. Pure; the operator changes no setting."""
+"""Requests to Git, or to a person, before the next restart: words. Pure; the operator changes no setting."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LOOK_AGAIN = 5.0
 
 
 def asked_of_git(place: Place) -> Wait:
-    """What is waited for, where no broker can be restarted as it is."""
-    nodes = tuple(one.node for one in place.differing.values())
+    """Wait where no broker can be restarted as it is."""
+    nodes = tuple(broker.node for broker in place.differing.values())
     if not nodes:
         text, remedy = (
             f"no broker says which {IBP} it uses",
@@ -23,7 +23,7 @@ def asked_of_git(place: Place) -> Wait:
         return Wait(Reason.WAITING_FOR_GIT, text, after=LOOK_AGAIN, subject="brokers", remedy=remedy)
     title = title_of(nodes)
     if place.roll is Roll.PIN:
-        used = ", ".join(sorted({str(one.uses) for one in place.differing.values()}))
+        used = ", ".join(sorted({str(broker.uses) for broker in place.differing.values()}))
         text = f"{title} {verb(nodes, 'sets', 'set')} no {IBP}, and a newer Kafka has a higher default: no image is "
         text += f"rolled; set {IBP}={used} in Git, with the image as it is"
     elif place.roll is Roll.KAFKA:
@@ -36,7 +36,7 @@ def asked_of_git(place: Place) -> Wait:
 
 
 def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
-    """What is waited for while a person is to restart this broker, with what has to be changed before."""
+    """Wait while a person is to restart this broker, with what has to be changed before."""
     if id_ not in place.differing:
         return waits
     title = place.told[id_].node.title

@@ -28,7 +28,7 @@ class InterBrokerProtocols:
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL
 
     def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
-        """Whether the document names another version by now, or none."""
+        """Tell whether the document names another version by now, or none."""
         if not wanted.ibp:
             return True
         from kafkafeatures.core.ibp.now import target_of
@@ -52,7 +52,7 @@ class InterBrokerProtocols:
         return NoIbp() if facts.seen.in_kraft_mode else proposed(facts)
 
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
-        """Where it stands; None where none is wanted."""
+        """State of the stage; None where none is wanted."""
         if not facts.wanted.ibp:
             return None
         from kafkafeatures.core.ibp.now import ibp_now

@@ -19,7 +19,7 @@ MOST_CORRECTIONS = 2
 
 
 def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, found: tuple[Blocker, ...]) -> Decision | None:
-    """Why it is not corrected; None where it is, and where there is none. `found`: all blockers."""
+    """Reason why it is not corrected; None where it is, and where there is none. `found`: all blockers."""
     if on_drift is OnDrift.CORRECT:
         for change in part.drifted:
             if memory.corrections.get(change.feature, 0) >= MOST_CORRECTIONS:
@@ -44,9 +44,9 @@ def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, found: tuple[B
 
 
 def changed_outside(drifted: tuple[UpdateFeature, ...]) -> str:
-    """Which levels, from which to which."""
+    """Levels that were changed outside, from which to which, in words."""
     return ", ".join(
-        f"{one.feature} was changed outside KafkaFeatures from {format_level(one.feature, one.after)} to "
-        f"{format_level(one.feature, one.before)}"
-        for one in drifted
+        f"{change.feature} was changed outside KafkaFeatures from {format_level(change.feature, change.after)} to "
+        f"{format_level(change.feature, change.before)}"
+        for change in drifted
     )

@@ -27,13 +27,13 @@ _OF_STRIMZI = frozenset({"CONTROLPLANE-9090", "REPLICATION-9091"})
 """Listeners that Strimzi gives its nodes under fixed names (its `KafkaBrokerConfigurationBuilder`)."""
 _OF_KUBERNETES = (".svc", ".cluster.local")
 SHOWN = 7
-"""How many voters have a line each."""
+"""Number of voters that have a line each."""
 LONGEST = 512
 """Bytes of a line."""
 
 
 class _Weakness(StrEnum):
-    """What breaks an address later."""
+    """Weakness that breaks an address later."""
 
     LOOPBACK = "a loopback address leads each node to itself"
     IP_ADDRESS = "an IP address is lost with its pod or machine"
@@ -73,12 +73,12 @@ def effects_of_freezing(seen: Observation) -> Iterator[str]:
 
 def addresses_of_voters_are_known(question: Question) -> Iterator[Blocker]:
     """Freeze nothing that was not shown: the active controller writes the addresses with which voters registered."""
-    seen = question.observation
-    if not makes_dynamic(question.changes) or voters_to_freeze(seen) is not None:
+    observation = question.observation
+    if not makes_dynamic(question.changes) or voters_to_freeze(observation) is not None:
         return
-    unregistered = tuple(node for node in _voters(seen) if not node.controller_listeners)
+    unregistered = tuple(node for node in _voters(observation) if not node.controller_listeners)
     whose = title_of(unregistered) if unregistered else "the voters"
-    level = seen.level_of(METADATA_VERSION)
+    level = observation.level_of(METADATA_VERSION)
     if level is not None and level < CONTROLLER_REGISTRATION:
         needed = format_level(METADATA_VERSION, CONTROLLER_REGISTRATION)
         remedy = f"raise {METADATA_VERSION} to {needed} or higher first: below it controllers do not register"
@@ -103,12 +103,12 @@ def files_do_not_keep_voters(question: Question) -> Iterator[Blocker]:
 
 
 def left_in_files(seen: Observation) -> str:
-    """What the files of nodes still say although the quorum is dynamic; empty where nothing, or nothing was read."""
+    """Changes that files of nodes still need although the quorum is dynamic; empty where none, or nothing was read."""
     if quorum_mode(seen) is not QuorumMode.DYNAMIC:
         return ""
-    asked = tuple(node for node in seen.nodes if node.proved_at)
-    stale = tuple(node for node in asked if _in_file(node, QUORUM_VOTERS))
-    lacking = tuple(node for node in asked if _in_file(node, QUORUM_SERVERS) is False)
+    nodes = tuple(node for node in seen.nodes if node.proved_at)
+    stale = tuple(node for node in nodes if _in_file(node, QUORUM_VOTERS))
+    lacking = tuple(node for node in nodes if _in_file(node, QUORUM_SERVERS) is False)
     parts = (
         f"remove {QUORUM_VOTERS} from the files of nodes {shortened(node.id for node in stale)}" if stale else "",
         f"set {QUORUM_SERVERS} in the files of nodes {shortened(node.id for node in lacking)}" if lacking else "",
@@ -117,7 +117,7 @@ def left_in_files(seen: Observation) -> str:
 
 
 def _in_file(node: Node, name: str) -> bool | None:
-    """Whether the file of a node gives a value; None where the node does not know the setting."""
+    """Tell whether the file of a node gives a value; None where the node does not know the setting."""
     setting = node.settings.get(name)
     return None if setting is None else bool(setting.layers.get(SettingSource.FILE))
 

@@ -59,7 +59,7 @@ class Soak(Struct, frozen=True):
 
     @property
     def until(self) -> Stamp | None:
-        """When it is over, by the clock of who wrote the stamp; None while it has not begun, and once it is over."""
+        """End of it, by the clock that wrote the stamp; None while it has not begun, and once it is over."""
         if self.started_at is None or self.is_over:
             return None
         try:
@@ -70,10 +70,10 @@ class Soak(Struct, frozen=True):
     def __str__(self) -> str:
         """Without times that pass: a status that says the same is not written again."""
         waits = f"{_names(self.changes)} is finalized once every node has been healthy for {duration(self.lasts)}"
-        when = f", not before {self.until}" if self.until else ""
+        end = f", not before {self.until}" if self.until else ""
         if self.started_at is None:
             return f"soaking: {waits}; not begun yet: {self.why_not}"
-        return f"soaking: {waits}{when}" + (f"; started over at {self.started_at}: {self.anew}" if self.anew else "")
+        return f"soaking: {waits}{end}" + (f"; started over at {self.started_at}: {self.anew}" if self.anew else "")
 
     def interrupted(self, why: str) -> Soak:
         """Nothing could be seen of the cluster."""
@@ -110,9 +110,9 @@ def soak_of(
     had_begun = remembered.soak_started_at if before is None else before.started_at
     lasts, processes, epoch = wanted.finalize_after, _processes(observation, before), _leader_epoch(observation)
     if before is not None and before.started_at is not None and not anew:
-        left = lasts - timedelta(seconds=read_at - before.began)
+        remaining = lasts - timedelta(seconds=read_at - before.began)
         return Soak(
-            irreversible, lasts, before.started_at, left, "", before.anew, of, before.began, monotonic, processes,
+            irreversible, lasts, before.started_at, remaining, "", before.anew, of, before.began, monotonic, processes,
             max(epoch, before.leader_epoch),
         )  # fmt: skip
     if not had_begun:
@@ -143,7 +143,7 @@ def duration(lasts: timedelta) -> str:
 
 
 def _why_not_healthy(observation: Observation, changes: tuple[UpdateFeature, ...]) -> str:
-    """Why the first node that is not healthy is not; empty where all are healthy."""
+    """Reason why the first unhealthy node is not healthy; empty where all are."""
     for node in observation.nodes:
         if node.state is not NodeState.LIVE:
             return f"{node.title} is {node.state.value}"
@@ -165,7 +165,7 @@ def _why_anew(
     changes: tuple[UpdateFeature, ...],
     monotonic: float,
 ) -> str:
-    """Why it is not known that every node has been healthy since the last look; empty where it is."""
+    """Reason why it is not known that every node has been healthy since the last look; empty where it is."""
     if before is None:
         return "the process that observed it was restarted" if remembered.soak_started_at else ""
     if not set(changes) <= set(before.changes):
@@ -176,11 +176,11 @@ def _why_anew(
             "CPU and check how long Kafka and the API server take to answer"
         )
     for node in observation.nodes:
-        known, now = before.processes.get(node.id), _process(node)
-        if known is None:
+        previous, current = before.processes.get(node.id), _process(node)
+        if previous is None:
             return f"{node.title} was added"
-        if now and now != known:
-            return f"{node.title} was restarted" if known else f"the registration of {node.title} was not known"
+        if current and current != previous:
+            return f"{node.title} was restarted" if previous else f"the registration of {node.title} was not known"
     # A controller answers before its new registration is in the log: that it ended is seen sooner by who leads now.
     if before.leader_epoch >= 0 and _leader_epoch(observation) > before.leader_epoch:
         return "another controller became active, or the same one anew"
@@ -195,9 +195,9 @@ def _processes(observation: Observation, before: Soak | None) -> dict[int, str]:
     """The process of each node. Where it is not known now, it counts as unchanged, until it turns out to be another
     one.
     """
-    known = before.processes if before is not None else {}
+    previous = before.processes if before is not None else {}
     nodes = by_id(observation.nodes)
-    return {id_: _process(node) or known.get(id_, "") for id_, node in nodes.items()}
+    return {id_: _process(node) or previous.get(id_, "") for id_, node in nodes.items()}
 
 
 def _process(node: Node) -> str:

@@ -1,4 +1,4 @@
-"""What `kafkafeatures migration` shows, as documents. Pure."""
+"""Output of `kafkafeatures migration`, as documents. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def settings_document(found: Demands) -> Json:
         "position": found.position.value,
         "next": found.end.value,
         "reached": found.edge is None,
-        "besides": [one.value for one in found.edge.beside] if found.edge is not None else [],
+        "besides": [request.value for request in found.edge.beside] if found.edge is not None else [],
         "caution": (found.edge.caution or None) if found.edge is not None else None,
         "lines": [
             {"role": role.value, "is": shape.value, "add": list(lines.add), "remove": list(lines.remove)}
@@ -32,15 +32,15 @@ def settings_document(found: Demands) -> Json:
             }
             for node in found.nodes
         ],
-        "notRead": [not_read(one) for one in found.unknown],
+        "notRead": [not_read(failure) for failure in found.unknown],
     }
 
 
 def not_read(failure: Failure) -> Json:
-    """What could not be read, why, and what to do."""
+    """Gap: what could not be read, why, and what to do."""
     return {"what": failure.where, "why": failure.message, "remedy": failure.remedy}
 
 
 def _difference(one: Difference) -> Json:
-    wanted = {Wish.SET: "...", Wish.NOT_SET: None}[one.wanted] if isinstance(one.wanted, Wish) else one.wanted
-    return {"name": one.name, "wanted": wanted, "found": one.found, "do": str(one)}
+    expected = {Wish.SET: "...", Wish.NOT_SET: None}[one.wanted] if isinstance(one.wanted, Wish) else one.wanted
+    return {"name": one.name, "wanted": expected, "found": one.found, "do": str(one)}

@@ -1,4 +1,4 @@
-"""Where a migration is, in lines for people: of a status alone, so that every command says the same.
+"""Progress of a migration, in lines for people: of a status alone, so that every command says the same.
 
 Pure. Called by the text of `status` and of `plan`, and by the page of `report`.
 """
@@ -28,7 +28,7 @@ def migration_lines(now: MigrationStatus, rollout: RolloutStatus | None = None) 
 
 
 def modes_line(now: MigrationStatus) -> str:
-    """How many brokers run in which mode; empty where that is not known."""
+    """Number of brokers in each mode; empty where that is not known."""
     of = now.brokers
     if of is None:
         return ""
@@ -36,7 +36,7 @@ def modes_line(now: MigrationStatus) -> str:
 
 
 def equality_line(found: EqualityStatus) -> str:
-    """What the last comparison of ZooKeeper with the metadata log has shown."""
+    """Result of the last comparison of ZooKeeper with the metadata log."""
     at = f" at {found.at}" if found.at else ""
     if found.state == ComparisonState.EQUAL:
         return f"ZooKeeper and the metadata log held the same metadata{at}"
@@ -48,8 +48,8 @@ def equality_line(found: EqualityStatus) -> str:
         return unknown
     if found.differences is None:
         return f"{unknown}; last compared{at}"
-    held = counted(found.differences, "difference") if found.differences else "they held the same"
-    return f"{unknown}; when last compared{at}, {held}"
+    outcome = counted(found.differences, "difference") if found.differences else "they held the same"
+    return f"{unknown}; when last compared{at}, {outcome}"
 
 
 def forecast(now: MigrationStatus, rollout: RolloutStatus | None = None) -> str:
@@ -58,10 +58,10 @@ def forecast(now: MigrationStatus, rollout: RolloutStatus | None = None) -> str:
         return "how many restarts are left is not known"
     if not now.restarts_left:
         return "no restart of a node is left"
-    left = f"{counted(now.restarts_left, 'restart')} of nodes left"
+    restarts = f"{counted(now.restarts_left, 'restart')} of nodes left"
     seconds = (rollout.node_seconds if rollout is not None else 0) or now.node_seconds
     if not seconds:
-        return f"{left}; how long each takes is not known yet"
-    whole = seconds * now.restarts_left
-    about = f"{whole} s" if whole < 120 else f"{round(whole / 60)} min"
-    return f"{left}, about {about} of restarts: each has taken {seconds} s on average"
+        return f"{restarts}; how long each takes is not known yet"
+    total_seconds = seconds * now.restarts_left
+    about = f"{total_seconds} s" if total_seconds < 120 else f"{round(total_seconds / 60)} min"
+    return f"{restarts}, about {about} of restarts: each has taken {seconds} s on average"

@@ -1,4 +1,4 @@
-"""What people read on a resource: a decision and an observation made into its status.
+"""Status of a resource: a decision and an observation made into its status.
 
 Pure. The status holds facts that were read, never what is intended: `finalized` is what some node or the log said.
 Called by `reconcile/evaluate.py` and `reconcile/controller.py`.
@@ -53,7 +53,7 @@ def status_of(
 ) -> Status:
     """The whole status after a reconciliation. What it does not decide (intents, history, pinned id) is kept."""
     groups, ready = grouped(decision.blockers), _ready(decision)
-    said: dict[Condition, Said] = {
+    statements: dict[Condition, Said] = {
         Condition.READY: ready,
         Condition.RECONCILING: _reconciling(decision),
         Condition.STALLED: _stalled(decision),
@@ -81,10 +81,10 @@ def status_of(
         unknown=previous.unknown,
     )
     for stage in stages:
-        said.update(stage.conditions(decision))
+        statements.update(stage.conditions(decision))
         status = stage.reported(decision, status, previous)
     status = _dated(status)
-    in_order = {kind: said[kind] for kind in Condition if kind in said}
+    in_order = {kind: statements[kind] for kind in Condition if kind in statements}
     conditions = conditions_of(in_order, generation=generation, previous=previous, at=stamp(now))
     names = {*observation.feature_names(), *(feature.name for feature in status.features)}
     there_are = len(names) if observation.shows_levels else len(status.features)
@@ -168,28 +168,28 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Status
 
 def status_of_pending(*, generation: int, now: datetime) -> Status:
     """The first word about a resource, before its cluster was asked."""
-    said = {Condition.READY: ("Unknown", Reason.PENDING, "not reconciled yet")}
-    return _facts_of_before(said, generation=generation, previous=EMPTY, now=now)
+    statements = {Condition.READY: ("Unknown", Reason.PENDING, "not reconciled yet")}
+    return _facts_of_before(statements, generation=generation, previous=EMPTY, now=now)
 
 
 def status_of_invalid(reason: Reason, message: str, *, generation: int, previous: Status, now: datetime) -> Status:
     """The resource cannot be understood, so its cluster was not asked: what was read before stays."""
-    said = {
+    statements = {
         Condition.READY: ("False", reason, message),
         Condition.STALLED: ("True", reason, message),
         **still_said(previous, generation),
     }
-    return _facts_of_before(said, generation=generation, previous=previous, now=now)
+    return _facts_of_before(statements, generation=generation, previous=previous, now=now)
 
 
 def status_of_failed_reconciliation(message: str, *, generation: int, previous: Status, now: datetime) -> Status:
     """The reconciliation itself failed: a bug of ours, said where people look. It is tried again."""
-    said = {
+    statements = {
         Condition.READY: ("False", Reason.INTERNAL_ERROR, message),
         Condition.RECONCILING: ("True", Reason.INTERNAL_ERROR, message),
         **still_said(previous, generation),
     }
-    return _facts_of_before(said, generation=generation, previous=previous, now=now)
+    return _facts_of_before(statements, generation=generation, previous=previous, now=now)
 
 
 def _facts_of_before(

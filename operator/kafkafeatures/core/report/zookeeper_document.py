@@ -1,4 +1,6 @@
-"""What Kafka keeps in ZooKeeper, as `describe --zookeeper` shows it: as a document, and in lines for people. Pure."""
+"""Metadata that Kafka keeps in ZooKeeper, as `describe --zookeeper` shows it: as a document, and in lines for people.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def zookeeper_document(seen: ZooKeeperReading, observation: Observation | None = None) -> Json:
-    """What is absent, or could not be read, is null; `notRead` says why. `phase` only with an observation."""
+    """Reading of ZooKeeper as a document: what is absent, or could not be read, is null; `notRead` says why. `phase`
+    only with an observation.
+    """
     phase = _phase(seen, observation)
     controller, migration, epoch = seen.controller, seen.migration, seen.controller_epoch
     brokers = {} if isinstance(seen.brokers, Failure) else seen.brokers
@@ -31,9 +35,9 @@ def zookeeper_document(seen: ZooKeeperReading, observation: Observation | None =
         "controllerEpoch": None if epoch is None or isinstance(epoch, Failure) else epoch.value,
         "migration": None if migration is None or isinstance(migration, Failure) else _migration(migration),
         "brokers": [
-            {"id": id_, "epoch": one.epoch, "endpoints": list(one.endpoints)}
-            for id_, one in brokers.items()
-            if not isinstance(one, Failure)
+            {"id": id_, "epoch": broker.epoch, "endpoints": list(broker.endpoints)}
+            for id_, broker in brokers.items()
+            if not isinstance(broker, Failure)
         ],
         "notRead": [
             {"what": failure.where, "why": failure.message, "remedy": failure.remedy} for failure in seen.failures
@@ -54,8 +58,8 @@ def _phase(seen: ZooKeeperReading, observation: Observation | None) -> Position 
     if observation is None:
         return None
     facts = facts_of(observation, seen)
-    found = facts if isinstance(facts, Failure) else position_of(facts)
-    return (why_uncertain(found, observation) or found) if isinstance(found, Position) else found
+    position = facts if isinstance(facts, Failure) else position_of(facts)
+    return (why_uncertain(position, observation) or position) if isinstance(position, Position) else position
 
 
 def zookeeper_lines(seen: ZooKeeperReading, observation: Observation | None = None) -> Iterator[tuple[str, str]]:
@@ -89,13 +93,13 @@ def _is_kraft_broker(node: Node) -> bool:
 
 
 def _controller(seen: ZooKeeperReading) -> str:
-    found, epoch = seen.controller, seen.controller_epoch
-    if found is None or isinstance(found, Failure):
+    claim, epoch = seen.controller, seen.controller_epoch
+    if claim is None or isinstance(claim, Failure):
         return "none is elected"
     number = "" if epoch is None or isinstance(epoch, Failure) else f", epoch {epoch.value}"
-    if found.is_kraft:
-        return f"node {found.node_id} of the KRaft quorum, KRaft epoch {found.kraft_epoch}{number}"
-    return f"broker {found.node_id}, elected in ZooKeeper{number}"
+    if claim.is_kraft:
+        return f"node {claim.node_id} of the KRaft quorum, KRaft epoch {claim.kraft_epoch}{number}"
+    return f"broker {claim.node_id}, elected in ZooKeeper{number}"
 
 
 def _progress(found: MigrationProgress | Failure | None) -> str:
@@ -108,9 +112,9 @@ def _progress(found: MigrationProgress | Failure | None) -> str:
 
 
 def _levels(seen: ZooKeeperReading) -> str:
-    found = seen.feature
-    if found is None or isinstance(found, Failure):
+    features = seen.feature
+    if features is None or isinstance(features, Failure):
         return "none: /feature does not exist"
-    if found.status is FeatureStatus.DISABLED:
+    if features.status is FeatureStatus.DISABLED:
         return "none: features are disabled by the inter.broker.protocol.version"
-    return ", ".join(f"{name} {level}" for name, level in sorted(found.levels.items())) or "none"
+    return ", ".join(f"{name} {level}" for name, level in sorted(features.levels.items())) or "none"

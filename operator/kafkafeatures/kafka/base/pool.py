@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Connect(Protocol):
-    """How a connection is made; `wire.connection.connect` unless a test says otherwise."""
+    """The function that makes a connection; `wire.connection.connect` unless a test says otherwise."""
 
     def __call__(
         self,
@@ -144,7 +144,7 @@ class Pool:
         return await self.converse(address, role, exchange, timeout=wait)
 
     async def api_versions(self, address: Address, role: Role, *, timeout: float | None = None) -> ApiVersionsResponse:
-        """What the node says of itself now: as its new connection began, or asked again on one that was idle."""
+        """The node's own description now: as its new connection began, or asked again on one that was idle."""
 
         async def exchange(lease: Lease) -> ApiVersionsResponse:
             link = lease.connection

@@ -75,8 +75,8 @@ sends it, when a write to ZooKeeper failed or was not seen in time."""
 
 
 class AddressRoute(Struct, frozen=True):
-    """Where a change can be sent. `closed`: why nothing may be sent now. `names`: of the nodes, by which they are asked
-    for their levels right before: one of Kafka 4.4 refuses that of another node (KIP-1242).
+    """Addresses that a change can be sent to. `closed`: why nothing may be sent now. `names`: of the nodes, by which
+    they are asked for their levels right before: one of Kafka 4.4 refuses that of another node (KIP-1242).
     """
 
     controller: Address | None
@@ -85,21 +85,26 @@ class AddressRoute(Struct, frozen=True):
     names: Mapping[Address, ApiVersionsRequest] = field(default_factory=dict)
 
     def stops(self) -> tuple[tuple[Address, Role], ...]:
-        """Where a change may be sent, in the order of attempts."""
+        """The stops that a change may be sent to, in the order of attempts."""
         direct = ((self.controller, Role.CONTROLLER),) if self.controller else ()
         return direct + tuple((address, Role.BROKER) for address in self.brokers[:BROKERS_TRIED])
 
 
 def route(probe: ClusterProbe) -> AddressRoute:
     """The addresses on the way to the active controller (`core/engine/route.py`)."""
-    way = route_to_controller(probe)
-    controller = Address(way.controller.host, way.controller.port) if way.controller else None
+    path = route_to_controller(probe)
+    controller = Address(path.controller.host, path.controller.port) if path.controller else None
     names = {
         Address(node.host, node.port): ApiVersionsRequest(cluster_id=probe.cluster_id, node_id=node.id)
-        for node in way.stops
+        for node in path.stops
         if node.id is not None and isinstance(probe.cluster_id, str)
     }
-    return AddressRoute(controller, tuple(Address(node.host, node.port) for node in way.brokers), way.closed, names)
+    return AddressRoute(
+        controller,
+        tuple(Address(node.host, node.port) for node in path.brokers),
+        path.closed,
+        names,
+    )
 
 
 @asynccontextmanager
@@ -112,8 +117,8 @@ async def prepared(pool: Pool, way: AddressRoute, change: UpdateFeature) -> Asyn
     Raises ValueError for a change that must not be sent (`request_for`).
     """
     request_for((change,), validate_only=False)
-    async with AsyncExitStack() as held:
-        yield await _connected(pool, way, change, held)
+    async with AsyncExitStack() as stack:
+        yield await _connected(pool, way, change, stack)
 
 
 async def _connected(
@@ -129,8 +134,8 @@ async def _connected(
             reasons.append(str(to_failure(error, str(address))))
             continue
         lease.connection.end_by_reset(DELIVERED_WITHIN.total_seconds())
-        if why := _moved(change, role, lease.connection.api_versions, address):
-            return NotSent(why)
+        if reason := _moved(change, role, lease.connection.api_versions, address):
+            return NotSent(reason)
         name = way.names.get(address, ApiVersionsRequest())
         return PreparedChange(pool, lease.connection, (address, role), change, name)
     return NotSent("; ".join(reasons) or "no address of the active controller or of a live broker is known")
@@ -153,14 +158,14 @@ class PreparedChange:
     async def send(self, withheld: Withheld) -> Outcome:
         """Sends the change. The node is asked once more for its levels: the intent may have taken its time."""
         try:
-            said = await self._link.request(self._name, timeout=short_timeout(self._pool))
+            api_versions = await self._link.request(self._name, timeout=short_timeout(self._pool))
         except KafkaError as error:
             return NotSent(self._described(error))
-        if said.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-            own = f"node {self._name.node_id} of cluster {self._name.cluster_id}"
-            return NotSent(f"{self._address}: another node answers there by now: it refuses to be {own}")
-        if why := _moved(self._change, self._role, said, self._address) or await self._raised_meanwhile():
-            return NotSent(why)
+        if api_versions.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            requested_node = f"node {self._name.node_id} of cluster {self._name.cluster_id}"
+            return NotSent(f"{self._address}: another node answers there by now: it refuses to be {requested_node}")
+        if reason := _moved(self._change, self._role, api_versions, self._address) or await self._raised_meanwhile():
+            return NotSent(reason)
         try:
             reply = await self._link.change(
                 self._request, withheld=withheld, timeout=self._pool.settings.request_timeout
@@ -170,7 +175,7 @@ class PreparedChange:
         return outcome(reply, self._change, self._address)
 
     async def _raised_meanwhile(self) -> str:
-        """Why a downgrade does not start from where it was consented to; empty where it does.
+        """The reason why a downgrade does not start from where it was consented to; empty where it does.
 
         What a node says of its levels comes a moment after they moved. The controller judges by what it has just
         written: to it, the level of before is no upgrade if there is a higher one by now.
@@ -196,7 +201,7 @@ class PreparedChange:
 
 
 def _moved(change: UpdateFeature, role: Role, said: ApiVersionsResponse, where: Address) -> str:
-    """Why the change is not one from where it starts; empty where it is, or where the node does not say.
+    """The reason why the change is not one from where it starts; empty where it is, or where the node does not say.
 
     What brokers say of kraft.version differs between releases (KAFKA-18979, KAFKA-18602).
     """
@@ -259,7 +264,7 @@ def request_for(changes: Sequence[UpdateFeature], *, validate_only: bool) -> Upd
 
 
 def outcome(reply: UpdateFeaturesResponse, change: UpdateFeature, where: Address) -> Outcome:
-    """What a reply to one real change means."""
+    """The outcome that a reply to one real change means."""
     code, message = reply.error_code, reply.error_message
     if code == 0 and reply.results:
         if change.feature not in reply.results:
@@ -294,5 +299,5 @@ def _words(code: int, message: str | None) -> str:
 
 
 def _named(code: int) -> str:
-    known = {int(member): member.name for member in ErrorCode}
-    return f"{known.get(code, 'error')} ({code})"
+    names = {int(member): member.name for member in ErrorCode}
+    return f"{names.get(code, 'error')} ({code})"

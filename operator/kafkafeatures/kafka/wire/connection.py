@@ -185,8 +185,8 @@ class Connection:
     @property
     def peer(self) -> str:
         """The IP address at the other end; empty where there is none any more."""
-        found = self._writer.get_extra_info("peername")
-        return str(found[0]) if found else ""
+        peername = self._writer.get_extra_info("peername")
+        return str(peername[0]) if peername else ""
 
     async def request(self, message: Request[R], *, timeout: float | None = None) -> R:
         """Send one request and return its answer, in the highest version both sides have.
@@ -297,8 +297,8 @@ class Connection:
         )
         frame = framed(payload)
         most_bytes, most_items = codec.limits(message)
-        if (why := withheld()) is not None:
-            raise Withheld(why)
+        if (reason := withheld()) is not None:
+            raise Withheld(reason)
         if self._recorder is not None:
             self._recorder.sent(self.address, _for_recorder(frame, message))
         try:

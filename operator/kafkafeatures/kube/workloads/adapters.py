@@ -21,7 +21,7 @@ Rival = Callable[[str], str]
 
 
 class Adapter(Protocol):
-    """What each of the modules has."""
+    """The parts that each of the modules has."""
 
     RIGHTS: tuple[Right, ...]
     """The requests that the driver sends to the API server, in the namespace of the resource."""

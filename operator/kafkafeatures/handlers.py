@@ -233,14 +233,14 @@ class Watches:
             {"type": "DELETED", "object": {"metadata": metadata}} for metadata in self._operator.missed(namespace)
         ]
 
-        def failed(why: str) -> None:
+        def failed(reason: str) -> None:
             monotonic_time = self._environment.monotonic()
             lasted = monotonic_time - began >= LONGEST_DELAY
             self._delay[path] = RETRY_DELAY if lasted else min(2 * self._delay.get(path, RETRY_DELAY), LONGEST_DELAY)
             self._next[path] = monotonic_time + self._delay[path]
             self._operator.watching(namespace, holds=False)
             scope, seconds = namespace or "all namespaces", self._delay[path]
-            logger.warning("the watch of %s ended: %s; next try in %.0f s", scope, why, seconds)
+            logger.warning("the watch of %s ended: %s; next try in %.0f s", scope, reason, seconds)
 
         return cast(aiohttp.StreamReader, _Events(content, [json.dumps(event).encode() for event in missed], failed))
 

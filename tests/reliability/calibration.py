@@ -34,7 +34,7 @@ DEFECTS = (
             ("if again is None or not is_ours(resource, again) or missing_in(", "if again is None or missing_in("),
             # The second safeguard: what was concluded of another cluster is not written.
             (
-                "generation=self.resource.generation, previous=previous, now=self.now",
+                "generation=self.resource.generation, previous=previous, at=self.now",
                 "generation=self.resource.generation, previous=self.remembered, now=self.now",
             ),
         ),
@@ -116,7 +116,7 @@ DEFECTS = (
         "wrong-cluster",
         "a resource that is pointed at another cluster acts there",
         "kafkafeatures.core.engine.gates",
-        (("    if pinned and seen.cluster_id.value != pinned:\n", "    if False:\n"),),
+        (("    if pinned and observation.cluster_id.value != pinned:\n", "    if False:\n"),),
     ),
     Defect(
         "drift-corrected",
@@ -124,7 +124,7 @@ DEFECTS = (
         "kafkafeatures.core.levels.part",
         (
             (
-                "    return reached == change.after if change.feature in wanted.levels else reached >= change.after\n",
+                "    return reached == change.after if change.feature in desired.levels else reached >= change.after\n",
                 "    return False\n",
             ),
         ),

@@ -21,7 +21,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a level that is not shown yet is not asked for", "if not change.is_downgrade or", "if True or"),
         ("what the kernel keeps goes on", "lease.connection.end_by_reset(DELIVERED_WITHIN.total_seconds())", "pass"),
         ("every error is a no", "    if code in _NO:\n", "    if code != 0:\n"),
-        ("the next stop is tried as well", "way.stops()[: 1 if way.controller else None]", "way.stops()"),
+        ("the next stop is tried as well", "route.stops()[: 1 if route.controller else None]", "route.stops()"),
         ("a downgrade is an upgrade", "SAFE_DOWNGRADE if c.after < c.before else UPGRADE", "UPGRADE"),
     ),
     *of(
@@ -35,7 +35,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "adapters",
         "kafkafeatures/kafka/wire/connection.py",
-        ("a name before SASL counts", "named if self._security.sasl is None else None", "named"),
+        ("a name before SASL counts", "request if self._security.sasl is None else None", "request"),
     ),
     *of(
         "adapters",

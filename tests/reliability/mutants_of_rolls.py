@@ -44,7 +44,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("the same life is overtaken",
          "if pod is None or pod.uid == self.pod_uid or pod.terminating or not pod.waiting:",
          "if pod is None or pod.terminating or not pod.waiting:"),
-        ("it is never another's turn", "or self._is_anothers_turn(seen)", "or False"),
+        ("it is never another's turn", "or self._is_anothers_turn(observation)", "or False"),
     ),
     *of(
         "rolls",
@@ -109,7 +109,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "rolls",
         "kafkafeatures/core/roll/crashes.py",
         ("a crash is over once the container runs", "return pod.started_at is None or", "return bool(pod.waiting) and"),
-        ("a crash counts for ever", "or now - pod.started_at < STEADY_AFTER", "or True"),
+        ("a crash counts for ever", "or current_time - pod.started_at < STEADY_AFTER", "or True"),
         ("a crash on what is being left halts", "pod.revision == owner.update_revision and _crashed(", "_crashed("),
     ),
     *of(

@@ -243,20 +243,20 @@ def _one_of(readers: list[Reader]) -> Reader:
     return first
 
 
-def _each(read: Reader) -> Reader:
+def _each(reader: Reader) -> Reader:
     def every(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise ValueError(f"expected a list, found {type(value).__name__}")
-        return tuple(read(element) for element in value)
+        return tuple(reader(element) for element in value)
 
     return every
 
 
-def _mapping(read: Reader) -> Reader:
+def _mapping(reader: Reader) -> Reader:
     def every(value: Any) -> Mapping[str, Any]:
         if not isinstance(value, dict):
             raise ValueError(f"expected an object, found {type(value).__name__}")
-        return {read_text(name): read(element) for name, element in value.items()}
+        return {read_text(name): reader(element) for name, element in value.items()}
 
     return every
 

@@ -78,15 +78,15 @@ def _first(readers: list[Reader]) -> Reader:
     return lambda value: next((parsed for reader in readers if (parsed := reader(value)) is not None), None)
 
 
-def _each(read: Reader) -> Reader:
+def _each(reader: Reader) -> Reader:
     return lambda value: (
-        tuple(parsed for each in value if (parsed := read(each)) is not None) if isinstance(value, list) else None
+        tuple(parsed for each in value if (parsed := reader(each)) is not None) if isinstance(value, list) else None
     )
 
 
-def _mapping(read: Reader) -> Reader:
+def _mapping(reader: Reader) -> Reader:
     return lambda value: (
-        {str(name): parsed for name, each in value.items() if (parsed := read(each)) is not None}
+        {str(name): parsed for name, each in value.items() if (parsed := reader(each)) is not None}
         if isinstance(value, Mapping)
         else None
     )

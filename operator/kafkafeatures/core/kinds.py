@@ -91,22 +91,22 @@ def is_changing(status: Status) -> bool:
 # --- stages ---
 
 
-def without_withdrawn_plan(status: Status, wanted: Wanted, workloads: WorkloadsReading | Failure) -> Status:
+def without_withdrawn_plan(status: Status, desired: Wanted, workloads: WorkloadsReading | Failure) -> Status:
     """The status without its plan where something else is asked for by now: its approval ends with it.
 
     For a look that does not show the levels. Where it does, a plan is compared with what there is to do.
     """
     stages = status.plan.stages if status.plan is not None else ()
     by_kind = ((kind, [stage for stage in stages if stage.kind == kind.kind]) for kind in STAGES)
-    if not any(own_stages and kind.is_withdrawn(own_stages, wanted, workloads) for kind, own_stages in by_kind):
+    if not any(own_stages and kind.is_withdrawn(own_stages, desired, workloads) for kind, own_stages in by_kind):
         return status
     return replace(status, plan=None, change_count=status.change_count + 1)
 
 
-def demands_of(asked: Asked) -> Demands:
+def demands_of(read_context: Asked) -> Demands:
     """All that has to be read: for what is to be done, and for what became of what was sent."""
-    to_settle = Demands(znodes=any(sent_step.step.is_read_in_zookeeper for sent_step in sent_in(asked.status)))
-    return reduce(or_, (kind.demands(asked) for kind in STAGES), to_settle)
+    to_settle = Demands(znodes=any(sent_step.step.is_read_in_zookeeper for sent_step in sent_in(read_context.status)))
+    return reduce(or_, (kind.demands(read_context) for kind in STAGES), to_settle)
 
 
 def propose(facts: Facts) -> Proposal:

@@ -344,20 +344,20 @@ class Cluster:
         self._log.discard()
         self._images.give_back(self)
 
-    async def _read_last(self, reader: PartitionReader, asked: ClusterProbe, claim: Read[ControllerClaim]) -> Readings:
+    async def _read_last(self, reader: PartitionReader, probe: ClusterProbe, claim: Read[ControllerClaim]) -> Readings:
         """Read what changes at any moment, once nothing else is waited for: the quorum, then the log to its end."""
-        self._last = asked = replace(asked, quorum=await quorum_again(self._pool, asked))
-        outcome = await self._bounded(self._log.catch_up) if asked.may_have_a_log else NO_CONTROLLER
-        log = await self._of_this_cluster(asked, outcome)
+        self._last = probe = replace(probe, quorum=await quorum_again(self._pool, probe))
+        outcome = await self._bounded(self._log.catch_up) if probe.may_have_a_log else NO_CONTROLLER
+        log = await self._of_this_cluster(probe, outcome)
         self._as_read = log if isinstance(log, LogReading) else None
         if isinstance(log, LogReading):
             self._committed = log.image.offset
-            log = await self._without_secrets(self._levels.complete(log, asked.cluster_id))
-        return self._pool.requester.of_readings(Readings(asked, log, await reader.read(asked, log, claim)))
+            log = await self._without_secrets(self._levels.complete(log, probe.cluster_id))
+        return self._pool.requester.of_readings(Readings(probe, log, await reader.read(probe, log, claim)))
 
-    async def _of_this_cluster(self, asked: ClusterProbe, log: LogReading | Failure) -> LogReading | Failure:
+    async def _of_this_cluster(self, probe: ClusterProbe, log: LogReading | Failure) -> LogReading | Failure:
         """The log, once its leader confirmed that it is of the cluster the nodes named."""
-        cluster_id = asked.cluster_id
+        cluster_id = probe.cluster_id
         if isinstance(cluster_id, Failure):
             return cluster_id if cluster_id.kind is FailureKind.WRONG_CLUSTER else log
         if isinstance(log, Failure):
@@ -386,12 +386,12 @@ class Cluster:
             return replace(log, image=await aside(lambda: reader.without_secrets(log.image, secrets)))
         return replace(log, image=await aside(lambda: secrets.removed_from(log.image)))
 
-    async def _ask_registered(self, asked: ClusterProbe, log: LogReading) -> ClusterProbe:
+    async def _ask_registered(self, probe: ClusterProbe, log: LogReading) -> ClusterProbe:
         """Nodes that no list named, but the log does: brokers from bootstrap controllers, above all."""
         for role, security in ((Role.BROKER, self._settings.brokers), (Role.CONTROLLER, self._settings.controllers)):
             hosts = hosts_from_registrations(log.image, role, security.protocol)
-            asked = await probe_more(self._pool, asked, role, hosts)
-        return asked
+            probe = await probe_more(self._pool, probe, role, hosts)
+        return probe
 
     async def _connect_controller(self, address: Address) -> Connection:
         of = self._settings

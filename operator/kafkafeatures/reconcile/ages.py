@@ -49,11 +49,11 @@ class Ages:
             self._skip(stamps, monotonic_time - self._looked - COUNTED)
         self._looked = monotonic_time
 
-    def interrupted(self, why: str, stamps: Iterable[str]) -> None:
+    def interrupted(self, reason: str, stamps: Iterable[str]) -> None:
         """Nothing could be seen of the cluster. `stamps`: since when something is seen to last, which is known no
         longer; they are met anew.
         """
-        self.kept = {kind: memory.interrupted(why) for kind, memory in self.kept.items()}
+        self.kept = {kind: memory.interrupted(reason) for kind, memory in self.kept.items()}
         self._meet_anew(stamps)
 
     def _skip(self, stamps: Iterable[str], seconds: float) -> None:
@@ -79,21 +79,21 @@ class Ages:
         """Tell whether this process made the stamp."""
         return stamp in self._ours
 
-    def of(self, stamp: str, now: datetime) -> timedelta:
+    def of(self, stamp: str, current_time: datetime) -> timedelta:
         """The age of a stamp. `now`, of the wall clock, counts where the stamp is met for the first time."""
-        _, made_at = self._of(stamp, now)
+        _, made_at = self._of(stamp, current_time)
         return timedelta(seconds=self.monotonic() - made_at)
 
-    def known_for(self, stamp: str, now: datetime) -> timedelta:
+    def known_for(self, stamp: str, current_time: datetime) -> timedelta:
         """The part of a stamp's age that this process has lived through."""
-        met_at, _ = self._of(stamp, now)
+        met_at, _ = self._of(stamp, current_time)
         return timedelta(seconds=self.monotonic() - met_at)
 
-    def _of(self, stamp: str, now: datetime) -> tuple[float, float]:
+    def _of(self, stamp: str, current_time: datetime) -> tuple[float, float]:
         times = self._met.get(stamp)
         if times is None:
             met_at = self.monotonic()
-            times = met_at, met_at - max((now - datetime.fromisoformat(stamp)).total_seconds(), 0.0)
+            times = met_at, met_at - max((current_time - datetime.fromisoformat(stamp)).total_seconds(), 0.0)
         self._keep(stamp, *times)
         return times
 

@@ -170,7 +170,7 @@ class Evaluation(Struct, frozen=True):
         if not self.ours:
             previous = replace(self.resource.status, spent_consents=self.remembered.spent_consents)
             return status_of_wrong_cluster(
-                self.decision, generation=self.resource.generation, previous=previous, now=self.now
+                self.decision, generation=self.resource.generation, previous=previous, at=self.now
             )
         status = status_of(
             self.decision,
@@ -218,7 +218,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
 
         failure = with_pods(error.failure, read_context.workloads)
         previous = without_withdrawn_plan(resource.status, resource.wanted, read_context.workloads)
-        status = status_of_unreachable(failure, generation=resource.generation, previous=previous, now=context.now())
+        status = status_of_unreachable(failure, generation=resource.generation, previous=previous, at=context.now())
         return Unread(resource, failure, status)
     original_resource, wanted, ours = resource, resource.wanted, is_ours(resource, observation)
     log_says, earlier = None, EarlierMoves()
@@ -284,15 +284,15 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     )  # fmt: skip
 
 
-def _competing_owner(context: ReconcileContext, wanted: Wanted, seen: Observation) -> Owner | None:
-    if wanted.mode is not Mode.APPLY or isinstance(seen.cluster_id, Unknown):
+def _competing_owner(context: ReconcileContext, desired: Wanted, observation: Observation) -> Owner | None:
+    if desired.mode is not Mode.APPLY or isinstance(observation.cluster_id, Unknown):
         return None
-    return context.competing_owner(seen.cluster_id.value)
+    return context.competing_owner(observation.cluster_id.value)
 
 
-def _restarts_nodes(context: ReconcileContext, wanted: Wanted) -> bool:
+def _restarts_nodes(context: ReconcileContext, desired: Wanted) -> bool:
     """Pods are restarted by the operator alone: on the command line they are not read."""
-    driver = driver_of(wanted.rollout)
+    driver = driver_of(desired.rollout)
     return driver.asks_people or (driver.reads_pods and context.workloads is not None)
 
 
@@ -300,18 +300,18 @@ async def _asked(context: ReconcileContext, resource: Resource) -> Asked:
     return Asked(resource.wanted, resource.status, await pods(context.ports), context.now(), kept=context.ages.kept)
 
 
-async def _look(context: ReconcileContext, resource: Resource, asked: Asked) -> Observation:
-    return await look(context.ports, asked, partial(is_ours, resource))
+async def _look(context: ReconcileContext, resource: Resource, read_context: Asked) -> Observation:
+    return await look(context.ports, read_context, partial(is_ours, resource))
 
 
 async def _with_verdict(
-    kafka: KafkaPort, wanted: Wanted, stages: tuple[StageNow, ...], seen: Observation
+    kafka: KafkaPort, desired: Wanted, stages: tuple[StageNow, ...], observation: Observation
 ) -> tuple[tuple[StageNow, ...], DryRun | None]:
     """The server's own word on all changes at once, where it is their turn. A resource that only observes, or
     is suspended, sends nothing at all.
     """
     stage = due_in(stages)
-    if not stage.dry_run or not seen.in_kraft_mode or wanted.suspend or wanted.mode is Mode.OBSERVE:
+    if not stage.dry_run or not observation.in_kraft_mode or desired.suspend or desired.mode is Mode.OBSERVE:
         return stages, None
     verdict = await kafka.validate(stage.dry_run)
     return tuple(candidate.with_verdict(verdict) if candidate is stage else candidate for candidate in stages), verdict

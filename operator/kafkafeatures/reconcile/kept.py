@@ -28,9 +28,9 @@ class Until(Struct, frozen=True):
     version: str
     until: float
 
-    def holds(self, version: str, now: float) -> bool:
+    def holds(self, version: str, monotonic_time: float) -> bool:
         """Tell whether it is this version, and not over yet."""
-        return self.version == version and now < self.until
+        return self.version == version and monotonic_time < self.until
 
 
 class Settled(Until, frozen=True):

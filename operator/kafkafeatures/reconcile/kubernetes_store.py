@@ -41,8 +41,8 @@ MAX_REQUEST = 64
 class SchemaOutdated(Exception):
     """The API server did not keep a status as it was written. `status`: the one that was."""
 
-    def __init__(self, why: str, status: Status) -> None:
-        super().__init__(f"{why}; install the CustomResourceDefinition of this release")
+    def __init__(self, reason: str, status: Status) -> None:
+        super().__init__(f"{reason}; install the CustomResourceDefinition of this release")
         self.status = status
 
 
@@ -205,16 +205,18 @@ class KubernetesStore:
         last.version, last.status, last.invalid_fields = self.version, self.status, self.invalid_fields
 
 
-def _remembered(before: Status, sent: Status, dropped: Iterable[str]) -> Mapping[str, Any]:
+def _remembered(previous_status: Status, sent: Status, dropped: Iterable[str]) -> Mapping[str, Any]:
     """By attribute, what the server had of the dropped fields. What was used up and counted without a new step stays
     so; a step whose intent could not be written was not sent, and has used nothing. `dropped`: paths.
     """
     names = {path.split(".")[1].removesuffix("[]") for path in dropped if "." in path}
-    values = {attribute: getattr(before, attribute) for name, attribute in _REMEMBERED.items() if name in names}
-    if "spent_consents" in values and all(intent in before.intents for intent in sent.intents):
-        values["spent_consents"] = tuple(sorted({*before.spent_consents, *sent.spent_consents}))
+    values = {
+        attribute: getattr(previous_status, attribute) for name, attribute in _REMEMBERED.items() if name in names
+    }
+    if "spent_consents" in values and all(intent in previous_status.intents for intent in sent.intents):
+        values["spent_consents"] = tuple(sorted({*previous_status.spent_consents, *sent.spent_consents}))
     if "change_count" in values:
-        values["change_count"] = max(before.change_count, sent.change_count)
+        values["change_count"] = max(previous_status.change_count, sent.change_count)
     return values
 
 

@@ -47,8 +47,8 @@ class Pods:
 
 
 def pods_of(
-    api: WorkloadsApi, namespace: str, rollout: Rollout, now: Callable[[], datetime], rival: Rival
+    api: WorkloadsApi, namespace: str, rollout: Rollout, clock: Callable[[], datetime], rival: Rival
 ) -> Pods | None:
     """The port to the pods that a document names, through its driver; None where that reads none."""
     driver = driver_of(rollout)
-    return Pods(adapter_of(driver).open_port(api, namespace, rollout, now, rival)) if driver.reads_pods else None
+    return Pods(adapter_of(driver).open_port(api, namespace, rollout, clock, rival)) if driver.reads_pods else None

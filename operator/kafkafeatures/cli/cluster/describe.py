@@ -112,19 +112,21 @@ def _zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
     return ensemble.read(ensemble.named(arguments))
 
 
-def _of_zookeeper(arguments: argparse.Namespace, seen: ZooKeeperReading) -> int:
+def _of_zookeeper(arguments: argparse.Namespace, zookeeper_reading: ZooKeeperReading) -> int:
     """Show what ZooKeeper alone says. 1 where something of it could not be read."""
     if arguments.apis:
         raise CommandFailed("--apis needs a cluster; give --bootstrap-server as well", Exit.USAGE)
     if arguments.output in DRAWN:
         from kafkafeatures.cli.cluster import ensemble
 
-        show(arguments.output, partial(ensemble.draw, seen=seen), _TITLE)
+        show(arguments.output, partial(ensemble.draw, zookeeper_reading=zookeeper_reading), _TITLE)
     else:
         from kafkafeatures.core.report.zookeeper_document import zookeeper_document
 
-        print_document({"apiVersion": API_VERSION, "kind": "Ensemble", **zookeeper_document(seen)}, arguments.output)
-    return Exit.FAILED if seen.failures else Exit.DONE
+        print_document(
+            {"apiVersion": API_VERSION, "kind": "Ensemble", **zookeeper_document(zookeeper_reading)}, arguments.output
+        )
+    return Exit.FAILED if zookeeper_reading.failures else Exit.DONE
 
 
 def _levels(arguments: argparse.Namespace) -> int:

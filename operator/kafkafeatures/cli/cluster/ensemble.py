@@ -42,9 +42,9 @@ def read(ensemble: Ensemble) -> ZooKeeperReading:
     return reading
 
 
-def draw(console: Console, seen: ZooKeeperReading, observation: Observation | None = None) -> None:
+def draw(console: Console, zookeeper_reading: ZooKeeperReading, observation: Observation | None = None) -> None:
     """Print what was read; below it what could not be read, and what to do. `observation`: made after it."""
-    for title, text in zookeeper_lines(seen, observation):
+    for title, text in zookeeper_lines(zookeeper_reading, observation):
         hanging(console, Text(printable(text)), indent=_TITLE, first=Text(f"{title:<{_TITLE}}", "bold"))
-    for failure in seen.failures:
+    for failure in zookeeper_reading.failures:
         line(console, Text(f"Not read: {printable(str(failure))}", "red"))

@@ -71,12 +71,12 @@ def _secrets_in(cluster: dict[str, Any]) -> list[str]:
     return [f"{name} ({_KEYS[name]})" for name in names]
 
 
-def _not_finalized(seen: Observation) -> Iterator[str]:
+def _not_finalized(observation: Observation) -> Iterator[str]:
     """Features that every node supports, and that are not finalized: lines of YAML that can be added to the levels."""
-    finalized = seen.known_levels
-    unfinalized = [name for name in seen.feature_names() if not finalized.get(name) and name != KRAFT_VERSION]
+    finalized = observation.known_levels
+    unfinalized = [name for name in observation.feature_names() if not finalized.get(name) and name != KRAFT_VERSION]
     plain = filter(_NAME.fullmatch, unfinalized)  # a node may say anything, and a comment has no escapes
-    ranges = {name: it for name, it in supported_by_all(seen, plain).items() if it is not None and it.max > 0}
+    ranges = {name: it for name, it in supported_by_all(observation, plain).items() if it is not None and it.max > 0}
     if ranges:
         yield "Not finalized; remove the comment signs of a level to name it:"
     for name, supported in ranges.items():

@@ -129,7 +129,7 @@ class _Scene(Scene):
             effects=self.effects.append, zookeeper=SimulatedEnsemble(self._cluster),
         )  # fmt: skip
 
-    def looked(self, before: Status, done: Reconciliation) -> None:
+    def looked(self, previous_status: Status, done: Reconciliation) -> None:
         ready = done.status.condition(Condition.READY)
         self._person.does("" if ready is None else ready.message)
 

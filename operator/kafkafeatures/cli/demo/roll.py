@@ -147,9 +147,9 @@ class _Scene(Scene):
             effects=self.effects.append, workloads=SimulatedWorkloads(self._pods),
         )  # fmt: skip
 
-    def looked(self, before: Status, done: Reconciliation) -> None:
+    def looked(self, previous_status: Status, done: Reconciliation) -> None:
         self.fewest_in_sync = min(self.fewest_in_sync, *self._in_sync())
-        events = events_between(before, done.status)
+        events = events_between(previous_status, done.status)
         self._restarted += [self._pods.node_of(event.facts.pod) for event in events if event.reason == RESTARTED]
 
     @property

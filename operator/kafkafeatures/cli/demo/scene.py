@@ -64,7 +64,7 @@ class Scene(ABC):
     def context(self, store: FileStore) -> ReconcileContext:
         """Context that a reconciliation is given."""
 
-    def looked(self, before: Status, done: Reconciliation) -> None:  # noqa: B027 - a part may have nothing to do there
+    def looked(self, previous_status: Status, done: Reconciliation) -> None:  # noqa: B027 - a part may have nothing to do there
         """Do what there is to do after each reconciliation."""
 
     def is_shown(self, message: str, reason: str | None) -> bool:
@@ -114,8 +114,8 @@ class Scene(ABC):
         show(f"  approval:\n    planHash: {approval['planHash']}\n")
         self._document["spec"]["approval"] = approval
 
-    def _print(self, before: Status, done: Reconciliation) -> None:
-        for event in events_between(before, done.status):
+    def _print(self, previous_status: Status, done: Reconciliation) -> None:
+        for event in events_between(previous_status, done.status):
             self._line(event.reason, event.note, "red" if event.warning else "bold")
         ready = done.status.condition(Condition.READY)
         if ready is None or ready.message == self._shown or isinstance(done.decision, Act):

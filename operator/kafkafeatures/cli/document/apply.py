@@ -217,9 +217,9 @@ async def _until_settled(
             await asyncio.sleep(max(pause, 0.0))
 
 
-def _before_act(permission: Permission, progress: _Progress, found: Evaluation) -> None:
-    permission.check(found)
-    progress.begin(found)
+def _before_act(permission: Permission, progress: _Progress, evaluation: Evaluation) -> None:
+    permission.check(evaluation)
+    progress.begin(evaluation)
 
 
 class _Progress:
@@ -238,10 +238,10 @@ class _Progress:
 
             self._live = LiveSteps(SYSTEM.monotonic)
 
-    def begin(self, found: Evaluation) -> None:
+    def begin(self, evaluation: Evaluation) -> None:
         """The next step is about to be sent."""
         if self._live is not None:
-            self._live.begin(found)
+            self._live.begin(evaluation)
 
     def sent(self, effect: EffectRecord) -> None:
         """A step was sent."""

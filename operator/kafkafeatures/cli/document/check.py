@@ -65,51 +65,51 @@ def run(arguments: argparse.Namespace) -> int:
     return CODES[outcome.verdict]
 
 
-def _draw(found: Check, seen: Observation, release: str | None) -> None:
+def _draw(check: Check, observation: Observation, release: str | None) -> None:
     from rich.text import Text
 
     from kafkafeatures.cli.cluster.blockers_text import draw_blockers
     from kafkafeatures.cli.shell.indented import item
     from kafkafeatures.core.report.blockers import blocker_status
 
-    nodes = counted(sum(bool(node.roles) for node in seen.nodes), "node")
+    nodes = counted(sum(bool(node.roles) for node in observation.nodes), "node")
     summary = f"{nodes} healthy" + (f", and ready for Kafka {release}" if release else "")
-    print(f"{found.verdict}: {summary}" if found.verdict is CheckVerdict.READY else f"{found.verdict}")
-    draw_blockers(console(), map(blocker_status, found.blockers))
-    for gap in found.unread:
+    print(f"{check.verdict}: {summary}" if check.verdict is CheckVerdict.READY else f"{check.verdict}")
+    draw_blockers(console(), map(blocker_status, check.blockers))
+    for gap in check.unread:
         print(f"  not read: {gap}")
-    for warning in found.warnings:
+    for warning in check.warnings:
         item(console(), Text(warning))
 
 
-def _document(found: Check, seen: Observation, release: str | None) -> dict[str, Any]:
+def _document(check: Check, observation: Observation, release: str | None) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": "Check",
-        "clusterId": seen.cluster_id.value if isinstance(seen.cluster_id, Known) else None,
+        "clusterId": observation.cluster_id.value if isinstance(observation.cluster_id, Known) else None,
         "release": release,
-        "verdict": found.verdict.value,
+        "verdict": check.verdict.value,
         "blockers": [
             {
                 "kind": blocker.kind.value, "message": blocker.message, "remedy": blocker.remedy,
                 "nodes": [{"id": node.id, "roles": [role.value for role in node.roles]} for node in blocker.nodes],
                 "feature": blocker.feature or None, "wanted": blocker.wanted if blocker.wanted >= 0 else None,
             }
-            for blocker in found.blockers
+            for blocker in check.blockers
         ],
-        "unread": list(map(str, found.unread)),
-        "warnings": list(found.warnings),
+        "unread": list(map(str, check.unread)),
+        "warnings": list(check.warnings),
     }  # fmt: skip
 
 
-def _junit(found: Check, seen: Observation, release: str | None) -> str:
+def _junit(check: Check, observation: Observation, release: str | None) -> str:
     """One case for each node, and one for the cluster, as CI servers read them."""
     suite = ElementTree.Element("testsuite", name="kafkafeatures check")
-    of_cluster = [blocker for blocker in found.blockers if not blocker.nodes]
+    of_cluster = [blocker for blocker in check.blockers if not blocker.nodes]
     cases = [(f"cluster, for Kafka {release}" if release else "cluster", of_cluster)]
     cases += [
-        (node.title, [blocker for blocker in found.blockers if node.key in {it.key for it in blocker.nodes}])
-        for node in seen.nodes
+        (node.title, [blocker for blocker in check.blockers if node.key in {it.key for it in blocker.nodes}])
+        for node in observation.nodes
         if node.roles
     ]
     for title, blockers in cases:
@@ -118,7 +118,7 @@ def _junit(found: Check, seen: Observation, release: str | None) -> str:
             ElementTree.SubElement(
                 case, "failure", type=blocker.kind.value, message=blocker.message
             ).text = blocker.remedy
-    for gap in found.unread:
+    for gap in check.unread:
         case = ElementTree.SubElement(suite, "testcase", classname="kafkafeatures.check", name=f"read {gap.where}")
         ElementTree.SubElement(case, "error", message=str(gap))
     suite.set("tests", str(len(suite)))

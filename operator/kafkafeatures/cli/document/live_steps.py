@@ -60,21 +60,21 @@ class LiveSteps:
             line.state, line.sent_at = "sent", self._monotonic()
             self._draw()
 
-    def begin(self, found: Evaluation) -> None:
+    def begin(self, evaluation: Evaluation) -> None:
         """A level is about to be changed: it has a line from now on, and so have those that come after it."""
-        changes = levels_in(found.proposal).changes
-        if isinstance(found.decision, Act) and found.decision.step in changes:
-            state = "dry run accepted" if isinstance(found.verdict, DryRunAccepted) else "pending"
+        changes = levels_in(evaluation.proposal).changes
+        if isinstance(evaluation.decision, Act) and evaluation.decision.step in changes:
+            state = "dry run accepted" if isinstance(evaluation.verdict, DryRunAccepted) else "pending"
             for change in changes:
                 self._lines.setdefault(change, _Line(state))
             self._draw()
 
-    def read(self, seen: Observation) -> None:
+    def read(self, observation: Observation) -> None:
         """Update the lines to what the cluster shows now."""
         for change, line in self._lines.items():
-            if line.sent_at is None or line.is_verified or seen.level_of(change.feature) != change.after:
+            if line.sent_at is None or line.is_verified or observation.level_of(change.feature) != change.after:
                 continue
-            verified, nodes = verified_on(seen, change.feature, change.after)
+            verified, nodes = verified_on(observation, change.feature, change.after)
             line.state, line.is_verified = f"verified {verified}/{nodes}", verified == nodes
             self._nodes = max(self._nodes, nodes)
         self._draw()

@@ -43,14 +43,14 @@ class Permission:
         self._given = ""  # the hash of a plan
         self._shown = ""  # the same
 
-    def check(self, found: Evaluation) -> None:
+    def check(self, evaluation: Evaluation) -> None:
         """Raises what keeps the reconciliation from acting on the plan, which is shown first."""
-        if self._given == found.proposal.plan.hash:
+        if self._given == evaluation.proposal.plan.hash:
             return
-        doubts = "" if self._sure else self._store.why_unverified(used_by(found))
+        doubts = "" if self._sure else self._store.why_unverified(used_by(evaluation))
         if (doubts or not (self._sure or self._approved)) and at_terminal():
-            raise Question(found.status, approves=False, doubts=doubts)
-        self.show(found.status)
+            raise Question(evaluation.status, approves=False, doubts=doubts)
+        self.show(evaluation.status)
         if doubts:
             raise CommandFailed(f"{doubts}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
 
@@ -99,10 +99,10 @@ class Permission:
             paragraph(warning, errors=True)
 
 
-def used_by(found: Evaluation) -> Iterator[str]:
+def used_by(evaluation: Evaluation) -> Iterator[str]:
     """The consents that the plan of an evaluation uses, as far as they may have been used before."""
-    yield from levels_in(found.proposal).unverified
-    yield from chain.from_iterable(stage.unverified for stage in found.stages)
+    yield from levels_in(evaluation.proposal).unverified
+    yield from chain.from_iterable(stage.unverified for stage in evaluation.stages)
 
 
 def at_terminal() -> bool:

@@ -313,12 +313,12 @@ class Kube:
             return self._away(f"no answer in {self.patience:.3g} s")
         return self._away(f"{'by its proxy, ' if isinstance(error, ProxyError) else ''}{_words(root)}")
 
-    def _away(self, why: str) -> CommandFailed:
-        text = f"the API server {self.server} cannot be reached: {why}"
+    def _away(self, reason: str) -> CommandFailed:
+        text = f"the API server {self.server} cannot be reached: {reason}"
         return self._failed(Away, text, "check the context and the network", Exit.UNREACHABLE)
 
-    def _broken(self, why: str) -> CommandFailed:
-        return self._failed(CommandFailed, f"context {self._context!r}: {why}", "correct it with kubectl config")
+    def _broken(self, reason: str) -> CommandFailed:
+        return self._failed(CommandFailed, f"context {self._context!r}: {reason}", "correct it with kubectl config")
 
     def _failed(self, kind: type[CommandFailed], what: str, remedy: str, code: Exit = Exit.BLOCKED) -> CommandFailed:
         return kind(f"{what}; {remedy}", code, what=what, where=self.server, remedy=remedy)

@@ -54,32 +54,32 @@ _STATES = {"InSync": "green", "Pending": "yellow", "Blocked": "red", "Drifted": 
 _AGES = ((90, 1, "s"), (90 * 60, 60, "m"), (36 * 3600, 3600, "h"), (float("inf"), 86400, "d"))
 
 
-def draw_status(console: Console, resource: KubeResource, now: datetime) -> None:
+def draw_status(console: Console, resource: KubeResource, current_time: datetime) -> None:
     """Print all of it."""
-    draw_headline(console, resource, now)
+    draw_headline(console, resource, current_time)
     draw_features(console, resource)
     plan = resource.status.plan
     if plan is not None:
         _title(console, "Plan")
-        line(console, _plan_line(resource, plan, now))
+        line(console, _plan_line(resource, plan, current_time))
         draw_steps(console, plan.steps)
-        _soak(console, resource, now)
+        _soak(console, resource, current_time)
         draw_how_to_approve(console, resource)
     draw_blockers_of(console, resource)
     _migration(console, resource)
     if plan is None:  # else it is said with the plan
         draw_way_back(console, resource.status.way_back)
     _roll(console, resource)
-    _in_progress(console, resource, now)
-    _conditions(console, resource, now)
+    _in_progress(console, resource, current_time)
+    _conditions(console, resource, current_time)
     _history(console, resource)
 
 
-def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict, now: datetime) -> None:
+def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict, current_time: datetime) -> None:
     """Print what `plan NAME` shows of it."""
     cluster = resource.status.cluster_id
     line(console, Text.assemble((str(resource), "bold"), f"  cluster {cluster or 'unknown'}"))
-    for caution in cautions(resource, now):
+    for caution in cautions(resource, current_time):
         line(console, Text(caution, "yellow"))
     draw_features(console, resource)
     plan = resource.status.plan
@@ -91,22 +91,22 @@ def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict,
     console.print()
     text = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
     if plan is not None:
-        text.append("  ").append_text(_plan_line(resource, plan, now))
+        text.append("  ").append_text(_plan_line(resource, plan, current_time))
     line(console, text)
     ready = resource.status.condition(Condition.READY)
     line(console, Text(f"{ready.reason}: {ready.message}" if ready else NOT_RECONCILED))
-    _soak(console, resource, now)
+    _soak(console, resource, current_time)
     draw_how_to_approve(console, resource)
 
 
-def draw_headline(console: Console, resource: KubeResource, now: datetime) -> None:
+def draw_headline(console: Console, resource: KubeResource, current_time: datetime) -> None:
     """Print how it is and since when, which cluster, and whatever makes the rest less true than it looks."""
     status = resource.status
     ready = status.condition(Condition.READY)
     word, style = READY_WORDS.get(ready.status if ready else "", NOT_YET)
     text = Text.assemble((str(resource), "bold"), "  ", (word, style))
     if ready:
-        text.append(f": {ready.reason}", style).append(f", for {_ages_of(status, ready, word, now)}")
+        text.append(f": {ready.reason}", style).append(f", for {_ages_of(status, ready, word, current_time)}")
     line(console, text)
     line(console, Text(ready.message if ready else NOT_RECONCILED))
     facts = (
@@ -117,22 +117,22 @@ def draw_headline(console: Console, resource: KubeResource, now: datetime) -> No
         f"operator {status.operator_version}" if status.operator_version else "",
     )
     line(console, Text("  ".join(filter(None, facts))))
-    for caution in cautions(resource, now):
+    for caution in cautions(resource, current_time):
         line(console, Text(caution, "yellow"))
 
 
-def cautions(resource: KubeResource, now: datetime) -> Iterator[str]:
+def cautions(resource: KubeResource, current_time: datetime) -> Iterator[str]:
     """Warnings to be read before the rest is believed."""
     ready, levels = map(resource.status.condition, (Condition.READY, Condition.FEATURES_FINALIZED))
     if resource.deleted_at:
-        yield f"Being deleted for {age(resource.deleted_at, now)}."
+        yield f"Being deleted for {age(resource.deleted_at, current_time)}."
     if ready and not resource.is_current(ready):
         yield (
             f"Generation {resource.generation} is not reconciled yet; the status is of "
             f"generation {ready.observed_generation or '?'}."
         )
     if levels and levels.status == "Unknown":
-        since = age(levels.last_transition_time, now)
+        since = age(levels.last_transition_time, current_time)
         yield f"The cluster could not be read for {since}; levels and plan are from the last successful read."
     if resource.paused:
         yield f"Suspended by the annotation {PAUSE}; to resume: kafkafeatures resume {resource.flags}"
@@ -184,12 +184,12 @@ def draw_blockers_of(console: Console, resource: KubeResource) -> None:
         console.print(Text(f"  and {omitted} more"))
 
 
-def age(moment: str, now: datetime) -> str:
+def age(moment: str, current_time: datetime) -> str:
     """Age in one unit; "?" of what is no moment. A clock that is behind the API server's makes it 0."""
     then = time_of(moment)
     if then is None:
         return "?"
-    seconds = max((now - then).total_seconds(), 0.0)
+    seconds = max((current_time - then).total_seconds(), 0.0)
     unit, letter = next((unit, letter) for below, unit, letter in _AGES if seconds < below)
     return f"{int(seconds // unit)}{letter}"
 
@@ -197,14 +197,16 @@ def age(moment: str, now: datetime) -> str:
 # --- parts ---
 
 
-def _ages_of(status: Status, ready: StatusCondition, word: str, now: datetime) -> str:
+def _ages_of(status: Status, ready: StatusCondition, word: str, current_time: datetime) -> str:
     """Return how long Ready has had its reason; and how long it has been what it is, where that is longer."""
     changed_at, began = ready.last_transition_time, time_of(ready.last_transition_time)
     reason = reason_since(status, ready)
     since = time_of(reason)
     if began is None or since is None or since <= began:
-        return age(changed_at, now)
-    return age(reason, now) + (f" ({word} for {age(changed_at, now)})" if since - began >= WORTH_SAYING else "")
+        return age(changed_at, current_time)
+    return age(reason, current_time) + (
+        f" ({word} for {age(changed_at, current_time)})" if since - began >= WORTH_SAYING else ""
+    )
 
 
 def reason_since(status: Status, ready: StatusCondition) -> str:
@@ -218,7 +220,7 @@ def reason_since(status: Status, ready: StatusCondition) -> str:
     return next(conditions, ready).last_transition_time
 
 
-def _plan_line(resource: KubeResource, plan: PlanStatus, now: datetime) -> Text:
+def _plan_line(resource: KubeResource, plan: PlanStatus, current_time: datetime) -> Text:
     line = Text(plan.hash[:HASH_SHOWN])
     if plan.irreversible:
         line.append("  irreversible", "yellow")
@@ -229,15 +231,15 @@ def _plan_line(resource: KubeResource, plan: PlanStatus, now: datetime) -> Text:
     elif resource.status.condition(Condition.APPROVAL_REQUIRED):
         line.append("  waiting for approval", "yellow")
     if plan.created_at:
-        line.append(f"  created {age(plan.created_at, now)} ago")
+        line.append(f"  created {age(plan.created_at, current_time)} ago")
     return line
 
 
-def _soak(console: Console, resource: KubeResource, now: datetime) -> None:
+def _soak(console: Console, resource: KubeResource, current_time: datetime) -> None:
     """Since when all nodes have been healthy with what the plan needs, and the way back."""
     since = resource.status.soak_started_at
     if since:
-        line(console, Text(f"Soaking for {age(since, now)}: every node healthy since {since}"))
+        line(console, Text(f"Soaking for {age(since, current_time)}: every node healthy since {since}"))
     draw_way_back(console, resource.status.way_back)
 
 
@@ -251,12 +253,12 @@ def _migration(console: Console, resource: KubeResource) -> None:
         item(console, Text(text))
 
 
-def _in_progress(console: Console, resource: KubeResource, now: datetime) -> None:
+def _in_progress(console: Console, resource: KubeResource, current_time: datetime) -> None:
     intents = resource.status.intents
     if intents:
         _title(console, "In progress")
     for intent in intents:
-        line = in_flight(intent).progress(lambda moment: age(moment, now))
+        line = in_flight(intent).progress(lambda moment: age(moment, current_time))
         item(console, Text(line))
 
 
@@ -288,7 +290,7 @@ def _forecast(rollout: RolloutStatus) -> Iterator[str]:
         yield f"about {seconds} s left" if seconds < 120 else f"about {round(seconds / 60)} min left"
 
 
-def _conditions(console: Console, resource: KubeResource, now: datetime) -> None:
+def _conditions(console: Console, resource: KubeResource, current_time: datetime) -> None:
     """All but Ready; a message only where it says something that was not said above."""
     conditions = [condition for condition in resource.status.conditions if condition.type != Condition.READY]
     if not conditions:
@@ -298,7 +300,9 @@ def _conditions(console: Console, resource: KubeResource, now: datetime) -> None
     _title(console, "Conditions")
     for other in conditions:
         of_old = "" if resource.is_current(other) else f" (of generation {other.observed_generation or '?'})"
-        line = f"{other.type}={other.status}, for {age(other.last_transition_time, now)}: {other.reason}{of_old}"
+        line = (
+            f"{other.type}={other.status}, for {age(other.last_transition_time, current_time)}: {other.reason}{of_old}"
+        )
         item(console, Text(line))
         if other.message not in messages:
             hanging(console, Text(other.message), indent=4)

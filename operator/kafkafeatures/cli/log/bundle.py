@@ -158,22 +158,22 @@ class _Kept:
 class _Copied(Opened):
     """The bytes of one member."""
 
-    def __init__(self, kept: _Kept, shown: Path, begin: int, size: int) -> None:
-        self._kept = kept
-        self._path, self._file, self._begin, self._size = shown, kept.file, begin, size
+    def __init__(self, cache: _Kept, shown: Path, begin: int, size: int) -> None:
+        self._kept = cache
+        self._path, self._file, self._begin, self._size = shown, cache.file, begin, size
         self._start, self._piece = 0, b""
 
     def __exit__(self, *_: object) -> None:
         pass
 
 
-def _of_zip(kept: _Kept, file: IO[bytes], _: bytes) -> None:
+def _of_zip(cache: _Kept, file: IO[bytes], _: bytes) -> None:
     with zipfile.ZipFile(file) as bundle:
         members = bundle.infolist()
         if len(members) > MAX_MEMBERS:
             raise _TooMuch(f"more than {MAX_MEMBERS} members in it")
         for member in members:
-            path = kept.wants(member.filename)
+            path = cache.wants(member.filename)
             kind = stat.S_IFMT(member.external_attr >> 16)
             if path is None or member.is_dir() or kind not in (0, stat.S_IFREG):
                 continue
@@ -182,19 +182,19 @@ def _of_zip(kept: _Kept, file: IO[bytes], _: bytes) -> None:
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise _TooMuch("its members are compressed in another way than deflate")
             with bundle.open(member) as source:
-                kept.copy(path, source)
+                cache.copy(path, source)
 
 
-def _of_tar(kept: _Kept, file: IO[bytes], magic: bytes) -> None:
+def _of_tar(cache: _Kept, file: IO[bytes], magic: bytes) -> None:
     source: IO[bytes] = gzip.GzipFile(fileobj=file) if magic[:2] == GZIP_MAGIC else file  # type: ignore[assignment]  # read, seek and tell are all that is used
     with tarfile.open(fileobj=_Bounded(source), mode="r:") as bundle:  # type: ignore[call-overload]  # the same three
         for member in _members(bundle):
-            path = kept.wants(member.name)
+            path = cache.wants(member.name)
             if path is None or not member.isreg():
                 continue
             content = bundle.extractfile(member)
             if content is not None:
-                kept.copy(path, content)
+                cache.copy(path, content)
 
 
 def _members(bundle: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

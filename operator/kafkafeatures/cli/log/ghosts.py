@@ -185,18 +185,18 @@ def _span(milliseconds: int) -> str:
     return format_span(timedelta(seconds=min(seconds - seconds % 60 if seconds > 60 else seconds, 10**9)))
 
 
-def _document(folder: LogFolder, found: Restored, evidence: Evidence, candidates: list[Candidate]) -> Json:
+def _document(folder: LogFolder, restored: Restored, evidence: Evidence, candidates: list[Candidate]) -> Json:
     """The document of `log ghosts -o json`. ghosts: what is suspected. unclear: fenced or not a voter, but no more."""
     return {
         "apiVersion": API_VERSION,
         "kind": "GhostRegistrations",
         "clusterId": folder.cluster_id or None,
-        "source": source_shape(folder, found, folder.committed()),
+        "source": source_shape(folder, restored, folder.committed()),
         "voters": None if evidence.voters is None else list(evidence.voters),
         "votersFrom": None if evidence.voters_from is None else evidence.voters_from.shape,
         "ghosts": [_shape(candidate) for candidate in candidates if candidate.suspected],
         "unclear": [_shape(candidate) for candidate in candidates if not candidate.suspected],
-        "problems": problems_of(found),
+        "problems": problems_of(restored),
     }
 
 

@@ -157,9 +157,9 @@ class History:
                     continue
                 yield run.batch(number)
 
-    def _miss(self, file: str, until: int | None, why: str) -> Missing:
+    def _miss(self, file: str, until: int | None, reason: str) -> Missing:
         self._reader.miss()
-        missing, self.end = Missing(file, self.end, until, why), max(self.end, until or 0)
+        missing, self.end = Missing(file, self.end, until, reason), max(self.end, until or 0)
         return missing
 
     def _states(self, until: int | None) -> Iterator[Item]:

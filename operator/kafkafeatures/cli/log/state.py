@@ -87,13 +87,13 @@ def _stops(judged: Judged, base: int, end: int) -> bool:
     return judged.end_offset is None and base <= judged.begins < end
 
 
-def problems_of(found: Restored) -> list[str]:
+def problems_of(restored: Restored) -> list[str]:
     """Reasons why there may be more to it than the image says."""
-    image, says = found.image, []
-    if found.stopped:
-        says.append(f"the state behind offset {image.offset} is not known: {found.stopped}")
-    says += found.impossible[:_SHOWN]
-    if (omitted := len(found.impossible) - _SHOWN) > 0:
+    image, says = restored.image, []
+    if restored.stopped:
+        says.append(f"the state behind offset {image.offset} is not known: {restored.stopped}")
+    says += restored.impossible[:_SHOWN]
+    if (omitted := len(restored.impossible) - _SHOWN) > 0:
         says.append(f"Kafka stops at {omitted} more of the records; see log verify")
     if image.unreadable:
         many = f"{image.unreadable} records" if image.unreadable > 1 else "1 record"
@@ -101,34 +101,34 @@ def problems_of(found: Restored) -> list[str]:
     return says
 
 
-def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:
+def state_document(folder: LogFolder, restored: Restored, committed: int) -> Json:
     """The document of `log state -o json`."""
-    image, levels = found.image, levels_of(found.image)
+    image, levels = restored.image, levels_of(restored.image)
     code = image.zk_migration_state
     return {
         "apiVersion": API_VERSION,
         "kind": "MetadataState",
         "clusterId": folder.cluster_id or None,
-        "source": source_shape(folder, found, committed),
+        "source": source_shape(folder, restored, committed),
         "features": [{"name": name, **level_in_kraft(name, levels)} for name in levels],
         "quorum": {"voters": voters_of(image), "leader": image.leader_id},
         "migration": None if code is None else {"state": migration_state(code), "code": code},
         "registrations": [_registration(role, registration) for role, registration in registrations(image)],
         **clients_shape(image),
         "unreadable": image.unreadable,
-        "problems": problems_of(found),
+        "problems": problems_of(restored),
     }
 
 
-def source_shape(folder: LogFolder, found: Restored, committed: int) -> Json:
+def source_shape(folder: LogFolder, restored: Restored, committed: int) -> Json:
     """Source that a document rests on. committed: null where it is not known whether all of it is."""
-    image = found.image
+    image = restored.image
     return {
         "kind": "Files",
         "path": folder.shown,
         "node": folder.node_id,
-        "files": list(found.made_of),
-        "leftOut": list(found.left_out),
+        "files": list(restored.made_of),
+        "leftOut": list(restored.left_out),
         "offset": image.offset,
         "epoch": image.epoch,
         "timestamp": None if image.timestamp_ms < 0 else format_time(image.timestamp_ms),
@@ -157,23 +157,27 @@ def registrations(image: Image) -> Iterator[tuple[str, BrokerRegistration | Cont
     yield from (("Broker", image.brokers[id_]) for id_ in sorted(image.brokers))
 
 
-def _registration(role: str, one: BrokerRegistration | ControllerRegistration) -> Json:
-    shape: Json = {"id": one.id, "role": role, "incarnation": kafka_uuid(one.incarnation)}
-    if isinstance(one, BrokerRegistration):
-        shape |= {"epoch": one.epoch, "fenced": one.fenced, "inControlledShutdown": one.in_controlled_shutdown}
-        shape |= {"rack": one.rack}
-    shape["listeners"] = [{"name": e.name, "host": e.host, "port": e.port} for e in one.endpoints]
-    return shape | {"features": ranges_shape(one.features)}
+def _registration(role: str, registration: BrokerRegistration | ControllerRegistration) -> Json:
+    shape: Json = {"id": registration.id, "role": role, "incarnation": kafka_uuid(registration.incarnation)}
+    if isinstance(registration, BrokerRegistration):
+        shape |= {
+            "epoch": registration.epoch,
+            "fenced": registration.fenced,
+            "inControlledShutdown": registration.in_controlled_shutdown,
+        }
+        shape |= {"rack": registration.rack}
+    shape["listeners"] = [{"name": e.name, "host": e.host, "port": e.port} for e in registration.endpoints]
+    return shape | {"features": ranges_shape(registration.features)}
 
 
-def headline(folder: LogFolder, found: Restored, committed: int) -> Iterator[str]:
+def headline(folder: LogFolder, restored: Restored, committed: int) -> Iterator[str]:
     """Lines that say whose log it is, which offset, of what it was made, and how sure it is."""
-    image = found.image
+    image = restored.image
     whose = "" if folder.node_id is None else f"  files of node {folder.node_id}"
     yield f"Cluster {folder.cluster_id or 'id unknown'}{whose}"
     timestamp = "" if image.timestamp_ms < 0 else f", {format_time(image.timestamp_ms)}"
     yield f"State at offset {image.offset}, epoch {image.epoch}{timestamp}"
-    yield f"Read from {', '.join(found.made_of) or 'an empty log'}"
+    yield f"Read from {', '.join(restored.made_of) or 'an empty log'}"
     if image.offset > committed:
         since = f"from offset {committed} on" if committed else "for all of it"
         yield f"Committed: unknown {since}; what is behind the last snapshot may yet be removed by a new leader"
@@ -181,13 +185,13 @@ def headline(folder: LogFolder, found: Restored, committed: int) -> Iterator[str
         yield "Inside of a metadata transaction: its changes are not part of the state yet"
 
 
-def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -> None:
+def _draw(screen: Console, folder: LogFolder, restored: Restored, committed: int) -> None:
     from rich.text import Text
 
     from kafkafeatures.cli.shell.indented import line
 
-    image = found.image
-    for text in headline(folder, found, committed):
+    image = restored.image
+    for text in headline(folder, restored, committed):
         line(screen, Text(text))
     line(screen, Text(_quorum(image)))
     code = image.zk_migration_state
@@ -221,11 +225,11 @@ def _quorum(image: Image) -> str:
     return f"Quorum: voters {', '.join(map(str, voters))}, {leader}"
 
 
-def _standing(one: BrokerRegistration | ControllerRegistration) -> str:
-    if isinstance(one, ControllerRegistration):
+def _standing(registration: BrokerRegistration | ControllerRegistration) -> str:
+    if isinstance(registration, ControllerRegistration):
         return "-"
-    return "fenced" if one.fenced else "stopping" if one.in_controlled_shutdown else "unfenced"
+    return "fenced" if registration.fenced else "stopping" if registration.in_controlled_shutdown else "unfenced"
 
 
-def _address(one: BrokerRegistration | ControllerRegistration) -> str:
-    return f"{one.endpoints[0].host}:{one.endpoints[0].port}" if one.endpoints else "-"
+def _address(registration: BrokerRegistration | ControllerRegistration) -> str:
+    return f"{registration.endpoints[0].host}:{registration.endpoints[0].port}" if registration.endpoints else "-"

@@ -59,43 +59,45 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.BLOCKED if differences.differing else Exit.DONE
 
 
-def unseen(found: Demands, seen: Observation) -> Iterator[Failure]:
+def unseen(demands: Demands, observation: Observation) -> Iterator[Failure]:
     """Controllers of which nothing is known: none was asked, or none answers and some are to be there next."""
-    if (failure := why_uncertain(found.position, seen)) is not None:
+    if (failure := why_uncertain(demands.position, observation)) is not None:
         yield failure
-    elif found.position is Position.ZOOKEEPER and any(role is Role.CONTROLLER for role, _, _ in found.lines):
+    elif demands.position is Position.ZOOKEEPER and any(role is Role.CONTROLLER for role, _, _ in demands.lines):
         yield Failure(FailureKind.UNREACHABLE, "controllers", "none answers", "start them with these lines")
 
 
-def draw(out: Console, found: Demands) -> None:
+def draw(out: Console, demands: Demands) -> None:
     """The lines of each kind of node, then each node with what it has otherwise."""
-    edge = found.edge
-    next_stage = ", where it is to be" if edge is None else f"; next is {found.end}"
+    edge = demands.edge
+    next_stage = ", where it is to be" if edge is None else f"; next is {demands.end}"
     unless = (
-        ", unless a controller runs" if any(failure.kind is FailureKind.NOT_ASKED for failure in found.missing) else ""
+        ", unless a controller runs"
+        if any(failure.kind is FailureKind.NOT_ASKED for failure in demands.missing)
+        else ""
     )
-    line(out, Text(f"The cluster is at {found.position}{unless}{next_stage}.", "bold"))
+    line(out, Text(f"The cluster is at {demands.position}{unless}{next_stage}.", "bold"))
     for ask in edge.beside if edge is not None else ():
         line(out, Text(f"Needed besides: {ask.value}."))
     if edge is not None and edge.caution:
         line(out, Text(f"{edge.caution}.", "bold red"))
-    for role, shape, lines in found.lines:
+    for role, shape, lines in demands.lines:
         out.print(Text(f"\nEach {role.value.lower()} is {shape.value}:", "bold"))
         for setting in (*lines.add, *(f"without {name}" for name in lines.remove)):
             item(out, Text(str(setting)))
     out.print()
-    for (role, lacks), ids in _alike(found).items():
+    for (role, lacks), ids in _alike(demands).items():
         title = f"{role.value.lower()}{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
         for text, style in lacks or (("have all of it" if len(ids) > 1 else "has all of it", ""),):
             line(out, Text(f"{title}: {text}", style))
-    for failure in found.missing:
+    for failure in demands.missing:
         line(out, Text(f"Not known: {printable(str(failure))}", "red"))
 
 
-def _alike(found: Demands) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:
+def _alike(demands: Demands) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:
     """Ids of nodes that lack the same, by what they lack: lines, each with its colour."""
     alike: dict[tuple[Role, tuple[tuple[str, str], ...]], list[int]] = {}
-    for node in found.nodes:
+    for node in demands.nodes:
         if isinstance(node.differs, Failure):
             lines: tuple[tuple[str, str], ...] = ((f"unknown: {printable(str(node.differs))}", "red"),)
         else:

@@ -60,7 +60,9 @@ _NO_RETURN = {
 }
 
 
-def migration(resource: KubeResource, events: Sequence[SeenEvent], now: datetime, log: RollHistory | str) -> str:
+def migration(
+    resource: KubeResource, events: Sequence[SeenEvent], current_time: datetime, log: RollHistory | str
+) -> str:
     """The section; empty where neither the status nor the log knows of a migration."""
     status = resource.status.migration
     history = log.migration if isinstance(log, RollHistory) else MigrationHistory()

@@ -30,18 +30,20 @@ NOT_RECONCILED = StatusCondition(type="", status="", last_transition_time=Stamp(
 _STATES = {"InSync": "good", "Pending": "wait", "Blocked": "bad", "Drifted": "bad", "Unmanaged": "muted"}
 
 
-def page(resource: KubeResource, events: Sequence[SeenEvent] | None, now: datetime, log: RollHistory | str) -> str:
+def page(
+    resource: KubeResource, events: Sequence[SeenEvent] | None, current_time: datetime, log: RollHistory | str
+) -> str:
     """The whole document.
 
     `events`: the oldest first; None where they could not be read. `log`: what the metadata log tells of
     the roll, or why it was not read.
     """
     sections = (
-        _head(resource, now),
+        _head(resource, current_time),
         _blockers(resource),
         _plan(resource),
-        migration(resource, events or (), now, log),
-        roll(resource, events or (), now, log),
+        migration(resource, events or (), current_time, log),
+        roll(resource, events or (), current_time, log),
         _features(resource),
         _conditions(resource),
         _happened(resource, events),
@@ -52,7 +54,7 @@ def page(resource: KubeResource, events: Sequence[SeenEvent] | None, now: dateti
 # --- sections ---
 
 
-def _head(resource: KubeResource, now: datetime) -> str:
+def _head(resource: KubeResource, current_time: datetime) -> str:
     status = resource.status
     ready = status.condition(Condition.READY) or NOT_RECONCILED
     look = {"True": ("Ready", "good"), "False": ("Not ready", "bad"), "Unknown": ("Unknown", "wait")}
@@ -67,7 +69,7 @@ def _head(resource: KubeResource, now: datetime) -> str:
         "Mode": resource.mode,
         "Generation": resource.generation,
         "Operator": status.operator_version,
-        "Report made": day_and_time(now),
+        "Report made": day_and_time(current_time),
     }
     described = " | ".join(f"{escape(name)}: {text(fact)}" for name, fact in facts.items() if fact)
     return (

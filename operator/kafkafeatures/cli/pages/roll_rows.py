@@ -132,14 +132,14 @@ def _without_end(found: Sequence[Restart], node: str) -> int | None:
 # --- together with the log ---
 
 
-def window_begins(status: Status, now: datetime) -> datetime:
+def window_begins(status: Status, current_time: datetime) -> datetime:
     """From when on restarts are shown: a little before the last roll began; without one the last day."""
     began = time_of(status.rollout.started_at) if status.rollout is not None else None
-    return now - DAY if began is None else began - BEFORE
+    return current_time - DAY if began is None else began - BEFORE
 
 
 def rows_of(
-    restarts: Sequence[Restart], log: RollHistory | None, stable_for: timedelta, since: datetime, now: datetime
+    restarts: Sequence[Restart], log: RollHistory | None, stable_for: timedelta, since: datetime, current_time: datetime
 ) -> list[Row]:
     """Every restart once, in the order in which they began. `log` None: it was not read. The log shows nothing that
     ended before `since`.
@@ -148,19 +148,19 @@ def rows_of(
     of_absences: dict[Absence, list[Restart]] = {absence: [] for absence in absences}
     rows = []
     for restart in restarts:
-        near = {absence: apart for absence in absences if (apart := _apart(restart, absence, now)) is not None}
+        near = {absence: apart for absence in absences if (apart := _apart(restart, absence, current_time)) is not None}
         nearest = min(near, key=lambda absence: near[absence], default=None)
         if nearest is not None:
             of_absences[nearest].append(restart)
         elif log is None or restart.ended is None or restart.ended >= since:
-            rows.append(_row_of_operator(restart, now))
+            rows.append(_row_of_operator(restart, current_time))
     if log is not None:
         begins = _begins(absences)
         rows += [_row(absence, several, log, stable_for, begins) for absence, several in of_absences.items()]
     return sorted(rows, key=lambda one: (one.begin, one.node))
 
 
-def _apart(restart: Restart, absence: Absence, now: datetime) -> timedelta | None:
+def _apart(restart: Restart, absence: Absence, current_time: datetime) -> timedelta | None:
     """Distance between a restart and a time that the node was away: what follows an eviction, follows it at once.
 
     None: they cannot be the same. A pod may be evicted again before its node is back: then it is in the midst of it.
@@ -169,11 +169,11 @@ def _apart(restart: Restart, absence: Absence, now: datetime) -> timedelta | Non
     if number != str(absence.node_id) or (role != absence.role and "node" not in (role, absence.role)):
         return None
     back = absence.in_sync or (absence.registered if absence.role == "controller" else None)
-    first, last = time_in_log(absence.first.at_ms), time_in_log(back.at_ms) if back is not None else now
-    began = restart.began or restart.back or restart.ended or now
+    first, last = time_in_log(absence.first.at_ms), time_in_log(back.at_ms) if back is not None else current_time
+    began = restart.began or restart.back or restart.ended or current_time
     if began > last:
         return 2 * (began - last) if began - last <= CLOCKS else None
-    return max(first - began, timedelta(0)) if first <= (restart.ended or now) + CLOCKS else None
+    return max(first - began, timedelta(0)) if first <= (restart.ended or current_time) + CLOCKS else None
 
 
 def _begins(absences: Iterable[Absence]) -> dict[int, list[datetime]]:
@@ -227,10 +227,10 @@ def _stable(absence: Absence, until: datetime, log: RollHistory, begins: Sequenc
     return None if went_again or until > time_in_log(log.end.at_ms) else Point(until, by="whole log")
 
 
-def _row_of_operator(one: Restart, now: datetime) -> Row:
+def _row_of_operator(one: Restart, current_time: datetime) -> Row:
     """The row of a restart that only the operator recorded, because the log does not show it."""
     points = [Point(at) if at is not None else None for at in (one.began, one.back, one.ended)]
-    stop = points[0] if any(points) else Point(now, is_latest=True)
+    stop = points[0] if any(points) else Point(current_time, is_latest=True)
     return Row(one.node, one.pod, stop=stop, in_sync=points[1], stable=points[2], is_over=not one.is_in_flight)
 
 

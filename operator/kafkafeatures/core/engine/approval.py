@@ -13,7 +13,7 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 
 
 def not_approved(
-    wanted: Wanted,
+    desired: Wanted,
     plan: Plan,
     *,
     waits: bool,
@@ -24,8 +24,8 @@ def not_approved(
 
     `unverified`: consents that may have been used before. `pending`: the reason of the condition.
     """
-    is_another = another_is_approved(wanted, plan)
-    if not is_another and (plan.is_approved_by(wanted.approvals) or not waits):
+    is_another = another_is_approved(desired, plan)
+    if not is_another and (plan.is_approved_by(desired.approvals) or not waits):
         return None
     if is_another:
         return Held(
@@ -44,23 +44,23 @@ def not_approved(
     )
 
 
-def another_is_approved(wanted: Wanted, plan: Plan) -> bool:
+def another_is_approved(desired: Wanted, plan: Plan) -> bool:
     """Tell whether a plan was approved that is not this one, also beside this one: that holds everything, under every
     policy.
     """
-    approvals = wanted.approvals | ({wanted.only} - {""})
+    approvals = desired.approvals | ({desired.only} - {""})
     return is_another_named(plan.hash, approvals)
 
 
-def approved_by(wanted: Wanted, plan: Plan, *, waits: bool) -> ApprovedBy | None:
+def approved_by(desired: Wanted, plan: Plan, *, waits: bool) -> ApprovedBy | None:
     """Way in which the plan was approved; None while it is not, or needs no approval. `waits`: the policy asks a
     person.
     """
-    if plan.is_over or another_is_approved(wanted, plan):
+    if plan.is_over or another_is_approved(desired, plan):
         return None
-    if plan.is_approved_by(wanted.approvals):
-        in_document = plan.is_approved_by(wanted.approvals - {wanted.annotated})
+    if plan.is_approved_by(desired.approvals):
+        in_document = plan.is_approved_by(desired.approvals - {desired.annotated})
         return ApprovedBy.PLAN_HASH if in_document else ApprovedBy.ANNOTATION
     if plan.is_safe_to_undo or waits:
         return None
-    return ApprovedBy.POLICY if wanted.policy is ApprovalPolicy.NEVER else ApprovedBy.NAMED_IN_SPEC
+    return ApprovedBy.POLICY if desired.policy is ApprovalPolicy.NEVER else ApprovedBy.NAMED_IN_SPEC

@@ -85,13 +85,15 @@ def about_nodes(
     feature: str = "",
     wanted: int = -1,
     supported: VersionRange | None = None,
-    why: FailureKind | None = None,
+    failure_kind: FailureKind | None = None,
     alike: Hashable = None,
 ) -> Blocker:
     """A blocker about nodes of the same roles and state. `alike`: what else tells it from others of its kind."""
     message, remedy = wording(nodes)
     key = (kind, nodes[0].roles, nodes[0].state, feature, wanted, supported, alike)
-    return Blocker(kind, message, remedy, feature, wanted, nodes, supported, why=why, alike=key, wording=wording)
+    return Blocker(
+        kind, message, remedy, feature, wanted, nodes, supported, why=failure_kind, alike=key, wording=wording
+    )
 
 
 def grouped(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:

@@ -117,18 +117,18 @@ DOES_NOT_PASS = frozenset({Reason.UNSUPPORTED_LEVEL, Reason.MIGRATION_BLOCKED})
 """Reasons for which a blocker needs a person also where others of its kind pass by themselves."""
 
 
-def blocked(found: tuple[Blocker, ...]) -> Wait | Stalled:
+def blocked(blockers: tuple[Blocker, ...]) -> Wait | Stalled:
     """Decision that blockers come to, of which there is at least one: what needs a person first."""
-    groups = grouped(found)
+    groups = grouped(blockers)
     action = [blocker for blocker in groups if blocker.kind in ACTION_REQUIRED]
     if action:
-        return stalled_by(action[0], *found, message=first_of(action[0], groups))
+        return stalled_by(action[0], *blockers, message=first_of(action[0], groups))
     impossible = next((blocker for blocker in groups if blocker.reason in DOES_NOT_PASS), None)
     if impossible is not None and impossible.reason is not None:
-        return stalled_by(impossible, *found, message=first_of(impossible, groups))
+        return stalled_by(impossible, *blockers, message=first_of(impossible, groups))
     first = groups[0]
     return Wait(
-        RESOLVES_AUTOMATICALLY[first.kind], first_of(first, groups), after=2.0, blockers=found,
+        RESOLVES_AUTOMATICALLY[first.kind], first_of(first, groups), after=2.0, blockers=blockers,
         subject=first.subject, remedy=first.remedy,
     )  # fmt: skip
 
@@ -149,9 +149,9 @@ def waits_on(blocker: Blocker, reason: Reason, *, message: str = "", after: floa
     return Wait(reason, text, after=after, blockers=(blocker,), subject=blocker.subject, remedy=blocker.remedy)
 
 
-def unreadable(what: str, why: Failure, *, reason: Reason = Reason.PREFLIGHT, after: float = 2.0) -> Wait:
+def unreadable(what: str, failure: Failure, *, reason: Reason = Reason.PREFLIGHT, after: float = 2.0) -> Wait:
     """A wait for what could not be read."""
-    return Wait(reason, f"{what}: {why}", after=after, subject=why.subject, remedy=why.action)
+    return Wait(reason, f"{what}: {failure}", after=after, subject=failure.subject, remedy=failure.action)
 
 
 def first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:

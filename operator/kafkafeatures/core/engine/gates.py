@@ -87,13 +87,13 @@ def cluster(question: Question) -> Decision | None:
     return wrong or _wrong_ensemble(question.seen) or question.log_says
 
 
-def _wrong_ensemble(seen: Observation) -> Stalled | None:
+def _wrong_ensemble(observation: Observation) -> Stalled | None:
     """A reading of another cluster's ensemble tells nothing of this one, and nothing may be deleted there. Once a
     migration is finalized nothing is asked of any ensemble.
     """
-    zookeeper = seen.zookeeper
+    zookeeper = observation.zookeeper
     if (
-        seen.has_left_zookeeper
+        observation.has_left_zookeeper
         or not isinstance(zookeeper, Unknown)
         or zookeeper.why.kind is not FailureKind.WRONG_CLUSTER
     ):
@@ -102,27 +102,27 @@ def _wrong_ensemble(seen: Observation) -> Stalled | None:
     return Stalled(Reason.CLUSTER_ID_MISMATCH, str(failure), subject=failure.where, remedy=failure.remedy)
 
 
-def _wrong_cluster(seen: Observation, pinned: str, *, lost: bool) -> Decision | None:
-    if isinstance(seen.cluster_id, Unknown):
-        if seen.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
-            failure = seen.cluster_id.why
+def _wrong_cluster(observation: Observation, pinned: str, *, lost: bool) -> Decision | None:
+    if isinstance(observation.cluster_id, Unknown):
+        if observation.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
+            failure = observation.cluster_id.why
             return Stalled(Reason.CLUSTER_ID_MISMATCH, str(failure), subject=failure.subject, remedy=failure.action)
-        return unreadable("the cluster id could not be read", seen.cluster_id.why)
-    if pinned and seen.cluster_id.value != pinned:
+        return unreadable("the cluster id could not be read", observation.cluster_id.why)
+    if pinned and observation.cluster_id.value != pinned:
         return Stalled(
             Reason.CLUSTER_ID_MISMATCH,
-            f"connected to cluster {seen.cluster_id.value}, expected {pinned}; check the bootstrap addresses",
+            f"connected to cluster {observation.cluster_id.value}, expected {pinned}; check the bootstrap addresses",
             subject="spec.cluster",
             remedy="check the bootstrap addresses",
         )
     if lost and not pinned:
         return Stalled(
             Reason.CLUSTER_ID_MISMATCH,
-            f"connected to cluster {seen.cluster_id.value}, and the status no longer says which is expected: "
+            f"connected to cluster {observation.cluster_id.value}, and the status no longer says which is expected: "
             "its clusterId was removed, or dropped by an older CustomResourceDefinition; if this is the intended "
-            f"cluster, set spec.cluster.clusterId to {seen.cluster_id.value}",
+            f"cluster, set spec.cluster.clusterId to {observation.cluster_id.value}",
             subject="status.clusterId",
-            remedy=f"set spec.cluster.clusterId to {seen.cluster_id.value}",
+            remedy=f"set spec.cluster.clusterId to {observation.cluster_id.value}",
         )
     return None
 

@@ -106,7 +106,7 @@ class StageKind(Protocol):
     kind: ClassVar[str]
     """Name of the kind, as in `status.plan.stages`."""
 
-    def demands(self, asked: Asked) -> Demands:
+    def demands(self, read_context: Asked) -> Demands:
         """Readings that the stage needs."""
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> Part:
@@ -115,7 +115,7 @@ class StageKind(Protocol):
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
         """State of its stage; None where there is nothing to judge."""
 
-    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
         """Tell whether something else is asked for by now than these stages of a plan, all of this kind: by the
         document, or by the pods as they are to be. Nothing else was read.
         """

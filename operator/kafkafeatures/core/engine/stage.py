@@ -106,7 +106,7 @@ class NothingWanted(Part, frozen=True):
 class Kept(Protocol):
     """Memory that a process keeps of a stage from one look to the next."""
 
-    def interrupted(self, why: str) -> Kept:
+    def interrupted(self, reason: str) -> Kept:
         """This stage where nothing could be read of the cluster."""
 
 
@@ -160,11 +160,11 @@ class StageNow(Struct, frozen=True, dict=True):
         """Consents it uses next that may have been used before the status began (`core/engine/consents.py`)."""
         return ()
 
-    def waits_for_approval(self, wanted: Wanted) -> bool:
+    def waits_for_approval(self, desired: Wanted) -> bool:
         """Tell whether a person has to approve its plan. On the command line a person is asked about consents
         besides.
         """
-        return self.needs_approval or (bool(self.unverified) and not wanted.may_approve_unseen)
+        return self.needs_approval or (bool(self.unverified) and not desired.may_approve_unseen)
 
     @property
     def approval_reason(self) -> Reason:

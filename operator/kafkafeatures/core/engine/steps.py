@@ -88,7 +88,7 @@ class Step(Protocol):
     def is_asked_for_by(self, earlier: Step) -> bool:
         """Tell whether sending it asks once more for what an intent says already: then it is the same intent."""
 
-    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> InFlight:
+    def begun(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> InFlight:
         """Step in flight, to be remembered from the moment on at which it may be sent; `seen`: what that was decided
         on.
         """

@@ -23,14 +23,14 @@ FIELDS = 5
 _ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def closed_until(windows: tuple[Window, ...], now: datetime) -> datetime | None:
+def closed_until(windows: tuple[Window, ...], current_time: datetime) -> datetime | None:
     """Time at which the first of them opens again, in its own time zone; None while one is open, and where there are
     none.
     """
     following = []
     for window in windows:
-        opens = _first_opening(window, now - window.duration)
-        if _in_utc(opens) <= _in_utc(now):
+        opens = _first_opening(window, current_time - window.duration)
+        if _in_utc(opens) <= _in_utc(current_time):
             return None
         following.append(opens)
     return min(following, key=_in_utc, default=None)

@@ -91,15 +91,15 @@ class QuorumMode(StrEnum):
     DYNAMIC = "Dynamic"
 
 
-def quorum_mode(seen: Observation) -> QuorumMode | None:
+def quorum_mode(observation: Observation) -> QuorumMode | None:
     """By the finalized kraft.version; None in ZooKeeper mode, and where that is not known."""
-    level = None if seen.in_zookeeper_mode else seen.level_of(KRAFT_VERSION)
+    level = None if observation.in_zookeeper_mode else observation.level_of(KRAFT_VERSION)
     return None if level is None else QuorumMode.DYNAMIC if level else QuorumMode.STATIC
 
 
-def observers(seen: Observation) -> tuple[Node, ...]:
+def observers(observation: Observation) -> tuple[Node, ...]:
     """The controllers that run and are no voters; none where the voters could not be read."""
-    if not isinstance(seen.quorum, Known) or not seen.in_kraft_mode:
+    if not isinstance(observation.quorum, Known) or not observation.in_kraft_mode:
         return ()
-    running = (node for node in seen.nodes if node.state is NodeState.LIVE and Role.CONTROLLER in node.roles)
+    running = (node for node in observation.nodes if node.state is NodeState.LIVE and Role.CONTROLLER in node.roles)
     return tuple(node for node in running if not node.is_voter)

@@ -164,10 +164,10 @@ def level_in_kraft(feature: str, levels: Mapping[str, int]) -> dict[str, int | s
     return {"finalized": level, **({"finalizedName": name} if name else {}), **({"inLog": False} if is_taken else {})}
 
 
-def format_range(feature: str, found: VersionRange) -> str:
+def format_range(feature: str, supported_range: VersionRange) -> str:
     """Range as people read it: "7-25 (up to 4.0-IV3)", or the bare numbers."""
-    name = level_name(feature, found.max)
-    return f"{found} (up to {name})" if name else str(found)
+    name = level_name(feature, supported_range.max)
+    return f"{supported_range} (up to {name})" if name else str(supported_range)
 
 
 def bundle(name: str) -> dict[str, int] | None:

@@ -193,18 +193,18 @@ class IbpNow(StageNow, frozen=True):
         return {Condition.NODES_ROLLED: ("True", Reason.ALL_CURRENT, text)}
 
 
-def _said(seen: Observation, previous: Status) -> str:
+def _said(observation: Observation, previous: Status) -> str:
     """Version in use, or what was read before where it could not be read now, such as while all nodes are asked
     anew.
     """
-    return in_use(seen) or previous.inter_broker_protocol_version
+    return in_use(observation) or previous.inter_broker_protocol_version
 
 
-def target_of(wanted: Wanted) -> Version:
+def target_of(desired: Wanted) -> Version:
     """The version that the document names. Raises ValueError where `core/resolve.py` has not made sure of it."""
-    version = version_of(wanted.ibp)
+    version = version_of(desired.ibp)
     if version is None:
-        raise ValueError(f"{wanted.ibp!r} is no {IBP}")
+        raise ValueError(f"{desired.ibp!r} is no {IBP}")
     return version
 
 
@@ -232,16 +232,16 @@ def ibp_now(facts: Facts, part: IbpPart | None) -> IbpNow | None:
     return IbpNow(facts, progress, permitted_roll(facts, permit, excused=excused), excused)
 
 
-def demands_of(asked: Asked) -> Demands:
+def demands_of(read_context: Asked) -> Demands:
     """The znodes, and what each broker says; partitions where brokers are about to be restarted. In KRaft nothing."""
-    observation = asked.seen
+    observation = read_context.seen
     if observation is None:
-        return Demands() if asked.status.metadata_mode == MetadataMode.KRAFT else _READ
+        return Demands() if read_context.status.metadata_mode == MetadataMode.KRAFT else _READ
     if observation.in_kraft_mode:
         return Demands()
-    progress = place_of(observation, target_of(asked.wanted))
-    restarts = progress.roll is not None and driver_of(asked.wanted.rollout).asks_people
-    shows = progress.roll is not None and is_to_be_shown(asked.wanted, asked.status.plan)
+    progress = place_of(observation, target_of(read_context.wanted))
+    restarts = progress.roll is not None and driver_of(read_context.wanted.rollout).asks_people
+    shows = progress.roll is not None and is_to_be_shown(read_context.wanted, read_context.status.plan)
     return replace(_READ, partitions=restarts or shows)
 
 

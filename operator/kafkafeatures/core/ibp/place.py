@@ -110,9 +110,11 @@ class Place(Struct, frozen=True, dict=True):
         return f"the same Kafka, and {IBP}={self.target}; it is {broker.uses}"
 
 
-def place_of(seen: Observation, target: Version) -> Place:
+def place_of(observation: Observation, target: Version) -> Place:
     """Progress by what each broker says. Which mode the cluster is in has been made sure of."""
-    return Place(seen, target, {node.id: said_by(node) for node in seen.nodes if Role.BROKER in node.roles})
+    return Place(
+        observation, target, {node.id: said_by(node) for node in observation.nodes if Role.BROKER in node.roles}
+    )
 
 
 def said_by(node: Node) -> Broker | Failure:

@@ -8,12 +8,14 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.ibp.place import Broker, said_by
 
 
-def in_use(seen: Observation) -> str:
+def in_use(observation: Observation) -> str:
     """The version of all brokers, as "3.9"; where they differ of each, as "3.8 (brokers 2, 3), 3.9 (broker 1)". Empty
     where none said it.
     """
     brokers = [
-        broker for node in seen.nodes if Role.BROKER in node.roles and isinstance(broker := said_by(node), Broker)
+        broker
+        for node in observation.nodes
+        if Role.BROKER in node.roles and isinstance(broker := said_by(node), Broker)
     ]
     ids: dict[str, list[int]] = {}
     for broker in sorted(brokers, key=lambda one: (one.uses, not one.is_set, one.node.id)):

@@ -26,17 +26,17 @@ FIRST_OFFSET = 1
 """From where all moves of a log are read. The record before it is the first leader's announcement of itself."""
 
 
-def position_of(seen: Observation) -> LogPosition | None:
+def position_of(observation: Observation) -> LogPosition | None:
     """The end of the log that was read; None where it was not."""
-    source = seen.source
+    source = observation.source
     return None if source.kind is not SourceKind.METADATA_LOG else LogPosition(offset=source.offset, epoch=source.epoch)
 
 
-def keeps_no_log(seen: Observation) -> bool:
+def keeps_no_log(observation: Observation) -> bool:
     """Tell whether the cluster certainly keeps its metadata in ZooKeeper, and so no log that could have been read is
     its own: no broker that ever follows a quorum looks like that.
     """
-    return position_of(seen) is None and seen.in_zookeeper_mode
+    return position_of(observation) is None and observation.in_zookeeper_mode
 
 
 def sent_by(status: Status) -> tuple[ChangeInFlight, ...]:
@@ -55,9 +55,9 @@ def sent_without_log(status: Status) -> frozenset[str]:
 # --- a log that ends too soon ---
 
 
-def missing_in(seen: Observation, status: Status, read: LogPosition | None) -> LogPosition | None:
+def missing_in(observation: Observation, status: Status, read: LogPosition | None) -> LogPosition | None:
     """Position that was read of this log, and is not in it; None where all is. `read`: by this process."""
-    end = position_of(seen)
+    end = position_of(observation)
     if end is None:
         return None
     intended = (LogPosition(offset=change.offset, epoch=-1) for change in sent_by(status))
@@ -67,17 +67,17 @@ def missing_in(seen: Observation, status: Status, read: LogPosition | None) -> L
     return None
 
 
-def acceptance_of(seen: Observation) -> str:
+def acceptance_of(observation: Observation) -> str:
     """Text by which a person accepts the log as it is now."""
-    cluster = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else ""
-    return f"{cluster}@{seen.source.epoch}"
+    cluster = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
+    return f"{cluster}@{observation.source.epoch}"
 
 
-def why_restored(seen: Observation, missing: LogPosition, *, is_spent: bool) -> str:
+def why_restored(observation: Observation, missing: LogPosition, *, is_spent: bool) -> str:
     """Without what moves on: a status that says the same is not written again. `is_spent`: an earlier log was accepted
     by the annotation that is there.
     """
-    accepted = acceptance_of(seen)
+    accepted = acceptance_of(observation)
     once_more = (
         "; the annotation that is set accepted an earlier log: remove it first, and add the new one a minute later"
     )
@@ -95,14 +95,14 @@ def why_restored(seen: Observation, missing: LogPosition, *, is_spent: bool) -> 
 
 
 def moved_unremembered(
-    before: Status, after: Status, seen: Observation, earlier: Mapping[str, Moves]
+    previous_status: Status, next_status: Status, observation: Observation, earlier: Mapping[str, Moves]
 ) -> Mapping[str, Moves]:
     """By feature, the moves behind the position of the status that are not one step of its own.
 
     `before`: as it was kept; `after`: with what was settled by now. `earlier`: moves from before this reading of the
     log. What is still open is judged once it is settled.
     """
-    past, position = seen.past_levels, before.log_position
+    past, position = observation.past_levels, previous_status.log_position
     if past is None:
         return {}
     moves = {
@@ -110,8 +110,8 @@ def moved_unremembered(
         for feature in {*past.moves, *earlier}
     }
     if position is None:
-        return _moved_by_the_whole_log(before, after, moves)
-    sent_changes, still_open = sent_by(before), {change.step.target for change in sent_by(after)}
+        return _moved_by_the_whole_log(previous_status, next_status, moves)
+    sent_changes, still_open = sent_by(previous_status), {change.step.target for change in sent_by(next_status)}
     remembered = (*position.own, *map(_own, sent_changes))
     unremembered = {}
     for feature in moves.keys() - still_open:
@@ -123,18 +123,20 @@ def moved_unremembered(
     return unremembered
 
 
-def _moved_by_the_whole_log(before: Status, after: Status, shown: Mapping[str, Moves]) -> Mapping[str, Moves]:
+def _moved_by_the_whole_log(
+    previous_status: Status, next_status: Status, shown: Mapping[str, Moves]
+) -> Mapping[str, Moves]:
     """By feature, all its moves where the last one may have come after the status, which has no position.
 
     That it came before is known where it led to the level that the status saw last, or is the last of its own changes,
     and the log shows the same only once. Judged once nothing is open: from then on there is a position. A first contact
     has rules of its own.
     """
-    if not before.cluster_id or sent_by(after):
+    if not previous_status.cluster_id or sent_by(next_status):
         return {}
-    last_seen = {feature.name: feature.finalized for feature in before.features}
+    last_seen = {feature.name: feature.finalized for feature in previous_status.features}
     own_levels: dict[str, list[int]] = {}
-    for ended in after.history:
+    for ended in next_status.history:
         step = UpdateFeature.named(ended.action) if ended.result in (Result.APPLIED, Result.CORRECTED) else None
         if step is not None:
             own_levels.setdefault(step.feature, []).append(step.after)
@@ -153,16 +155,16 @@ def _ends_once(levels: Sequence[int], known: Sequence[int | None]) -> bool:
     return size > 0 and places == [len(levels) - size]
 
 
-def with_own_moves(before: Status, settled: Status) -> Status:
+def with_own_moves(previous_status: Status, settled: Status) -> Status:
     """The status after a look without the log: what it settled is behind the position, and was the operator's own."""
-    position, still_open = before.log_position, sent_by(settled)
-    closed = tuple(_own(change) for change in sent_by(before) if change not in still_open)
+    position, still_open = previous_status.log_position, sent_by(settled)
+    closed = tuple(_own(change) for change in sent_by(previous_status) if change not in still_open)
     if position is None or not closed:
         return settled
     return replace(settled, log_position=replace(position, own=(*position.own, *closed)[-MAX_OWN:]))
 
 
-def void_after(before: Status, status: Status, consents: Iterable[str], moved: Mapping[str, Moves]) -> Status:
+def void_after(previous_status: Status, status: Status, consents: Iterable[str], moved: Mapping[str, Moves]) -> Status:
     """The status once levels were moved by something that it does not remember.
 
     The plan that has one of them is over, and so is its approval. Consents for them are used up: all while such a plan
@@ -174,11 +176,11 @@ def void_after(before: Status, status: Status, consents: Iterable[str], moved: M
     spent = {*status.spent_consents}
     for consent in consents:
         feature, _, levels = consent.partition(":")
-        first = None if before.log_position is not None else 0  # without a position, the whole log was read
+        first = None if previous_status.log_position is not None else 0  # without a position, the whole log was read
         if feature in planned & moved.keys() or _was_made(levels, moved.get(feature, ()), first):
             spent.add(consent)
     if planned & moved.keys():
-        counted = status.change_count > before.change_count
+        counted = status.change_count > previous_status.change_count
         status = replace(status, plan=None, change_count=status.change_count + (0 if counted else 1))
     return replace(status, spent_consents=tuple(sorted(spent)))
 

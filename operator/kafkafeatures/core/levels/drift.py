@@ -18,7 +18,7 @@ MOST_CORRECTIONS = 2
 """Foreign changes of one level that are corrected within an hour; after that the other change seems intended."""
 
 
-def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, found: tuple[Blocker, ...]) -> Decision | None:
+def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, blockers: tuple[Blocker, ...]) -> Decision | None:
     """Reason why it is not corrected; None where it is, and where there is none. `found`: all blockers."""
     if on_drift is OnDrift.CORRECT:
         for change in part.drifted:
@@ -27,7 +27,7 @@ def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, found: tuple[B
                     Reason.CONFLICT_DETECTED,
                     f"{change.feature} did not keep its level {MOST_CORRECTIONS + 1} times within an hour; "
                     "find out what else manages it, then update the document",
-                    found,
+                    blockers,
                     subject=change.feature,
                     remedy="find out what else manages it, then update the document",
                 )
@@ -38,7 +38,7 @@ def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, found: tuple[B
         Reason.DRIFTED,
         f"drift detected: {changed_outside(part.drifted)}; set drift.onDrift to Correct to restore it, or set the "
         "document to the finalized level",
-        found,
+        blockers,
         (Condition.DRIFT_DETECTED, part.drift_reason),
     )
 

@@ -46,19 +46,19 @@ def makes_dynamic(changes: Iterable[UpdateFeature]) -> bool:
     return any(change.feature == KRAFT_VERSION and change.before == 0 < change.after for change in changes)
 
 
-def voters_to_freeze(seen: Observation) -> tuple[str, ...] | None:
+def voters_to_freeze(observation: Observation) -> tuple[str, ...] | None:
     """Each voter with the addresses that the metadata log will hold, as "3001@controller-1:9093"; None where those of
     one are not known. Only a registration has them: until then nodes may be found at other ones.
     """
-    voters = _voters(seen)
+    voters = _voters(observation)
     if not voters or any(not node.controller_listeners for node in voters):
         return None
     return tuple(f"{node.id}@{_listed(node)}" for node in voters)
 
 
-def effects_of_freezing(seen: Observation) -> Iterator[str]:
+def effects_of_freezing(observation: Observation) -> Iterator[str]:
     """The lines of the step: the addresses, and what is known to break with them; few and short, for a status."""
-    voters = voters_to_freeze(seen)
+    voters = voters_to_freeze(observation)
     if voters is None:
         yield "the addresses of the voters that the metadata log will hold are not known"
         return
@@ -66,7 +66,7 @@ def effects_of_freezing(seen: Observation) -> Iterator[str]:
     if len(voters) > SHOWN:
         yield f"and {len(voters) - SHOWN} more voters"
     for weakness in _Weakness:
-        ids = [node.id for node in _voters(seen) if weakness in _weaknesses(node)]
+        ids = [node.id for node in _voters(observation) if weakness in _weaknesses(node)]
         if ids:
             yield cut(f"warning: voters {shortened(ids)}: {weakness}", LONGEST)
 
@@ -102,11 +102,11 @@ def files_do_not_keep_voters(question: Question) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.SETTING, text, remedy, feature=KRAFT_VERSION, nodes=nodes, reason=Reason.BLOCKED)
 
 
-def left_in_files(seen: Observation) -> str:
+def left_in_files(observation: Observation) -> str:
     """Changes that files of nodes still need although the quorum is dynamic; empty where none, or nothing was read."""
-    if quorum_mode(seen) is not QuorumMode.DYNAMIC:
+    if quorum_mode(observation) is not QuorumMode.DYNAMIC:
         return ""
-    nodes = tuple(node for node in seen.nodes if node.proved_at)
+    nodes = tuple(node for node in observation.nodes if node.proved_at)
     stale = tuple(node for node in nodes if _in_file(node, QUORUM_VOTERS))
     lacking = tuple(node for node in nodes if _in_file(node, QUORUM_SERVERS) is False)
     parts = (
@@ -122,8 +122,8 @@ def _in_file(node: Node, name: str) -> bool | None:
     return None if setting is None else bool(setting.layers.get(SettingSource.FILE))
 
 
-def _voters(seen: Observation) -> tuple[Node, ...]:
-    return tuple(node for node in sorted(seen.nodes, key=lambda node: node.id) if node.is_voter)
+def _voters(observation: Observation) -> tuple[Node, ...]:
+    return tuple(node for node in sorted(observation.nodes, key=lambda node: node.id) if node.is_voter)
 
 
 def _listed(node: Node) -> str:

@@ -142,9 +142,9 @@ def _in_file(setting: Setting) -> str | None:
     return setting.without_requests or setting.value
 
 
-def _of_role(seen: Observation, role: Role) -> list[tuple[Node, Setting | None]]:
+def _of_role(observation: Observation, role: Role) -> list[tuple[Node, Setting | None]]:
     """The nodes of a role, each with what it says of itself; None where it did not."""
-    nodes = (node for node in seen.nodes if role in node.roles and node.state not in _NO_NODES)
+    nodes = (node for node in observation.nodes if role in node.roles and node.state not in _NO_NODES)
     return [(node, node.settings.get(MIN_INSYNC_REPLICAS) if node.proved_at else None) for node in nodes]
 
 

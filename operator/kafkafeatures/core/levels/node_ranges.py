@@ -137,52 +137,56 @@ def unknown_range(node: Node, change: UpdateFeature, found: Unknown, of: str = "
         partial(_could_not_be_read, of or change.feature, found.why),
         feature=change.feature,
         wanted=change.after,
-        why=found.why.kind,
+        failure_kind=found.why.kind,
         alike=(of, found.why.kind),
     )
 
 
-def _out_of_range(node: Node, change: UpdateFeature, found: VersionRange, question: Question) -> Blocker:
+def _out_of_range(node: Node, change: UpdateFeature, supported_range: VersionRange, question: Question) -> Blocker:
     ghost = node.state is NodeState.GHOST
     return about_nodes(
         BlockerKind.GHOST_REGISTRATION if ghost else BlockerKind.NODE_RANGE,
         (node,),
-        partial(_ghosts, change, found, question) if ghost else partial(_do_not_support, change, found),
+        partial(_ghosts, change, supported_range, question)
+        if ghost
+        else partial(_do_not_support, change, supported_range),
         feature=change.feature,
         wanted=change.after,
-        supported=found,
+        supported=supported_range,
         alike=kind_of_replacement(node) if ghost else None,
     )
 
 
-def _could_not_be_read(feature: str, why: Failure, nodes: Nodes) -> tuple[str, str]:
+def _could_not_be_read(feature: str, failure: Failure, nodes: Nodes) -> tuple[str, str]:
     return (
         f"the supported range of {feature} on {title_of(nodes)} could not be read: "
-        f"{verb(nodes, '', 'for example ')}{why.message}",
-        why.remedy or "make the node reachable, or grant access to the metadata log",
+        f"{verb(nodes, '', 'for example ')}{failure.message}",
+        failure.remedy or "make the node reachable, or grant access to the metadata log",
     )
 
 
-def _do_not_support(change: UpdateFeature, found: VersionRange, nodes: Nodes) -> tuple[str, str]:
+def _do_not_support(change: UpdateFeature, supported_range: VersionRange, nodes: Nodes) -> tuple[str, str]:
     has = (
         f"{verb(nodes, 'does', 'do')} not support {change.feature}"
-        if found == NOT_SUPPORTED
-        else f"{verb(nodes, 'supports', 'support')} {change.feature} {found}"
+        if supported_range == NOT_SUPPORTED
+        else f"{verb(nodes, 'supports', 'support')} {change.feature} {supported_range}"
     )
     silent = verb(nodes, " and does not answer", " and do not answer")
     return (
         f"{title_and_address(nodes)} {has}{silent if nodes[0].state is NodeState.UNREACHABLE else ''}; "
         f"{format_level(change.feature, change.after)} is required",
         f"Kafka on {these(nodes)} is too new for {change.feature} {change.after}; the lowest level it supports is "
-        f"{found.min}"
-        if change.after < found.min
+        f"{supported_range.min}"
+        if change.after < supported_range.min
         else f"upgrade Kafka on {these(nodes)}",
     )
 
 
-def _ghosts(change: UpdateFeature, found: VersionRange, question: Question, nodes: Nodes) -> tuple[str, str]:
+def _ghosts(change: UpdateFeature, supported_range: VersionRange, question: Question, nodes: Nodes) -> tuple[str, str]:
     controllers = Role.CONTROLLER in nodes[0].roles
-    has = f"without {change.feature}" if found == NOT_SUPPORTED else f"with {change.feature} {found}"
+    has = (
+        f"without {change.feature}" if supported_range == NOT_SUPPORTED else f"with {change.feature} {supported_range}"
+    )
     gone = (
         f": {in_its_place(nodes)}"
         if nodes[0].replaced_by is not None

@@ -223,7 +223,7 @@ def _effects_here(change: UpdateFeature, observation: Observation) -> Iterator[s
     yield from prerequisites_of(change, observation)
 
 
-def _was_reached(wanted: Wanted, memory: Memory, change: UpdateFeature) -> bool:
+def _was_reached(desired: Wanted, memory: Memory, change: UpdateFeature) -> bool:
     """A bundle asks for a level or more, so a higher one that was there counts as well."""
     reached = memory.reached.get(change.feature, -1)
-    return reached == change.after if change.feature in wanted.levels else reached >= change.after
+    return reached == change.after if change.feature in desired.levels else reached >= change.after

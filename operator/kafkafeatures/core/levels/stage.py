@@ -243,21 +243,21 @@ class Levels:
 
     kind: ClassVar[str] = LEVELS
 
-    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
         """Tell whether the document asks for other levels by now."""
         targets = {feature: level for stage in stages for feature, level in stage.target.items()}
-        desired_levels = wanted.desired({})
+        desired_levels = desired.desired({})
         return any(desired_levels.get(feature) != level for feature, level in targets.items())
 
-    def demands(self, asked: Asked) -> Demands:
+    def demands(self, read_context: Asked) -> Demands:
         """The settings that a raise would change unseen, those without which it is of no use, and those of a quorum
         that was made dynamic. Before the levels are read, those of the last status count: to learn of the raise from
         the nodes alone would have all of them read twice.
         """
-        of_status = {feature.name: feature.finalized or 0 for feature in asked.status.features}
-        finalized = of_status if asked.seen is None else asked.seen.known_levels
-        changes = changes_between(asked.wanted.desired(finalized), finalized)
-        is_dynamic = asked.wanted.levels.get(KRAFT_VERSION, 0) > 0
+        of_status = {feature.name: feature.finalized or 0 for feature in read_context.status.features}
+        finalized = of_status if read_context.seen is None else read_context.seen.known_levels
+        changes = changes_between(read_context.wanted.desired(finalized), finalized)
+        is_dynamic = read_context.wanted.levels.get(KRAFT_VERSION, 0) > 0
         names = {MIN_INSYNC_REPLICAS} if writes_min_insync(changes) else set[str]()
         names |= {QUORUM_VOTERS, QUORUM_SERVERS} if is_dynamic else set()
         return Demands(settings=settings_of(changes) | names)
@@ -274,8 +274,8 @@ class Levels:
             previous = facts.kept.get(LEVELS)
             soak = soak_of(
                 facts.wanted, facts.seen, part.changes, facts.remembered,
-                now=facts.stamp, monotonic=facts.monotonic, read_at=facts.read_at,
-                before=previous if isinstance(previous, Soak) else None,
+                current_stamp=facts.stamp, monotonic=facts.monotonic, read_at=facts.read_at,
+                previous_soak=previous if isinstance(previous, Soak) else None,
             )  # fmt: skip
         return LevelsNow(facts, part, soak)
 

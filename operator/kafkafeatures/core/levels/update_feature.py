@@ -103,9 +103,9 @@ class UpdateFeature(Struct, frozen=True):
         """Never: one whose outcome is open is not sent again."""
         return False
 
-    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> ChangeInFlight:
+    def begun(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> ChangeInFlight:
         """Step in flight, with the end of the metadata log that it was decided on."""
-        return ChangeInFlight(self, at, via, offset=seen.source.offset, corrects_drift=corrects_drift)
+        return ChangeInFlight(self, at, via, offset=observation.source.offset, corrects_drift=corrects_drift)
 
     def rejection(self, code: int, message: str) -> Rejection:
         """Only what was not validated before comes to this: kraft.version, or a cluster that changed in between."""
@@ -237,9 +237,9 @@ class ChangeInFlight(InFlight, frozen=True):
         return f"{self.step}, sent {ago(self.at)} ago; {accepted if self.accepted else 'outcome not known yet'}"
 
 
-def what_is_there(seen: Observation) -> tuple[UpdateFeature, ...]:
+def what_is_there(observation: Observation) -> tuple[UpdateFeature, ...]:
     """A change that changes nothing, for a dry run: by its answer the active controller has done what it was given
     before. Empty where nothing is there that could be asked about.
     """
-    level = seen.level_of(METADATA_VERSION)
+    level = observation.level_of(METADATA_VERSION)
     return () if level is None else (UpdateFeature(METADATA_VERSION, level, level),)

@@ -99,7 +99,7 @@ def of_each(
     and the nodes.
     """
     for node in nodes:
-        found = about_nodes(kind, (node,), partial(say, *words), why=why, alike=(say, *words))
+        found = about_nodes(kind, (node,), partial(say, *words), failure_kind=why, alike=(say, *words))
         yield found if kind is BlockerKind.NODE_UNKNOWN else replace(found, reason=Reason.MIGRATION_BLOCKED)
 
 

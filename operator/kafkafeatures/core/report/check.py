@@ -62,35 +62,45 @@ class Check(Struct, frozen=True):
         return CheckVerdict.UNKNOWN if self.blockers or self.unread else CheckVerdict.READY
 
 
-def check(seen: Observation, levels: Mapping[str, int], flags: str, replication: Replication | None = None) -> Check:
+def check(
+    observation: Observation, levels: Mapping[str, int], flags: str, replication: Replication | None = None
+) -> Check:
     """The check of a cluster. `levels`: those of a release, empty where none is asked about; one that is higher already
     counts as reached. `flags`: how our own commands reach the cluster. `replication`: its partitions; None where they
     were not read.
     """
-    finalized = seen.known_levels
+    finalized = observation.known_levels
     targets = {name: max(level, finalized.get(name, 0)) for name, level in levels.items() if name != KRAFT_VERSION}
-    question = Question(seen, changes_between(targets, finalized), cluster_flags=flags)
-    health = () if seen.in_zookeeper_mode else tuple(quorum_is_known(question))
+    question = Question(observation, changes_between(targets, finalized), cluster_flags=flags)
+    health = () if observation.in_zookeeper_mode else tuple(quorum_is_known(question))
     level_blockers = blockers(question) if question.changes else health
     # A ghost whose range blocks a level is described by that range, as in a plan.
     described = (BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE)
     in_plan = {node.key for blocker in level_blockers if blocker.kind in described for node in blocker.nodes}
-    partitions = _partitions(seen, replication) if replication is not None else ()
-    unread = (seen.partitions.why,) if isinstance(seen.partitions, Unknown) and replication is None else ()
-    gaps = (
-        *seen.gaps,
-        *(failure for failure in unread if failure.kind is not FailureKind.NOT_ASKED and failure not in seen.gaps),
+    partitions = _partitions(observation, replication) if replication is not None else ()
+    unread = (
+        (observation.partitions.why,) if isinstance(observation.partitions, Unknown) and replication is None else ()
     )
-    warnings = tuple(line for change in question.changes for line in prerequisites_of(change, seen))
-    return Check((*grouped((*_nodes(seen, flags, in_plan), *level_blockers)), *partitions), gaps, warnings)
+    gaps = (
+        *observation.gaps,
+        *(
+            failure
+            for failure in unread
+            if failure.kind is not FailureKind.NOT_ASKED and failure not in observation.gaps
+        ),
+    )
+    warnings = tuple(line for change in question.changes for line in prerequisites_of(change, observation))
+    return Check((*grouped((*_nodes(observation, flags, in_plan), *level_blockers)), *partitions), gaps, warnings)
 
 
-def _partitions(seen: Observation, replication: Replication) -> Iterator[Blocker]:
+def _partitions(observation: Observation, replication: Replication) -> Iterator[Blocker]:
     """Partitions that refuse writes, or would with one broker less, and the live brokers that are behind."""
     from kafkafeatures.core.facts.replication import format_partitions
 
-    away = {node.id for node in seen.nodes if Role.BROKER in node.roles and node.state is not NodeState.LIVE}
-    lagging = tuple(node for node in seen.nodes if Role.BROKER in node.roles and node.id in replication.behind() - away)
+    away = {node.id for node in observation.nodes if Role.BROKER in node.roles and node.state is not NodeState.LIVE}
+    lagging = tuple(
+        node for node in observation.nodes if Role.BROKER in node.roles and node.id in replication.behind() - away
+    )
     lag, remedy = "", "bring the brokers of its other replicas back"
     if lagging:
         hosts = verb(lagging, "is not in sync with what it hosts", "are not in sync with what they host")
@@ -117,27 +127,27 @@ _MAKE_IT_LEAD = (
 )
 
 
-def _nodes(seen: Observation, flags: str, described: Set[NodeKey]) -> Iterator[Blocker]:
-    for node in seen.nodes:
+def _nodes(observation: Observation, flags: str, described: Set[NodeKey]) -> Iterator[Blocker]:
+    for node in observation.nodes:
         if not node.roles or node.state is NodeState.LIVE or node.key in described:
             continue
-        yield _ghost(node, seen, flags) if node.state is NodeState.GHOST else _away(node, seen)
+        yield _ghost(node, observation, flags) if node.state is NodeState.GHOST else _away(node, observation)
 
 
-def _ghost(node: Node, seen: Observation, flags: str) -> Blocker:
+def _ghost(node: Node, observation: Observation, flags: str) -> Blocker:
     def words(nodes: Nodes) -> tuple[str, str]:
         is_registered, runs = verb(nodes, "is registered", "are registered"), verb(nodes, "it runs", "they run")
         text = f"{title_of(nodes)} {is_registered}, but nothing shows that {runs} (ghost registration)"
         text += f": {replacement}" if (replacement := in_its_place(nodes)) else ""
-        return text, ghost_remedy(nodes, flags, seen.finalized)
+        return text, ghost_remedy(nodes, flags, observation.finalized)
 
     return about_nodes(BlockerKind.GHOST_REGISTRATION, (node,), words, alike=kind_of_replacement(node))
 
 
-def _away(node: Node, seen: Observation) -> Blocker:
+def _away(node: Node, observation: Observation) -> Blocker:
     def words(nodes: Nodes) -> tuple[str, str]:
         if node.state is NodeState.REFUSED:
-            return refusal(nodes, seen.finalized)
+            return refusal(nodes, observation.finalized)
         is_away, them = f"{title_of(nodes)} {verb(nodes, 'is', 'are')}", verb(nodes, "it", "them")
         if node.state is NodeState.FENCED:
             causes = verb(nodes, "it recovers its log, catches up, or", "they recover their logs, catch up, or")
@@ -151,4 +161,4 @@ def _away(node: Node, seen: Observation) -> Blocker:
 
     mode = node.runs_in_kraft_mode if node.state is NodeState.REFUSED else None
     kind = node.answer.why.kind if node.state is NodeState.UNREACHABLE and isinstance(node.answer, Unknown) else None
-    return about_nodes(BlockerKind.NODE_UNKNOWN, (node,), words, why=kind, alike=(mode, kind))
+    return about_nodes(BlockerKind.NODE_UNKNOWN, (node,), words, failure_kind=kind, alike=(mode, kind))

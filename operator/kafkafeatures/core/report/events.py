@@ -18,25 +18,27 @@ from kafkafeatures.core.kinds import in_flight, kind_of, sent_in
 from kafkafeatures.core.report.migration_lines import forecast, modes_line
 
 
-def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
+def events_between(previous_status: Status, next_status: Status) -> tuple[EventRecord, ...]:
     """The Events between two statuses, in the order in which people read them."""
     return (
-        *_plan(before, after),
-        *_ended(before, after),
-        *_migration(before, after),
-        *_rollout(before, after),
-        *_begun(before, after),
-        *_suspended(before, after),
-        *_drift(before, after),
-        *_stalled(before, after),
+        *_plan(previous_status, next_status),
+        *_ended(previous_status, next_status),
+        *_migration(previous_status, next_status),
+        *_rollout(previous_status, next_status),
+        *_begun(previous_status, next_status),
+        *_suspended(previous_status, next_status),
+        *_drift(previous_status, next_status),
+        *_stalled(previous_status, next_status),
     )
 
 
-def _plan(before: Status, after: Status) -> Iterator[EventRecord]:
-    new = after.plan
+def _plan(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    new = next_status.plan
     if new is None:
         return
-    old_hash, was_approved = (before.plan.hash, bool(before.plan.approved_by)) if before.plan else ("", False)
+    old_hash, was_approved = (
+        (previous_status.plan.hash, bool(previous_status.plan.approved_by)) if previous_status.plan else ("", False)
+    )
     title = f"plan {new.hash[:HASH_SHOWN]}"
     if new.hash != old_hash:
         yield EventRecord("PlanComputed", "Plan", f"{title}: {new.summary}", facts=EventFacts(plan=new.hash))
@@ -45,13 +47,15 @@ def _plan(before: Status, after: Status) -> Iterator[EventRecord]:
         yield EventRecord("PlanApproved", "Plan", note, facts=EventFacts(plan=new.hash))
 
 
-def _rollout(before: Status, after: Status) -> Iterator[EventRecord]:
-    old, new = before.rollout, after.rollout
+def _rollout(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    old, new = previous_status.rollout, next_status.rollout
     if new is None:
         return
     begins = new.is_in_progress and (old is None or old.id != new.id or not old.is_in_progress)
     remaining = new.total - new.done
-    if begins and remaining > len(_flying(before) & _flying(after)):  # else it is the end of the one before
+    if begins and remaining > len(
+        _flying(previous_status) & _flying(next_status)
+    ):  # else it is the end of the one before
         yield EventRecord("RolloutStarted", "Roll", f"{remaining} of {new.total} nodes are to be restarted")
     elif old is not None and old.is_in_progress and not new.is_in_progress:
         yield EventRecord("RolloutCompleted", "Roll", f"all {new.total} nodes are current")
@@ -62,15 +66,17 @@ def _flying(status: Status) -> frozenset[str]:
     return frozenset(sent_step.step.target for sent_step in sent_in(status))
 
 
-def _migration(before: Status, after: Status) -> Iterator[EventRecord]:
+def _migration(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
     """Each phase that is entered. Of a cluster that is seen for the first time, unless no migration was begun there."""
-    old, new = (status.migration.phase if status.migration is not None else "" for status in (before, after))
-    if not new or new == old or after.migration is None or (not old and new == Phase.NONE):
+    old, new = (
+        status.migration.phase if status.migration is not None else "" for status in (previous_status, next_status)
+    )
+    if not new or new == old or next_status.migration is None or (not old and new == Phase.NONE):
         return
-    modes, outlook = modes_line(after.migration), forecast(after.migration, after.rollout)
+    modes, outlook = modes_line(next_status.migration), forecast(next_status.migration, next_status.rollout)
     phases = f"{old} -> {new}" if old else f"phase {new}"
     # The consent is spent before a controller is asked to restart without the flag.
-    outside = bool(old) and old not in _ENDS and new in _ENDS and ZK_FINALIZE not in before.spent_consents
+    outside = bool(old) and old not in _ENDS and new in _ENDS and ZK_FINALIZE not in previous_status.spent_consents
     whose = f"this was done outside KafkaFeatures, which has not used the consent {ZK_FINALIZE}" if outside else ""
     note = "; ".join(phase for phase in (phases, whose, modes, outlook) if phase)
     facts = EventFacts(before=old, after=new)
@@ -89,19 +95,19 @@ def facts_of(intent: Intent) -> EventFacts:
     return NO_FACTS if isinstance(sent_step, UnknownStep) else sent_step.facts
 
 
-def _begun(before: Status, after: Status) -> Iterator[EventRecord]:
+def _begun(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
     """Each step once: its intent stays the same until it is over, but for what its kind remembers of how far it is."""
-    known_steps = {(sent_step.step, sent_step.at) for sent_step in sent_in(before)}
-    for sent_step in sent_in(after):
+    known_steps = {(sent_step.step, sent_step.at) for sent_step in sent_in(previous_status)}
+    for sent_step in sent_in(next_status):
         event = sent_step.announced() if (sent_step.step, sent_step.at) not in known_steps else None
         if event is not None:
             yield event
 
 
-def _ended(before: Status, after: Status) -> Iterator[EventRecord]:
-    known_entries = list(before.history)
-    facts = {(sent_step.step.kind, sent_step.step.target): sent_step.facts for sent_step in sent_in(before)}
-    for entry in after.history:
+def _ended(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    known_entries = list(previous_status.history)
+    facts = {(sent_step.step.kind, sent_step.step.target): sent_step.facts for sent_step in sent_in(previous_status)}
+    for entry in next_status.history:
         if entry in known_entries:
             known_entries.remove(entry)
             continue
@@ -115,8 +121,8 @@ def _ended(before: Status, after: Status) -> Iterator[EventRecord]:
             yield replace(event, note=event.note[:MAX_NOTE])
 
 
-def _suspended(before: Status, after: Status) -> Iterator[EventRecord]:
-    previous, current = before.condition(Condition.READY), after.condition(Condition.READY)
+def _suspended(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    previous, current = previous_status.condition(Condition.READY), next_status.condition(Condition.READY)
     was_suspended = previous is not None and previous.reason == Reason.SUSPENDED
     if current is not None and current.reason == Reason.SUSPENDED and not was_suspended:
         yield EventRecord("Suspended", "Suspend", current.message[:MAX_NOTE])
@@ -152,13 +158,16 @@ _NOT_SUSPENDED = frozenset(
 )
 
 
-def _drift(before: Status, after: Status) -> Iterator[EventRecord]:
-    previous, current = before.condition(Condition.DRIFT_DETECTED), after.condition(Condition.DRIFT_DETECTED)
+def _drift(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    previous, current = (
+        previous_status.condition(Condition.DRIFT_DETECTED),
+        next_status.condition(Condition.DRIFT_DETECTED),
+    )
     if current is not None and (previous is None or current.message != previous.message):
         yield EventRecord("DriftDetected", "Observe", current.message[:MAX_NOTE], warning=True)
 
 
-def _stalled(before: Status, after: Status) -> Iterator[EventRecord]:
-    current = after.condition(Condition.STALLED)
-    if current is not None and current.reason != before.reason(Condition.STALLED):
+def _stalled(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    current = next_status.condition(Condition.STALLED)
+    if current is not None and current.reason != previous_status.reason(Condition.STALLED):
         yield EventRecord(current.reason, "Reconcile", current.message[:MAX_NOTE], warning=True)

@@ -18,17 +18,21 @@ if TYPE_CHECKING:
     from kafkafeatures.api.records import Json
 
 
-def zookeeper_document(seen: ZooKeeperReading, observation: Observation | None = None) -> Json:
+def zookeeper_document(zookeeper_reading: ZooKeeperReading, observation: Observation | None = None) -> Json:
     """Reading of ZooKeeper as a document: what is absent, or could not be read, is null; `notRead` says why. `phase`
     only with an observation.
     """
-    phase = _phase(seen, observation)
-    controller, migration, epoch = seen.controller, seen.migration, seen.controller_epoch
-    brokers = {} if isinstance(seen.brokers, Failure) else seen.brokers
+    phase = _phase(zookeeper_reading, observation)
+    controller, migration, epoch = (
+        zookeeper_reading.controller,
+        zookeeper_reading.migration,
+        zookeeper_reading.controller_epoch,
+    )
+    brokers = {} if isinstance(zookeeper_reading.brokers, Failure) else zookeeper_reading.brokers
     return {
-        "ensemble": seen.ensemble,
+        "ensemble": zookeeper_reading.ensemble,
         **({"phase": phase.value if isinstance(phase, Position) else None} if phase is not None else {}),
-        "clusterId": None if isinstance(seen.cluster_id, Failure) else seen.cluster_id,
+        "clusterId": None if isinstance(zookeeper_reading.cluster_id, Failure) else zookeeper_reading.cluster_id,
         "controller": None
         if controller is None or isinstance(controller, Failure)
         else {"id": controller.node_id, "kraft": controller.is_kraft, "kraftEpoch": controller.kraft_epoch},
@@ -40,7 +44,8 @@ def zookeeper_document(seen: ZooKeeperReading, observation: Observation | None =
             if not isinstance(broker, Failure)
         ],
         "notRead": [
-            {"what": failure.where, "why": failure.message, "remedy": failure.remedy} for failure in seen.failures
+            {"what": failure.where, "why": failure.message, "remedy": failure.remedy}
+            for failure in zookeeper_reading.failures
         ],
     }
 
@@ -54,37 +59,45 @@ def _migration(one: MigrationProgress) -> Json:
     }
 
 
-def _phase(seen: ZooKeeperReading, observation: Observation | None) -> Position | Misplaced | Failure | None:
+def _phase(
+    zookeeper_reading: ZooKeeperReading, observation: Observation | None
+) -> Position | Misplaced | Failure | None:
     if observation is None:
         return None
-    facts = facts_of(observation, seen)
+    facts = facts_of(observation, zookeeper_reading)
     position = facts if isinstance(facts, Failure) else position_of(facts)
     return (why_uncertain(position, observation) or position) if isinstance(position, Position) else position
 
 
-def zookeeper_lines(seen: ZooKeeperReading, observation: Observation | None = None) -> Iterator[tuple[str, str]]:
+def zookeeper_lines(
+    zookeeper_reading: ZooKeeperReading, observation: Observation | None = None
+) -> Iterator[tuple[str, str]]:
     """A title and what is to be said under it; what could not be read is left to `failures`."""
-    phase = _phase(seen, observation)
+    phase = _phase(zookeeper_reading, observation)
     if phase is not None:
         yield "Phase", phase.value if isinstance(phase, Position) else f"unknown: {phase}"
-    yield "ZooKeeper", seen.ensemble
-    if isinstance(seen.cluster_id, str):
-        yield "Cluster id", seen.cluster_id
-    if not isinstance(seen.controller, Failure):
-        yield "Controller", _controller(seen)
-    if not isinstance(seen.migration, Failure):
-        yield "Migration", _progress(seen.migration)
-    if not isinstance(seen.feature, Failure):
-        yield "Finalized", _levels(seen)
-    if not isinstance(seen.brokers, Failure):
-        ids = ", ".join(map(str, seen.brokers))
-        yield "Registered", f"{counted(len(seen.brokers), 'broker')} in ZooKeeper mode" + (f": {ids}" if ids else "")
+    yield "ZooKeeper", zookeeper_reading.ensemble
+    if isinstance(zookeeper_reading.cluster_id, str):
+        yield "Cluster id", zookeeper_reading.cluster_id
+    if not isinstance(zookeeper_reading.controller, Failure):
+        yield "Controller", _controller(zookeeper_reading)
+    if not isinstance(zookeeper_reading.migration, Failure):
+        yield "Migration", _progress(zookeeper_reading.migration)
+    if not isinstance(zookeeper_reading.feature, Failure):
+        yield "Finalized", _levels(zookeeper_reading)
+    if not isinstance(zookeeper_reading.brokers, Failure):
+        ids = ", ".join(map(str, zookeeper_reading.brokers))
+        yield (
+            "Registered",
+            f"{counted(len(zookeeper_reading.brokers), 'broker')} in ZooKeeper mode" + (f": {ids}" if ids else ""),
+        )
     in_kraft = [node.id for node in observation.nodes if _is_kraft_broker(node)] if observation is not None else []
     if in_kraft:
         yield "KRaft mode", f"{counted(len(in_kraft), 'broker')}: {', '.join(map(str, in_kraft))}"
-    if not isinstance(seen.deletions, Failure) and seen.deletions:
-        yield "Deletions", f"{counted(len(seen.deletions), 'topic')} to be deleted: {', '.join(seen.deletions[:5])}"
-    if seen.reassigning is True:
+    deletions = zookeeper_reading.deletions
+    if not isinstance(deletions, Failure) and deletions:
+        yield "Deletions", f"{counted(len(deletions), 'topic')} to be deleted: {', '.join(deletions[:5])}"
+    if zookeeper_reading.reassigning is True:
         yield "Reassignment", "requested in /admin/reassign_partitions"
 
 
@@ -92,8 +105,8 @@ def _is_kraft_broker(node: Node) -> bool:
     return Role.BROKER in node.roles and node.runs_in_kraft_mode is True
 
 
-def _controller(seen: ZooKeeperReading) -> str:
-    claim, epoch = seen.controller, seen.controller_epoch
+def _controller(zookeeper_reading: ZooKeeperReading) -> str:
+    claim, epoch = zookeeper_reading.controller, zookeeper_reading.controller_epoch
     if claim is None or isinstance(claim, Failure):
         return "none is elected"
     number = "" if epoch is None or isinstance(epoch, Failure) else f", epoch {epoch.value}"
@@ -111,8 +124,8 @@ def _progress(found: MigrationProgress | Failure | None) -> str:
     return f"written back up to offset {found.offset} by {by}"
 
 
-def _levels(seen: ZooKeeperReading) -> str:
-    features = seen.feature
+def _levels(zookeeper_reading: ZooKeeperReading) -> str:
+    features = zookeeper_reading.feature
     if features is None or isinstance(features, Failure):
         return "none: /feature does not exist"
     if features.status is FeatureStatus.DISABLED:

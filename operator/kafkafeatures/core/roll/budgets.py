@@ -125,14 +125,19 @@ def _kubectl(reading: WorkloadsReading, budget: Budget) -> str:
     return f"kubectl -n {reading.namespace} patch poddisruptionbudget {budget.name} --type merge -p"
 
 
-def _suggested(one: StatefulSet) -> str:
+def _suggested(stateful_set: StatefulSet) -> str:
     """YAML in its flow form, on one line of a status."""
     spec = {
         "maxUnavailable": 1,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        "selector": {"matchLabels": dict(one.labels)},
+        "selector": {"matchLabels": dict(stateful_set.labels)},
     }
-    document = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": one.name}, "spec": spec}
+    document = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": stateful_set.name},
+        "spec": spec,
+    }
     return json.dumps(document)
 
 

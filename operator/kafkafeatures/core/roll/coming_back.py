@@ -85,42 +85,50 @@ class AwayNode(Struct, frozen=True):
         """Participle that says what becomes of its pod, as in: pod broker-1 is evicted."""
         return f"restarted by {self.by}" if self.by else "evicted"
 
-    def _pod_in(self, seen: Observation) -> tuple[Pod | None, str]:
+    def _pod_in(self, observation: Observation) -> tuple[Pod | None, str]:
         """The pod of the node by now, and the revision that its StatefulSet asks for; empty where that is not known."""
-        if self.pod and isinstance(seen.workloads, Known):
-            for stateful_set in seen.workloads.value.stateful_sets:
+        if self.pod and isinstance(observation.workloads, Known):
+            for stateful_set in observation.workloads.value.stateful_sets:
                 for pod in stateful_set.pods:
                     if pod.name == self.pod:
                         return pod, stateful_set.update_revision if stateful_set.observed else ""
         return None, ""
 
-    def is_for_another_image(self, seen: Observation) -> bool:
+    def is_for_another_image(self, observation: Observation) -> bool:
         """The image was changed meanwhile: that the node needs a restart again does not mean that this one was vain."""
-        pod, update_revision = self._pod_in(seen)
+        pod, update_revision = self._pod_in(observation)
         return pod is not None and update_revision not in ("", self.after, pod.revision)
 
-    def is_not_wanted(self, seen: Observation) -> bool:
+    def is_not_wanted(self, observation: Observation) -> bool:
         """The old pod still runs, and the restart is out of date: its StatefulSet wants the old pod or another new one
         by now, it became another node's turn, pods are no longer evicted, or a person has withdrawn the request. What
         is restarted next is decided anew.
         """
-        if self.pod and isinstance(seen.workloads, Unknown) and seen.workloads.why.kind is FailureKind.NOT_ASKED:
-            node = seen.node(self.node_id)
+        if (
+            self.pod
+            and isinstance(observation.workloads, Unknown)
+            and observation.workloads.why.kind is FailureKind.NOT_ASKED
+        ):
+            node = observation.node(self.node_id)
             return node is not None and node.state is NodeState.LIVE and self._is_the_old_process(node)
-        pod, update_revision = self._pod_in(seen)
+        pod, update_revision = self._pod_in(observation)
         if pod is None or pod.uid != self.pod_uid or pod.terminating:
             return False
-        return update_revision not in ("", self.after) or pod.stays_at(update_revision) or self._is_anothers_turn(seen)
+        return (
+            update_revision not in ("", self.after)
+            or pod.stays_at(update_revision)
+            or self._is_anothers_turn(observation)
+        )
 
-    def _is_anothers_turn(self, seen: Observation) -> bool:
+    def _is_anothers_turn(self, observation: Observation) -> bool:
         """Tell whether the node is a broker, or leads the quorum now, and another controller's pod needs a restart."""
-        node = seen.node(self.node_id)
-        if node is None or isinstance(seen.workloads, Unknown):
+        node = observation.node(self.node_id)
+        if node is None or isinstance(observation.workloads, Unknown):
             return False
-        leads = isinstance(seen.quorum, Known) and seen.quorum.value.leader_id == self.node_id
+        leads = isinstance(observation.quorum, Known) and observation.quorum.value.leader_id == self.node_id
         if Role.CONTROLLER in node.roles and not leads:
             return False
-        voting = (controller for controller in seen.nodes if Role.CONTROLLER in controller.roles)
+        voting = (controller for controller in observation.nodes if Role.CONTROLLER in controller.roles)
         hosts = {
             plain_host(host)
             for controller in voting
@@ -130,28 +138,28 @@ class AwayNode(Struct, frozen=True):
             not pod.stays_at(stateful_set.update_revision)
             and pod.name != self.pod
             and _runs_controller(stateful_set, pod, hosts)
-            for stateful_set in seen.workloads.value.stateful_sets
+            for stateful_set in observation.workloads.value.stateful_sets
             if stateful_set.observed
             for pod in stateful_set.pods
         )
 
-    def is_overtaken(self, seen: Observation) -> bool:
+    def is_overtaken(self, observation: Observation) -> bool:
         """The new pod does not run and is no longer what its StatefulSet wants; or the node was unregistered."""
-        if seen.node(self.node_id) is None:
-            return is_unregistered(seen, self.node_id)
-        pod, update_revision = self._pod_in(seen)
+        if observation.node(self.node_id) is None:
+            return is_unregistered(observation, self.node_id)
+        pod, update_revision = self._pod_in(observation)
         if pod is None or pod.uid == self.pod_uid or pod.terminating or not pod.waiting:
             return False
         return update_revision not in ("", pod.revision)
 
-    def state_in(self, seen: Observation, replication: Replication | None) -> RestartState:
+    def state_in(self, observation: Observation, replication: Replication | None) -> RestartState:
         """Return how far the restart has come. `replication`: its partitions, as far as they are known."""
         if self.pod:
-            state = self._of_pod(seen)
+            state = self._of_pod(observation)
             if state is not None:
                 return state
-        node = seen.node(self.node_id)
-        if node is None and isinstance(seen.registered_brokers, Known):
+        node = observation.node(self.node_id)
+        if node is None and isinstance(observation.registered_brokers, Known):
             old = OLD_SESSION if self.czxid >= 0 else ""
             return RestartState(
                 Phase.STARTING,
@@ -171,20 +179,24 @@ class AwayNode(Struct, frozen=True):
             how = "fenced: it recovers its log, or catches up"
             silent = "fenced, and does not answer: it recovers its log, or was stopped"
             return RestartState(Phase.RECOVERING, f"{self.title} is {how if answers else silent}")
-        return self._replicas(node, seen, replication)
+        return self._replicas(node, observation, replication)
 
-    def is_a_new_process(self, seen: Observation) -> bool:
+    def is_a_new_process(self, observation: Observation) -> bool:
         """Tell whether its next process certainly runs, whichever partitions it has by now."""
-        is_read = isinstance(seen.workloads, Known) or seen.workloads.why.kind is FailureKind.NOT_ASKED or not self.pod
-        return is_read and self.state_in(seen, None).phase in (Phase.UNKNOWN, Phase.BACK)
+        is_read = (
+            isinstance(observation.workloads, Known)
+            or observation.workloads.why.kind is FailureKind.NOT_ASKED
+            or not self.pod
+        )
+        return is_read and self.state_in(observation, None).phase in (Phase.UNKNOWN, Phase.BACK)
 
-    def _of_pod(self, seen: Observation) -> RestartState | None:
+    def _of_pod(self, observation: Observation) -> RestartState | None:
         """State by the pod alone, where it says that the node cannot be back; else None."""
-        if isinstance(seen.workloads, Unknown) and seen.workloads.why.kind is FailureKind.NOT_ASKED:
+        if isinstance(observation.workloads, Unknown) and observation.workloads.why.kind is FailureKind.NOT_ASKED:
             return None  # the document names no driver any more: what Kafka says must do
-        if isinstance(seen.workloads, Unknown):
-            return RestartState(Phase.UNKNOWN, f"the pods could not be read: {seen.workloads.why}")
-        pod = seen.workloads.value.pod(self.pod)
+        if isinstance(observation.workloads, Unknown):
+            return RestartState(Phase.UNKNOWN, f"the pods could not be read: {observation.workloads.why}")
+        pod = observation.workloads.value.pod(self.pod)
         if pod is None:
             return RestartState(Phase.STARTING, f"pod {self.pod} was not created again yet")
         if pod.terminating:
@@ -211,16 +223,16 @@ class AwayNode(Struct, frozen=True):
             return node.incarnation == self.incarnation
         return not self.pod and self.before == supported_now(node)
 
-    def _replicas(self, node: Node, seen: Observation, replication: Replication | None) -> RestartState:
+    def _replicas(self, node: Node, observation: Observation, replication: Replication | None) -> RestartState:
         if Role.CONTROLLER in node.roles:
-            if isinstance(seen.quorum, Unknown):
-                return RestartState(Phase.UNKNOWN, f"the quorum is not known: {seen.quorum.why}")
-            if node.is_voter and not is_caught_up(node.id, seen.quorum.value):
+            if isinstance(observation.quorum, Unknown):
+                return RestartState(Phase.UNKNOWN, f"the quorum is not known: {observation.quorum.why}")
+            if node.is_voter and not is_caught_up(node.id, observation.quorum.value):
                 return RestartState(Phase.CATCHING_UP, f"{self.title} is behind the leader of the quorum")
         if Role.BROKER not in node.roles:
             return RestartState(Phase.BACK, f"{self.title} has caught up")
         if replication is None:
-            reason = f": {seen.partitions.why}" if isinstance(seen.partitions, Unknown) else ""
+            reason = f": {observation.partitions.why}" if isinstance(observation.partitions, Unknown) else ""
             return RestartState(Phase.UNKNOWN, f"the partitions are not known{reason}")
         count, names = self._not_back(node.id, replication)
         if count:
@@ -246,12 +258,14 @@ class AwayNode(Struct, frozen=True):
         return len(names), names
 
 
-def is_unregistered(seen: Observation, id_: int) -> bool:
+def is_unregistered(observation: Observation, id_: int) -> bool:
     """Tell whether certainly no node of this id is registered. Outside of KRaft mode a broker that is not may just be
     stopped: `/brokers/ids` has those that run, and a quorum hears of a broker once it has the flag.
     """
-    is_read = isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
-    return seen.in_kraft_mode and is_read and seen.node(id_) is None
+    is_read = isinstance(observation.registered_brokers, Known) and isinstance(
+        observation.registered_controllers, Known
+    )
+    return observation.in_kraft_mode and is_read and observation.node(id_) is None
 
 
 def mark_of(partition: str) -> str:

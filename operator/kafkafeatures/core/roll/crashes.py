@@ -48,11 +48,11 @@ def crashes(reading: WorkloadsReading) -> Iterator[Crash]:
                 yield Crash(pod, owner)
 
 
-def _crashed(pod: Pod, now: datetime) -> bool:
+def _crashed(pod: Pod, current_time: datetime) -> bool:
     if pod.terminating or pod.phase not in ("Running", "Pending"):
         return False  # it was asked to end, or is replaced
     if pod.waiting.removeprefix(INIT) == "CrashLoopBackOff":
         return True
     if not pod.restarts and not pod.ended_for:
         return False
-    return pod.started_at is None or now - pod.started_at < STEADY_AFTER
+    return pod.started_at is None or current_time - pod.started_at < STEADY_AFTER

@@ -61,7 +61,7 @@ class Driver(Struct, frozen=True):
         return self.reads_pods or self.asks_people
 
     def fleet(
-        self, seen: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
+        self, observation: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
     ) -> Fleet:
         """Return the nodes that are outdated, the pods that they run in, and what must be repaired before any of them
         is restarted.
@@ -72,7 +72,7 @@ class Driver(Struct, frozen=True):
 
         return Fleet.EMPTY
 
-    def targets(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
+    def targets(self, observation: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
         """Targets that outdated nodes are rolled to; None where they are not known."""
         return frozenset()
 
@@ -89,18 +89,18 @@ class ByHand(Driver, frozen=True):
     """A person restarts the nodes. Outdated is what does not support a level that the document asks for."""
 
     def fleet(
-        self, seen: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
+        self, observation: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
     ) -> Fleet:
         from kafkafeatures.core.roll.part import nodes_to_restart
         from kafkafeatures.core.roll.pods import Fleet
 
-        return Fleet(needing=nodes_to_restart(seen, changes))
+        return Fleet(needing=nodes_to_restart(observation, changes))
 
-    def targets(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
+    def targets(self, observation: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
         from kafkafeatures.core.roll.part import lacking
         from kafkafeatures.core.roll.targets import targets_of_levels
 
-        return frozenset(target for node in seen.nodes for target in targets_of_levels(lacking(node, changes)))
+        return frozenset(target for node in observation.nodes for target in targets_of_levels(lacking(node, changes)))
 
     def remedy_of_outdated(self, title: str) -> str:
         return f"restart {title} with a Kafka that supports it, or change the document"
@@ -115,17 +115,17 @@ class ThroughPods(Driver, frozen=True):
     conditions: Callable[[], Conditions] = NoConditions
 
     def fleet(
-        self, seen: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
+        self, observation: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
     ) -> Fleet:
         from kafkafeatures.core.roll.matching import fleet_of
 
-        return fleet_of(seen, rollout, flying, self.conditions())
+        return fleet_of(observation, rollout, flying, self.conditions())
 
-    def targets(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
+    def targets(self, observation: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
         from kafkafeatures.core.roll.part import pods_in
         from kafkafeatures.core.roll.targets import outdated_targets
 
-        return outdated_targets(seen) if pods_in(seen) is not None else None
+        return outdated_targets(observation) if pods_in(observation) is not None else None
 
     def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
         return self.conditions().remedy_of_missing(reading, pod, title)

@@ -32,7 +32,7 @@ MAX_NAME = 64
 
 
 def excused_now(
-    wanted: Wanted,
+    desired: Wanted,
     observation: Observation,
     memory: Memory,
     *,
@@ -42,7 +42,7 @@ def excused_now(
     """Return the topics that the consent is for, and whether they are known. It stays for what it was given for, as
     long as that is not done; what comes later takes it only where no restart has used it.
     """
-    due, state = driver_of(wanted.rollout).targets(observation, changes), _state(wanted, memory)
+    due, state = driver_of(desired.rollout).targets(observation, changes), _state(desired, memory)
     rollout, is_spent = memory.rollout, state is ConsentState.SPENT
     if state is not ConsentState.MISSING and rollout is not None and rollout.excused is not None:
         revisions = known_revisions(rollout, observation, changes)
@@ -58,27 +58,27 @@ def excused_now(
 
 
 def excused_in_all_rolls(
-    wanted: Wanted, memory: Memory, *, shown: ExcusedTopics | None, unavailable: Mapping[str, int] | None
+    desired: Wanted, memory: Memory, *, shown: ExcusedTopics | None, unavailable: Mapping[str, int] | None
 ) -> ExcusedTopics | None:
     """Topics that the consent is for in a plan of several rolls: those that it shows, from its first look to its end.
 
     `shown`: what the plan that stands has, where it leads to where this one does. One that shows none takes those that
     are there now, unless another plan has used the consent. None, too, while the partitions are not known.
     """
-    state = _state(wanted, memory)
+    state = _state(desired, memory)
     if shown is not None and state is not ConsentState.MISSING:
         return shown
     return excused_by(unavailable) if unavailable is not None and state is ConsentState.GIVEN else None
 
 
-def _state(wanted: Wanted, memory: Memory) -> ConsentState:
-    return state_of(SINGLE_REPLICA_TOPICS, wanted.consents, memory.spent)
+def _state(desired: Wanted, memory: Memory) -> ConsentState:
+    return state_of(SINGLE_REPLICA_TOPICS, desired.consents, memory.spent)
 
 
-def is_to_be_shown(wanted: Wanted, plan: PlanStatus | None) -> bool:
+def is_to_be_shown(desired: Wanted, plan: PlanStatus | None) -> bool:
     """Tell whether the partitions have to be read only so that a plan can show which topics the consent is for."""
     is_shown = plan is not None and any(stage.excused is not None for stage in plan.stages)
-    return SINGLE_REPLICA_TOPICS in wanted.consents and not is_shown
+    return SINGLE_REPLICA_TOPICS in desired.consents and not is_shown
 
 
 def excused_by(unavailable: Mapping[str, int]) -> ExcusedTopics:

@@ -45,24 +45,24 @@ NAMED = 3
 """Pods in a line; "and 5 more" where there are more."""
 
 
-def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str], conditions: Conditions) -> Fleet:
+def fleet_of(observation: Observation, rollout: Rollout, flying: Mapping[int, str], conditions: Conditions) -> Fleet:
     """The nodes and pods that were seen. Empty where the pods could not be read: the caller says so.
 
     `flying`: nodes that are being restarted, with the names of their pods. The next pod gets the name, and with it the
     disk; so it is known whose pod it is that does not run, and no other node waits for its node. `conditions`: of the
     driver.
     """
-    if not isinstance(seen.workloads, Known):
+    if not isinstance(observation.workloads, Known):
         return Fleet.EMPTY
-    reading = seen.workloads.value
+    reading = observation.workloads.value
     is_due = any(
         not stateful_set.observed or any(why_restarted(pod, stateful_set) for pod in stateful_set.pods)
         for stateful_set in reading.stateful_sets
     )
-    matching = _Matching(seen, reading, flying, rollout, is_due=is_due)
+    matching = _Matching(observation, reading, flying, rollout, is_due=is_due)
     pods = {id_: pod for id_, (pod, _) in matching.certain.items()}
     sets = {id_: owner for id_, (_, owner) in matching.certain.items()}
-    names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in seen.nodes)
+    names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in observation.nodes)
     needing = {id_: reason for id_, pod in pods.items() if (reason := why_restarted(pod, sets[id_]))}
     of_driver = conditions.blockers(reading) if is_due else ()
     return Fleet(
@@ -89,7 +89,7 @@ class _Matching:
 
     def __init__(
         self,
-        seen: Observation,
+        observation: Observation,
         reading: WorkloadsReading,
         flying: Mapping[int, str],
         rollout: Rollout,
@@ -100,7 +100,7 @@ class _Matching:
         whether some pod needs a restart, or may need one.
         """
         self._node_timeout = rollout.node_timeout
-        self._seen, self._reading, self._flying = seen, reading, flying
+        self._seen, self._reading, self._flying = observation, reading, flying
         self._pods = {pod.name: (pod, owner) for owner in reading.stateful_sets for pod in owner.pods}
         self._users = Counter(ip for pod, _ in self._pods.values() for ip in pod.ips)
         self.certain: dict[int, tuple[Pod, StatefulSet]] = {}
@@ -109,7 +109,7 @@ class _Matching:
         self.without_node: list[PodWithoutNode] = []
         nodes = [
             node
-            for node in seen.nodes
+            for node in observation.nodes
             if node.roles
             and node.state is not NodeState.REFUSED
             and (rollout.controllers or Role.BROKER in node.roles)

@@ -51,16 +51,16 @@ def no_migration_is_open(question: RestartQuestion) -> Refusal | None:
     return None
 
 
-def _is_certain(seen: Observation) -> bool:
-    if seen.source.kind is SourceKind.METADATA_LOG:
+def _is_certain(observation: Observation) -> bool:
+    if observation.source.kind is SourceKind.METADATA_LOG:
         return True
-    answers = [(node, node.answer.value) for node in seen.nodes if isinstance(node.answer, Known)]
+    answers = [(node, node.answer.value) for node in observation.nodes if isinstance(node.answer, Known)]
     return any(
         Role.CONTROLLER in node.roles or WITHOUT_ZOOKEEPER in answer.supported.get(METADATA_VERSION, ())
         for node, answer in answers
     )
 
 
-def _wait(why: str, remedy: str) -> Wait:
-    blocker = Blocker(BlockerKind.MIGRATION, f"no node is restarted: {why}", remedy)
+def _wait(reason: str, remedy: str) -> Wait:
+    blocker = Blocker(BlockerKind.MIGRATION, f"no node is restarted: {reason}", remedy)
     return waits_on(blocker, Reason.MIGRATING, after=5.0)

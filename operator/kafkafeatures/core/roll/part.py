@@ -77,19 +77,19 @@ def pods_of(reading: WorkloadsReading) -> Pods | None:
     return {pods_of_set.name: pods_of_set for pods_of_set in sets}
 
 
-def pods_in(seen: Observation) -> Pods | None:
+def pods_in(observation: Observation) -> Pods | None:
     """The pods of each StatefulSet; empty where no driver reads them, None where they could not be read."""
-    if isinstance(seen.workloads, Known):
-        return pods_of(seen.workloads.value)
-    return {} if seen.workloads.why.kind is FailureKind.NOT_ASKED else None
+    if isinstance(observation.workloads, Known):
+        return pods_of(observation.workloads.value)
+    return {} if observation.workloads.why.kind is FailureKind.NOT_ASKED else None
 
 
-def nodes_to_restart(seen: Observation, changes: tuple[UpdateFeature, ...]) -> Mapping[int, str]:
+def nodes_to_restart(observation: Observation, changes: tuple[UpdateFeature, ...]) -> Mapping[int, str]:
     """Nodes that a person has to restart with a newer Kafka, and why: those that do not support a desired level."""
     return {
         node.id: f"it supports {change.feature} {node.known_range_of(change.feature)}; level "
         f"{format_level(change.feature, change.after)} is required"
-        for node in seen.nodes
+        for node in observation.nodes
         for change in lacking(node, changes)
     }
 
@@ -102,14 +102,14 @@ def lacking(node: Node, changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeatu
     return tuple(change for change, supported in ranges if supported is not None and change.after not in supported)
 
 
-def _pods_of(one: StatefulSet) -> PodsOfSet:
-    older = [pod.revision for pod in one.pods if pod.revision != one.update_revision]
-    return PodsOfSet(one.name, ", ".join(sorted(set(older))), one.update_revision, len(older))
+def _pods_of(stateful_set: StatefulSet) -> PodsOfSet:
+    older = [pod.revision for pod in stateful_set.pods if pod.revision != stateful_set.update_revision]
+    return PodsOfSet(stateful_set.name, ", ".join(sorted(set(older))), stateful_set.update_revision, len(older))
 
 
-def _on_request(one: StatefulSet) -> Iterator[PodsOfSet]:
-    for pod in one.pods:
-        if pod.restart_requested and pod.revision == one.update_revision:
+def _on_request(stateful_set: StatefulSet) -> Iterator[PodsOfSet]:
+    for pod in stateful_set.pods:
+        if pod.restart_requested and pod.revision == stateful_set.update_revision:
             yield PodsOfSet(f"{ONE_POD}{pod.name}", "", f"not {pod.uid}", 1)
 
 

@@ -63,26 +63,28 @@ class Permit(Struct, frozen=True):
         return other_ids if self.last in needing and other_ids else needing
 
 
-def without_requests(seen: Observation) -> Observation:
+def without_requests(observation: Observation) -> Observation:
     """A request to restart a pod does not count: which template a pod has decides, and nothing else."""
-    if isinstance(seen.workloads, Unknown):
-        return seen
-    return replace(seen, workloads=replace(seen.workloads, value=seen.workloads.value.with_requests(0)))
+    if isinstance(observation.workloads, Unknown):
+        return observation
+    return replace(
+        observation, workloads=replace(observation.workloads, value=observation.workloads.value.with_requests(0))
+    )
 
 
-def is_left_to_ibp(wanted: Wanted, seen: Observation) -> bool:
+def is_left_to_ibp(desired: Wanted, observation: Observation) -> bool:
     """Tell whether the inter.broker.protocol.version that the document asks for decides on every restart: unless the
     cluster runs in KRaft mode, which has none.
     """
-    return bool(wanted.ibp) and not seen.in_kraft_mode
+    return bool(desired.ibp) and not observation.in_kraft_mode
 
 
-def is_left_to_migration(wanted: Wanted, seen: Observation) -> bool:
+def is_left_to_migration(desired: Wanted, observation: Observation) -> bool:
     """Tell whether the migration that the document asks for decides on every restart: until the cluster runs in KRaft
     mode, and no controller that answers has the flag.
     """
-    if wanted.migration is None:
+    if desired.migration is None:
         return False
-    if not seen.in_kraft_mode:
+    if not observation.in_kraft_mode:
         return True
-    return any(isinstance(node.answer, Known) and node.answer.value.zk_migration_ready for node in seen.nodes)
+    return any(isinstance(node.answer, Known) and node.answer.value.zk_migration_ready for node in observation.nodes)

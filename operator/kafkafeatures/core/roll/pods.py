@@ -105,7 +105,7 @@ and only then for longer. It begins anew with one that has run for ten minutes, 
 """
 
 
-def cannot_run(pod: Pod, now: datetime) -> bool:
+def cannot_run(pod: Pod, current_time: datetime) -> bool:
     """Tell whether it does not run as it is, however long one waits. One that ran out of memory may run again by
     itself.
     """
@@ -114,7 +114,7 @@ def cannot_run(pod: Pod, now: datetime) -> bool:
         return True
     if reason != _CRASH_LOOP or pod.ended_for == _OUT_OF_MEMORY:
         return False
-    waits = now - pod.ended_at if pod.ended_at is not None else timedelta(0)
+    waits = current_time - pod.ended_at if pod.ended_at is not None else timedelta(0)
     return pod.ended_for in _CANNOT_START or (pod.restarts >= _CRASHES and waits >= _BACK_OFF)
 
 
@@ -123,14 +123,14 @@ def look_at(pod: str) -> str:
     return f"see `kubectl logs {pod}` and `kubectl describe pod {pod}`"
 
 
-def hangs(pod: Pod, now: datetime, timeout: timedelta) -> bool:
+def hangs(pod: Pod, current_time: datetime, timeout: timedelta) -> bool:
     """Tell whether it is still stopping, long after it should have stopped."""
-    return pod.stops_by is not None and now - pod.stops_by > timeout
+    return pod.stops_by is not None and current_time - pod.stops_by > timeout
 
 
-def while_stopping(pod: Pod, namespace: str, now: datetime, timeout: timedelta) -> str:
+def while_stopping(pod: Pod, namespace: str, current_time: datetime, timeout: timedelta) -> str:
     """Remedy for a pod that is stopping. By force within its grace period, a node would run twice."""
-    if hangs(pod, now, timeout):
+    if hangs(pod, current_time, timeout):
         return if_lost(pod, namespace)
     until = f"to stop by {pod.stops_by.astimezone(UTC):%H:%M:%S} UTC" if pod.stops_by is not None else "stopping"
     return f"wait: pod {pod.name} is {until}"

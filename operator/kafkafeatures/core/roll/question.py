@@ -363,11 +363,11 @@ class RestartQuestion(Struct, frozen=True, dict=True):
             return False
         return asks.update_revision not in ("", step.after, has.revision)
 
-    def is_late(self, one: Restarting) -> bool:
+    def is_late(self, restart: Restarting) -> bool:
         """Tell whether its node should be back by now. That counts from when it began to stop, not from its intent: an
         eviction may be refused for a day before it is carried out.
         """
-        since = one.sent.stopping_since
+        since = restart.sent.stopping_since
         return since is not None and self.remembered.age_of(since) > self.wanted.rollout.node_timeout
 
     def hangs(self, pod: Pod) -> bool:

@@ -55,7 +55,7 @@ class RollKept(Struct, frozen=True):
     disks: Disks
     up: Mapping[int, UpSince]
 
-    def interrupted(self, why: str) -> RollKept:
+    def interrupted(self, reason: str) -> RollKept:
         """A cluster that cannot be read changes no disk, and what returns to it meanwhile has another mark."""
         return self
 

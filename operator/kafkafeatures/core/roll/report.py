@@ -57,7 +57,7 @@ def rollout_status(
     roll: Roll | None,
     decision: Decision,
     before: RolloutStatus | None,
-    now: Stamp,
+    current_stamp: Stamp,
     excused: ExcusedTopics | None = None,
 ) -> RolloutStatus | None:
     """The roll in progress, or the last one. None where there was none. `excused`: what it may make unavailable."""
@@ -70,12 +70,12 @@ def rollout_status(
             return None
         if roll.disks.lost:
             before = replace(before, total=roll.total, done=roll.done)
-        rollout = replace(before, revisions=_since(roll, now), disks=_disks(roll, decision))
+        rollout = replace(before, revisions=_since(roll, current_stamp), disks=_disks(roll, decision))
         return _waiting(rollout if roll.is_read else before, roll, decision)
     if not roll.is_active:
-        return replace(completed(before), revisions=_since(roll, now)) if before is not None else None
+        return replace(completed(before), revisions=_since(roll, current_stamp)) if before is not None else None
     goes_on = before is not None and before.id == roll.id and before.is_in_progress
-    started_at = (before.started_at if goes_on and before is not None else None) or now
+    started_at = (before.started_at if goes_on and before is not None else None) or current_stamp
     status = RolloutStatus(
         id=roll.id,
         started_at=None if _waits_for_levels(roll) else started_at,
@@ -87,7 +87,7 @@ def rollout_status(
         rounds=roll.limits.rounds,
         notes=roll.limits.notes,
         excused=excused,
-        revisions=_since(roll, now),
+        revisions=_since(roll, current_stamp),
         disks=_disks(roll, decision),
         unknown=before.unknown if before is not None else {},
     )
@@ -123,13 +123,13 @@ def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
     return written_disks(roll.disks.before, first)
 
 
-def _since(roll: Roll, now: Stamp) -> tuple[RevisionStatus, ...]:
+def _since(roll: Roll, current_stamp: Stamp) -> tuple[RevisionStatus, ...]:
     """Status of each target, with since when nodes may be restarted to it. That begins anew with each level that
     forbids it.
     """
     waits = _waits_for_levels(roll)
     return tuple(
-        replace(revision, since=None if waits or not revision.left else revision.since or now)
+        replace(revision, since=None if waits or not revision.left else revision.since or current_stamp)
         for revision in roll.revisions
     )
 

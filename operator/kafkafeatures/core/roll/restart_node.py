@@ -87,7 +87,7 @@ class RestartNode(AwayNode, frozen=True):
         """One restart is one life of a pod: it is the same one, however often it is asked for."""
         return earlier == self
 
-    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> RestartInFlight:
+    def begun(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> RestartInFlight:
         """Return the restart in flight that is remembered."""
         return RestartInFlight(self, at, via)
 

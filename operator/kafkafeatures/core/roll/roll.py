@@ -90,8 +90,8 @@ class Roll(Struct, frozen=True):
 
 
 def roll_of(
-    wanted: Wanted,
-    seen: Observation,
+    desired: Wanted,
+    observation: Observation,
     changes: tuple[UpdateFeature, ...],
     remembered: Remembered,
     replication: Replication | None,
@@ -106,18 +106,20 @@ def roll_of(
     With a million partitions it takes a second at most.
     """
     if permit is not None:
-        seen = without_requests(seen)
+        observation = without_requests(observation)
     in_flight = tuple(
-        Restarting(intent.step, intent, intent.step.state_in(seen, replication))
+        Restarting(intent.step, intent, intent.step.state_in(observation, replication))
         for intent in remembered.sent
         if isinstance(intent, RestartInFlight)
     )
-    driver = driver_of(wanted.rollout)
+    driver = driver_of(desired.rollout)
     flying = {restart.step.node_id: restart.step.pod for restart in in_flight}
-    fleet = driver.fleet(seen, wanted.rollout, changes, flying)
+    fleet = driver.fleet(observation, desired.rollout, changes, flying)
     if permit is not None:
         fleet = permit.applied(fleet, driver)
-    question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered, replication, excused, permit)
+    question = RestartQuestion(
+        desired, observation, fleet, in_flight, changes, remembered, replication, excused, permit
+    )
     withdrawn = tuple((restart.sent, reason) for restart in in_flight if (reason := _why_withdrawn(question, restart)))
     over = tuple((restart.sent, result) for restart in in_flight if (result := _is_over(question, restart)) is not None)
     gone = [intent for intent, _ in (*withdrawn, *over)]
@@ -128,15 +130,15 @@ def roll_of(
     }
     if needing or in_flight or remembered.disks:  # else no roll is on
         spent = remembered.status.spent_consents
-        earlier_disks = {id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(seen, id_)}
+        earlier_disks = {id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(observation, id_)}
         question = replace(
-            question, disks=disks_now(seen.nodes, earlier_disks, question.flying, wanted.consents, spent)
+            question, disks=disks_now(observation.nodes, earlier_disks, question.flying, desired.consents, spent)
         )
     halts = bool(in_flight or question.disks.lost)
     first = bool(needing) and not halts and levels_go_first(question)
     decision: Next | None = None
-    if driver.reads_pods and isinstance(seen.workloads, Unknown):
-        decision = unread(seen.workloads, "the pods could not be read")
+    if driver.reads_pods and isinstance(observation.workloads, Unknown):
+        decision = unread(observation.workloads, "the pods could not be read")
     elif permit is not None and not permit.restarts:
         decision = (nothing_is_halted(question) or waiting(question)) if in_flight else None
     elif (needing or halts or fleet.blockers or fleet.waits or fleet.without_node or _keeps_levels(question)) and (
@@ -145,19 +147,19 @@ def roll_of(
         decision = next_restart(question, frozenset(needing))
     return Roll(
         id=question.roll_id,
-        total=len((fleet.pods.keys() or {node.id for node in seen.nodes if node.roles}) | question.flying),
+        total=len((fleet.pods.keys() or {node.id for node in observation.nodes if node.roles}) | question.flying),
         needing=needing,
         in_flight=in_flight,
         fleet=fleet,
         decision=decision,
         levels_first=first,
         limits=limits_of(question, frozenset(needing)),
-        is_read=not driver.reads_pods or isinstance(seen.workloads, Known),
+        is_read=not driver.reads_pods or isinstance(observation.workloads, Known),
         withdrawn=withdrawn,
         over=over,
         unconfirmed=question.unconfirmed,
         behind=brokers_behind(question),
-        goes_at_any_time=seen.nothing_is_led and bool(to_free(question, frozenset(needing))),
+        goes_at_any_time=observation.nothing_is_led and bool(to_free(question, frozenset(needing))),
         revisions=revisions_after(question),
         disks=question.disks,
     )
@@ -170,8 +172,8 @@ def _keeps_levels(question: RestartQuestion) -> bool:
 
 def is_withdrawn(
     step: RestartNode,
-    wanted: Wanted,
-    seen: Observation,
+    desired: Wanted,
+    observation: Observation,
     changes: tuple[UpdateFeature, ...],
     permit: Permit | None = None,
 ) -> bool:
@@ -179,27 +181,27 @@ def is_withdrawn(
     migration a node that is away for its restart may not be needed by what is known without it: it is waited for all
     the same.
     """
-    if step.pod or step.state_in(seen, None).phase is not Phase.REQUESTED:
+    if step.pod or step.state_in(observation, None).phase is not Phase.REQUESTED:
         return False
-    if not driver_of(wanted.rollout).asks_people:
+    if not driver_of(desired.rollout).asks_people:
         return True
-    node = seen.node(step.node_id)
+    node = observation.node(step.node_id)
     if permit is not None:
         return node is not None and node.state is NodeState.LIVE and permit.is_over_for(step.node_id)
     holds = node is not None and all(node.surely_holds(change.feature, change.after) for change in changes)
-    return holds and isinstance(seen.finalized, Known)
+    return holds and isinstance(observation.finalized, Known)
 
 
-def _is_over(question: RestartQuestion, one: Restarting) -> Result | None:
+def _is_over(question: RestartQuestion, restart: Restarting) -> Result | None:
     """Result of a restart that ended on a way that restarts no node. Its node may have to become in sync before, where
     that can be seen; it does not have to stay so for a while.
     """
-    permit, id_ = question.permit, one.step.node_id
+    permit, id_ = question.permit, restart.step.node_id
     if permit is None or permit.restarts:
         return None
     if id_ in permit.unneeded:
         return Result.SUPERSEDED
-    is_in_sync = one.is_back if question.replication is not None else one.step.is_a_new_process(question.seen)
+    is_in_sync = restart.is_back if question.replication is not None else restart.step.is_a_new_process(question.seen)
     return Result.APPLIED if id_ in permit.proven and is_in_sync else None
 
 

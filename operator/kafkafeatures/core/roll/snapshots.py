@@ -72,16 +72,18 @@ class Awaited(Struct, frozen=True):
     why: str
 
 
-def awaited(going: Iterable[Going], left: Left, since: datetime | None, now: datetime) -> Awaited | None:
+def awaited(going: Iterable[Going], left: Left, since: datetime | None, current_time: datetime) -> Awaited | None:
     """The snapshot that takes longest, if one has to be waited for.
 
     `left` is complete from `since` on; None: of all time. `now`: of the clock that the other times are of.
     """
     controllers = (controller for controller in going if Role.CONTROLLER in controller.node.roles)
     snapshots = [
-        snapshot for controller in controllers if (snapshot := _of_one(controller, left, since, now)) is not None
+        snapshot
+        for controller in controllers
+        if (snapshot := _of_one(controller, left, since, current_time)) is not None
     ]
-    return max(snapshots, key=lambda one: (one.until is None, one.until or now), default=None)
+    return max(snapshots, key=lambda one: (one.until is None, one.until or current_time), default=None)
 
 
 def known_since(since: datetime, running: Iterable[Going]) -> datetime:
@@ -159,8 +161,8 @@ def interval_of(node: Node) -> timedelta | None:
         return None
 
 
-def _of_one(one: Going, left: Left, since: datetime | None, now: datetime) -> Awaited | None:
-    interval, started = interval_of(one.node), one.started_at or now
+def _of_one(one: Going, left: Left, since: datetime | None, current_time: datetime) -> Awaited | None:
+    interval, started = interval_of(one.node), one.started_at or current_time
     outside = [(at, key) for key, at in left.items() if key[1] not in one.supports.get(key[0], NOT_SUPPORTED)]
     if outside:
         at, (feature, level) = max(outside)
@@ -179,7 +181,7 @@ def _of_one(one: Going, left: Left, since: datetime | None, now: datetime) -> Aw
         return Awaited(one.node, None, reason)
     takes = _takes(interval)
     until = (started if at < started < at + max(restarts_count, takes) else at) + takes
-    return Awaited(one.node, until, reason) if until > now else None
+    return Awaited(one.node, until, reason) if until > current_time else None
 
 
 def _takes(interval: timedelta) -> timedelta:

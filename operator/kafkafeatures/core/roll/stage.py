@@ -181,11 +181,11 @@ class Rolls:
 
     kind: ClassVar[str] = ROLL
 
-    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
         """Tell whether the document no longer has the operator restart these pods, or their templates are others by
         now.
         """
-        rollout = wanted.rollout
+        rollout = desired.rollout
         if not driver_of(rollout).reads_pods:
             return True
         set_names = {*rollout.brokers, *rollout.controllers}
@@ -197,9 +197,9 @@ class Rolls:
             for target in targets
         )
 
-    def demands(self, asked: Asked) -> Demands:
+    def demands(self, read_context: Asked) -> Demands:
         """All partitions, where restarts are under way, or about to be."""
-        return Demands(partitions=_needs_partitions(asked))
+        return Demands(partitions=_needs_partitions(read_context))
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> RollPart:
         """The pods that are not at the update revisions of their StatefulSets."""
@@ -296,40 +296,40 @@ def permitted_roll(facts: Facts, permit: Permit, *, excused: ExcusedTopics | Non
     return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, excused=excuse, permit=permit)
 
 
-def _needs_partitions(asked: Asked) -> bool:
-    wanted, status = asked.wanted, asked.status
+def _needs_partitions(read_context: Asked) -> bool:
+    wanted, status = read_context.wanted, read_context.status
     if any(intent.kind == RestartNode.kind for intent in status.intents):
         return True
-    if _waits_for_people(asked):
+    if _waits_for_people(read_context):
         return False
     if driver_of(wanted.rollout).asks_people:
         if status.rollout is not None and status.rollout.is_in_progress:
             return True  # not read twice, without them and with them
-        return asked.seen is not None and _asks_people(wanted, asked.seen)
-    return not isinstance(asked.workloads, Failure) and any(
+        return read_context.seen is not None and _asks_people(wanted, read_context.seen)
+    return not isinstance(read_context.workloads, Failure) and any(
         not pod.stays_at(stateful_set.update_revision)
-        for stateful_set in asked.workloads.stateful_sets
+        for stateful_set in read_context.workloads.stateful_sets
         for pod in stateful_set.pods
     )
 
 
-def _asks_people(wanted: Wanted, seen: Observation) -> bool:
+def _asks_people(desired: Wanted, observation: Observation) -> bool:
     """Tell whether a person has to restart a node, which is known only once the cluster was read."""
-    if isinstance(seen.finalized, Unknown):
+    if isinstance(observation.finalized, Unknown):
         return False
-    changes = changes_between(wanted.desired(seen.finalized.value), seen.finalized.value)
-    return driver_of(wanted.rollout).targets(seen, changes) != frozenset()
+    changes = changes_between(desired.desired(observation.finalized.value), observation.finalized.value)
+    return driver_of(desired.rollout).targets(observation, changes) != frozenset()
 
 
-def _waits_for_people(asked: Asked) -> bool:
+def _waits_for_people(read_context: Asked) -> bool:
     """Tell whether no node may be restarted for hours, and the status has what the roll needs. Few clusters may have
     their partitions in memory: who waits for an approval or for a night must not keep others from it.
     """
-    wanted, rollout = asked.wanted, asked.status.rollout
+    wanted, rollout = read_context.wanted, read_context.status.rollout
     if rollout is None or not rollout.is_in_progress or not rollout.notes:
         return False
     unapproved = wanted.policy is ApprovalPolicy.ALWAYS and not wanted.approvals and not wanted.only
-    closed = bool(wanted.rollout.windows) and closed_until(wanted.rollout.windows, asked.now) is not None
+    closed = bool(wanted.rollout.windows) and closed_until(wanted.rollout.windows, read_context.now) is not None
     return wanted.mode is Mode.OBSERVE or wanted.suspend or unapproved or closed
 
 

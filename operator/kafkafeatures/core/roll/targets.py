@@ -62,9 +62,9 @@ def targets_of_restart(step: AwayNode) -> tuple[Target, ...]:
     return tuple(Target("", revision) for revision in step.after.split(", "))
 
 
-def present_targets(seen: Observation) -> Mapping[Target, StatefulSet]:
+def present_targets(observation: Observation) -> Mapping[Target, StatefulSet]:
     """The present targets of all StatefulSets of which the newest template is known."""
-    sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
+    sets = observation.workloads.value.stateful_sets if isinstance(observation.workloads, Known) else ()
     return {
         target_of(stateful_set): stateful_set
         for stateful_set in sets
@@ -72,27 +72,27 @@ def present_targets(seen: Observation) -> Mapping[Target, StatefulSet]:
     }
 
 
-def outdated_targets(seen: Observation) -> frozenset[Target]:
+def outdated_targets(observation: Observation) -> frozenset[Target]:
     """The targets that some pod has not reached, or for which the restart of one is requested."""
-    present = present_targets(seen).items()
+    present = present_targets(observation).items()
     return frozenset(
         target for target, owner in present if any(not pod.stays_at(target.revision) for pod in owner.pods)
     )
 
 
-def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...], way: str = "") -> str:
+def roll_id(observation: Observation, changes: tuple[UpdateFeature, ...], way: str = "") -> str:
     """The name that a roll gets when it begins: a hash of all that is rolled to. By hand: of the levels.
 
     `way`: of a migration, which restarts the same nodes several times.
     """
-    sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
+    sets = observation.workloads.value.stateful_sets if isinstance(observation.workloads, Known) else ()
     revisions = sorted(f"{stateful_set.name}={stateful_set.update_revision}" for stateful_set in sets)
     rolled = [*(revisions or map(str, changes)), *([way] if way else [])]
     return hashlib.sha256("\n".join(rolled).encode()).hexdigest()[:12]
 
 
 def known_revisions(
-    rollout: RolloutStatus | None, seen: Observation, changes: tuple[UpdateFeature, ...], way: str = ""
+    rollout: RolloutStatus | None, observation: Observation, changes: tuple[UpdateFeature, ...], way: str = ""
 ) -> Revisions:
     """Statuses that are remembered, by target. The release before kept one set of nodes for all targets, and their
     hash: it says something of the present ones only where that is the hash of all of them.
@@ -101,9 +101,9 @@ def known_revisions(
         return {}
     if rollout.revisions or not rollout.is_in_progress:
         return {Target(revision.name, revision.revision): revision for revision in rollout.revisions}
-    if rollout.id != roll_id(seen, changes, way):
+    if rollout.id != roll_id(observation, changes, way):
         return {}
-    targets = tuple(present_targets(seen)) or ((Target("", way),) if way else targets_of_levels(changes))
+    targets = tuple(present_targets(observation)) or ((Target("", way),) if way else targets_of_levels(changes))
     return {
         target: RevisionStatus(
             name=target.name,
@@ -118,12 +118,12 @@ def known_revisions(
 
 
 def left_in(
-    seen: Observation, flying: tuple[AwayNode, ...], by_hand: Mapping[str, tuple[Target, ...]]
+    observation: Observation, flying: tuple[AwayNode, ...], by_hand: Mapping[str, tuple[Target, ...]]
 ) -> Mapping[Target, int]:
     """Number of pods or nodes that have not reached each target that there is now, those in flight among them.
     `by_hand`: the targets of nodes that a person restarts, by their titles.
     """
-    present, remaining = present_targets(seen), dict[Target, set[str]]()
+    present, remaining = present_targets(observation), dict[Target, set[str]]()
     targets_by_name = {target.name: target for target in present}
     for target, owner in present.items():
         remaining[target] = {pod.name for pod in owner.pods if not pod.stays_at(target.revision)}

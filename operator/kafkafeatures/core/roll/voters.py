@@ -111,5 +111,5 @@ def _of_pod(pod: Pod, question: RestartQuestion) -> str:
     return ""
 
 
-def _within(started_at: datetime | None, now: datetime) -> bool:
-    return started_at is None or now - started_at < CRASHES_WITHIN
+def _within(started_at: datetime | None, current_time: datetime) -> bool:
+    return started_at is None or current_time - started_at < CRASHES_WITHIN

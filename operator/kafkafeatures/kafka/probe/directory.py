@@ -390,10 +390,10 @@ def _no_winner(role: Role, race: Race[Any]) -> Failure:
     return Failure(FailureKind.NOT_ASKED, setting, "no address is given", _WITHOUT[role])
 
 
-def _no_list(address: Address, why: str) -> Failure:
+def _no_list(address: Address, reason: str) -> Failure:
     return Failure(
         FailureKind.UNSUPPORTED,
         str(address),
-        f"does not list the controllers: {why}",
+        f"does not list the controllers: {reason}",
         "name every controller under bootstrapControllers",
     )

@@ -55,7 +55,7 @@ async def answer_by_name(
         return answer
 
     return await pool.converse(
-        address, Role.BROKER, conversation, named=name if looks_at_names(pool.offered_last) else None
+        address, Role.BROKER, conversation, request=name if looks_at_names(pool.offered_last) else None
     )
 
 

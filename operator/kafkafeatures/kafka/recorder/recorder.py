@@ -161,39 +161,41 @@ class LogRecorder:
 
     # --- a turn ---
 
-    async def _turn(self, one: _Recording, source: LogSource) -> None:
+    async def _turn(self, recording: _Recording, source: LogSource) -> None:
         try:
             async with self._turns:
-                self._begun[one.resource] = self._monotonic()
-                complete = await self._record(one, source)
-                if one.log is not None:
-                    room = await self._with_files(partial(self._recordings.room, one.log))
-                    self._watcher.has_room(one.resource, room)
+                self._begun[recording.resource] = self._monotonic()
+                complete = await self._record(recording, source)
+                if recording.log is not None:
+                    room = await self._with_files(partial(self._recordings.room, recording.log))
+                    self._watcher.has_room(recording.resource, room)
                 if complete:
-                    self._watcher.recorded(one.resource)
-            self._say(one, "", "")
+                    self._watcher.recorded(recording.resource)
+            self._say(recording, "", "")
         except Exception as error:  # whatever it is, nothing but the recording may suffer from it
             reason, text = _reason_of(error)
             if isinstance(error, OSError):
-                one.log = None  # the folder may be gone, and is looked for, and made, anew
+                recording.log = None  # the folder may be gone, and is looked for, and made, anew
             self._watcher.failed(reason)
-            self._say(one, reason, text)
+            self._say(recording, reason, text)
         finally:
-            one.turn = None
-            self._begun.pop(one.resource, None)
+            recording.turn = None
+            self._begun.pop(recording.resource, None)
             self._watcher.holds(self._recordings.held)
 
-    async def _record(self, one: _Recording, source: LogSource) -> bool:
-        if one.log is None:
-            one.log = await self._with_files(partial(self._recordings.of, one.resource, one.cluster_id))
+    async def _record(self, recording: _Recording, source: LogSource) -> bool:
+        if recording.log is None:
+            recording.log = await self._with_files(
+                partial(self._recordings.of, recording.resource, recording.cluster_id)
+            )
         try:
-            return await self._take(one.resource, one.log, source)
+            return await self._take(recording.resource, recording.log, source)
         except Contradicts as error:
-            one.log = await self._with_files(partial(self._recordings.after, one.log))
-            self._watcher.gap(one.resource)
+            recording.log = await self._with_files(partial(self._recordings.after, recording.log))
+            self._watcher.gap(recording.resource)
             text = "the metadata log contradicts what was recorded, and is recorded anew beside it: %s"
-            logger.warning(text, error, extra=one.labels)
-            return await self._take(one.resource, one.log, source)
+            logger.warning(text, error, extra=recording.labels)
+            return await self._take(recording.resource, recording.log, source)
 
     async def _take(self, resource: Resource, log: RecordedLog, source: LogSource) -> bool:
         """Write what is committed, or what fits into a turn; returns whether it was all."""
@@ -295,15 +297,15 @@ class LogRecorder:
     async def _with_files(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _say(self, one: _Recording, reason: str, text: str) -> None:
+    def _say(self, recording: _Recording, reason: str, text: str) -> None:
         """Once, until it is another reason."""
-        if one.logged == (reason or "recorded"):
+        if recording.logged == (reason or "recorded"):
             return
-        one.logged = reason or "recorded"
+        recording.logged = reason or "recorded"
         if reason:
-            logger.warning("the metadata log is not recorded (%s): %s", reason, printable(text), extra=one.labels)
-        elif one.log is not None:
-            logger.info("the metadata log is recorded in %s", one.log.folder, extra=one.labels)
+            logger.warning("the metadata log is not recorded (%s): %s", reason, printable(text), extra=recording.labels)
+        elif recording.log is not None:
+            logger.info("the metadata log is recorded in %s", recording.log.folder, extra=recording.labels)
 
 
 async def _fetched(source: LogSource, position: OffsetAndEpoch) -> FetchResponse:

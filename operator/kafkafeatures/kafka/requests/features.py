@@ -108,7 +108,7 @@ def route(probe: ClusterProbe) -> AddressRoute:
 
 
 @asynccontextmanager
-async def prepared(pool: Pool, way: AddressRoute, change: UpdateFeature) -> AsyncIterator[PreparedChange | NotSent]:
+async def prepared(pool: Pool, route: AddressRoute, change: UpdateFeature) -> AsyncIterator[PreparedChange | NotSent]:
     """A connection for one change, which is sent at most once; NotSent where there is none.
 
     Where the active controller is known it is the only stop: what came of a request is settled in another way where a
@@ -118,16 +118,16 @@ async def prepared(pool: Pool, way: AddressRoute, change: UpdateFeature) -> Asyn
     """
     request_for((change,), validate_only=False)
     async with AsyncExitStack() as stack:
-        yield await _connected(pool, way, change, stack)
+        yield await _connected(pool, route, change, stack)
 
 
 async def _connected(
-    pool: Pool, way: AddressRoute, change: UpdateFeature, held: AsyncExitStack
+    pool: Pool, route: AddressRoute, change: UpdateFeature, held: AsyncExitStack
 ) -> PreparedChange | NotSent:
-    if way.closed is not None:
-        return NotSent(str(way.closed))
+    if route.closed is not None:
+        return NotSent(str(route.closed))
     reasons = []
-    for address, role in way.stops()[: 1 if way.controller else None]:
+    for address, role in route.stops()[: 1 if route.controller else None]:
         try:
             lease = await held.enter_async_context(pool.lease(address, role, fresh=True))
         except KafkaError as error:
@@ -136,7 +136,7 @@ async def _connected(
         lease.connection.end_by_reset(DELIVERED_WITHIN.total_seconds())
         if reason := _moved(change, role, lease.connection.api_versions, address):
             return NotSent(reason)
-        name = way.names.get(address, ApiVersionsRequest())
+        name = route.names.get(address, ApiVersionsRequest())
         return PreparedChange(pool, lease.connection, (address, role), change, name)
     return NotSent("; ".join(reasons) or "no address of the active controller or of a live broker is known")
 
@@ -200,7 +200,7 @@ class PreparedChange:
         return str(to_failure(error, str(self._address)))
 
 
-def _moved(change: UpdateFeature, role: Role, said: ApiVersionsResponse, where: Address) -> str:
+def _moved(change: UpdateFeature, role: Role, said: ApiVersionsResponse, address: Address) -> str:
     """The reason why the change is not one from where it starts; empty where it is, or where the node does not say.
 
     What brokers say of kraft.version differs between releases (KAFKA-18979, KAFKA-18602).
@@ -211,11 +211,11 @@ def _moved(change: UpdateFeature, role: Role, said: ApiVersionsResponse, where: 
     level = said.finalized_features.get(change.feature, 0)
     if level == change.before:
         return ""
-    return f"{where}: {change.feature} is at {level} by now, not at {change.before}; it was changed meanwhile"
+    return f"{address}: {change.feature} is at {level} by now, not at {change.before}; it was changed meanwhile"
 
 
 async def validate(
-    pool: Pool, way: AddressRoute, changes: Sequence[UpdateFeature], *, directly: bool = False
+    pool: Pool, route: AddressRoute, changes: Sequence[UpdateFeature], *, directly: bool = False
 ) -> DryRun:
     """The server's verdict on all `changes` together, with validateOnly: nothing is changed.
 
@@ -226,10 +226,10 @@ async def validate(
     refuse.
     """
     request = request_for(changes, validate_only=True)
-    if way.closed is not None:
-        return DryRunUnavailable(str(way.closed))
+    if route.closed is not None:
+        return DryRunUnavailable(str(route.closed))
     reasons = []
-    for address, role in way.stops()[: 1 if directly and way.controller else None]:
+    for address, role in route.stops()[: 1 if directly and route.controller else None]:
         try:
             timeout = short_timeout(pool) if directly or role is Role.BROKER else None
             reply = await pool.ask(address, role, request, timeout=timeout)
@@ -263,31 +263,31 @@ def request_for(changes: Sequence[UpdateFeature], *, validate_only: bool) -> Upd
     return UpdateFeaturesRequest(updates=updates, validate_only=validate_only)
 
 
-def outcome(reply: UpdateFeaturesResponse, change: UpdateFeature, where: Address) -> Outcome:
+def outcome(reply: UpdateFeaturesResponse, change: UpdateFeature, address: Address) -> Outcome:
     """The outcome that a reply to one real change means."""
     code, message = reply.error_code, reply.error_message
     if code == 0 and reply.results:
         if change.feature not in reply.results:
-            return OutcomeUnknown(f"{where}: the reply does not speak of {change.feature}")
+            return OutcomeUnknown(f"{address}: the reply does not speak of {change.feature}")
         code, message = reply.results[change.feature]
     if code == 0:
         return Applied()
     if code in _NO:
         return Rejected(code, _words(code, message))
-    return OutcomeUnknown(f"{where}: {_named(code)}: {printable(message or 'no text')}")
+    return OutcomeUnknown(f"{address}: {_named(code)}: {printable(message or 'no text')}")
 
 
-def _verdict(reply: UpdateFeaturesResponse, where: Address) -> DryRun:
+def _verdict(reply: UpdateFeaturesResponse, address: Address) -> DryRun:
     answers = [(reply.error_code, reply.error_message), *reply.results.values()]
     bad = [(code, _words(code, message)) for code, message in answers if code != 0]
     if not bad:
         return DryRunAccepted()
     for code, message in bad:
         if code not in _NO:
-            return DryRunUnavailable(f"{where}: {_named(code)}: {message}")
+            return DryRunUnavailable(f"{address}: {_named(code)}: {message}")
     code = bad[0][0]
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return DryRunUnavailable(f"{where}: {bad[0][1]}", rights=True)
+        return DryRunUnavailable(f"{address}: {bad[0][1]}", rights=True)
     return DryRunRejected(code, "; ".join(message for _, message in bad))
 
 

@@ -38,10 +38,10 @@ class HostedTopics(Struct, frozen=True):
     moves: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
 
 
-async def hosted_by(pool: Pool, way: AddressRoute, broker: int, counts: Mapping[int, int]) -> HostedTopics | Failure:
+async def hosted_by(pool: Pool, route: AddressRoute, broker: int, counts: Mapping[int, int]) -> HostedTopics | Failure:
     """Topics with replicas on the broker. `counts`: records of the metadata log per type, up to now."""
     last = Failure(FailureKind.NOT_ASKED, "Metadata", "no live broker is known", "name a live broker")
-    for address in way.brokers:
+    for address in route.brokers:
         try:
             answer: MetadataResponse = await pool.ask(address, Role.BROKER, MetadataRequest(all_topics=True))
         except KafkaError as error:
@@ -87,12 +87,12 @@ def moved_from(answer: MetadataResponse, broker: int) -> tuple[tuple[str, int, t
 _DONE = (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.CONTROLLER_ID_NOT_REGISTERED)
 
 
-async def unregister(pool: Pool, way: AddressRoute, role: Role, node_id: int) -> Failure | None:
+async def unregister(pool: Pool, route: AddressRoute, role: Role, node_id: int) -> Failure | None:
     """Send it, to the first stop that takes it. None: done, or it was no longer registered."""
     request_name = f"Unregister{role.value}"
     request = UnregisterBrokerRequest(node_id) if role is Role.BROKER else UnregisterControllerRequest(node_id)
-    last = way.closed or Failure(FailureKind.NOT_ASKED, request_name, "no node to send it to")
-    for address, listener in way.stops():
+    last = route.closed or Failure(FailureKind.NOT_ASKED, request_name, "no node to send it to")
+    for address, listener in route.stops():
         try:
             answer: UnregisterResponse = await pool.ask(address, listener, request)
         except KafkaError as error:

@@ -51,9 +51,9 @@ def judge(entity: type, data: bytes, position: int = 0, *, most_items: int = MAX
     return end
 
 
-def _undecodable(why: str) -> NotKafka:
+def _undecodable(reason: str) -> NotKafka:
     return NotKafka(
-        f"an answer that does not decode: {why}",
+        f"an answer that does not decode: {reason}",
         remedy="check the port, and proxies on the way to the node",
         sent=True,
     )

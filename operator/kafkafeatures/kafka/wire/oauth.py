@@ -233,5 +233,7 @@ def read_token(answer: bytes, place: str) -> tuple[str, float]:
     raise _no_token(place, "did not return JSON with an access_token")
 
 
-def _no_token(where: str, why: str) -> AuthenticationFailed:
-    return AuthenticationFailed(f"the token endpoint {where} {why}", remedy="check its address, client id and secret")
+def _no_token(where: str, reason: str) -> AuthenticationFailed:
+    return AuthenticationFailed(
+        f"the token endpoint {where} {reason}", remedy="check its address, client id and secret"
+    )

@@ -55,13 +55,13 @@ class StatefulSets:
         api: WorkloadsApi,
         namespace: str,
         rollout: Rollout,
-        now: Callable[[], datetime],
+        clock: Callable[[], datetime],
         rival: Rival = lambda name: "",
     ) -> None:
         self._api = api
         self._namespace = namespace
         self._rollout = rollout
-        self._now = now
+        self._now = clock
         self._rival = rival
 
     async def read(self) -> WorkloadsReading | Failure:

@@ -298,9 +298,9 @@ def position_of(facts: Facts) -> Position | Misplaced:
     if wrong is not None:
         return wrong
     possible = {row.position for row in ROWS if row.fits(facts)}
-    known = possible if len(possible) == 1 else {row.position for row in ROWS if row.fits(facts.as_registered)}
-    if len(known) == 1:
-        return known.pop()
+    positions = possible if len(possible) == 1 else {row.position for row in ROWS if row.fits(facts.as_registered)}
+    if len(positions) == 1:
+        return positions.pop()
     if facts.silent and possible:
         return _silent(facts)
     return Misplaced(

@@ -72,7 +72,7 @@ class Edge(Struct, frozen=True):
             does.append(f"restart each {self.restarts.value.lower()} as {self.asks.value}")
         elif self.asks is not None:
             does.append(f"start {self.asks.value.replace('a ', 'each ', 1)}")
-        does += [one.value for one in self.beside]
+        does += [beside.value for beside in self.beside]
         if self.deletes:
             does.append(f"delete {' and '.join(self.deletes)}")
         return f"{leads}: {', '.join(does)}"

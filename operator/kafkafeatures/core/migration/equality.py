@@ -52,12 +52,12 @@ class Difference(Struct, frozen=True, order=True):
         return tuple(side.partition(IN_SYNC)[0] for side in sides) if self.kind is Kind.PARTITION else sides
 
     def __str__(self) -> str:
-        what = printable(str(Key(self.kind, self.name)))
+        title = printable(str(Key(self.kind, self.name)))
         if not self.in_log:
-            return f"{what}: {printable(self.in_zookeeper)}"
+            return f"{title}: {printable(self.in_zookeeper)}"
         if self.in_zookeeper == self.in_log:
-            return f"{what}: not the same, and secret"
-        return f"{what}: {printable(self.in_zookeeper)} in ZooKeeper, {printable(self.in_log)} in the metadata log"
+            return f"{title}: not the same, and secret"
+        return f"{title}: {printable(self.in_zookeeper)} in ZooKeeper, {printable(self.in_log)} in the metadata log"
 
 
 class Equal(Struct, frozen=True):
@@ -78,8 +78,8 @@ class Differs(Struct, frozen=True):
     @property
     def counts(self) -> Mapping[Kind, int]:
         """How many of those that are kept are of each kind; only kinds that differ."""
-        found = Counter(difference.kind for difference in self.differences)
-        return {kind: found[kind] for kind in Kind if found[kind]}
+        by_kind = Counter(difference.kind for difference in self.differences)
+        return {kind: by_kind[kind] for kind in Kind if by_kind[kind]}
 
     @property
     def total(self) -> int:

@@ -39,8 +39,8 @@ def asked_before(
     """
     if migration is None or desired is not Desired.FINALIZED:
         return frozenset()
-    begun = ZK_FINALIZE in held_by(migration, plan, consents, desired)
-    return frozenset(migration.asked_controllers) if begun else frozenset()
+    is_begun = ZK_FINALIZE in held_by(migration, plan, consents, desired)
+    return frozenset(migration.asked_controllers) if is_begun else frozenset()
 
 
 def asked_by(place: object, flying: frozenset[int], restarted: int | None) -> tuple[int, ...]:
@@ -49,8 +49,8 @@ def asked_by(place: object, flying: frozenset[int], restarted: int | None) -> tu
     """
     if not isinstance(place, Place) or place.way is not FINALIZE:
         return ()
-    left = {id_ for id_ in place.asked if id_ in flying or place.facts.controllers.get(id_) is not True}
-    return tuple(sorted(left | ({restarted} if restarted is not None else set())))
+    ids = {id_ for id_ in place.asked if id_ in flying or place.facts.controllers.get(id_) is not True}
+    return tuple(sorted(ids | ({restarted} if restarted is not None else set())))
 
 
 def with_asked(status: Status, asked: tuple[int, ...]) -> Status:
@@ -81,32 +81,32 @@ def dual_write_of(
     """
     if registration is None:
         return None
-    behind = wall - registration.read_at
-    since = registration.at + (behind if behind > CLOCK_JUMPED else timedelta(0))
+    log_delay = wall - registration.read_at
+    since = registration.at + (log_delay if log_delay > CLOCK_JUMPED else timedelta(0))
     log_time = min(registration.read_at, wall)
-    found = DualWrite(registration.offset, since, log_time, now, now, (log_time, now))
-    if before is not None and before.offset == found.offset:
-        kept = replace(found, since=before.since, seen_at=before.seen_at)
+    dual_write = DualWrite(registration.offset, since, log_time, now, now, (log_time, now))
+    if before is not None and before.offset == dual_write.offset:
+        continued = replace(dual_write, since=before.since, seen_at=before.seen_at)
         earlier, at = before.measured_from
         ahead = (log_time - earlier) - timedelta(seconds=now - at)
         if ahead > CLOCK_JUMPED:  # a controller's clock was set
-            return replace(kept, since=before.since + ahead)
-        return replace(kept, measured_from=before.measured_from)
-    if migration is not None and migration.dual_write_offset == found.offset and migration.dual_write_since:
-        return replace(found, since=datetime.fromisoformat(migration.dual_write_since))
-    return found
+            return replace(continued, since=before.since + ahead)
+        return replace(continued, measured_from=before.measured_from)
+    if migration is not None and migration.dual_write_offset == dual_write.offset and migration.dual_write_since:
+        return replace(dual_write, since=datetime.fromisoformat(migration.dual_write_since))
+    return dual_write
 
 
 def hold_left(wish: Migration, dual_write: DualWrite | None) -> timedelta:
     """For how long dual write has yet to be kept; all of it where it is not known since when it is."""
-    held = dual_write.held_for if dual_write is not None else timedelta(0)
-    return wish.hold_dual_write_for - max(held, timedelta(0))
+    held_for = dual_write.held_for if dual_write is not None else timedelta(0)
+    return wish.hold_dual_write_for - max(held_for, timedelta(0))
 
 
 def soaking(place: Place, wish: Migration, dual_write: DualWrite | None) -> Wait | None:
     """Dual write, from which there is a way back, is kept for as long as the document says."""
-    left = hold_left(wish, dual_write)
-    if place.way is not FINALIZE or not holds(place) or left <= timedelta(0):
+    remaining = hold_left(wish, dual_write)
+    if place.way is not FINALIZE or not holds(place) or remaining <= timedelta(0):
         return None
     text = f"dual write is kept for {format_span(wish.hold_dual_write_for)}"
     if dual_write is None:
@@ -114,9 +114,9 @@ def soaking(place: Place, wish: Migration, dual_write: DualWrite | None) -> Wait
             Reason.SOAKING, f"{text}; the metadata log does not say yet since when it is", after=10.0, steady=True,
             subject="metadata log", remedy="bring back every broker and the active controller, whose log is read",
         )  # fmt: skip
-    remain = f"{text}, of which {format_left(left)} remain"
+    message = f"{text}, of which {format_left(remaining)} remain"
     return Wait(
-        Reason.SOAKING, remain, after=min(10.0, left.total_seconds()), steady=True, is_dated=True,
+        Reason.SOAKING, message, after=min(10.0, remaining.total_seconds()), steady=True, is_dated=True,
         subject="spec.migration.holdDualWriteFor",
         remedy="wait until it is over, or shorten spec.migration.holdDualWriteFor",
     )  # fmt: skip
@@ -173,9 +173,9 @@ def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None
         return ""
     if may_begin(place, blockers, soaks=soaks is not None, is_approved=is_approved):
         return ""
-    shut = [one.message for one in without_the_flag(place.seen, place.facts.unflagged)]
+    shut = [blocker.message for blocker in without_the_flag(place.seen, place.facts.unflagged)]
     if place.way is FINALIZE:
-        shut += [one.message for one in blockers if one.kind in (BlockerKind.METADATA, BlockerKind.CONSENT)]
+        shut += [blocker.message for blocker in blockers if blocker.kind in (BlockerKind.METADATA, BlockerKind.CONSENT)]
         shut += [soaks.message] if soaks is not None else []
         shut += [] if is_approved else ["its plan is not approved"]
     return next(iter(shut), "")

@@ -94,7 +94,7 @@ class MigrationKept(Struct, frozen=True):
         answers. equality: the last comparison by now. cluster: its id, empty if it was not read. dual_write: for how
         long it was kept; None where that is not known by this look.
         """
-        ends = tuple((at, one) for at, one in self.ends if now - at <= KEEPS)
+        ends = tuple((at, log_end) for at, log_end in self.ends if now - at <= KEEPS)
         if end >= 0:
             ends = (*ends, (now, end))[-MOST:]
         is_still = self.still_since is not None and self.offset == offset

@@ -50,8 +50,8 @@ def _former_controllers(asked: Asked, place: Place) -> frozenset[str]:
     """Where a controller may still answer, before znodes are deleted that it writes."""
     if place.way not in (RELEASE, WITHDRAW):
         return frozenset()
-    known = asked.status.migration
-    return addresses_of((*named_by_brokers(place.seen), *(known.voters if known is not None else ())))
+    migration = asked.status.migration
+    return addresses_of((*named_by_brokers(place.seen), *(migration.voters if migration is not None else ())))
 
 
 def _age_of_survey(place: Place) -> float | None:
@@ -60,8 +60,8 @@ def _age_of_survey(place: Place) -> float | None:
     """
     if place.way is RELEASE:
         return None if any(pods_left(place)) else 0.0
-    begun = place.position not in PREFLIGHTED
-    return None if place.way is None or begun or not place.way.is_preflighted else SURVEYED_WITHIN
+    is_begun = place.position not in PREFLIGHTED
+    return None if place.way is None or is_begun or not place.way.is_preflighted else SURVEYED_WITHIN
 
 
 def is_approved(wanted: Wanted) -> bool:
@@ -80,14 +80,14 @@ def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
         """
         return not timedelta(0) <= asked.now - at < span
 
-    kept = asked.kept.get(MIGRATION)
+    memory = asked.kept.get(MIGRATION)
     if place.way is FINALIZE:
-        dual_write = kept.dual_write if isinstance(kept, MigrationKept) else None
+        dual_write = memory.dual_write if isinstance(memory, MigrationKept) else None
         if finalize.hold_left(wish, dual_write) > timedelta(0) or not is_approved(asked.wanted):
             return False
-    if not isinstance(kept, MigrationKept) or kept.tried is None:
+    if not isinstance(memory, MigrationKept) or memory.tried is None:
         return True
-    took = kept.compared.took if kept.compared is not None else 0.0
-    soon = kept.has_failed or place.way is STOP_CONTROLLERS
-    every = timedelta(seconds=max(5.0, 2 * took)) if soon else COMPARE_EVERY
-    return passed(kept.tried, every)
+    took = memory.compared.took if memory.compared is not None else 0.0
+    soon = memory.has_failed or place.way is STOP_CONTROLLERS
+    interval = timedelta(seconds=max(5.0, 2 * took)) if soon else COMPARE_EVERY
+    return passed(memory.tried, interval)

@@ -53,7 +53,7 @@ def _consentable(asked: Asked) -> tuple[Consentable, ...]:
     """What a person may consent to on the way back, as far as it is shown: that the controllers have stopped is asked
     for only once nothing is lost, or that was consented to, as they may have to be started again.
     """
-    place, found = asked.place, list[Consentable]()
+    place, consentables = asked.place, list[Consentable]()
     if place.desired is not Desired.ROLLED_BACK:
         return ()
     compared = asked.compared
@@ -62,15 +62,15 @@ def _consentable(asked: Asked) -> tuple[Consentable, ...]:
         remedy = f"{without_ending(place, REMEDY)}; or {ACCEPT}"
         about = about_differences(compared.differences, compared.digest)
         blocker = Blocker(BlockerKind.METADATA, text, remedy)
-        found.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker))
+        consentables.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker))
     if place.way is RELEASE:
-        found += losses(asked)
-    if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(asked, found)):
+        consentables += losses(asked)
+    if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(asked, consentables)):
         doubt = unproven(place, asked.controllers, asked.voters)
         if doubt is not None:
             parts = frozenset(doubt.about.split(", "))
-            found.append(Consentable(ZK_CONTROLLERS_STOPPED, doubt.about, doubt, parts))
-    return tuple(found)
+            consentables.append(Consentable(ZK_CONTROLLERS_STOPPED, doubt.about, doubt, parts))
+    return tuple(consentables)
 
 
 def not_lifted(asked: Asked, found: Iterable[Consentable]) -> Iterator[Blocker]:
@@ -107,8 +107,8 @@ def given_up(asked: Asked) -> frozenset[int]:
 
 
 def _lost_brokers(asked: Asked) -> Iterator[tuple[int, Consentable]]:
-    place, found = asked.place, asked.place.znodes.brokers
-    with_znode = frozenset[int]() if isinstance(found, Failure) else frozenset(found)
+    place, brokers = asked.place, asked.place.znodes.brokers
+    with_znode = frozenset[int]() if isinstance(brokers, Failure) else frozenset(brokers)
     for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):
         consent = f"{ZK_LOSE_BROKER}:{id_}"
         remedy = (

@@ -28,8 +28,8 @@ from kafkafeatures.core.migration.way_back import RETURNS
 def shown_in(plan: PlanStatus | None, desired: Desired) -> ExcusedTopics | None:
     """The topics that a plan shows whose migration leads there."""
     stages = plan.stages if plan is not None else ()
-    own = (stage for stage in stages if stage.kind == MIGRATION and stage.target == {PHASE: desired.value})
-    return excused_in(tuple(own))
+    migrations = (stage for stage in stages if stage.kind == MIGRATION and stage.target == {PHASE: desired.value})
+    return excused_in(tuple(migrations))
 
 
 class MigrationWork(Struct, frozen=True):
@@ -112,12 +112,12 @@ class MigrationPart(Part, frozen=True):
 
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[MigrationWork, ...] | None:
         """What is left; None where the plan leads elsewhere than the document does now."""
-        own = [stage for stage in stages if stage.kind == MIGRATION]
-        if not own:
+        migrations = [stage for stage in stages if stage.kind == MIGRATION]
+        if not migrations:
             return None if self.stages else ()
-        if len(own) > 1 or own[0].target != {PHASE: self.desired} or own[0].unknown:
+        if len(migrations) > 1 or migrations[0].target != {PHASE: self.desired} or migrations[0].unknown:
             return None
-        if own[0].excused != self.excused:
+        if migrations[0].excused != self.excused:
             return None
         route = self.place.route if isinstance(self.place, Place) else None
-        return (MigrationWork(str(own[0].start.get(PHASE, "")), str(own[0].target[PHASE]), route),)
+        return (MigrationWork(str(migrations[0].start.get(PHASE, "")), str(migrations[0].target[PHASE]), route),)

@@ -75,9 +75,9 @@ class Place(Struct, frozen=True, dict=True):
     @cached_property
     def demands(self) -> Demands:
         """What each node has otherwise than the position that comes next needs it."""
-        said, edge = said_of(self.seen, is_copied=self.facts.offset > 0), self.way
+        node_settings, edge = said_of(self.seen, is_copied=self.facts.offset > 0), self.way
         end = edge.end_from(self.position) if edge is not None else TARGETS[self.desired]
-        return demands(self.position, end, edge, known_of(said, release_of(self.seen)), said)
+        return demands(self.position, end, edge, known_of(node_settings, release_of(self.seen)), node_settings)
 
     @cached_property
     def differing(self) -> Mapping[int, NodeDemand]:
@@ -88,14 +88,14 @@ class Place(Struct, frozen=True, dict=True):
     @property
     def cluster_id(self) -> str:
         """The id of the cluster in ZooKeeper; empty where it was not read."""
-        found = self.znodes.cluster_id
-        return found if isinstance(found, str) else ""
+        cluster_id = self.znodes.cluster_id
+        return cluster_id if isinstance(cluster_id, str) else ""
 
     @property
     def claim(self) -> ControllerClaim | None:
         """Who `/controller` names."""
-        found = self.znodes.controller
-        return found if isinstance(found, ControllerClaim) else None
+        claim = self.znodes.controller
+        return claim if isinstance(claim, ControllerClaim) else None
 
     @cached_property
     def route(self) -> tuple[Edge, ...]:
@@ -143,8 +143,8 @@ def place_of(
 
 def _unread(seen: Observation, why: Failure) -> ZooKeeperReading:
     """A reading of ZooKeeper where none is needed any longer, and nothing of another cluster either."""
-    own = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else why
-    return ZooKeeperReading(seen.at, "", own, None, why, None, why, why, why, why)
+    cluster_id = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else why
+    return ZooKeeperReading(seen.at, "", cluster_id, None, why, None, why, why, why, why)
 
 
 def without_ghost_controllers(seen: Observation) -> Observation:
@@ -152,12 +152,12 @@ def without_ghost_controllers(seen: Observation) -> Observation:
     quorum that was tried and taken away. Kafka 3.9 cannot unregister it, and it can never lead: neither its settings
     nor its flag matter.
     """
-    kept = tuple(
+    nodes = tuple(
         node
         for node in seen.nodes
         if node.roles != (Role.CONTROLLER,) or node.is_voter or node.state is not NodeState.GHOST
     )
-    return seen if len(kept) == len(seen.nodes) else msgspec.structs.replace(seen, nodes=kept)
+    return seen if len(nodes) == len(seen.nodes) else msgspec.structs.replace(seen, nodes=nodes)
 
 
 def release_of(seen: Observation) -> str:
@@ -182,5 +182,5 @@ _GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
 def _silent(title: str, answer: object, remedy: str) -> Failure:
     if isinstance(answer, Unknown):
         return answer.why
-    why = "its settings could not be read" if isinstance(answer, Known) else "it was not asked"
-    return Failure(FailureKind.AUTHORIZATION, title, why, remedy)
+    reason = "its settings could not be read" if isinstance(answer, Known) else "it was not asked"
+    return Failure(FailureKind.AUTHORIZATION, title, reason, remedy)

@@ -171,10 +171,10 @@ ALL, SOME, NO = (True,), (True, False), (False,)
 
 def _flags_fit(found: Iterable[bool | None], wanted: tuple[bool, ...]) -> bool:
     """`ALL`: each has the flag; `NO`: none has; `SOME`: one has it and one has not."""
-    there = set(found)
-    if None in there:
-        return (there - {None}) <= set(wanted)
-    return there == set(wanted)
+    flags = set(found)
+    if None in flags:
+        return (flags - {None}) <= set(wanted)
+    return flags == set(wanted)
 
 
 ROWS = (
@@ -202,8 +202,11 @@ def facts_of(
     """The facts of an observation that was made after the znodes were read; a Failure names what is missing.
     assigned: brokers that have replicas; None where that is not known. goes_back: whether RolledBack is wanted.
     """
-    claim, migration, own = read.controller, read.migration, seen.cluster_id
-    if isinstance(own, Known) and (other := of_another_cluster(read.cluster_id, read.ensemble, own.value)) is not None:
+    claim, migration, cluster_id = read.controller, read.migration, seen.cluster_id
+    if (
+        isinstance(cluster_id, Known)
+        and (other := of_another_cluster(read.cluster_id, read.ensemble, cluster_id.value)) is not None
+    ):
         return other
     if isinstance(claim, Failure):
         return claim
@@ -217,11 +220,13 @@ def facts_of(
         if state is None:
             return Failure(FailureKind.UNSUPPORTED, "metadata log", f"its migration state {code} is not known")
     elif answers:
-        found = seen.zk_migration_state
-        why = (
-            Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read") if isinstance(found, Known) else found.why
+        reading = seen.zk_migration_state
+        failure = (
+            Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read")
+            if isinstance(reading, Known)
+            else reading.why
         )
-        return _without_majority(controllers, goes_back) or why
+        return _without_majority(controllers, goes_back) or failure
     elif isinstance(seen.cluster_id, Unknown) and seen.cluster_id.why.kind is FailureKind.NOT_ASKED:
         return seen.cluster_id.why  # a controller runs, and does not say which one it is
     brokers = {node.id: _mode(node) for node in seen.nodes if Role.BROKER in node.roles}
@@ -282,8 +287,10 @@ def why_uncertain(position: Position, seen: Observation) -> Failure | None:
     if position not in WITHOUT_QUORUM:
         return None
     unasked = (gap.where == "bootstrapControllers" and gap.kind is FailureKind.NOT_ASKED for gap in seen.gaps)
-    why = "no controller was contacted, but some may be running"
-    return Failure(FailureKind.NOT_ASKED, "controllers", why, "give --bootstrap-controller") if any(unasked) else None
+    message = "no controller was contacted, but some may be running"
+    return (
+        Failure(FailureKind.NOT_ASKED, "controllers", message, "give --bootstrap-controller") if any(unasked) else None
+    )
 
 
 def _claim(claim: ControllerClaim | None, seen: Observation) -> Claim:

@@ -85,7 +85,7 @@ def own(setting: Setting) -> str:
 
 def names_in(listed: str) -> tuple[str, ...]:
     """The parts of a list with commas."""
-    return tuple(part for one in listed.split(",") if (part := one.strip()))
+    return tuple(part for raw_part in listed.split(",") if (part := raw_part.strip()))
 
 
 def of_each(
@@ -99,8 +99,8 @@ def of_each(
     and the nodes.
     """
     for node in nodes:
-        found = about_nodes(kind, (node,), partial(say, *words), why=why, alike=(say, *words))
-        yield found if kind is BlockerKind.NODE_UNKNOWN else replace(found, reason=Reason.MIGRATION_BLOCKED)
+        blocker = about_nodes(kind, (node,), partial(say, *words), why=why, alike=(say, *words))
+        yield blocker if kind is BlockerKind.NODE_UNKNOWN else replace(blocker, reason=Reason.MIGRATION_BLOCKED)
 
 
 def unread(failure: Failure, kind: BlockerKind, remedy: str = "") -> Blocker:

@@ -96,8 +96,8 @@ class Difference(Struct, frozen=True):
     def __str__(self) -> str:
         if self.wanted is Wish.NOT_SET:
             return f"remove {self.name}"
-        there = "not set" if self.found is None else f"now {self.found}"
-        return f"set {self.name}" + (f"={self.wanted}" if self.wanted is not Wish.SET else "") + f" ({there})"
+        current = "not set" if self.found is None else f"now {self.found}"
+        return f"set {self.name}" + (f"={self.wanted}" if self.wanted is not Wish.SET else "") + f" ({current})"
 
 
 SET, NOT_SET = Wish.SET, Wish.NOT_SET
@@ -173,7 +173,7 @@ def _holds(name: str, rule: Rule, value: str | None) -> bool:
 
 def _listeners(protocols: str) -> list[str]:
     """Names, of a map such as `INTERNAL:SSL,CONTROLLER:SSL`."""
-    return [one.partition(":")[0].strip().upper() for one in protocols.split(",")]
+    return [entry.partition(":")[0].strip().upper() for entry in protocols.split(",")]
 
 
 def _release(ibp: str) -> str:

@@ -103,9 +103,9 @@ def way_back(
     if desired is Desired.ROLLED_BACK:
         if position not in _COPIED:
             return None
-        found = RETURNS[MOVE_BROKERS_BACK]
-        how = f"set spec.migration.desired to DualWrite, {first}{found.how}"
-        return WayBack(how=f"to dual write: {how}; {found.loses}")
+        return_way = RETURNS[MOVE_BROKERS_BACK]
+        how = f"set spec.migration.desired to DualWrite, {first}{return_way.how}"
+        return WayBack(how=f"to dual write: {how}; {return_way.loses}")
     loses = _loses(equality) if position in _COPIED else NOTHING
     how = first + RETURNS[_ENDS_BY[position]].how
     return WayBack(until=until, how=f"to ZooKeeper mode: set spec.migration.desired to RolledBack, {how}; {loses}")
@@ -131,8 +131,8 @@ def _loses(equality: EqualityStatus | None) -> str:
         return f"it is not known what would be lost: ZooKeeper was not compared with the metadata log{last}"
     if state == ComparisonState.EQUAL:
         return f"nothing is lost: ZooKeeper and the metadata log held the same metadata at {equality.at}"
-    found = counted(equality.differences or 0, "difference")
+    count = counted(equality.differences or 0, "difference")
     return (
-        f"metadata that ZooKeeper lacks is lost: {found} at {equality.at}; to go back anyway needs the consent "
+        f"metadata that ZooKeeper lacks is lost: {count} at {equality.at}; to go back anyway needs the consent "
         f"{ZK_ROLLBACK_LOSSY}"
     )

@@ -94,10 +94,10 @@ def read_configs(path: str, data: bytes) -> Entries | Finding:
     name = "" if name == DEFAULT else name
     if broker and name and not (name.isascii() and name.isdigit() and len(name) <= 10):
         return Finding(path, f"{name!r} is not the id of a broker", "delete this znode if no broker needs it", ENDS)
-    found = _read(path, data)
-    if isinstance(found, Finding):
-        return found
-    return {config_key(kind, name, one): config_value(type_, one, value) for one, value in found.items()}
+    settings = _read(path, data)
+    if isinstance(settings, Finding):
+        return settings
+    return {config_key(kind, name, setting): config_value(type_, setting, value) for setting, value in settings.items()}
 
 
 def config_key(kind: Kind, name: str, config: str) -> Key:
@@ -107,11 +107,11 @@ def config_key(kind: Kind, name: str, config: str) -> Key:
 
 def read_client(path: str, data: bytes) -> Entries | Finding:
     """Quotas, and of a user the credentials: of a znode below users, clients or ips. Never raises."""
-    found = _read(path, data)
-    if isinstance(found, Finding):
-        return found
+    settings = _read(path, data)
+    if isinstance(settings, Finding):
+        return settings
     try:
-        return _of_client(path, found)
+        return _of_client(path, settings)
     except _NoNumber as error:
         return Finding(
             path,

@@ -101,7 +101,7 @@ class _Partitions(Mapping[int, Placed]):
         table, row = self._rows[number]
         replicas, flags = table.replicas[row].tolist(), table.flags[row].tolist()
         in_sync, adding, removing = (
-            tuple(sorted(one for one, flag in zip(replicas, flags, strict=True) if flag & bit)) for bit in _BITS
+            tuple(sorted(replica for replica, flag in zip(replicas, flags, strict=True) if flag & bit)) for bit in _BITS
         )
         leader, epoch = int(table.leader[row]), int(table.leader_epoch[row])
         recovers = any(flag & RECOVERING for flag in flags)

@@ -49,7 +49,7 @@ def acl_path(pattern: int, resource_type: int, name: str) -> str | None:
 
 def read_acl(path: str, data: bytes) -> Entries | Finding:
     """The ACLs of one resource. Never raises."""
-    root = next(one for one in ROOTS if path.startswith(f"{one}/"))
+    root = next(prefix for prefix in ROOTS if path.startswith(f"{prefix}/"))
     type_, _, name = path.removeprefix(f"{root}/").partition("/")
     return read(path, data, partial(_entries, ROOTS[root], RESOURCES[type_], name), _LOST) if data else {}
 
@@ -69,11 +69,11 @@ def not_copied(path: str) -> Finding:
 
 
 def _entries(pattern: int, resource: int, name: str, document: Any) -> Entries:
-    found = msgspec.convert(document, _Acl)
-    if found.version != 1:
-        raise ValueError(f"expected version 1, found {found.version}")
+    fields = msgspec.convert(document, _Acl)
+    if fields.version != 1:
+        raise ValueError(f"expected version 1, found {fields.version}")
     keys = []
-    for acl in found.acls:
+    for acl in fields.acls:
         if ":" not in acl.principal:
             raise ValueError("a principal without a type")
         permission, operation = _code(PERMISSIONS, acl.permission), _code(OPERATIONS, acl.operation)
@@ -85,10 +85,10 @@ def _entries(pattern: int, resource: int, name: str, document: Any) -> Entries:
 
 def _code(codes: Mapping[str, int], name: str) -> int:
     """By its name as Kafka writes it, or in capital letters, as older releases did."""
-    found = codes.get(name) or {one.upper(): code for one, code in codes.items()}.get(name.upper())
-    if found is None:
+    code = codes.get(name) or {spelling.upper(): code for spelling, code in codes.items()}.get(name.upper())
+    if code is None:
         raise ValueError(f"unknown operation or permission {name[:40]!r}")
-    return found
+    return code
 
 
 def _named(names: Mapping[str, int], code: int) -> str | None:

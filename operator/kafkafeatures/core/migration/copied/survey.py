@@ -120,5 +120,5 @@ class Surveyor:
 
 def copy_findings(survey: Survey) -> tuple[Finding, ...]:
     """What would go wrong when Kafka copies. What could not be read is in `survey.failures`, and is asked first."""
-    more = f"{survey.more} more znodes have such findings"
-    return (*survey.findings, Finding("/", more, "correct these first")) if survey.more else survey.findings
+    text = f"{survey.more} more znodes have such findings"
+    return (*survey.findings, Finding("/", text, "correct these first")) if survey.more else survey.findings

@@ -79,8 +79,8 @@ def state_path(topic: str, partition: int) -> str:
 def read_topic(name: str, data: bytes) -> Topic | Finding:
     """Never raises."""
     path = topic_path(name)
-    found = read(path, data, partial(_topic, name), ENDS)
-    if isinstance(found, Topic) and not found.id:
+    topic = read(path, data, partial(_topic, name), ENDS)
+    if isinstance(topic, Topic) and not topic.id:
         return Finding(
             path,
             "has no id of the topic",
@@ -88,7 +88,7 @@ def read_topic(name: str, data: bytes) -> Topic | Finding:
             "it gives each topic an id",
             ENDS,
         )
-    return found
+    return topic
 
 
 def read_state(topic: str, partition: int, data: bytes | None) -> State | Finding:
@@ -120,12 +120,12 @@ def shown_id(raw: bytes) -> str:
 
 
 def _topic(name: str, document: Any) -> Topic:
-    found = msgspec.convert(document, _Topic)
+    fields = msgspec.convert(document, _Topic)
     partitions = {
-        _number(key): Assignment(replicas, found.adding.get(key, ()), found.removing.get(key, ()))
-        for key, replicas in found.partitions.items()
+        _number(key): Assignment(replicas, fields.adding.get(key, ()), fields.removing.get(key, ()))
+        for key, replicas in fields.partitions.items()
     }
-    return Topic(name, "" if found.topic_id is None else _id(found.topic_id), partitions)
+    return Topic(name, "" if fields.topic_id is None else _id(fields.topic_id), partitions)
 
 
 def _number(key: str) -> int:

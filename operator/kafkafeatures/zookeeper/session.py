@@ -98,28 +98,28 @@ class Session:
 
     async def synced(self, path: str) -> Failure | None:
         """What is read of this path from now on is no older than this call: servers may be behind their leader."""
-        found = await self._asked(path, self._client.sync_async)
-        return found if isinstance(found, Failure) else None
+        answer = await self._asked(path, self._client.sync_async)
+        return answer if isinstance(answer, Failure) else None
 
     async def get(self, path: str) -> Znode | Failure | None:
         """One znode; None where it is absent."""
-        found = await self._asked(path, self._client.get_async)
-        if found is None or isinstance(found, Failure):
-            return found
-        data, stat = found
+        answer = await self._asked(path, self._client.get_async)
+        if answer is None or isinstance(answer, Failure):
+            return answer
+        data, stat = answer
         return Znode(
             path, data or b"", stat.version, stat.czxid, stat.ephemeralOwner != 0, stat.numChildren, stat.mtime
         )
 
     async def children(self, path: str) -> tuple[str, ...] | Failure | None:
         """Names of what lies below a path, in order; None where it is absent."""
-        found = await self._asked(path, self._client.get_children_async)
-        return tuple(sorted(found)) if isinstance(found, list) else found
+        answer = await self._asked(path, self._client.get_children_async)
+        return tuple(sorted(answer)) if isinstance(answer, list) else answer
 
     async def acl(self, path: str) -> tuple[ACL, ...] | Failure | None:
         """Who may do what with one znode; None where it is absent."""
-        found = await self._asked(path, self._client.get_acls_async)
-        return found if found is None or isinstance(found, Failure) else tuple(found[0])
+        answer = await self._asked(path, self._client.get_acls_async)
+        return answer if answer is None or isinstance(answer, Failure) else tuple(answer[0])
 
     async def transact(
         self, operations: Callable[[TransactionRequest], None], withheld: Withheld
@@ -131,8 +131,8 @@ class Session:
         """
         transaction = self._client.transaction()
         operations(transaction)
-        if why := withheld():
-            return NotSent(why)
+        if reason := withheld():
+            return NotSent(reason)
         if not self._client.connected:
             return NotSent(f"ZooKeeper {self._ensemble}: the session has ended meanwhile")
         self._frames.hold()
@@ -145,8 +145,8 @@ class Session:
         except Exception as error:  # whatever it is, there is no answer
             if not self._frames.let_go():
                 return NotSent(f"ZooKeeper {self._ensemble}: the session has ended meanwhile")
-            why = _name_of(error) if isinstance(error, KazooException) else f"no answer ({type(error).__name__})"
-            return OutcomeUnknown(f"ZooKeeper {self._ensemble}: {why}")
+            reason = _name_of(error) if isinstance(error, KazooException) else f"no answer ({type(error).__name__})"
+            return OutcomeUnknown(f"ZooKeeper {self._ensemble}: {reason}")
         finally:
             late.cancel()
             self._frames.let_go()

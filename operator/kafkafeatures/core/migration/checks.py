@@ -62,7 +62,7 @@ NO_OPS = 2
 
 
 def lag_of(place: Place, seen: float | None) -> float | None:
-    """How many seconds ZooKeeper is behind, at most. seen: by the looks of before; where they do not tell, the records
+    """Seconds by which ZooKeeper is behind, at most. seen: by the looks of before; where they do not tell, the records
     that are not written yet do, as the log grows all the time.
     """
     unwritten_records = place.seen.source.offset - 1 - place.facts.offset
@@ -159,8 +159,8 @@ def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
 
 
 def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
-    """What changes is written to ZooKeeper within seconds: who goes back later finds it there. Once the migration is
-    over nothing more is written there, and a controller that still has the flag must lose it all the same.
+    """Changes are written to ZooKeeper within seconds: who goes back later finds them there. Once the migration is over
+    nothing more is written there, and a controller that still has the flag must lose it all the same.
     """
     if asked.place.facts.state is not ZkMigrationState.MIGRATION:
         return
@@ -288,7 +288,7 @@ def blockers(asked: Asked) -> tuple[Blocker, ...]:
 
 
 def setting_blocker(place: Place, one: NodeDemand) -> Blocker:
-    """What one node has otherwise than it must."""
+    """Blocker for a node that has settings otherwise than it must."""
     title, differs = f"{one.role.value.lower()} {one.id}", one.differs
     lines = "; ".join(map(str, differs)) if not isinstance(differs, Failure) else str(differs)
     return Blocker(

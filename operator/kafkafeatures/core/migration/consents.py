@@ -25,7 +25,7 @@ from kafkafeatures.core.migration.none_wanted import MIGRATION
 
 
 class Consentable(Struct, frozen=True):
-    """What prevents the next step unless a person consents. about: exactly what is consented to. parts: of it, where a
+    """Blocker of the next step unless a person consents. about: exactly what is consented to. parts: of it, where a
     consent to all of them is one to fewer.
     """
 
@@ -35,7 +35,7 @@ class Consentable(Struct, frozen=True):
     parts: frozenset[str] = frozenset()
 
     def is_for(self, request: ConsentRequest) -> bool:
-        """Whether a consent that was given once this had been asked for is for it."""
+        """Tell whether a consent that was given once this had been asked for is for it."""
         includes_parts = self.parts and self.parts.issubset(request.about.split(", "))
         return request.consent == self.consent and (request.about == self.about or bool(includes_parts))
 
@@ -46,7 +46,7 @@ AGAIN = "remove it from consents, apply the document, then add it again"
 def lifted(
     it: Consentable, given: Collection[str], spent: Collection[str], requested: Sequence[ConsentRequest]
 ) -> Blocker | None:
-    """What still prevents it; None where the document has the consent, unused, and it was given for exactly this.
+    """Blocker that remains; None where the document has the consent, unused, and it was given for exactly this.
 
     given: of the document; spent: used for something else. requested: as the status has them.
     """
@@ -68,7 +68,7 @@ def requested_now(
     kept: Collection[str],
     at: Stamp,
 ) -> tuple[ConsentRequest, ...]:
-    """What is remembered of consents that are asked for. kept: those for what may still be so, although it is not shown
+    """Requests for consents, as they are remembered. kept: those for what may still be so, although it is not shown
     now. Any other is for what is over, and not for what may come to the same later.
     """
     by_consent, requests = {request.consent: request for request in before}, list[ConsentRequest]()

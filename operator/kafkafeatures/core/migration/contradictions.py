@@ -94,7 +94,7 @@ class Contradiction(Struct, frozen=True):
     at_first: str = ""
 
     def of(self, facts: Facts) -> Misplaced | None:
-        """What is said of these facts; None where it does not hold."""
+        """Texts of this row, filled in for these facts; None where it does not hold."""
         if facts.state not in self.state or facts.claim not in self.claim:
             return None
         if self.copied is not None and self.copied is not (facts.offset > 0):

@@ -33,7 +33,7 @@ NO_NODE, NO_AUTH, BAD_VERSION = -101, -102, -103
 
 
 class ZnodeLife(Struct, frozen=True):
-    """Which znode it is, and what stood in it: by czxid, the transaction that created it, and by version."""
+    """Identity of a znode and of its content: by czxid, the transaction that created it, and by version."""
 
     czxid: int
     version: int
@@ -73,28 +73,28 @@ class DeleteZnodes(Struct, frozen=True):
 
     @property
     def deletes(self) -> Mapping[str, ZnodeLife]:
-        """What is deleted, by path, in the order of the transaction."""
+        """Znodes that are deleted, by path, in the order of the transaction."""
         lives = {CONTROLLER: self.controller, MIGRATION: self.migration}
         return {path: life for path, life in lives.items() if life is not None}
 
     @property
     def target(self) -> str:
-        """What is acted on."""
+        """Paths of the znodes that are acted on, as text."""
         return " and ".join(self.deletes)
 
     @property
     def request(self) -> str:
-        """What leaves the process."""
+        """Request that leaves the process, as text."""
         return f"ZooKeeper transaction: {self}"
 
     @property
     def in_progress(self) -> str:
-        """What is said while it is carried out."""
+        """Text for the status while it is carried out."""
         return f"{self} in ZooKeeper"
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Whether the cluster has no controller until then: no window holds that back."""
+        """Tell whether the cluster has no controller until then: no window holds that back."""
         return self.controller is not None
 
     def is_asked_for_by(self, earlier: Step) -> bool:
@@ -102,7 +102,7 @@ class DeleteZnodes(Struct, frozen=True):
         return False
 
     def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> DeletionInFlight:
-        """What is remembered of it."""
+        """Deletion in flight, as it is remembered."""
         return DeletionInFlight(self, at, via)
 
     def rejection(self, code: int, message: str) -> Rejection:
@@ -188,7 +188,7 @@ class DeletionInFlight(InFlight, frozen=True):
     step: DeleteZnodes
 
     def settle(self, looks: Looks) -> Result | Open:
-        """What became of it, by what is there now.
+        """Outcome, by the znodes that are there now.
 
         All or nothing of a transaction is done: while one of the znodes stands that was to be deleted, it was not
         carried out; and it can no longer be once another one of them is gone, or `/controller_epoch` was written. Else
@@ -211,7 +211,7 @@ class DeletionInFlight(InFlight, frozen=True):
         return Result.NOT_APPLIED
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
-        """What stood in `/migration` is kept, once nothing else has it."""
+        """Keep the content of `/migration` in the status, once nothing else has it."""
         if not self.step.kept or result not in (Result.APPLIED, Result.SUPERSEDED):
             return status
         migration = status.migration or MigrationStatus()
@@ -219,21 +219,21 @@ class DeletionInFlight(InFlight, frozen=True):
 
     @property
     def facts(self) -> EventFacts:
-        """What stood in `/migration`."""
+        """Facts of the Event, with the content of `/migration`."""
         return EventFacts(kind=self.step.kind, begun_at=self.at, kept=self.step.kept)
 
     def announced(self) -> EventRecord | None:
-        """What is about to be deleted."""
+        """Event that names what is about to be deleted."""
         return EventRecord("DeletingZnodes", "Delete", f"{self.step}{_was(self.step.kept)}", facts=self.facts)
 
     def progress(self, ago: Callable[[str], str]) -> str:
-        """Whether ZooKeeper has answered."""
+        """Text that says whether ZooKeeper has answered."""
         answered = "done; the znodes are being read again" if self.accepted else "outcome not known yet"
         return f"{self.step}, sent {ago(self.at)} ago; {answered}"
 
 
 class _Left(Struct, frozen=True):
-    """What is left: paths of the znodes that are still those which were read, and the epoch."""
+    """Remaining znodes: paths of those that are still the ones which were read, and the epoch."""
 
     stand: frozenset[str]
     epoch: ControllerEpoch

@@ -55,7 +55,7 @@ NAMES = frozenset({*TABLE, *DECIDED, VOTERS, BOOTSTRAP, LISTENER, AUTHORIZER, PR
 
 
 class NodeDemand(Struct, frozen=True):
-    """What one node has otherwise than `shape` wants it; a Failure where it could not be asked."""
+    """Settings that one node has otherwise than `shape` wants them; a Failure where it could not be asked."""
 
     role: Role
     id: int
@@ -64,14 +64,14 @@ class NodeDemand(Struct, frozen=True):
 
 
 def value_of(said: NodeSettings | Failure, name: str) -> str | None:
-    """What the node itself was given; None where only the default says something, or the node did not answer."""
+    """Value that the node itself was given; None where only the default says something, or the node did not answer."""
     setting = None if isinstance(said, Failure) else said.of.get(name)
     return None if setting is None or setting.source is SettingSource.DEFAULT else setting.value
 
 
 def known_of(said: Said, release: str) -> Known:
-    """What the values are made of. `release`: of the finalized metadata.version; where that is empty, the brokers' IBP
-    counts if they all have the same.
+    """Facts that the values are made of. `release`: of the finalized metadata.version; where that is empty, the
+    brokers' IBP counts if they all have the same.
     """
     brokers = [
         settings for (role, _), settings in said.items() if role is Role.BROKER and isinstance(settings, NodeSettings)
@@ -110,7 +110,7 @@ def _only(values: Iterable[str]) -> str:
 
 
 def _of_file(setting: Setting | None) -> str:
-    """What its file says: what requests have set is copied with everything else."""
+    """Value in its file: what requests have set is copied with everything else."""
     if setting is None:
         return ""
     if setting.source is SettingSource.FILE:  # nothing stronger is set
@@ -123,7 +123,7 @@ def _effective(setting: Setting | None) -> str:
 
 
 class Demands(Struct, frozen=True):
-    """What the position `end` needs, which comes next. edge: the way there, None where the cluster is at its goal.
+    """Requirements of the position `end`, which comes next. edge: the way there, None where the cluster is at its goal.
 
     nodes: each node that was seen. missing: kinds of nodes that have to be there by now, and of which none is known.
     """
@@ -137,12 +137,12 @@ class Demands(Struct, frozen=True):
 
     @property
     def lines(self) -> tuple[tuple[Role, Shape, Lines], ...]:
-        """What stands in the file of each kind of node."""
+        """Lines that stand in the file of each kind of node."""
         return tuple((role, shape, lines_of(shape, self.known)) for role, shape in SHAPES[self.end].items())
 
     @property
     def unknown(self) -> tuple[Failure, ...]:
-        """Why it is not known whether all nodes have what they need."""
+        """Reasons why it is not known whether all nodes have what they need."""
         return (*(node.differs for node in self.nodes if isinstance(node.differs, Failure)), *self.missing)
 
     @property

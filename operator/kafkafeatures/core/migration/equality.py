@@ -32,7 +32,7 @@ REMEDY = (
 
 
 class Difference(Struct, frozen=True, order=True):
-    """What one side says and the other does not. Texts for people, without secrets; `path` is in ZooKeeper.
+    """Entry that is not the same on both sides. Texts for people, without secrets; `path` is in ZooKeeper.
 
     in_log empty: it cannot be compared, and `in_zookeeper` says why.
     """
@@ -45,7 +45,7 @@ class Difference(Struct, frozen=True, order=True):
 
     @property
     def lasting(self) -> tuple[str, ...]:
-        """What each side says that does not change by itself."""
+        """Text of each side without what changes by itself."""
         if self.kind is Kind.PRODUCER_ID:
             return ()
         sides = (self.in_zookeeper, self.in_log)
@@ -77,13 +77,13 @@ class Differs(Struct, frozen=True):
 
     @property
     def counts(self) -> Mapping[Kind, int]:
-        """How many of those that are kept are of each kind; only kinds that differ."""
+        """Number of the differences that are kept, by kind; only kinds that differ."""
         by_kind = Counter(difference.kind for difference in self.differences)
         return {kind: by_kind[kind] for kind in Kind if by_kind[kind]}
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """Number of all differences."""
         return len(self.differences) + self.more
 
     @property

@@ -123,13 +123,13 @@ def soaking(place: Place, wish: Migration, dual_write: DualWrite | None) -> Wait
 
 
 def holds(place: Place) -> bool:
-    """Whether everything holds as in dual write: the log says so, and no controller was asked to lose its flag yet."""
+    """Tell whether all holds as in dual write: the log says so, and no controller was asked to lose its flag yet."""
     return place.facts.state is ZkMigrationState.MIGRATION and not place.is_finalizing
 
 
 def may_begin(place: Place, blockers: tuple[Blocker, ...], *, soaks: bool, is_approved: bool) -> bool:
-    """Whether controllers may lose the flag now. blockers: all that prevents the next step; soaks: dual write has yet
-    to be kept; is_approved: exactly this plan.
+    """Tell whether controllers may lose the flag now. blockers: all that prevents the next step; soaks: dual write has
+    yet to be kept; is_approved: exactly this plan.
     """
     if place.way is not FINALIZE or not holds(place):
         return place.way is FINALIZE
@@ -143,7 +143,7 @@ def unasked(place: Place, *, may_begin: bool) -> Iterator[Blocker]:
 
 
 def without_the_flag(seen: Observation, ids: Iterable[int]) -> Iterator[Blocker]:
-    """What to do with controllers that lost it by accident."""
+    """Blockers for controllers that lost it by accident, each with its remedy."""
     for id_ in ids:
         yield Blocker(
             BlockerKind.SETTING,
@@ -156,7 +156,7 @@ def without_the_flag(seen: Observation, ids: Iterable[int]) -> Iterator[Blocker]
 
 
 def left_open(seen: Observation) -> tuple[Blocker, ...]:
-    """What to do with such controllers where no document asks for the migration."""
+    """Blockers for such controllers where no document asks for the migration."""
     state = seen.zk_migration_state
     if not isinstance(state, Known) or state.value != ZkMigrationState.MIGRATION:
         return ()
@@ -165,7 +165,7 @@ def left_open(seen: Observation) -> tuple[Blocker, ...]:
 
 
 def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
-    """Why a person who was asked to restart a node must not do so now: a gate of dual write is shut, or another
+    """Reason why a person who was asked to restart a node must not do so now: a gate of dual write is shut, or another
     controller may end the migration meanwhile. Empty where the request stands, as where something is not known for a
     moment: a request that came and went would be carried out at the wrong time.
     """

@@ -45,7 +45,7 @@ REMEDY = (
 
 
 def what_is_lacking(place: Place, last: EqualityStatus | None) -> Consentable | None:
-    """Where the last comparison does not show that ZooKeeper held all metadata. last: as the status has it."""
+    """Consent needed where the last comparison does not show that ZooKeeper held all metadata. last: of the status."""
     progress = place.znodes.migration
     if isinstance(progress, Failure):
         return None  # nothing can be deleted then
@@ -68,12 +68,12 @@ def what_is_lacking(place: Place, last: EqualityStatus | None) -> Consentable | 
 
 
 def about_differences(count: int, digest: str) -> str:
-    """What a consent to these differences is for."""
+    """Subject of a consent to these differences."""
     return f"{count} {digest}"
 
 
 def _unknown(written: MigrationProgress | None, last: EqualityStatus | None) -> str:
-    """Why the last comparison does not count; empty where it does."""
+    """Reason why the last comparison does not count; empty where it does."""
     if last is None or last.differences is None:
         return "ZooKeeper was not compared with the metadata log before the controllers stopped"
     if last.written_at is None:
@@ -89,8 +89,8 @@ def _unknown(written: MigrationProgress | None, last: EqualityStatus | None) -> 
 
 
 def later(ours: EqualityStatus | None, written: EqualityStatus | None) -> EqualityStatus | None:
-    """Which comparison was made later, by the clock of ZooKeeper: two processes have two clocks. That of this process
-    where it is not certain; one without a date, which proves nothing, before any other.
+    """Return the comparison that was made later, by the clock of ZooKeeper: two processes have two clocks. That of this
+    process where it is not certain; one without a date, which proves nothing, before any other.
     """
     if ours is None or written is None:
         return ours or written
@@ -103,9 +103,9 @@ def later(ours: EqualityStatus | None, written: EqualityStatus | None) -> Equali
 def last_comparison(
     place: Place | Misplaced | Failure, seen: Observation, before: EqualityStatus | None
 ) -> EqualityStatus | None:
-    """What came of a comparison in this look, else what came of the last one of this migration. One that came to no
-    result is said beside that; where ZooKeeper was behind, it is not known what it has by now. Also of a look by which
-    it is not known where the cluster is, as while the controllers stop.
+    """Outcome of a comparison in this look, else of the last one of this migration. One that came to no result is said
+    beside that; where ZooKeeper was behind, it is not known what it has by now. Also of a look by which it is not known
+    where the cluster is, as while the controllers stop.
     """
     if isinstance(place, Place) and place.position in PREFLIGHTED:
         return None  # nothing is copied yet, or no longer
@@ -131,7 +131,7 @@ def last_comparison(
 
 
 def _says_as_much(before: EqualityStatus, now: EqualityStatus) -> bool:
-    """Whether a status that was written moments ago says the same: it is not written for less."""
+    """Tell whether a status that was written moments ago says the same: it is not written for less."""
     is_same = (before.state, before.differences, before.digest) == (now.state, now.differences, now.digest)
     if not is_same or not (before.written_at and now.written_at):
         return False

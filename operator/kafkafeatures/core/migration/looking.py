@@ -47,7 +47,7 @@ def demands_of(asked: Asked, wish: Migration) -> Demands:
 
 
 def _former_controllers(asked: Asked, place: Place) -> frozenset[str]:
-    """Where a controller may still answer, before znodes are deleted that it writes."""
+    """Addresses at which a controller may still answer, before znodes are deleted that it writes."""
     if place.way not in (RELEASE, WITHDRAW):
         return frozenset()
     migration = asked.status.migration
@@ -55,8 +55,8 @@ def _former_controllers(asked: Asked, place: Place) -> frozenset[str]:
 
 
 def _age_of_survey(place: Place) -> float | None:
-    """How old what is read of all znodes may be: before anything is touched a minute; for the transaction that leads
-    back it is read anew, as each election of the quorum raises epochs. None where it is not needed.
+    """Largest age in seconds of what is read of all znodes: before anything is touched a minute; for the transaction
+    that leads back it is read anew, as each election of the quorum raises epochs. None where it is not needed.
     """
     if place.way is RELEASE:
         return None if any(pods_left(place)) else 0.0
@@ -65,18 +65,18 @@ def _age_of_survey(place: Place) -> float | None:
 
 
 def is_approved(wanted: Wanted) -> bool:
-    """Whether some plan was approved by its hash: only then is there a reason to read all of ZooKeeper."""
+    """Tell whether some plan was approved by its hash: only then is there a reason to read all of ZooKeeper."""
     return bool(wanted.approvals or wanted.only)
 
 
 def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
-    """Whether a step is about to close a door, and the last comparison is a while ago. That of another process closes
-    none: one that has just started compares at once.
+    """Tell whether a step is about to close a door, and the last comparison is a while ago. That of another process
+    closes none: one that has just started compares at once.
     """
 
     def passed(at: datetime, span: timedelta) -> bool:
-        """Whether it is so long ago. Of a time in the future that is not known: the clock was set since then, and what
-        is read once too often does no harm.
+        """Tell whether it is so long ago. Of a time in the future that is not known: the clock was set since then, and
+        what is read once too often does no harm.
         """
         return not timedelta(0) <= asked.now - at < span
 

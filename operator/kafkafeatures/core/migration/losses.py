@@ -38,7 +38,7 @@ from kafkafeatures.core.migration.stopped import unproven
 
 
 def needs_comparison(place: Place) -> bool:
-    """Whether the next step closes a door: the first node of a way goes, or the quorum."""
+    """Tell whether the next step closes a door: the first node of a way goes, or the quorum."""
     return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(place)
 
 
@@ -50,8 +50,8 @@ def with_consentable(asked: Asked) -> Asked:
 
 
 def _consentable(asked: Asked) -> tuple[Consentable, ...]:
-    """What a person may consent to on the way back, as far as it is shown: that the controllers have stopped is asked
-    for only once nothing is lost, or that was consented to, as they may have to be started again.
+    """Blockers that a person may lift by consents on the way back, as far as they are shown: that the controllers have
+    stopped is asked for only once nothing is lost, or that was consented to, as they may have to be started again.
     """
     place, consentables = asked.place, list[Consentable]()
     if place.desired is not Desired.ROLLED_BACK:
@@ -74,7 +74,7 @@ def _consentable(asked: Asked) -> tuple[Consentable, ...]:
 
 
 def not_lifted(asked: Asked, found: Iterable[Consentable]) -> Iterator[Blocker]:
-    """What of these still prevents the next step."""
+    """Blockers of these that still prevent the next step."""
     for it in found:
         blocker = lifted(it, asked.consents, asked.spent, asked.requested)
         if blocker is not None:
@@ -91,7 +91,7 @@ def requested_by(asked: Asked, at: Stamp) -> tuple[ConsentRequest, ...]:
 
 
 def losses(asked: Asked) -> Iterator[Consentable]:
-    """What may be lost: metadata that ZooKeeper lacks, and records of a broker that may run in KRaft mode and lead
+    """Possible losses: metadata that ZooKeeper lacks, and records of a broker that may run in KRaft mode and lead
     partitions, which another one is then given. A broker that has a znode is in ZooKeeper mode, also if it does not
     answer yet. Each broker has a consent of its own, which is for no other one, nor for metadata.
     """

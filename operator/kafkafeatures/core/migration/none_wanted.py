@@ -40,8 +40,9 @@ REMEDY = (
 
 
 def kept_of(before: MigrationStatus | None, seen: Observation) -> MigrationStatus | None:
-    """What is nowhere else, also while no document asks for a migration, or another cluster answers: what was deleted,
-    and, while it is open, what proves that nothing is lost on the way back. A consent that was asked for is none of it.
+    """Part of the status that is nowhere else, also while no document asks for a migration, or another cluster answers:
+    what was deleted, and, while it is open, what proves that nothing is lost on the way back. A consent that was asked
+    for is none of it.
     """
     if before is None:
         return None
@@ -118,7 +119,7 @@ class LeftOpen(StageNow, frozen=True):
 
     @property
     def blocked(self) -> Wait:
-        """What is left open is waited for, for as long as it takes."""
+        """Wait for what is left open, for as long as it takes."""
         return self.next
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:

@@ -65,9 +65,9 @@ if TYPE_CHECKING:
 
 
 class MigrationNow(StageNow, frozen=True):
-    """Where the migration stands. `roll`: of the nodes that the next position needs restarted; None where none are, or
-    no driver restarts nodes from here. `excused`: what all of its rolls may make unavailable, by a consent.
-    `is_approved`: exactly this plan was approved. `dual_write`: for how long it was kept, where this look shows it.
+    """State of the migration. `roll`: of the nodes that the next position needs restarted; None where none are, or no
+    driver restarts nodes from here. `excused`: what all of its rolls may make unavailable, by a consent. `is_approved`:
+    exactly this plan was approved. `dual_write`: for how long it was kept, where this look shows it.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -83,7 +83,7 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def is_due(self) -> bool:
-        """Whether the cluster is not where the document wants it, or may not stay there."""
+        """Tell whether the cluster is not where the document wants it, or may not stay there."""
         if not isinstance(self.place, Place) or self.place.edge is not None or self.is_at_work is not None:
             return True
         return bool(self.blockers)
@@ -95,7 +95,7 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def outlook(self) -> str:
-        """Where it would go, and what prevents it."""
+        """Text that says where it would go, and what prevents it."""
         if not isinstance(self.place, Place):
             return str(self.place)
         would = f"would continue from {self.place.position} to {self.wish.desired}"
@@ -126,7 +126,7 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def _unplaced(self) -> tuple[Blocker, ...]:
-        """Why it is not known where the cluster is."""
+        """Blockers that say why it is not known where the cluster is."""
         place = self.place
         if isinstance(place, Failure):
             return (Blocker(BlockerKind.ZOOKEEPER, place.message, place.action, about=place.subject),)
@@ -143,7 +143,7 @@ class MigrationNow(StageNow, frozen=True):
 
     @cached_property
     def _asked(self) -> Asked | None:
-        """What the checks are asked about; None while it is not known where the cluster is."""
+        """Input of the checks; None while it is not known where the cluster is."""
         place, monotonic = self.place, self.facts.monotonic
         if not isinstance(place, Place):
             return None
@@ -159,7 +159,7 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def _known(self) -> MigrationStatus:
-        """What the status has of it."""
+        """Migration as the status has it."""
         return self.facts.remembered.migration or MigrationStatus()
 
     @property
@@ -187,7 +187,7 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """What its blockers come to."""
+        """Decision that its blockers come to; None without one."""
         blockers = self.blockers
         if not blockers:
             return None
@@ -207,8 +207,8 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def _away(self) -> Wait | Stalled | None:
-        """What a node is waited for that is away for its restart, where only what it is then is missing: a roll waits
-        for as long as the document says (`rollout.nodeTimeout`), and for a person for as long as it takes.
+        """Wait for a node that is away for its restart, where only what it is then is missing: a roll waits for as long
+        as the document says (`rollout.nodeTimeout`), and for a person for as long as it takes.
         """
         if not isinstance(self.place, Misplaced) or self.roll is None or isinstance(self.roll.decision, Act | None):
             return None
@@ -268,7 +268,7 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def approval_reason(self) -> Reason:
-        """Why its plan waits for an approval."""
+        """Reason why its plan waits for an approval."""
         return Reason.MIGRATION_FINALIZE if self.wish.desired is Desired.FINALIZED else Reason.PLAN_PENDING
 
     @property
@@ -306,13 +306,13 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def kept(self) -> Mapping[str, Kept]:
-        """What this look has seen."""
+        """Memory of what this look has seen, by kind."""
         disks = self.roll.disks.before if self.roll is not None else None
         return {MIGRATION: self.memory, **kept_of_roll(self.facts, disks, is_over=self._is_rolled)}
 
     @property
     def _is_rolled(self) -> bool:
-        """Whether certainly no node is left to restart on this way."""
+        """Tell whether certainly no node is left to restart on this way."""
         if self.roll is not None:
             return False
         return not self.is_due or (isinstance(self.place, Place) and not permit_for(self.place).unknown)
@@ -355,7 +355,7 @@ class MigrationNow(StageNow, frozen=True):
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
-        """Whether the migration is over, and the restarts on its way."""
+        """Conditions that say whether the migration is over, and the restarts on its way."""
         conditions = {Condition.MIGRATION_SETTLED: migration_settled(self.place)}
         if self.roll is not None:
             conditions[Condition.NODES_ROLLED] = nodes_rolled(self.roll, decision)
@@ -363,7 +363,7 @@ class MigrationNow(StageNow, frozen=True):
 
 
 def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow | None:
-    """Where the migration stands; None where another cluster answers. plan: the one that an approval is for."""
+    """State of the migration; None where another cluster answers. plan: the one that an approval is for."""
     wish, place = facts.wanted.migration, part.place
     if wish is None or not facts.ours:
         return None

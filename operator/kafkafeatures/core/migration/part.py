@@ -41,7 +41,7 @@ class MigrationWork(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether the cluster is where the stage leads."""
+        """Tell whether the cluster is where the stage leads."""
         return self.route == ()
 
     @property
@@ -51,17 +51,17 @@ class MigrationWork(Struct, frozen=True):
 
     @property
     def left(self) -> Sequence[str]:
-        """What is left of it, for people."""
+        """Remaining work, for people."""
         return () if self.is_over else (f"migration {self.start} -> {self.target}",)
 
     @property
     def is_irreversible(self) -> bool:
-        """Whether nothing leads back from where it ends."""
+        """Tell whether nothing leads back from where it ends."""
         return self.target == Desired.FINALIZED and not self.is_over
 
     @property
     def is_safe_to_undo(self) -> bool:
-        """Whether there is a way back."""
+        """Tell whether there is a way back."""
         return not self.is_irreversible
 
     def steps(self) -> Iterator[StepStatus]:
@@ -81,7 +81,7 @@ class MigrationWork(Struct, frozen=True):
 
 
 class MigrationPart(Part, frozen=True):
-    """What there is to do. place: where the cluster is, if that is known. excused: what all of its rolls may make
+    """Proposal of a migration. place: where the cluster is, if that is known. excused: what all of its rolls may make
     unavailable, by a consent.
     """
 
@@ -107,11 +107,11 @@ class MigrationPart(Part, frozen=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known where the cluster is."""
+        """Tell whether it is known where the cluster is."""
         return isinstance(self.place, Place)
 
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[MigrationWork, ...] | None:
-        """What is left; None where the plan leads elsewhere than the document does now."""
+        """Work that is left; None where the plan leads elsewhere than the document does now."""
         migrations = [stage for stage in stages if stage.kind == MIGRATION]
         if not migrations:
             return None if self.stages else ()

@@ -58,7 +58,7 @@ class Place(Struct, frozen=True, dict=True):
 
     @property
     def is_finalizing(self) -> bool:
-        """Whether controllers lose the flag, as they were asked to; or one without it has ended the migration."""
+        """Tell whether controllers lose the flag, as they were asked to; or one without it has ended the migration."""
         return self.position is Position.FINALIZING
 
     @property
@@ -68,13 +68,13 @@ class Place(Struct, frozen=True, dict=True):
 
     @property
     def phase(self) -> Phase:
-        """Where it is, as people read it. It is not rolled back while something is left to do."""
+        """Phase of the migration, as people read it. It is not rolled back while something is left to do."""
         back = self.desired is Desired.ROLLED_BACK and self.way is not None and self.position is Position.ZOOKEEPER
         return Phase.ROLLING_BACK if back else phase_of(self.position, self.desired)
 
     @cached_property
     def demands(self) -> Demands:
-        """What each node has otherwise than the position that comes next needs it."""
+        """Settings that each node has otherwise than the position that comes next needs them."""
         node_settings, edge = said_of(self.seen, is_copied=self.facts.offset > 0), self.way
         end = edge.end_from(self.position) if edge is not None else TARGETS[self.desired]
         return demands(self.position, end, edge, known_of(node_settings, release_of(self.seen)), node_settings)
@@ -93,7 +93,7 @@ class Place(Struct, frozen=True, dict=True):
 
     @property
     def claim(self) -> ControllerClaim | None:
-        """Who `/controller` names."""
+        """Node that `/controller` names; None where it is absent, or was not read."""
         claim = self.znodes.controller
         return claim if isinstance(claim, ControllerClaim) else None
 
@@ -119,8 +119,8 @@ def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]
 def place_of(
     seen: Observation, desired: Desired, assigned: frozenset[int] | None = None, *, asked: frozenset[int] = frozenset()
 ) -> Place | Misplaced | Failure:
-    """Where it is; or what contradicts what, or what could not be read. assigned: brokers that have replicas; None
-    where that is not known. asked: controllers that were asked to lose the flag, with the consent: any other one
+    """Place of the cluster; or what contradicts what, or what could not be read. assigned: brokers that have replicas;
+    None where that is not known. asked: controllers that were asked to lose the flag, with the consent: any other one
     without it has lost it by accident, and the cluster is still in dual write.
     """
     if isinstance(seen.zookeeper, Known):
@@ -166,7 +166,7 @@ def release_of(seen: Observation) -> str:
 
 
 def said_of(seen: Observation, *, is_copied: bool) -> Said:
-    """What each node says of its settings; of one that did not say who it is, nothing is known."""
+    """Settings, as each node gives them; of one that did not say who it is, nothing is known."""
     return {
         (role, node.id): NodeSettings(node.proved_at, node.settings)
         if node.proved_at

@@ -156,7 +156,9 @@ def brokers_may_register(asked: Preflight) -> Iterator[Blocker]:
 
 
 def controllers_allow_what_brokers_do(asked: Preflight) -> Iterator[Blocker]:
-    """What no ACL speaks of is allowed by both, or by neither: controllers decide about topics and configs later."""
+    """Operations that no ACL names are allowed by both, or by neither: controllers decide about topics and configs
+    later.
+    """
     for_brokers = any(sets(node, ALLOW_EVERYONE) for node in asked.brokers)
     for node, setting in said(asked.controllers, AUTHORIZER):
         if is_set(setting) and sets(node, ALLOW_EVERYONE) is not for_brokers:

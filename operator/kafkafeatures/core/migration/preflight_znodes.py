@@ -162,7 +162,7 @@ def every_replica_has_its_broker(asked: Preflight) -> Iterator[Blocker]:
 
 
 def the_copy_works(asked: Preflight) -> Iterator[Blocker]:
-    """What the dry run over all znodes found, and what it could not read."""
+    """Problems that the dry run over all znodes found, and what it could not read."""
     if isinstance(asked.survey, Failure):
         yield unread(asked.survey, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
         return

@@ -97,7 +97,7 @@ def withdraw(read: ZooKeeperReading) -> DeleteZnodes | Failure:
 
 
 def _ground(read: ZooKeeperReading) -> tuple[str, ControllerEpoch, MigrationProgress | None] | Failure:
-    """What each transaction rests on."""
+    """Readings that each transaction rests on."""
     id_, epoch, migration = read.cluster_id, read.controller_epoch, read.migration
     for reading in (id_, epoch, migration):
         if isinstance(reading, Failure):

@@ -91,12 +91,12 @@ def with_migration(
 
 
 def is_without_quorum(place: Place) -> bool:
-    """Whether nothing of a quorum is left in ZooKeeper: the next one may have other voters."""
+    """Tell whether nothing of a quorum is left in ZooKeeper: the next one may have other voters."""
     return place.position in (Position.ZOOKEEPER, Position.RELEASED) and not place.facts.has_progress
 
 
 def _restarts_left(place: Place, flying: Collection[int]) -> int | None:
-    """How many restarts are left, on all of the way; None where it is not known what the next nodes have to be."""
+    """Number of restarts that are left on all of the way; None where it is not known what the next nodes have to be."""
     if any(isinstance(demand.differs, Failure) and id_ not in flying for id_, demand in place.differing.items()):
         return None
     nodes = {Role.BROKER: place.facts.brokers, Role.CONTROLLER: place.facts.controllers}
@@ -116,7 +116,7 @@ def _steady(lag: int, before: int | None) -> int | None:
 
 
 def migration_settled(place: Place | Misplaced | Failure) -> Said:
-    """Whether nothing is under way."""
+    """Condition that says whether nothing is under way."""
     if not isinstance(place, Place):
         return "Unknown", Reason.UNKNOWN, str(place)
     phase = place.phase

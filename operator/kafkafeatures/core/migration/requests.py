@@ -34,7 +34,7 @@ WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from 
 
 
 def reached(place: Place, desired: Desired, known: MigrationStatus) -> Done:
-    """Where the document wants it, and what a person may do then."""
+    """Say that it is where the document wants it, and what a person may do then."""
     went_back = desired is Desired.ROLLED_BACK and known.kept_migration_node
     then = "; before you start the controllers again, wipe their disks" if went_back else ""
     if isinstance(place.seen.zookeeper, Unknown):
@@ -44,7 +44,7 @@ def reached(place: Place, desired: Desired, known: MigrationStatus) -> Done:
 
 
 def asked_of_git(place: Place) -> Wait:
-    """What is waited for, where no step of the operator comes next."""
+    """Wait for Git or for the controllers, where no step of the operator comes next."""
     edge = place.way
     message = "; ".join(_asked(place, edge)) if edge is not None else ""
     if not message:
@@ -71,7 +71,7 @@ def asked_of_git(place: Place) -> Wait:
 
 
 def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
-    """What is waited for while a person is to restart this node, with the lines that have to be changed before."""
+    """Wait for a person who is to restart this node, with the lines that have to be changed before."""
     demand = next((node for node in place.demands.nodes if node.id == id_), None)
     if demand is None:
         return waits

@@ -28,7 +28,7 @@ class Migrations:
     kind: ClassVar[str] = MIGRATION
 
     def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
-        """Whether the document asks for another phase by now, or for none."""
+        """Tell whether the document asks for another phase by now, or for none."""
         phase = wanted.migration.desired.value if wanted.migration is not None else ""
         return any(stage.target != {PHASE: phase} for stage in stages)
 
@@ -62,7 +62,7 @@ class Migrations:
         return MigrationPart(desired, place, excused)
 
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
-        """Where the migration stands; None where none is wanted and none is open."""
+        """State of the migration; None where none is wanted and none is open."""
         if facts.wanted.migration is None:
             open_migration = left_open(facts)
             if open_migration is None or not open_migration.is_seen:

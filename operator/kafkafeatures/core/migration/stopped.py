@@ -66,9 +66,9 @@ def still_answering(place: Place) -> Iterator[Blocker]:
 
 
 def unproven(place: Place, controllers: Collection[str], voters: tuple[VoterStatus, ...]) -> Blocker | None:
-    """Why it is not proven that none runs, about exactly those that may; None where it is, or where another blocker
-    says that one does. controllers: StatefulSets of controllers that the document names. voters: of the quorum, as the
-    status has them.
+    """Blocker that says why it is not proven that none runs, about exactly those that may; None where it is, or where
+    another blocker says that one does. controllers: StatefulSets of controllers that the document names. voters: of the
+    quorum, as the status has them.
     """
     observation, pods = place.seen, place.seen.workloads
     missing = [name for name in pods.value.missing if name in controllers] if isinstance(pods, Known) else []
@@ -102,7 +102,7 @@ def unproven(place: Place, controllers: Collection[str], voters: tuple[VoterStat
 
 
 def unreachable(place: Place, memory: MigrationKept, now: float, passes_within: float) -> Wait | Stalled | None:
-    """Where nothing leads back: controllers none of which answers may just be restarting, or run all the same."""
+    """Decision where nothing leads back: controllers none of which answers may be restarting, or run all the same."""
     if place.position not in (Position.NO_CONTROLLER, Position.RELEASED):
         return None
     if memory.is_written(now):

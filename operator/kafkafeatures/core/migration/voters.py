@@ -67,7 +67,7 @@ def _parts(value: str) -> Iterator[VoterStatus]:
 
 
 def addresses_of(voters: Iterable[VoterStatus]) -> frozenset[str]:
-    """Where these are tried once none answers."""
+    """Addresses at which these are tried once none answers."""
     return frozenset(voter.address for voter in voters if voter.address)
 
 
@@ -98,7 +98,7 @@ def _refuses(seen: Observation, address: str) -> bool:
 
 
 def _is_of_a_stateful_set(seen: Observation, voter: VoterStatus) -> bool:
-    """Whether Kubernetes shows the StatefulSet of its pod, which is called `<name>-<ordinal>`, as its host name is."""
+    """Tell whether Kubernetes shows the StatefulSet of its pod, which is called `<name>-<ordinal>`, as its host is."""
     if isinstance(seen.workloads, Unknown):
         return False
     owner, dash, ordinal = (voter.pod or voter.address.partition(":")[0].partition(".")[0]).rpartition("-")

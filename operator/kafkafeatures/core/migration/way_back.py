@@ -90,8 +90,8 @@ def way_back(
     until: Stamp | None,
     unflagged: tuple[int, ...] = (),
 ) -> WayBack | None:
-    """How far one can go back from here; None where nothing was begun, nothing leads back, or it is under way and has
-    to be finished. until: when the next step may close the way. unflagged: controllers that have to get their flag
+    """Way back from here, as far as it leads; None where nothing was begun, nothing leads back, or it is under way and
+    has to be finished. until: when the next step may close the way. unflagged: controllers that have to get their flag
     back before.
     """
     first = f"put {FLAG} back on controller {', '.join(map(str, unflagged))}, " if unflagged else ""
@@ -124,7 +124,7 @@ def held_until(now: datetime, left: timedelta, before: WayBack | None) -> Stamp 
 
 
 def _loses(equality: EqualityStatus | None) -> str:
-    """What would be lost, as far as the last comparison shows it."""
+    """Text that says what would be lost, as far as the last comparison shows it."""
     state = equality.state if equality is not None else ""
     if equality is None or state not in (ComparisonState.EQUAL, ComparisonState.DIFFERS):
         last = f" since {equality.at}" if equality is not None and equality.at else ""

@@ -98,7 +98,7 @@ class Comparison:
             self._judge(unit, path, key, found.get(key), expected.get(key))
 
     def remark(self, finding: Finding) -> None:
-        """What is no matter of equality."""
+        """Ignore a finding, which is no matter of equality."""
 
     def unread(self, failure: Failure) -> None:
         self.failures.append(failure)
@@ -119,7 +119,7 @@ class Comparison:
         return frozenset(unit for unit in self.differing if self._expected.unit(unit) != later.unit(unit))
 
     def paths_of(self, units: Iterable[str]) -> frozenset[str]:
-        """Where these are read again."""
+        """Paths at which these are read again."""
         return frozenset(self._paths.get(unit, unit) for unit in units)
 
     def differences(self, but: Iterable[str] = ()) -> tuple[Difference, ...]:

@@ -66,12 +66,12 @@ class _NoCredential(ValueError):
 
 
 def config_path(resource_type: int, name: str) -> str:
-    """Where the configs of a topic or broker are; an empty name is the default of all brokers."""
+    """Path of the configs of a topic or broker; an empty name is the default of all brokers."""
     return f"{OF_TOPICS if resource_type == TOPIC_RESOURCE else OF_BROKERS}/{name or DEFAULT}"
 
 
 def quota_path(entity: Entity) -> str | None:
-    """Where quotas of an entity are; None for one that ZooKeeper has no place for."""
+    """Path of the quotas of an entity; None for one that ZooKeeper has no place for."""
     names = {kind: DEFAULT if name is None else sanitized(name) for kind, name in entity}
     match sorted(names):
         case ["user"]:
@@ -87,7 +87,7 @@ def quota_path(entity: Entity) -> str | None:
 
 
 def read_configs(path: str, data: bytes) -> Entries | Finding:
-    """What is set for a topic, or for a broker. Never raises."""
+    """Settings of a topic, or of a broker. Never raises."""
     _, _, of, name = path.split("/", 3)
     broker = f"{CONFIGS}/{of}" == OF_BROKERS
     kind, type_ = (Kind.BROKER_CONFIG, BROKER_RESOURCE) if broker else (Kind.TOPIC_CONFIG, TOPIC_RESOURCE)

@@ -66,7 +66,7 @@ class Expected:
         return {} if number is None else _Partitions([_of_topic(table, number) for table in self._tables])
 
     def entries(self, path: str) -> Entries:
-        """What a znode should say that is no topic's."""
+        """Expected entries of a znode that is no topic's."""
         return self._others.get(path, {})
 
     def unit(self, path: str) -> object:

@@ -44,7 +44,7 @@ class _Block(Struct, frozen=True):
 
 
 def token_path(id_: str) -> str:
-    """Where a token is."""
+    """Path of a token."""
     return f"{TOKENS}/{id_}"
 
 

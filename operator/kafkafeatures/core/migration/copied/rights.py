@@ -42,7 +42,7 @@ class _Acl(Struct, frozen=True):
 
 
 def acl_path(pattern: int, resource_type: int, name: str) -> str | None:
-    """Where the ACLs of a resource are; None for one that ZooKeeper has no place for."""
+    """Path of the ACLs of a resource; None for one that ZooKeeper has no place for."""
     root, type_ = _named(ROOTS, pattern), _named(RESOURCES, resource_type)
     return f"{root}/{type_}/{name}" if root and type_ else None
 
@@ -64,7 +64,7 @@ def right_key(
 
 
 def not_copied(path: str) -> Finding:
-    """What is below a type of resource that Kafka does not know."""
+    """Finding about what is below a type of resource that Kafka does not know."""
     return Finding(path, "ACLs below it are not copied: unknown type of resource", "delete it, or set them again")
 
 

@@ -26,7 +26,7 @@ _INVENTED = "the copy would write a state with all replicas in sync"
 
 
 class Assignment(NamedTuple):
-    """Who has a replica of a partition, and what is being moved."""
+    """Replicas of a partition, and which of them are being added or removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -34,7 +34,7 @@ class Assignment(NamedTuple):
 
 
 class Topic(Struct, frozen=True):
-    """What `/brokers/topics/<topic>` says. id: as Kafka's tools show it."""
+    """Content of `/brokers/topics/<topic>`. id: as Kafka's tools show it."""
 
     name: str
     id: str
@@ -42,7 +42,7 @@ class Topic(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """What `/brokers/topics/<topic>/partitions/<partition>/state` says."""
+    """Content of `/brokers/topics/<topic>/partitions/<partition>/state`."""
 
     leader: Annotated[int, Meta(ge=-1, lt=2**31)]
     leader_epoch: Int
@@ -62,7 +62,7 @@ class _Topic(Struct, frozen=True):
 
 
 def topic_path(name: str) -> str:
-    """Where a topic is."""
+    """Path of a topic."""
     return f"{TOPICS}/{name}"
 
 
@@ -72,7 +72,7 @@ def topic_name(path: str) -> str | None:
 
 
 def state_path(topic: str, partition: int) -> str:
-    """Where the state of a partition is."""
+    """Path of the state of a partition."""
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
 
 

@@ -47,7 +47,7 @@ class Log(Protocol):
         """Everything that is committed by now."""
 
     def without_secrets(self, found: T) -> T:
-        """What may be shown of it."""
+        """Return what may be shown of it."""
 
 
 async def compare(ensemble: Ensemble, log: Log, cluster_id: str, environment: Environment) -> Equality:
@@ -114,7 +114,7 @@ class _Rounds:
         )
 
     async def _not_comparable(self, cluster_id: str) -> Failure | None:
-        """Where the ensemble holds another cluster, or nothing was copied."""
+        """Failure where the ensemble holds another cluster, or nothing was copied."""
         identity = await cluster_znode(self._session, cluster_id)
         if isinstance(identity, Failure):
             return identity
@@ -151,7 +151,7 @@ class _Rounds:
 
 
 def _judged(comparison: Comparison, image: Image, later: Image) -> Equality | Failure:
-    """What came of the last round."""
+    """Outcome of the last round."""
     moved = comparison.moved_in(Expected(later))
     differences = comparison.differences(but=moved)
     if differences:

@@ -43,7 +43,7 @@ async def read_copied(session: Session, sink: Sink, only: Iterable[str] | None =
 
 
 class _Reader:
-    """Which znodes are read, and what is read by what they say. Lists are gone through as their reads are sent."""
+    """Reader of znodes, and of those that they name. Lists are gone through as their reads are sent."""
 
     def __init__(self, pipeline: Pipeline, sink: Sink) -> None:
         self._pipeline, self._sink = pipeline, sink

@@ -87,7 +87,7 @@ class Deletion:
 
 
 def outcome(operations: tuple[Operation, ...], results: tuple[object, ...]) -> Outcome:
-    """What the results mean: of a transaction that failed each is an error, of which one says why."""
+    """Outcome by the results: of a transaction that failed each is an error, of which one says why."""
     if len(results) != len(operations):
         return OutcomeUnknown(f"ZooKeeper answered {len(results)} of {len(operations)} operations")
     failed = [

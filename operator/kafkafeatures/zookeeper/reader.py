@@ -35,7 +35,7 @@ async def read_zookeeper(ensemble: Ensemble, now: Callable[[], datetime]) -> Zoo
 
 
 async def read_controller(ensemble: Ensemble) -> Read[ControllerClaim]:
-    """Who is controller now, in a session of its own; None where `/controller` is absent."""
+    """Controller by now, read in a session of its own; None where `/controller` is absent."""
     try:
         async with Session(ensemble) as session:
             return await _read(session, "/controller", znodes.controller)

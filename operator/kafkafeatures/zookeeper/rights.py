@@ -93,8 +93,8 @@ async def _by_acl(session: Session, ensemble: Ensemble, right: str, path: str, g
 
 
 def _may_be_ours(scheme: str, identity: str, ensemble: Ensemble) -> bool:
-    """Whether an entry may mean us: an address or a certificate may be ours; a user that may not administer a znode
-    sees digests without their hash; and a superuser of ZooKeeper needs no entry.
+    """Tell whether an entry may mean us: an address or a certificate may be ours; a user that may not administer a
+    znode sees digests without their hash; and a superuser of ZooKeeper needs no entry.
     """
     user = ensemble.digest.username if ensemble.digest is not None else ""
     return scheme not in ("digest", "sasl") or user == SUPERUSER or bool(user and identity == f"{user}:x")

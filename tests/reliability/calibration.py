@@ -35,7 +35,7 @@ DEFECTS = (
             # The second safeguard: what was concluded of another cluster is not written.
             (
                 "generation=self.resource.generation, previous=previous, at=self.now",
-                "generation=self.resource.generation, previous=self.remembered, now=self.now",
+                "generation=self.resource.generation, previous=self.remembered, at=self.now",
             ),
         ),
     ),

@@ -56,7 +56,7 @@ MIGRATION_DEFECTS = (
         "dual-write-not-kept",
         "dual write is not kept for as long as the document says",
         f"{CORE}.finalize",
-        (("not holds(place) or left <= timedelta(0):", "not holds(place) or True:"),),
+        (("not holds(place) or remaining <= timedelta(0):", "not holds(place) or True:"),),
         of_migrations=True,
     ),
     Defect(
@@ -116,7 +116,7 @@ MIGRATION_DEFECTS = (
         (
             ("    if holds(place) and not may_begin:\n", "    if False:\n"),
             (
-                "    shut = [one.message for one in without_the_flag(place.seen, place.facts.unflagged)]\n",
+                "    shut = [blocker.message for blocker in without_the_flag(place.seen, place.facts.unflagged)]\n",
                 "    shut = list[str]()\n",
             ),
         ),
@@ -126,7 +126,7 @@ MIGRATION_DEFECTS = (
         "consent-taken-back",
         "controllers that were asked to lose the flag count as asked although the consent was removed",
         f"{CORE}.finalize",
-        (("    begun = ZK_FINALIZE in held_by(migration, plan, consents, desired)\n", "    begun = True\n"),),
+        (("    is_begun = ZK_FINALIZE in held_by(migration, plan, consents, desired)\n", "    is_begun = True\n"),),
         of_migrations=True,
     ),
     Defect(
@@ -134,8 +134,8 @@ MIGRATION_DEFECTS = (
         "dual write counts as kept although a broker has registered anew since",
         f"{CORE}.finalize",
         (
-            ("    if before is not None and before.offset == found.offset:\n", "    if before is not None:\n"),
-            ("migration.dual_write_offset == found.offset and migration", "migration"),
+            ("    if before is not None and before.offset == dual_write.offset:\n", "    if before is not None:\n"),
+            ("migration.dual_write_offset == dual_write.offset and migration", "migration"),
         ),
         of_migrations=True,
     ),
@@ -152,10 +152,13 @@ MIGRATION_DEFECTS = (
         f"{CORE}.voters",
         (
             (
-                "        and not (id_ in proven and shared[one.address] == 1 and _refuses(seen, one.address))\n",
+                "        and not (id_ in proven and shared[voter.address] == 1 and _refuses(seen, voter.address))\n",
                 "        and False\n",
             ),
-            ("address for address, why in seen.former_controllers.items() if why is None", "address for address in ()"),
+            (
+                "address for address, failure in seen.former_controllers.items() if failure is None",
+                "address for address in ()",
+            ),
         ),
         of_migrations=True,
     ),
@@ -165,7 +168,7 @@ MIGRATION_DEFECTS = (
         f"{CORE}.consents",
         (
             (
-                " and (request.about == self.about or bool(shown))",
+                " and (request.about == self.about or bool(includes_parts))",
                 "",
             ),
         ),
@@ -198,7 +201,7 @@ MIGRATION_DEFECTS = (
         (
             ("    log_time = min(registration.read_at, wall)\n", "    log_time = wall\n"),
             (
-                "    since = registration.at + (behind if behind > CLOCK_JUMPED else timedelta(0))\n",
+                "    since = registration.at + (log_delay if log_delay > CLOCK_JUMPED else timedelta(0))\n",
                 "    since = registration.at\n",
             ),
         ),

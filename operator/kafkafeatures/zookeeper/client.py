@@ -50,27 +50,27 @@ class ZooKeeper:
             return NOT_ASKED
         began = self._environment.monotonic()
         async with self._whole_log() as log:
-            found = await compare(self._ensemble, log, cluster_id, self._environment)
+            equality = await compare(self._ensemble, log, cluster_id, self._environment)
         took = self._environment.monotonic() - began
-        match found:
+        match equality:
             case Unknown(why=why):
                 return why
             case Equal(offset=offset):
                 return Compared(self._environment.clock(), offset, took=took)
             case Differs(offset=offset):
-                named, now = tuple(map(str, found.named)), self._environment.clock()
-                return Compared(now, offset, found.total, str(found), named, took, found.digest)
+                differences, at = tuple(map(str, equality.named)), self._environment.clock()
+                return Compared(at, offset, equality.total, str(equality), differences, took, equality.digest)
             case _:
-                assert_never(found)
+                assert_never(equality)
 
     async def survey(self, within: float) -> Survey | Failure:
         """All znodes that Kafka copies."""
         began = self._environment.monotonic()
         if self._surveyed is not None and began - self._surveyed[0] < within:
             return self._surveyed[1]
-        found = await dry_run(self._ensemble)
-        self._surveyed = None if isinstance(found, Failure) else (began, found)
-        return found
+        survey = await dry_run(self._ensemble)
+        self._surveyed = None if isinstance(survey, Failure) else (began, survey)
+        return survey
 
     def prepared(self, step: DeleteZnodes) -> AbstractAsyncContextManager[Deletion | NotSent]:
         """A session, and in it the transaction, of which nothing was sent."""

@@ -47,17 +47,17 @@ class Log(Protocol):
         """Everything that is committed by now."""
 
     def without_secrets(self, found: T) -> T:
-        """What may be shown of it."""
+        """Return what may be shown of it."""
 
 
 async def compare(ensemble: Ensemble, log: Log, cluster_id: str, environment: Environment) -> Equality:
     """Three rounds at most. `cluster_id`: of the nodes that the log was read of."""
     try:
         async with Session(ensemble) as session:
-            found = await _Rounds(session, log, environment).of(cluster_id)
+            outcome = await _Rounds(session, log, environment).of(cluster_id)
     except KafkaError as error:
-        found = to_failure(error, f"ZooKeeper {ensemble}")
-    return log.without_secrets(Unknown(found) if isinstance(found, Failure) else found)
+        outcome = to_failure(error, f"ZooKeeper {ensemble}")
+    return log.without_secrets(Unknown(outcome) if isinstance(outcome, Failure) else outcome)
 
 
 class _Rounds:
@@ -70,22 +70,22 @@ class _Rounds:
         image = await self._not_comparable(cluster_id) or await self._image()
         if isinstance(image, Failure):
             return image
-        begun, only = image.offset, None
+        start_offset, paths = image.offset, None
         for last in (*[False] * (ROUNDS - 1), True):
-            comparison = await self._compared(image, only)
+            comparison = await self._compared(image, paths)
             if isinstance(comparison, Failure):
                 return comparison
             if not comparison.differing:
-                return Equal(begun)
+                return Equal(start_offset)
             later = await self._image()
             if isinstance(later, Failure):
                 return later
             if last:
                 return await aside(partial(_judged, comparison, image, later))
-            only = comparison.paths_of(comparison.differing)
-            behind = await self._caught_up(later.offset)
-            if behind is not None:
-                return behind
+            paths = comparison.paths_of(comparison.differing)
+            failure = await self._caught_up(later.offset)
+            if failure is not None:
+                return failure
             image = later
         raise AssertionError("the last round returns")
 
@@ -114,10 +114,10 @@ class _Rounds:
         )
 
     async def _not_comparable(self, cluster_id: str) -> Failure | None:
-        """Where the ensemble holds another cluster, or nothing was copied."""
-        found = await cluster_znode(self._session, cluster_id)
-        if isinstance(found, Failure):
-            return found
+        """Failure where the ensemble holds another cluster, or nothing was copied."""
+        identity = await cluster_znode(self._session, cluster_id)
+        if isinstance(identity, Failure):
+            return identity
         progress = await self._offset()
         return progress if isinstance(progress, Failure) else None
 
@@ -125,37 +125,37 @@ class _Rounds:
         """Wait until ZooKeeper has all that the log had up to this offset (exclusive)."""
         until = self._environment.monotonic() + CAUGHT_UP_WITHIN
         while True:
-            written = await self._offset()
-            if isinstance(written, Failure):
-                return written
-            if written >= offset - 1:
+            written_offset = await self._offset()
+            if isinstance(written_offset, Failure):
+                return written_offset
+            if written_offset >= offset - 1:
                 return None
             if self._environment.monotonic() >= until:
                 return Failure(
                     FailureKind.STALE,
                     "znode /migration",
-                    f"ZooKeeper was written to up to offset {written} of the metadata log; {CAUGHT_UP_WITHIN:g} s ago "
-                    f"that had {offset - 1}",
+                    f"ZooKeeper was written to up to offset {written_offset} of the metadata log; {CAUGHT_UP_WITHIN:g} "
+                    f"s ago that had {offset - 1}",
                     "see in the log of the active controller why it does not write to ZooKeeper",
                 )
             await self._environment.sleep(PAUSE)
 
     async def _offset(self) -> int | Failure:
-        behind = await self._session.synced("/migration")
-        if behind is not None:
-            return behind
-        found = parsed(await self._session.get("/migration"), znodes.migration)
-        if isinstance(found, Failure):
-            return found
-        return -1 if found is None else found.offset
+        failure = await self._session.synced("/migration")
+        if failure is not None:
+            return failure
+        progress = parsed(await self._session.get("/migration"), znodes.migration)
+        if isinstance(progress, Failure):
+            return progress
+        return -1 if progress is None else progress.offset
 
 
 def _judged(comparison: Comparison, image: Image, later: Image) -> Equality | Failure:
-    """What came of the last round."""
+    """Outcome of the last round."""
     moved = comparison.moved_in(Expected(later))
-    found = comparison.differences(but=moved)
-    if found:
-        return Differs(image.offset, found, comparison.more)
+    differences = comparison.differences(but=moved)
+    if differences:
+        return Differs(image.offset, differences, comparison.more)
     return Failure(
         FailureKind.STALE,
         "ZooKeeper",

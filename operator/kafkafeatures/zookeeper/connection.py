@@ -58,17 +58,17 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         if self._ended:
             raise ConnectionDropped("ended")
         try:
-            found = self._connected(host, port, asked["timeout"])
+            connection = self._connected(host, port, asked["timeout"])
         except KafkaError as error:
             self.failure = error
             raise ConnectionDropped(str(error)) from None
-        self.failure, self._socket = None, found
-        return found
+        self.failure, self._socket = None, connection
+        return connection
 
     def _connected(self, host: str, port: int, timeout: float) -> socket.socket:
         ensemble, last = self._ensemble, None
         try:
-            addresses = [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+            addresses = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
         except (OSError, UnicodeError, ValueError):
             raise Unreachable("the host name is not known", remedy="check the name") from None
         policy = ensemble.policy
@@ -76,15 +76,15 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
             raise AddressRefused  # one that is not allowed among several is reason enough, as for Kafka
         for address in dict.fromkeys(addresses):
             try:
-                made = socket.create_connection((address, port), timeout)
+                connection = socket.create_connection((address, port), timeout)
             except OSError as error:
                 last = error
                 continue
             self.answered = address, port
             try:
-                return self._secured(made, host)
+                return self._secured(connection, host)
             except BaseException:
-                made.close()
+                connection.close()
                 raise
         raise Unreachable(
             f"connection failed ({last.strerror if last and last.strerror else last})",
@@ -151,5 +151,5 @@ class Frames(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
                 f"the answer claims {length} bytes: this is not ZooKeeper", remedy="check the port"
             )
             raise ConnectionDropped("not ZooKeeper")
-        read: bytes = super()._read(length, timeout)
-        return read
+        content: bytes = super()._read(length, timeout)
+        return content

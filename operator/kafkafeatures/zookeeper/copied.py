@@ -38,12 +38,12 @@ async def read_copied(session: Session, sink: Sink, only: Iterable[str] | None =
     """
     pipeline = Pipeline(session)
     reader = _Reader(pipeline, sink)
-    pipeline.add(reader.all() if only is None else (read for path in only for read in reader.unit(path)))
+    pipeline.add(reader.all() if only is None else (request for path in only for request in reader.unit(path)))
     return await pipeline.run()
 
 
 class _Reader:
-    """Which znodes are read, and what is read by what they say. Lists are gone through as their reads are sent."""
+    """Reader of znodes, and of those that they name. Lists are gone through as their reads are sent."""
 
     def __init__(self, pipeline: Pipeline, sink: Sink) -> None:
         self._pipeline, self._sink = pipeline, sink
@@ -106,12 +106,12 @@ class _Reader:
             self._sink.unread(data)
             return
         self._size(topics.topic_path(name), data)
-        found = None if data is None else topics.read_topic(name, data)
-        self._sink.topic(name, found)
-        if isinstance(found, Topic):
+        topic = None if data is None else topics.read_topic(name, data)
+        self._sink.topic(name, topic)
+        if isinstance(topic, Topic):
             self._pipeline.add(
-                Read(topics.state_path(name, number), partial(self._take_state, found, number))
-                for number in found.partitions
+                Read(topics.state_path(name, number), partial(self._take_state, topic, number))
+                for number in topic.partitions
             )
 
     def _take_state(self, topic: Topic, number: int, data: Data) -> None:

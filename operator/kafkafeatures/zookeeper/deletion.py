@@ -57,9 +57,9 @@ async def prepared(ensemble: Ensemble, step: DeleteZnodes) -> AsyncIterator[Dele
     """A session for one transaction; NotSent where no server can be asked, or the one that can is of another cluster:
     the names of a connect string may lead to two ensembles, and another session than this one has read the znodes.
     """
-    async with AsyncExitStack() as held:
+    async with AsyncExitStack() as stack:
         try:
-            session = await held.enter_async_context(Session(ensemble))
+            session = await stack.enter_async_context(Session(ensemble))
         except KafkaError as error:
             yield NotSent(str(to_failure(error, f"ZooKeeper {ensemble}")))
             return
@@ -87,17 +87,25 @@ class Deletion:
 
 
 def outcome(operations: tuple[Operation, ...], results: tuple[object, ...]) -> Outcome:
-    """What the results mean: of a transaction that failed each is an error, of which one says why."""
+    """Outcome by the results: of a transaction that failed each is an error, of which one says why."""
     if len(results) != len(operations):
         return OutcomeUnknown(f"ZooKeeper answered {len(results)} of {len(operations)} operations")
-    failed = [(one, it) for one, it in zip(operations, results, strict=True) if isinstance(it, KazooException)]
+    failed = [
+        (operation, result)
+        for operation, result in zip(operations, results, strict=True)
+        if isinstance(result, KazooException)
+    ]
     if not failed:
         return Applied()
-    by_itself = [(one, it) for one, it in failed if not isinstance(it, RolledBackError | RuntimeInconsistency)]
+    by_itself = [
+        (operation, error)
+        for operation, error in failed
+        if not isinstance(error, RolledBackError | RuntimeInconsistency)
+    ]
     operation, error = (by_itself or failed)[0]
     code = int(getattr(error, "code", 0))
     if code == NO_AUTH:
-        said = f"not authorized; grant {operation.right} to the user of the digest, or name one that has it"
+        message = f"not authorized; grant {operation.right} to the user of the digest, or name one that has it"
     else:
-        said = _MEANS.get(code, f"{type(error).__name__.removesuffix('Error')} ({code})")
-    return Rejected(code, f"znode {operation.path}: {said}")
+        message = _MEANS.get(code, f"{type(error).__name__.removesuffix('Error')} ({code})")
+    return Rejected(code, f"znode {operation.path}: {message}")

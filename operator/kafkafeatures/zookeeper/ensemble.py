@@ -42,9 +42,9 @@ def parse_connect(text: str, where: str) -> tuple[tuple[Address, ...], str]:
     """
     servers, slash, path = text.strip().partition("/")
     chroot = (slash + path).rstrip("/")
-    if "//" in chroot or "\0" in chroot or any(one in (".", "..") for one in chroot.split("/")):
+    if "//" in chroot or "\0" in chroot or any(segment in (".", "..") for segment in chroot.split("/")):
         raise ValueError(f"{where}: invalid chroot {chroot!r}: expected a path such as /kafka")
-    found = parse_addresses(servers, where)
-    if not found:
+    addresses = parse_addresses(servers, where)
+    if not addresses:
         raise ValueError(f"{where}: expected host:port, and after the last one the chroot if there is one")
-    return found, chroot
+    return addresses, chroot

@@ -61,20 +61,20 @@ class Pipeline:
 
     async def run(self) -> Failure | None:
         """Until all was read, and what was asked for meanwhile. A Failure where the ensemble can no longer be asked."""
-        taken = size = 0
+        count = size = 0
         while self._waiting or self._outstanding:
             self._send()
             if not await self._is_answered():
                 return self._session.late()
             while self._answered:
-                read, done = self._answered.popleft()
+                request, done = self._answered.popleft()
                 self._outstanding -= 1
-                found = self._session.outcome(read.path, done)
-                if isinstance(found, Failure) and found.kind not in _OF_ONE:
-                    return found
-                taken, size = taken + 1, size + self._take(read, found)
-                if taken >= TURN or size >= TURN_BYTES:
-                    taken = size = 0
+                outcome = self._session.outcome(request.path, done)
+                if isinstance(outcome, Failure) and outcome.kind not in _OF_ONE:
+                    return outcome
+                count, size = count + 1, size + self._take(request, outcome)
+                if count >= TURN or size >= TURN_BYTES:
+                    count = size = 0
                     self._send()
                     await asyncio.sleep(0)
         return None
@@ -94,24 +94,24 @@ class Pipeline:
     def _send(self) -> None:
         window = max(LEAST_OUTSTANDING, min(MOST_OUTSTANDING, int(MOST_BYTES / self._largest)))
         for _ in range(2 * TURN):  # more than are taken, so that more are outstanding each time
-            read = self._next() if self._outstanding < window else None
-            if read is None:
+            request = self._next() if self._outstanding < window else None
+            if request is None:
                 return
             try:
-                ask = self._session.asks_for if read.take is not None else self._session.asks_for_children
-                asked = ask(read.path)
+                ask = self._session.asks_for if request.take is not None else self._session.asks_for_children
+                handle = ask(request.path)
             except ValueError:  # a path that ZooKeeper has none of
-                self._take(read, Failure(FailureKind.REJECTED, f"znode {read.path}", "this is not a valid path"))
+                self._take(request, Failure(FailureKind.REJECTED, f"znode {request.path}", "this is not a valid path"))
                 continue
             self._outstanding += 1
-            asked.rawlink(partial(self._is_done, read))
+            handle.rawlink(partial(self._is_done, request))
 
     def _next(self) -> Read | None:
         """The next read; None where none waits."""
         while self._waiting:
-            read = next(self._waiting[-1], None)
-            if read is not None:
-                return read
+            request = next(self._waiting[-1], None)
+            if request is not None:
+                return request
             self._waiting.pop()
         return None
 

@@ -35,7 +35,7 @@ async def read_zookeeper(ensemble: Ensemble, now: Callable[[], datetime]) -> Zoo
 
 
 async def read_controller(ensemble: Ensemble) -> Read[ControllerClaim]:
-    """Who is controller now, in a session of its own; None where `/controller` is absent."""
+    """Controller by now, read in a session of its own; None where `/controller` is absent."""
     try:
         async with Session(ensemble) as session:
             return await _read(session, "/controller", znodes.controller)
@@ -45,9 +45,9 @@ async def read_controller(ensemble: Ensemble) -> Read[ControllerClaim]:
 
 async def cluster_znode(session: Session, cluster_id: str) -> Znode | Failure:
     """`/cluster/id` in this very session; a Failure where that is not this id, or cannot be read."""
-    found = await session.get(CLUSTER_ID)
-    other = znodes.of_another_cluster(parsed(found, znodes.cluster_id), session.ensemble, cluster_id)
-    return other or cast("Znode", found)
+    znode = await session.get(CLUSTER_ID)
+    other = znodes.of_another_cluster(parsed(znode, znodes.cluster_id), session.ensemble, cluster_id)
+    return other or cast("Znode", znode)
 
 
 async def _all(session: Session, ensemble: str, at: datetime) -> ZooKeeperReading | Failure:
@@ -79,8 +79,8 @@ async def _all(session: Session, ensemble: str, at: datetime) -> ZooKeeperReadin
 
 
 async def _read(session: Session, path: str, shape: Callable[[Znode], T]) -> Read[T]:
-    behind = await session.synced(path) if path in SYNCED else None
-    return behind or parsed(await session.get(path), shape)
+    failure = await session.synced(path) if path in SYNCED else None
+    return failure or parsed(await session.get(path), shape)
 
 
 async def _brokers(session: Session) -> Mapping[int, RegisteredBroker | Failure] | Failure | None:
@@ -91,5 +91,5 @@ async def _brokers(session: Session) -> Mapping[int, RegisteredBroker | Failure]
     ids = znodes.broker_ids(children)
     if isinstance(ids, Failure):
         return ids
-    found = await asyncio.gather(*(_read(session, f"/brokers/ids/{id_}", partial(znodes.broker, id_)) for id_ in ids))
-    return {id_: one for id_, one in zip(ids, found, strict=True) if one is not None}
+    brokers = await asyncio.gather(*(_read(session, f"/brokers/ids/{id_}", partial(znodes.broker, id_)) for id_ in ids))
+    return {id_: broker for id_, broker in zip(ids, brokers, strict=True) if broker is not None}

@@ -74,25 +74,27 @@ async def _read(session: Session, path: str) -> Failure | None:
 
 
 async def _by_acl(session: Session, ensemble: Ensemble, right: str, path: str, goal: str) -> ZnodeRight:
-    place = (ensemble.chroot or "/") if path == "/" else path
+    shown_path = (ensemble.chroot or "/") if path == "/" else path
     acls = await session.acl(path)
     if isinstance(acls, Failure):
-        return ZnodeRight(right, place, goal, acls)
+        return ZnodeRight(right, shown_path, goal, acls)
     if acls is None:
-        return ZnodeRight(right, place, goal, Failure(FailureKind.REJECTED, f"znode {path}", "there is no such znode"))
+        return ZnodeRight(
+            right, shown_path, goal, Failure(FailureKind.REJECTED, f"znode {path}", "there is no such znode")
+        )
     granting = [acl.id for acl in acls if acl.perms & getattr(Permissions, right)]
     if any(each.scheme == "world" or each.id in _identities(ensemble) for each in granting):
-        return ZnodeRight(right, place, goal, True)
+        return ZnodeRight(right, shown_path, goal, True)
     if any(_may_be_ours(each.scheme, each.id, ensemble) for each in granting):
         text = f"whether its ACL grants {right} to this user is not shown"
-        remedy = f"see zookeeper-shell.sh HOST:PORT getAcl {place}"
-        return ZnodeRight(right, place, goal, Failure(FailureKind.REJECTED, f"znode {place}", text, remedy))
-    return ZnodeRight(right, place, goal, False, (place,))
+        remedy = f"see zookeeper-shell.sh HOST:PORT getAcl {shown_path}"
+        return ZnodeRight(right, shown_path, goal, Failure(FailureKind.REJECTED, f"znode {shown_path}", text, remedy))
+    return ZnodeRight(right, shown_path, goal, False, (shown_path,))
 
 
 def _may_be_ours(scheme: str, identity: str, ensemble: Ensemble) -> bool:
-    """Whether an entry may mean us: an address or a certificate may be ours; a user that may not administer a znode
-    sees digests without their hash; and a superuser of ZooKeeper needs no entry.
+    """Tell whether an entry may mean us: an address or a certificate may be ours; a user that may not administer a
+    znode sees digests without their hash; and a superuser of ZooKeeper needs no entry.
     """
     user = ensemble.digest.username if ensemble.digest is not None else ""
     return scheme not in ("digest", "sasl") or user == SUPERUSER or bool(user and identity == f"{user}:x")

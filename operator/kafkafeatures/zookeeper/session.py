@@ -82,7 +82,7 @@ class Session:
         await self._closed()
 
     async def _no_session(self) -> KafkaError:
-        """Why there is none. Nothing is reported of the API server, which may be at an address that was not known."""
+        """Reason why there is none. Nothing is reported of the API server, which may be at an unknown address."""
         policy, answered = self._ensemble.policy, self._sockets.answered
         if policy is not None and answered is not None and await policy.is_api_server(*answered):
             return AddressRefused()
@@ -97,29 +97,29 @@ class Session:
         return str(self._ensemble)
 
     async def synced(self, path: str) -> Failure | None:
-        """What is read of this path from now on is no older than this call: servers may be behind their leader."""
-        found = await self._asked(path, self._client.sync_async)
-        return found if isinstance(found, Failure) else None
+        """Make what is read of this path from now on no older than this call: servers may be behind their leader."""
+        answer = await self._asked(path, self._client.sync_async)
+        return answer if isinstance(answer, Failure) else None
 
     async def get(self, path: str) -> Znode | Failure | None:
         """One znode; None where it is absent."""
-        found = await self._asked(path, self._client.get_async)
-        if found is None or isinstance(found, Failure):
-            return found
-        data, stat = found
+        answer = await self._asked(path, self._client.get_async)
+        if answer is None or isinstance(answer, Failure):
+            return answer
+        data, stat = answer
         return Znode(
             path, data or b"", stat.version, stat.czxid, stat.ephemeralOwner != 0, stat.numChildren, stat.mtime
         )
 
     async def children(self, path: str) -> tuple[str, ...] | Failure | None:
         """Names of what lies below a path, in order; None where it is absent."""
-        found = await self._asked(path, self._client.get_children_async)
-        return tuple(sorted(found)) if isinstance(found, list) else found
+        answer = await self._asked(path, self._client.get_children_async)
+        return tuple(sorted(answer)) if isinstance(answer, list) else answer
 
     async def acl(self, path: str) -> tuple[ACL, ...] | Failure | None:
-        """Who may do what with one znode; None where it is absent."""
-        found = await self._asked(path, self._client.get_acls_async)
-        return found if found is None or isinstance(found, Failure) else tuple(found[0])
+        """ACL of one znode; None where it is absent."""
+        answer = await self._asked(path, self._client.get_acls_async)
+        return answer if answer is None or isinstance(answer, Failure) else tuple(answer[0])
 
     async def transact(
         self, operations: Callable[[TransactionRequest], None], withheld: Withheld
@@ -131,8 +131,8 @@ class Session:
         """
         transaction = self._client.transaction()
         operations(transaction)
-        if why := withheld():
-            return NotSent(why)
+        if reason := withheld():
+            return NotSent(reason)
         if not self._client.connected:
             return NotSent(f"ZooKeeper {self._ensemble}: the session has ended meanwhile")
         self._frames.hold()
@@ -145,8 +145,8 @@ class Session:
         except Exception as error:  # whatever it is, there is no answer
             if not self._frames.let_go():
                 return NotSent(f"ZooKeeper {self._ensemble}: the session has ended meanwhile")
-            why = _name_of(error) if isinstance(error, KazooException) else f"no answer ({type(error).__name__})"
-            return OutcomeUnknown(f"ZooKeeper {self._ensemble}: {why}")
+            reason = _name_of(error) if isinstance(error, KazooException) else f"no answer ({type(error).__name__})"
+            return OutcomeUnknown(f"ZooKeeper {self._ensemble}: {reason}")
         finally:
             late.cancel()
             self._frames.let_go()
@@ -167,7 +167,7 @@ class Session:
         return self._ensemble.timeout
 
     def outcome(self, path: str, done: IAsyncResult) -> Any:
-        """What came of a request that is done; None where there is no such znode, a Failure where it was not read."""
+        """Answer to a request that is done; None where there is no such znode, a Failure where it was not read."""
         try:
             return done.get(block=False)
         except NoNodeError:
@@ -185,7 +185,7 @@ class Session:
             return Failure(FailureKind.DISCONNECTED, f"znode {path}", f"the session ended ({_name_of(error)})", "")
 
     def late(self, path: str = "") -> Failure:
-        """Why there is no answer: about one znode, or about none of them."""
+        """Failure where no answer came: about one znode, or about none of them."""
         return Failure(
             FailureKind.TIMED_OUT,
             f"znode {path}" if path else f"ZooKeeper {self._ensemble}",
@@ -201,7 +201,7 @@ class Session:
             return self.late(path)
 
     def failed(self, error: KafkaError) -> Failure:
-        """Why the ensemble could not be asked."""
+        """Reason why the ensemble could not be asked."""
         return to_failure(error, f"ZooKeeper {self._ensemble}")
 
     async def _closed(self) -> None:

@@ -62,11 +62,11 @@ NO_OPS = 2
 
 
 def lag_of(place: Place, seen: float | None) -> float | None:
-    """How many seconds ZooKeeper is behind, at most. seen: by the looks of before; where they do not tell, the records
+    """Seconds by which ZooKeeper is behind, at most. seen: by the looks of before; where they do not tell, the records
     that are not written yet do, as the log grows all the time.
     """
-    behind = place.seen.source.offset - 1 - place.facts.offset
-    by_records = behind / NO_OPS if place.seen.source.offset >= 0 else None
+    unwritten_records = place.seen.source.offset - 1 - place.facts.offset
+    by_records = unwritten_records / NO_OPS if place.seen.source.offset >= 0 else None
     if seen is None or by_records is None:
         return by_records if by_records is not None and by_records <= LARGEST_LAG else seen
     return min(seen, by_records)
@@ -84,18 +84,18 @@ def every_controller_votes(asked: Asked) -> Iterator[Blocker]:
 
 def controllers_have_their_settings(asked: Asked) -> Iterator[Blocker]:
     """Controllers have the settings that come before those of brokers: see `core/migration/settings.py`."""
-    for one in asked.place.demands.nodes:
-        if one.role is Role.CONTROLLER and one.differs and one.id not in asked.flying:
-            is_known = not isinstance(one.differs, Failure)
-            yield setting_blocker(asked.place, one) if is_known else _unknown(asked, one)
+    for demand in asked.place.demands.nodes:
+        if demand.role is Role.CONTROLLER and demand.differs and demand.id not in asked.flying:
+            is_known = not isinstance(demand.differs, Failure)
+            yield setting_blocker(asked.place, demand) if is_known else _unknown(asked, demand)
 
 
 def settings_are_known(asked: Asked) -> Iterator[Blocker]:
     """Every node that is restarted on this way has said what its settings are."""
     role = asked.place.way.restarts if asked.place.way is not None else None
-    for one in asked.place.demands.nodes:
-        if one.role is role and isinstance(one.differs, Failure) and one.id not in asked.flying:
-            yield _unknown(asked, one)
+    for demand in asked.place.demands.nodes:
+        if demand.role is role and isinstance(demand.differs, Failure) and demand.id not in asked.flying:
+            yield _unknown(asked, demand)
 
 
 def brokers_are_registered(asked: Asked) -> Iterator[Blocker]:
@@ -113,14 +113,14 @@ def brokers_are_taken_over(asked: Asked) -> Iterator[Blocker]:
 
 def no_broker_is_in_zookeeper_mode(asked: Asked) -> Iterator[Blocker]:
     """Kafka finalizes a migration also while some are, which then can only go forward (KAFKA-20960)."""
-    left = tuple(
+    brokers = tuple(
         node
         for node in asked.nodes(Role.BROKER)
         if node.migrating_from_zookeeper or asked.place.facts.brokers.get(node.id) is not BrokerMode.KRAFT
     )
-    if left:
-        text = f"{title_of(left)} {verb(left, 'is', 'are')} not known to run in KRaft mode"
-        yield Blocker(BlockerKind.MIGRATION, text, f"restart {these(left)} in KRaft mode first", nodes=left)
+    if brokers:
+        text = f"{title_of(brokers)} {verb(brokers, 'is', 'are')} not known to run in KRaft mode"
+        yield Blocker(BlockerKind.MIGRATION, text, f"restart {these(brokers)} in KRaft mode first", nodes=brokers)
 
 
 def every_broker_is_back(asked: Asked) -> Iterator[Blocker]:
@@ -141,10 +141,10 @@ def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
     """Nothing is under-replicated, and nothing is reassigned."""
     if asked.replication is None:
         partitions = asked.place.seen.partitions
-        why = f": {partitions.why}" if isinstance(partitions, Unknown) else ""
-        yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{why}", to_read(partitions))
+        reason = f": {partitions.why}" if isinstance(partitions, Unknown) else ""
+        yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{reason}", to_read(partitions))
         return
-    late = tuple(one for one in asked.place.seen.nodes if one.id in asked.replication.behind())
+    late = tuple(node for node in asked.place.seen.nodes if node.id in asked.replication.behind())
     who, log = (
         (f": {title_of(late)} {verb(late, 'is', 'are')} not in sync", these(late)) if late else ("", "their brokers")
     )
@@ -159,8 +159,8 @@ def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
 
 
 def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
-    """What changes is written to ZooKeeper within seconds: who goes back later finds it there. Once the migration is
-    over nothing more is written there, and a controller that still has the flag must lose it all the same.
+    """Changes are written to ZooKeeper within seconds: who goes back later finds them there. Once the migration is over
+    nothing more is written there, and a controller that still has the flag must lose it all the same.
     """
     if asked.place.facts.state is not ZkMigrationState.MIGRATION:
         return
@@ -188,18 +188,24 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
     """
     if not asked.closes or not needs_comparison(asked.place):
         return
-    why = asked.place.seen.compared
+    comparison = asked.place.seen.compared
     if asked.compared is None:
-        message = f": {why.why}" if isinstance(why, Unknown) and why.why.kind is not FailureKind.NOT_ASKED else ""
+        message = (
+            f": {comparison.why}"
+            if isinstance(comparison, Unknown) and comparison.why.kind is not FailureKind.NOT_ASKED
+            else ""
+        )
         yield Blocker(
             BlockerKind.MIGRATION,
             f"it is not known whether ZooKeeper and the metadata log hold the same metadata{message}",
-            to_read(why) if message else "see what a comparison says: kafkafeatures migration compare",
+            to_read(comparison) if message else "see what a comparison says: kafkafeatures migration compare",
             about="ZooKeeper and the metadata log",
         )
     elif asked.compared.differences and asked.place.desired is not Desired.ROLLED_BACK:
-        named = "; ".join(asked.compared.named)
-        yield Blocker(BlockerKind.METADATA, f"{asked.compared.said}: {named}", without_ending(asked.place, REMEDY))
+        differences = "; ".join(asked.compared.named)
+        yield Blocker(
+            BlockerKind.METADATA, f"{asked.compared.said}: {differences}", without_ending(asked.place, REMEDY)
+        )
     yield from not_lifted(asked, asked.consentable)
 
 
@@ -213,10 +219,10 @@ def zookeeper_is_left_alone(asked: Asked) -> Iterator[Blocker]:
 
 def preflight_passes(asked: Asked) -> Iterator[Blocker]:
     """Nothing would fail later that is known now (`core/migration/preflight.py`)."""
-    place, found = asked.place, asked.place.seen.surveyed
+    place, reading = asked.place, asked.place.seen.surveyed
     if place.way is None or place.position not in PREFLIGHTED:
         return  # the quorum has taken over
-    survey = found.why if isinstance(found, Unknown) else found.value
+    survey = reading.why if isinstance(reading, Unknown) else reading.value
     if not isinstance(survey, Survey | Failure):
         raise TypeError(f"{type(survey).__name__} is not a survey")
     yield from findings(Preflight(place.way.end, place.seen, place.znodes, survey, asked.controllers_for, asked.flying))
@@ -276,13 +282,13 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
 
 def blockers(asked: Asked) -> tuple[Blocker, ...]:
     """All that prevents the next step on the way that comes next."""
-    way = asked.place.way
-    checks = CHAINS.get(way, ()) if way is not None else ()
+    edge = asked.place.way
+    checks = CHAINS.get(edge, ()) if edge is not None else ()
     return tuple(chain.from_iterable(check(asked) for check in checks))
 
 
 def setting_blocker(place: Place, one: NodeDemand) -> Blocker:
-    """What one node has otherwise than it must."""
+    """Blocker for a node that has settings otherwise than it must."""
     title, differs = f"{one.role.value.lower()} {one.id}", one.differs
     lines = "; ".join(map(str, differs)) if not isinstance(differs, Failure) else str(differs)
     return Blocker(
@@ -295,8 +301,10 @@ def setting_blocker(place: Place, one: NodeDemand) -> Blocker:
 
 
 def _unknown(asked: Asked, one: NodeDemand) -> Blocker:
-    title, why = f"{one.role.value.lower()} {one.id}", one.differs
-    message, remedy = (why.message, why.action) if isinstance(why, Failure) else ("not read", f"bring {title} back")
+    title, differs = f"{one.role.value.lower()} {one.id}", one.differs
+    message, remedy = (
+        (differs.message, differs.action) if isinstance(differs, Failure) else ("not read", f"bring {title} back")
+    )
     nodes = tuple(node for node in asked.place.seen.nodes if node.id == one.id)
     return Blocker(
         BlockerKind.NODE_UNKNOWN, f"the settings of {title} are not known: {message}", remedy, nodes=nodes, about=title

@@ -25,7 +25,7 @@ from kafkafeatures.core.migration.none_wanted import MIGRATION
 
 
 class Consentable(Struct, frozen=True):
-    """What prevents the next step unless a person consents. about: exactly what is consented to. parts: of it, where a
+    """Blocker of the next step unless a person consents. about: exactly what is consented to. parts: of it, where a
     consent to all of them is one to fewer.
     """
 
@@ -35,9 +35,9 @@ class Consentable(Struct, frozen=True):
     parts: frozenset[str] = frozenset()
 
     def is_for(self, request: ConsentRequest) -> bool:
-        """Whether a consent that was given once this had been asked for is for it."""
-        shown = self.parts and self.parts.issubset(request.about.split(", "))
-        return request.consent == self.consent and (request.about == self.about or bool(shown))
+        """Tell whether a consent that was given once this had been asked for is for it."""
+        includes_parts = self.parts and self.parts.issubset(request.about.split(", "))
+        return request.consent == self.consent and (request.about == self.about or bool(includes_parts))
 
 
 AGAIN = "remove it from consents, apply the document, then add it again"
@@ -46,7 +46,7 @@ AGAIN = "remove it from consents, apply the document, then add it again"
 def lifted(
     it: Consentable, given: Collection[str], spent: Collection[str], requested: Sequence[ConsentRequest]
 ) -> Blocker | None:
-    """What still prevents it; None where the document has the consent, unused, and it was given for exactly this.
+    """Blocker that remains; None where the document has the consent, unused, and it was given for exactly this.
 
     given: of the document; spent: used for something else. requested: as the status has them.
     """
@@ -68,17 +68,17 @@ def requested_now(
     kept: Collection[str],
     at: Stamp,
 ) -> tuple[ConsentRequest, ...]:
-    """What is remembered of consents that are asked for. kept: those for what may still be so, although it is not shown
+    """Requests for consents, as they are remembered. kept: those for what may still be so, although it is not shown
     now. Any other is for what is over, and not for what may come to the same later.
     """
-    known, found = {one.consent: one for one in before}, list[ConsentRequest]()
+    by_consent, requests = {request.consent: request for request in before}, list[ConsentRequest]()
     for it in shown:
-        old, now = known.pop(it.consent, None), ConsentRequest(consent=it.consent, about=it.about, since=at)
+        old, new = by_consent.pop(it.consent, None), ConsentRequest(consent=it.consent, about=it.about, since=at)
         if it.consent in given and (old is None or not it.is_for(old)):
-            found += [old] if old is not None else []  # for something else
+            requests += [old] if old is not None else []  # for something else
         else:
-            found.append(old if old is not None and it.is_for(old) else now)
-    return (*found, *(one for consent, one in known.items() if consent in kept))
+            requests.append(old if old is not None and it.is_for(old) else new)
+    return (*requests, *(request for consent, request in by_consent.items() if consent in kept))
 
 
 def held(facts: Facts, desired: Desired) -> frozenset[str]:
@@ -90,8 +90,8 @@ def held_by(
     migration: MigrationStatus | None, plan: PlanStatus | None, consents: frozenset[str], desired: Desired
 ) -> frozenset[str]:
     """Consents that were spent on the plan which still stands. plan: of the status; consents: those of the document."""
-    own = [stage for stage in plan.stages if stage.kind == MIGRATION] if plan is not None else []
-    if migration is None or [set(stage.target.values()) for stage in own] != [{desired.value}]:
+    stages = [stage for stage in plan.stages if stage.kind == MIGRATION] if plan is not None else []
+    if migration is None or [set(stage.target.values()) for stage in stages] != [{desired.value}]:
         return frozenset()
     return frozenset(migration.consents) & consents
 
@@ -117,5 +117,5 @@ def with_held(status: Status, consents: frozenset[str], *, is_over: bool) -> Sta
     """The status with the consents that the plan holds, of which none is left once it is over."""
     if status.migration is None:
         return status
-    left = () if is_over else tuple(sorted(consents))
-    return replace(status, migration=replace(status.migration, consents=left))
+    remaining = () if is_over else tuple(sorted(consents))
+    return replace(status, migration=replace(status.migration, consents=remaining))

@@ -94,7 +94,7 @@ class Contradiction(Struct, frozen=True):
     at_first: str = ""
 
     def of(self, facts: Facts) -> Misplaced | None:
-        """What is said of these facts; None where it does not hold."""
+        """Texts of this row, filled in for these facts; None where it does not hold."""
         if facts.state not in self.state or facts.claim not in self.claim:
             return None
         if self.copied is not None and self.copied is not (facts.offset > 0):
@@ -298,9 +298,9 @@ def position_of(facts: Facts) -> Position | Misplaced:
     if wrong is not None:
         return wrong
     possible = {row.position for row in ROWS if row.fits(facts)}
-    known = possible if len(possible) == 1 else {row.position for row in ROWS if row.fits(facts.as_registered)}
-    if len(known) == 1:
-        return known.pop()
+    positions = possible if len(possible) == 1 else {row.position for row in ROWS if row.fits(facts.as_registered)}
+    if len(positions) == 1:
+        return positions.pop()
     if facts.silent and possible:
         return _silent(facts)
     return Misplaced(

@@ -33,7 +33,7 @@ NO_NODE, NO_AUTH, BAD_VERSION = -101, -102, -103
 
 
 class ZnodeLife(Struct, frozen=True):
-    """Which znode it is, and what stood in it: by czxid, the transaction that created it, and by version."""
+    """Identity of a znode and of its content: by czxid, the transaction that created it, and by version."""
 
     czxid: int
     version: int
@@ -73,28 +73,28 @@ class DeleteZnodes(Struct, frozen=True):
 
     @property
     def deletes(self) -> Mapping[str, ZnodeLife]:
-        """What is deleted, by path, in the order of the transaction."""
-        found = {CONTROLLER: self.controller, MIGRATION: self.migration}
-        return {path: life for path, life in found.items() if life is not None}
+        """Znodes that are deleted, by path, in the order of the transaction."""
+        lives = {CONTROLLER: self.controller, MIGRATION: self.migration}
+        return {path: life for path, life in lives.items() if life is not None}
 
     @property
     def target(self) -> str:
-        """What is acted on."""
+        """Paths of the znodes that are acted on, as text."""
         return " and ".join(self.deletes)
 
     @property
     def request(self) -> str:
-        """What leaves the process."""
+        """Request that leaves the process, as text."""
         return f"ZooKeeper transaction: {self}"
 
     @property
     def in_progress(self) -> str:
-        """What is said while it is carried out."""
+        """Text for the status while it is carried out."""
         return f"{self} in ZooKeeper"
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Whether the cluster has no controller until then: no window holds that back."""
+        """Tell whether the cluster has no controller until then: no window holds that back."""
         return self.controller is not None
 
     def is_asked_for_by(self, earlier: Step) -> bool:
@@ -102,7 +102,7 @@ class DeleteZnodes(Struct, frozen=True):
         return False
 
     def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> DeletionInFlight:
-        """What is remembered of it."""
+        """Deletion in flight, as it is remembered."""
         return DeletionInFlight(self, at, via)
 
     def rejection(self, code: int, message: str) -> Rejection:
@@ -115,7 +115,7 @@ class DeleteZnodes(Struct, frozen=True):
 
     def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "target": self.target,
             "clusterId": self.cluster_id,
             "epoch": self.epoch.value,
@@ -123,9 +123,9 @@ class DeleteZnodes(Struct, frozen=True):
         }
         for name, life in (("controller", self.controller), ("migration", self.migration)):
             if life is not None:
-                found |= {f"{name}Czxid": life.czxid, f"{name}Version": life.version}
-        found |= {"raiseTo": self.raise_to} if self.raise_to is not None else {}
-        return {**found, **({"kept": self.kept} if self.kept else {})}
+                fields |= {f"{name}Czxid": life.czxid, f"{name}Version": life.version}
+        fields |= {"raiseTo": self.raise_to} if self.raise_to is not None else {}
+        return {**fields, **({"kept": self.kept} if self.kept else {})}
 
     @classmethod
     def read(cls, intent: Intent) -> DeletionInFlight:
@@ -170,10 +170,10 @@ def _was(kept: str) -> str:
 
 
 def _number(fields: Mapping[str, Any], name: str) -> int:
-    found: int = read_number(fields.get(name))
-    if not 0 <= found < 2**63:
-        raise ValueError(f"{name}: {found} is out of range")
-    return found
+    number: int = read_number(fields.get(name))
+    if not 0 <= number < 2**63:
+        raise ValueError(f"{name}: {number} is out of range")
+    return number
 
 
 def _life(fields: Mapping[str, Any], name: str) -> ZnodeLife | None:
@@ -188,22 +188,22 @@ class DeletionInFlight(InFlight, frozen=True):
     step: DeleteZnodes
 
     def settle(self, looks: Looks) -> Result | Open:
-        """What became of it, by what is there now.
+        """Outcome, by the znodes that are there now.
 
         All or nothing of a transaction is done: while one of the znodes stands that was to be deleted, it was not
         carried out; and it can no longer be once another one of them is gone, or `/controller_epoch` was written. Else
         it may still be on its way, also after the session has ended: a server that was halted may pass it on until the
         others have ended the session.
         """
-        before, after = (_left(self.step, one) for one in (looks.before, looks.after))
-        if isinstance(after, Failure):
-            return Open(f"the znodes have to be read: {after}")
-        if not after.stand:
-            raised = self.step.raise_to is None or after.epoch.value >= self.step.raise_to
+        previous, current = (_left(self.step, observation) for observation in (looks.before, looks.after))
+        if isinstance(current, Failure):
+            return Open(f"the znodes have to be read: {current}")
+        if not current.stand:
+            raised = self.step.raise_to is None or current.epoch.value >= self.step.raise_to
             return Result.APPLIED if raised else Result.SUPERSEDED
-        if len(after.stand) < len(self.step.deletes) or after.epoch.version != self.step.epoch.version:
+        if len(current.stand) < len(self.step.deletes) or current.epoch.version != self.step.epoch.version:
             return Result.NOT_APPLIED
-        if before != after or looks.before is looks.after:
+        if previous != current or looks.before is looks.after:
             return Open("the znodes have to be read twice")
         within = max(ON_ITS_WAY, looks.on_its_way(self.at))
         if looks.known_for(self.at) < within:
@@ -211,7 +211,7 @@ class DeletionInFlight(InFlight, frozen=True):
         return Result.NOT_APPLIED
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
-        """What stood in `/migration` is kept, once nothing else has it."""
+        """Keep the content of `/migration` in the status, once nothing else has it."""
         if not self.step.kept or result not in (Result.APPLIED, Result.SUPERSEDED):
             return status
         migration = status.migration or MigrationStatus()
@@ -219,21 +219,21 @@ class DeletionInFlight(InFlight, frozen=True):
 
     @property
     def facts(self) -> EventFacts:
-        """What stood in `/migration`."""
+        """Facts of the Event, with the content of `/migration`."""
         return EventFacts(kind=self.step.kind, begun_at=self.at, kept=self.step.kept)
 
     def announced(self) -> EventRecord | None:
-        """What is about to be deleted."""
+        """Event that names what is about to be deleted."""
         return EventRecord("DeletingZnodes", "Delete", f"{self.step}{_was(self.step.kept)}", facts=self.facts)
 
     def progress(self, ago: Callable[[str], str]) -> str:
-        """Whether ZooKeeper has answered."""
+        """Text that says whether ZooKeeper has answered."""
         answered = "done; the znodes are being read again" if self.accepted else "outcome not known yet"
         return f"{self.step}, sent {ago(self.at)} ago; {answered}"
 
 
 class _Left(Struct, frozen=True):
-    """What is left: paths of the znodes that are still those which were read, and the epoch."""
+    """Remaining znodes: paths of those that are still the ones which were read, and the epoch."""
 
     stand: frozenset[str]
     epoch: ControllerEpoch
@@ -245,24 +245,24 @@ def _left(step: DeleteZnodes, seen: Observation) -> _Left | Failure:
     """
     if not isinstance(seen.zookeeper, Known):
         return seen.zookeeper.why
-    read = seen.zookeeper.value
-    id_, epoch, stand = read.cluster_id, read.controller_epoch, set()
+    reading = seen.zookeeper.value
+    id_, epoch, stand = reading.cluster_id, reading.controller_epoch, set()
     if isinstance(id_, Failure):
         return id_
     if id_ != step.cluster_id:
-        where, said = f"ZooKeeper {read.ensemble}", f"connected to cluster {id_}, expected {step.cluster_id}"
-        return Failure(FailureKind.WRONG_CLUSTER, where, said)
+        subject, message = f"ZooKeeper {reading.ensemble}", f"connected to cluster {id_}, expected {step.cluster_id}"
+        return Failure(FailureKind.WRONG_CLUSTER, subject, message)
     if isinstance(epoch, Failure):
         return epoch
     if epoch is None or epoch.value < step.epoch.value or epoch.version < step.epoch.version:
         return _behind(EPOCH)
     for path, life in step.deletes.items():
-        now = read.controller if path == CONTROLLER else read.migration
-        if isinstance(now, Failure):
-            return now
-        if now is not None and now.czxid < life.czxid:
+        znode = reading.controller if path == CONTROLLER else reading.migration
+        if isinstance(znode, Failure):
+            return znode
+        if znode is not None and znode.czxid < life.czxid:
             return _behind(path)
-        if now is not None and now.czxid == life.czxid:
+        if znode is not None and znode.czxid == life.czxid:
             stand.add(path)
     return _Left(frozenset(stand), epoch)
 

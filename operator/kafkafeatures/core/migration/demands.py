@@ -55,7 +55,7 @@ NAMES = frozenset({*TABLE, *DECIDED, VOTERS, BOOTSTRAP, LISTENER, AUTHORIZER, PR
 
 
 class NodeDemand(Struct, frozen=True):
-    """What one node has otherwise than `shape` wants it; a Failure where it could not be asked."""
+    """Settings that one node has otherwise than `shape` wants them; a Failure where it could not be asked."""
 
     role: Role
     id: int
@@ -64,33 +64,39 @@ class NodeDemand(Struct, frozen=True):
 
 
 def value_of(said: NodeSettings | Failure, name: str) -> str | None:
-    """What the node itself was given; None where only the default says something, or the node did not answer."""
+    """Value that the node itself was given; None where only the default says something, or the node did not answer."""
     setting = None if isinstance(said, Failure) else said.of.get(name)
     return None if setting is None or setting.source is SettingSource.DEFAULT else setting.value
 
 
 def known_of(said: Said, release: str) -> Known:
-    """What the values are made of. `release`: of the finalized metadata.version; where that is empty, the brokers' IBP
-    counts if they all have the same.
+    """Facts that the values are made of. `release`: of the finalized metadata.version; where that is empty, the
+    brokers' IBP counts if they all have the same.
     """
-    brokers = [one for (role, _), one in said.items() if role is Role.BROKER and isinstance(one, NodeSettings)]
-    quorum = [one for one in said.values() if value_of(one, VOTERS) or value_of(one, BOOTSTRAP)]
+    brokers = [
+        settings for (role, _), settings in said.items() if role is Role.BROKER and isinstance(settings, NodeSettings)
+    ]
+    quorum = [settings for settings in said.values() if value_of(settings, VOTERS) or value_of(settings, BOOTSTRAP)]
     return Known(
         node_id=None,
         ibp=release or _only(_effective(broker.of.get(IBP)) for broker in brokers),
-        dynamic=bool(quorum) and not any(value_of(one, VOTERS) for one in quorum),
+        dynamic=bool(quorum) and not any(value_of(settings, VOTERS) for settings in quorum),
         listener=_only(value_of(broker, LISTENER) or "" for broker in brokers),
         quorum_listener=_only(
-            value_of(one, QUORUM_LISTENERS) or "" for (role, _), one in said.items() if role is Role.CONTROLLER
+            value_of(settings, QUORUM_LISTENERS) or ""
+            for (role, _), settings in said.items()
+            if role is Role.CONTROLLER
         ),
-        acls=any(value_of(one, AUTHORIZER) == OF_ZOOKEEPER for one in said.values()),
+        acls=any(value_of(settings, AUTHORIZER) == OF_ZOOKEEPER for settings in said.values()),
         values={
-            name: same
+            name: common_value
             for name in (CONNECT, VOTERS, BOOTSTRAP, QUORUM_LISTENERS)
-            if (same := _only(value for one in said.values() if (value := value_of(one, name))))
+            if (common_value := _only(value for settings in said.values() if (value := value_of(settings, name))))
         },
         decided={
-            name: same for name in DECIDED if (same := _only(_of_file(broker.of.get(name)) for broker in brokers))
+            name: common_value
+            for name in DECIDED
+            if (common_value := _only(_of_file(broker.of.get(name)) for broker in brokers))
         },
         authorizes=any(value_of(broker, AUTHORIZER) for broker in brokers),
         allows_everyone=any(ALLOW_EVERYONE in broker.of for broker in brokers),
@@ -99,12 +105,12 @@ def known_of(said: Said, release: str) -> Known:
 
 def _only(values: Iterable[str]) -> str:
     """The value that all have; empty where they differ, or there is none."""
-    found = {*values}
-    return found.pop() if len(found) == 1 else ""
+    distinct_values = {*values}
+    return distinct_values.pop() if len(distinct_values) == 1 else ""
 
 
 def _of_file(setting: Setting | None) -> str:
-    """What its file says: what requests have set is copied with everything else."""
+    """Value in its file: what requests have set is copied with everything else."""
     if setting is None:
         return ""
     if setting.source is SettingSource.FILE:  # nothing stronger is set
@@ -117,7 +123,7 @@ def _effective(setting: Setting | None) -> str:
 
 
 class Demands(Struct, frozen=True):
-    """What the position `end` needs, which comes next. edge: the way there, None where the cluster is at its goal.
+    """Requirements of the position `end`, which comes next. edge: the way there, None where the cluster is at its goal.
 
     nodes: each node that was seen. missing: kinds of nodes that have to be there by now, and of which none is known.
     """
@@ -131,12 +137,12 @@ class Demands(Struct, frozen=True):
 
     @property
     def lines(self) -> tuple[tuple[Role, Shape, Lines], ...]:
-        """What stands in the file of each kind of node."""
+        """Lines that stand in the file of each kind of node."""
         return tuple((role, shape, lines_of(shape, self.known)) for role, shape in SHAPES[self.end].items())
 
     @property
     def unknown(self) -> tuple[Failure, ...]:
-        """Why it is not known whether all nodes have what they need."""
+        """Reasons why it is not known whether all nodes have what they need."""
         return (*(node.differs for node in self.nodes if isinstance(node.differs, Failure)), *self.missing)
 
     @property
@@ -148,13 +154,13 @@ class Demands(Struct, frozen=True):
 def demands(position: Position, end: Position, edge: Edge | None, known: Known, said: Said) -> Demands:
     """Each node that was seen, held against what it has to be at `end`."""
     nodes = tuple(
-        NodeDemand(role, id_, shape, _held(shape, msgspec.structs.replace(known, node_id=id_), one))
-        for (role, id_), one in said.items()
+        NodeDemand(role, id_, shape, _held(shape, msgspec.structs.replace(known, node_id=id_), settings))
+        for (role, id_), settings in said.items()
         if (shape := SHAPES[end].get(role)) is not None
     )
-    there = {node.role for node in nodes}
+    roles = {node.role for node in nodes}
     expected = SHAPES[position] if position in SHAPES else SHAPES[end]
-    missing = tuple(_none_known(role) for role in SHAPES[end] if role in expected and role not in there)
+    missing = tuple(_none_known(role) for role in SHAPES[end] if role in expected and role not in roles)
     return Demands(position, end, edge, known, nodes, missing)
 
 

@@ -17,7 +17,7 @@ from kafkafeatures.core.migration.settings import Shape
 
 
 class Beside(StrEnum):
-    """What Git, or a person, is asked for beside settings."""
+    """Actions that Git, or a person, is asked for beside settings."""
 
     NO_CONTROLLERS = "stop the controllers (on Kubernetes: 0 replicas)"
     WIPE = "wipe the controllers' disks"
@@ -38,12 +38,12 @@ class Edge(Struct, frozen=True):
 
     @property
     def is_preflighted(self) -> bool:
-        """Whether it is a way on which nothing has happened yet that cannot be left as it is."""
+        """Tell whether it is a way on which nothing has happened yet that cannot be left as it is."""
         return self in (START_CONTROLLERS, FLAG_BROKERS)
 
     @property
     def caution(self) -> str:
-        """What not to do while the settings for it are prepared; empty where no node is restarted."""
+        """Warning for the time in which the settings for it are prepared; empty where no node is restarted."""
         if self.restarts is None:
             return ""
         early = "Restart no node with these lines before KafkaFeatures asks for it"
@@ -55,7 +55,7 @@ class Edge(Struct, frozen=True):
         )
 
     def end_from(self, position: Position) -> Position:
-        """Where it leads from there. A broker keeps its flag where none is restarted."""
+        """Position to which it leads from there. A broker keeps its flag where none is restarted."""
         keeps = self.restarts is None and self.end is Position.ZOOKEEPER
         return Position.RELEASED if keeps and position in (Position.FLAGGING, Position.RELEASED) else self.end
 
@@ -72,7 +72,7 @@ class Edge(Struct, frozen=True):
             does.append(f"restart each {self.restarts.value.lower()} as {self.asks.value}")
         elif self.asks is not None:
             does.append(f"start {self.asks.value.replace('a ', 'each ', 1)}")
-        does += [one.value for one in self.beside]
+        does += [beside.value for beside in self.beside]
         if self.deletes:
             does.append(f"delete {' and '.join(self.deletes)}")
         return f"{leads}: {', '.join(does)}"

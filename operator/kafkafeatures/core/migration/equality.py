@@ -32,7 +32,7 @@ REMEDY = (
 
 
 class Difference(Struct, frozen=True, order=True):
-    """What one side says and the other does not. Texts for people, without secrets; `path` is in ZooKeeper.
+    """Entry that is not the same on both sides. Texts for people, without secrets; `path` is in ZooKeeper.
 
     in_log empty: it cannot be compared, and `in_zookeeper` says why.
     """
@@ -45,19 +45,19 @@ class Difference(Struct, frozen=True, order=True):
 
     @property
     def lasting(self) -> tuple[str, ...]:
-        """What each side says that does not change by itself."""
+        """Text of each side without what changes by itself."""
         if self.kind is Kind.PRODUCER_ID:
             return ()
         sides = (self.in_zookeeper, self.in_log)
         return tuple(side.partition(IN_SYNC)[0] for side in sides) if self.kind is Kind.PARTITION else sides
 
     def __str__(self) -> str:
-        what = printable(str(Key(self.kind, self.name)))
+        title = printable(str(Key(self.kind, self.name)))
         if not self.in_log:
-            return f"{what}: {printable(self.in_zookeeper)}"
+            return f"{title}: {printable(self.in_zookeeper)}"
         if self.in_zookeeper == self.in_log:
-            return f"{what}: not the same, and secret"
-        return f"{what}: {printable(self.in_zookeeper)} in ZooKeeper, {printable(self.in_log)} in the metadata log"
+            return f"{title}: not the same, and secret"
+        return f"{title}: {printable(self.in_zookeeper)} in ZooKeeper, {printable(self.in_log)} in the metadata log"
 
 
 class Equal(Struct, frozen=True):
@@ -77,13 +77,13 @@ class Differs(Struct, frozen=True):
 
     @property
     def counts(self) -> Mapping[Kind, int]:
-        """How many of those that are kept are of each kind; only kinds that differ."""
-        found = Counter(difference.kind for difference in self.differences)
-        return {kind: found[kind] for kind in Kind if found[kind]}
+        """Number of the differences that are kept, by kind; only kinds that differ."""
+        by_kind = Counter(difference.kind for difference in self.differences)
+        return {kind: by_kind[kind] for kind in Kind if by_kind[kind]}
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """Number of all differences."""
         return len(self.differences) + self.more
 
     @property

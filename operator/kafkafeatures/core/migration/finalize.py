@@ -39,8 +39,8 @@ def asked_before(
     """
     if migration is None or desired is not Desired.FINALIZED:
         return frozenset()
-    begun = ZK_FINALIZE in held_by(migration, plan, consents, desired)
-    return frozenset(migration.asked_controllers) if begun else frozenset()
+    is_begun = ZK_FINALIZE in held_by(migration, plan, consents, desired)
+    return frozenset(migration.asked_controllers) if is_begun else frozenset()
 
 
 def asked_by(place: object, flying: frozenset[int], restarted: int | None) -> tuple[int, ...]:
@@ -49,8 +49,8 @@ def asked_by(place: object, flying: frozenset[int], restarted: int | None) -> tu
     """
     if not isinstance(place, Place) or place.way is not FINALIZE:
         return ()
-    left = {id_ for id_ in place.asked if id_ in flying or place.facts.controllers.get(id_) is not True}
-    return tuple(sorted(left | ({restarted} if restarted is not None else set())))
+    ids = {id_ for id_ in place.asked if id_ in flying or place.facts.controllers.get(id_) is not True}
+    return tuple(sorted(ids | ({restarted} if restarted is not None else set())))
 
 
 def with_asked(status: Status, asked: tuple[int, ...]) -> Status:
@@ -81,32 +81,32 @@ def dual_write_of(
     """
     if registration is None:
         return None
-    behind = wall - registration.read_at
-    since = registration.at + (behind if behind > CLOCK_JUMPED else timedelta(0))
+    log_delay = wall - registration.read_at
+    since = registration.at + (log_delay if log_delay > CLOCK_JUMPED else timedelta(0))
     log_time = min(registration.read_at, wall)
-    found = DualWrite(registration.offset, since, log_time, now, now, (log_time, now))
-    if before is not None and before.offset == found.offset:
-        kept = replace(found, since=before.since, seen_at=before.seen_at)
+    dual_write = DualWrite(registration.offset, since, log_time, now, now, (log_time, now))
+    if before is not None and before.offset == dual_write.offset:
+        continued = replace(dual_write, since=before.since, seen_at=before.seen_at)
         earlier, at = before.measured_from
         ahead = (log_time - earlier) - timedelta(seconds=now - at)
         if ahead > CLOCK_JUMPED:  # a controller's clock was set
-            return replace(kept, since=before.since + ahead)
-        return replace(kept, measured_from=before.measured_from)
-    if migration is not None and migration.dual_write_offset == found.offset and migration.dual_write_since:
-        return replace(found, since=datetime.fromisoformat(migration.dual_write_since))
-    return found
+            return replace(continued, since=before.since + ahead)
+        return replace(continued, measured_from=before.measured_from)
+    if migration is not None and migration.dual_write_offset == dual_write.offset and migration.dual_write_since:
+        return replace(dual_write, since=datetime.fromisoformat(migration.dual_write_since))
+    return dual_write
 
 
 def hold_left(wish: Migration, dual_write: DualWrite | None) -> timedelta:
     """For how long dual write has yet to be kept; all of it where it is not known since when it is."""
-    held = dual_write.held_for if dual_write is not None else timedelta(0)
-    return wish.hold_dual_write_for - max(held, timedelta(0))
+    held_for = dual_write.held_for if dual_write is not None else timedelta(0)
+    return wish.hold_dual_write_for - max(held_for, timedelta(0))
 
 
 def soaking(place: Place, wish: Migration, dual_write: DualWrite | None) -> Wait | None:
     """Dual write, from which there is a way back, is kept for as long as the document says."""
-    left = hold_left(wish, dual_write)
-    if place.way is not FINALIZE or not holds(place) or left <= timedelta(0):
+    remaining = hold_left(wish, dual_write)
+    if place.way is not FINALIZE or not holds(place) or remaining <= timedelta(0):
         return None
     text = f"dual write is kept for {format_span(wish.hold_dual_write_for)}"
     if dual_write is None:
@@ -114,22 +114,22 @@ def soaking(place: Place, wish: Migration, dual_write: DualWrite | None) -> Wait
             Reason.SOAKING, f"{text}; the metadata log does not say yet since when it is", after=10.0, steady=True,
             subject="metadata log", remedy="bring back every broker and the active controller, whose log is read",
         )  # fmt: skip
-    remain = f"{text}, of which {format_left(left)} remain"
+    message = f"{text}, of which {format_left(remaining)} remain"
     return Wait(
-        Reason.SOAKING, remain, after=min(10.0, left.total_seconds()), steady=True, is_dated=True,
+        Reason.SOAKING, message, after=min(10.0, remaining.total_seconds()), steady=True, is_dated=True,
         subject="spec.migration.holdDualWriteFor",
         remedy="wait until it is over, or shorten spec.migration.holdDualWriteFor",
     )  # fmt: skip
 
 
 def holds(place: Place) -> bool:
-    """Whether everything holds as in dual write: the log says so, and no controller was asked to lose its flag yet."""
+    """Tell whether all holds as in dual write: the log says so, and no controller was asked to lose its flag yet."""
     return place.facts.state is ZkMigrationState.MIGRATION and not place.is_finalizing
 
 
 def may_begin(place: Place, blockers: tuple[Blocker, ...], *, soaks: bool, is_approved: bool) -> bool:
-    """Whether controllers may lose the flag now. blockers: all that prevents the next step; soaks: dual write has yet
-    to be kept; is_approved: exactly this plan.
+    """Tell whether controllers may lose the flag now. blockers: all that prevents the next step; soaks: dual write has
+    yet to be kept; is_approved: exactly this plan.
     """
     if place.way is not FINALIZE or not holds(place):
         return place.way is FINALIZE
@@ -143,7 +143,7 @@ def unasked(place: Place, *, may_begin: bool) -> Iterator[Blocker]:
 
 
 def without_the_flag(seen: Observation, ids: Iterable[int]) -> Iterator[Blocker]:
-    """What to do with controllers that lost it by accident."""
+    """Blockers for controllers that lost it by accident, each with its remedy."""
     for id_ in ids:
         yield Blocker(
             BlockerKind.SETTING,
@@ -156,7 +156,7 @@ def without_the_flag(seen: Observation, ids: Iterable[int]) -> Iterator[Blocker]
 
 
 def left_open(seen: Observation) -> tuple[Blocker, ...]:
-    """What to do with such controllers where no document asks for the migration."""
+    """Blockers for such controllers where no document asks for the migration."""
     state = seen.zk_migration_state
     if not isinstance(state, Known) or state.value != ZkMigrationState.MIGRATION:
         return ()
@@ -165,7 +165,7 @@ def left_open(seen: Observation) -> tuple[Blocker, ...]:
 
 
 def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
-    """Why a person who was asked to restart a node must not do so now: a gate of dual write is shut, or another
+    """Reason why a person who was asked to restart a node must not do so now: a gate of dual write is shut, or another
     controller may end the migration meanwhile. Empty where the request stands, as where something is not known for a
     moment: a request that came and went would be carried out at the wrong time.
     """
@@ -173,9 +173,9 @@ def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None
         return ""
     if may_begin(place, blockers, soaks=soaks is not None, is_approved=is_approved):
         return ""
-    shut = [one.message for one in without_the_flag(place.seen, place.facts.unflagged)]
+    shut = [blocker.message for blocker in without_the_flag(place.seen, place.facts.unflagged)]
     if place.way is FINALIZE:
-        shut += [one.message for one in blockers if one.kind in (BlockerKind.METADATA, BlockerKind.CONSENT)]
+        shut += [blocker.message for blocker in blockers if blocker.kind in (BlockerKind.METADATA, BlockerKind.CONSENT)]
         shut += [soaks.message] if soaks is not None else []
         shut += [] if is_approved else ["its plan is not approved"]
     return next(iter(shut), "")

@@ -24,12 +24,12 @@ def uninformed(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, "see the logs of the brokers: one of them writes /controller")
         return
     for id_ in sorted(place.facts.brokers.keys() - flying):
-        said = place.seen.named_controllers.get(id_, NOT_ASKED)
-        if isinstance(said, Failure):
+        answer = place.seen.named_controllers.get(id_, NOT_ASKED)
+        if isinstance(answer, Failure):
             text = f"it is not known which controller broker {id_} follows"
-            text += "" if said is NOT_ASKED else f": {said.message}"
-            remedy = said.remedy or f"bring broker {id_} back"
-        elif said == {claim.node_id}:
+            text += "" if answer is NOT_ASKED else f": {answer.message}"
+            remedy = answer.remedy or f"bring broker {id_} back"
+        elif answer == {claim.node_id}:
             continue
         else:
             text = (

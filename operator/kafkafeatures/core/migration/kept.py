@@ -67,13 +67,13 @@ class MigrationKept(Struct, frozen=True):
     dual_write: DualWrite | None = None
 
     def interrupted(self, why: str) -> MigrationKept:
-        """Where nothing could be read, nothing is known to have stood still."""
+        """Drop what looks without a gap have shown: where nothing could be read, nothing is known to stand still."""
         return MigrationKept(
             unknown_since=self.unknown_since, equality=self.equality, cluster=self.cluster, dual_write=self.dual_write
         )
 
     def may_be_of(self, cluster: str) -> bool:
-        """Whether it is of no other cluster than this. cluster: the id in ZooKeeper, empty if it was not read."""
+        """Tell whether it is of no other cluster than this. cluster: the id in ZooKeeper, empty if it was not read."""
         return "" in (self.cluster, cluster) or self.cluster == cluster
 
     def seen(
@@ -94,7 +94,7 @@ class MigrationKept(Struct, frozen=True):
         answers. equality: the last comparison by now. cluster: its id, empty if it was not read. dual_write: for how
         long it was kept; None where that is not known by this look.
         """
-        ends = tuple((at, one) for at, one in self.ends if now - at <= KEEPS)
+        ends = tuple((at, log_end) for at, log_end in self.ends if now - at <= KEEPS)
         if end >= 0:
             ends = (*ends, (now, end))[-MOST:]
         is_still = self.still_since is not None and self.offset == offset
@@ -116,7 +116,7 @@ class MigrationKept(Struct, frozen=True):
 
     @property
     def has_failed(self) -> bool:
-        """Whether the last comparison came to no result."""
+        """Tell whether the last comparison came to no result."""
         return self.tried is not None and (self.compared is None or self.compared.at < self.tried)
 
     def comparison(self, now: float) -> Compared | None:
@@ -124,7 +124,7 @@ class MigrationKept(Struct, frozen=True):
         return self.compared if now - self.compared_at <= COMPARED_WITHIN else None
 
     def lag(self, now: float) -> float | None:
-        """How many seconds what is written to ZooKeeper is behind the metadata log, at most; None where that is not
+        """Seconds by which what is written to ZooKeeper is behind the metadata log, at most; None where that is not
         known yet: no look saw the log end where `/migration` is by now.
         """
         reached = [at for at, end in self.ends if end - 1 <= self.offset]
@@ -139,8 +139,8 @@ class MigrationKept(Struct, frozen=True):
         return 0.0 if self.silent_since is None else now - self.silent_since
 
     def is_written(self, now: float) -> bool:
-        """Whether `/migration` moved in the last minute although no controller answers: longer than one that ended may
-        be late.
+        """Tell whether `/migration` moved in the last minute although no controller answers: longer than one that ended
+        may be late.
         """
         return (
             self.silent_since is not None and self.moved_at - self.silent_since > LATE and now - self.moved_at < KEEPS

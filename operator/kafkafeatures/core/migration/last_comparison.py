@@ -45,35 +45,35 @@ REMEDY = (
 
 
 def what_is_lacking(place: Place, last: EqualityStatus | None) -> Consentable | None:
-    """Where the last comparison does not show that ZooKeeper held all metadata. last: as the status has it."""
-    written = place.znodes.migration
-    if isinstance(written, Failure):
+    """Consent needed where the last comparison does not show that ZooKeeper held all metadata. last: of the status."""
+    progress = place.znodes.migration
+    if isinstance(progress, Failure):
         return None  # nothing can be deleted then
-    if written is not None and written.offset <= 0 and last is None:
+    if progress is not None and progress.offset <= 0 and last is None:
         return None  # nothing but ZooKeeper was ever written to
     # With another /migration than before, controllers that start again write nothing to ZooKeeper any longer.
-    remedy = REMEDY if written is not None and written.offset > 0 else ACCEPT
-    why = _unknown(written, last)
+    remedy = REMEDY if progress is not None and progress.offset > 0 else ACCEPT
+    reason = _unknown(progress, last)
     if last is not None and last.differences:
-        found = counted(last.differences, "difference")
-        text = f"ZooKeeper and the metadata log differed before the controllers stopped: {found}"
-        text += f"; it is not known what else ZooKeeper lacks: {why}" if why else ""
-        about = about_differences(last.differences, last.digest) + (f" {UNKNOWN}" if why else "")
+        count = counted(last.differences, "difference")
+        text = f"ZooKeeper and the metadata log differed before the controllers stopped: {count}"
+        text += f"; it is not known what else ZooKeeper lacks: {reason}" if reason else ""
+        about = about_differences(last.differences, last.digest) + (f" {UNKNOWN}" if reason else "")
         return Consentable(ZK_ROLLBACK_LOSSY, about, Blocker(BlockerKind.METADATA, text, remedy))
-    if not why:
+    if not reason:
         return None
-    text = f"it is not known whether ZooKeeper holds all metadata: {why}"
+    text = f"it is not known whether ZooKeeper holds all metadata: {reason}"
     blocker = Blocker(BlockerKind.MIGRATION, text, remedy, reason=Reason.MIGRATION_BLOCKED)
     return Consentable(ZK_ROLLBACK_LOSSY, UNKNOWN, blocker)
 
 
 def about_differences(count: int, digest: str) -> str:
-    """What a consent to these differences is for."""
+    """Subject of a consent to these differences."""
     return f"{count} {digest}"
 
 
 def _unknown(written: MigrationProgress | None, last: EqualityStatus | None) -> str:
-    """Why the last comparison does not count; empty where it does."""
+    """Reason why the last comparison does not count; empty where it does."""
     if last is None or last.differences is None:
         return "ZooKeeper was not compared with the metadata log before the controllers stopped"
     if last.written_at is None:
@@ -89,8 +89,8 @@ def _unknown(written: MigrationProgress | None, last: EqualityStatus | None) -> 
 
 
 def later(ours: EqualityStatus | None, written: EqualityStatus | None) -> EqualityStatus | None:
-    """Which comparison was made later, by the clock of ZooKeeper: two processes have two clocks. That of this process
-    where it is not certain; one without a date, which proves nothing, before any other.
+    """Return the comparison that was made later, by the clock of ZooKeeper: two processes have two clocks. That of this
+    process where it is not certain; one without a date, which proves nothing, before any other.
     """
     if ours is None or written is None:
         return ours or written
@@ -103,37 +103,37 @@ def later(ours: EqualityStatus | None, written: EqualityStatus | None) -> Equali
 def last_comparison(
     place: Place | Misplaced | Failure, seen: Observation, before: EqualityStatus | None
 ) -> EqualityStatus | None:
-    """What came of a comparison in this look, else what came of the last one of this migration. One that came to no
-    result is said beside that; where ZooKeeper was behind, it is not known what it has by now. Also of a look by which
-    it is not known where the cluster is, as while the controllers stop.
+    """Outcome of a comparison in this look, else of the last one of this migration. One that came to no result is said
+    beside that; where ZooKeeper was behind, it is not known what it has by now. Also of a look by which it is not known
+    where the cluster is, as while the controllers stop.
     """
     if isinstance(place, Place) and place.position in PREFLIGHTED:
         return None  # nothing is copied yet, or no longer
-    found, written = seen.compared, seen.zookeeper.value.migration if isinstance(seen.zookeeper, Known) else None
-    if isinstance(found, Unknown):
-        if found.why.kind is FailureKind.NOT_ASKED:
+    comparison, progress = seen.compared, seen.zookeeper.value.migration if isinstance(seen.zookeeper, Known) else None
+    if isinstance(comparison, Unknown):
+        if comparison.why.kind is FailureKind.NOT_ASKED:
             return before
         last = before or EqualityStatus()
-        at = None if found.why.kind is FailureKind.STALE else last.written_at
+        at = None if comparison.why.kind is FailureKind.STALE else last.written_at
         return replace(last, state=ComparisonState.UNKNOWN.value, written_at=at)
-    state = ComparisonState.DIFFERS if found.value.differences else ComparisonState.EQUAL
-    at = stamp(written.written_at) if isinstance(written, MigrationProgress) else None
+    state = ComparisonState.DIFFERS if comparison.value.differences else ComparisonState.EQUAL
+    at = stamp(progress.written_at) if isinstance(progress, MigrationProgress) else None
     if at is None and state is ComparisonState.EQUAL:
         return before  # until when it is so is not known
-    now = EqualityStatus(
-        at=stamp(found.value.at),
+    current = EqualityStatus(
+        at=stamp(comparison.value.at),
         state=state.value,
-        differences=found.value.differences,
-        digest=found.value.digest,
+        differences=comparison.value.differences,
+        digest=comparison.value.digest,
         written_at=at,
     )
-    return before if before is not None and _says_as_much(before, now) else now
+    return before if before is not None and _says_as_much(before, current) else current
 
 
 def _says_as_much(before: EqualityStatus, now: EqualityStatus) -> bool:
-    """Whether a status that was written moments ago says the same: it is not written for less."""
-    same = (before.state, before.differences, before.digest) == (now.state, now.differences, now.digest)
-    if not same or not (before.written_at and now.written_at):
+    """Tell whether a status that was written moments ago says the same: it is not written for less."""
+    is_same = (before.state, before.differences, before.digest) == (now.state, now.differences, now.digest)
+    if not is_same or not (before.written_at and now.written_at):
         return False
     between = datetime.fromisoformat(now.written_at) - datetime.fromisoformat(before.written_at)
     return timedelta(0) <= between < WRITTEN_EVERY

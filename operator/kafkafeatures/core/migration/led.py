@@ -19,21 +19,27 @@ def not_led(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """An active controller has a majority, and every voter is registered and answers. While brokers are restarted, one
     that does not answer holds nothing up where it had the flag when it registered last.
     """
-    seen = place.seen
-    why = seen.no_quorum
-    if why is not None:
-        yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {why.message}", why.action)
+    observation = place.seen
+    failure = observation.no_quorum
+    if failure is not None:
+        yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {failure.message}", failure.action)
         return
-    if isinstance(seen.quorum, Unknown):
-        yield Blocker(BlockerKind.QUORUM, f"the quorum is not known: {seen.quorum.why}", seen.quorum.why.action)
+    if isinstance(observation.quorum, Unknown):
+        yield Blocker(
+            BlockerKind.QUORUM, f"the quorum is not known: {observation.quorum.why}", observation.quorum.why.action
+        )
         return
-    controllers = [node for node in seen.nodes if Role.CONTROLLER in node.roles]
-    there = {node.id for node in controllers if node.state is NodeState.LIVE}
-    registered = seen.registered_controllers.value if isinstance(seen.registered_controllers, Known) else frozenset()
-    voters = {voter.id for voter in seen.quorum.value.voters} - flying
+    controllers = [node for node in observation.nodes if Role.CONTROLLER in node.roles]
+    live_ids = {node.id for node in controllers if node.state is NodeState.LIVE}
+    registered = (
+        observation.registered_controllers.value
+        if isinstance(observation.registered_controllers, Known)
+        else frozenset()
+    )
+    voters = {voter.id for voter in observation.quorum.value.voters} - flying
     is_half_done = place.way in HALF_DONE  # a majority leads, and no controller is restarted
     flagged = {node.id for node in controllers if node.registered_flag}
-    for id_ in sorted(voters - (there & registered) - (flagged if is_half_done else frozenset())):
+    for id_ in sorted(voters - (live_ids & registered) - (flagged if is_half_done else frozenset())):
         text = "is a voter that does not answer" if id_ in registered else "is a voter that has not registered"
         title = f"controller {id_}"
         yield Blocker(BlockerKind.QUORUM, f"{title} {text}", f"start {title}", about=title)

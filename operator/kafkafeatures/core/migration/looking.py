@@ -47,47 +47,47 @@ def demands_of(asked: Asked, wish: Migration) -> Demands:
 
 
 def _former_controllers(asked: Asked, place: Place) -> frozenset[str]:
-    """Where a controller may still answer, before znodes are deleted that it writes."""
+    """Addresses at which a controller may still answer, before znodes are deleted that it writes."""
     if place.way not in (RELEASE, WITHDRAW):
         return frozenset()
-    known = asked.status.migration
-    return addresses_of((*named_by_brokers(place.seen), *(known.voters if known is not None else ())))
+    migration = asked.status.migration
+    return addresses_of((*named_by_brokers(place.seen), *(migration.voters if migration is not None else ())))
 
 
 def _age_of_survey(place: Place) -> float | None:
-    """How old what is read of all znodes may be: before anything is touched a minute; for the transaction that leads
-    back it is read anew, as each election of the quorum raises epochs. None where it is not needed.
+    """Largest age in seconds of what is read of all znodes: before anything is touched a minute; for the transaction
+    that leads back it is read anew, as each election of the quorum raises epochs. None where it is not needed.
     """
     if place.way is RELEASE:
         return None if any(pods_left(place)) else 0.0
-    begun = place.position not in PREFLIGHTED
-    return None if place.way is None or begun or not place.way.is_preflighted else SURVEYED_WITHIN
+    is_begun = place.position not in PREFLIGHTED
+    return None if place.way is None or is_begun or not place.way.is_preflighted else SURVEYED_WITHIN
 
 
 def is_approved(wanted: Wanted) -> bool:
-    """Whether some plan was approved by its hash: only then is there a reason to read all of ZooKeeper."""
+    """Tell whether some plan was approved by its hash: only then is there a reason to read all of ZooKeeper."""
     return bool(wanted.approvals or wanted.only)
 
 
 def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
-    """Whether a step is about to close a door, and the last comparison is a while ago. That of another process closes
-    none: one that has just started compares at once.
+    """Tell whether a step is about to close a door, and the last comparison is a while ago. That of another process
+    closes none: one that has just started compares at once.
     """
 
     def passed(at: datetime, span: timedelta) -> bool:
-        """Whether it is so long ago. Of a time in the future that is not known: the clock was set since then, and what
-        is read once too often does no harm.
+        """Tell whether it is so long ago. Of a time in the future that is not known: the clock was set since then, and
+        what is read once too often does no harm.
         """
         return not timedelta(0) <= asked.now - at < span
 
-    kept = asked.kept.get(MIGRATION)
+    memory = asked.kept.get(MIGRATION)
     if place.way is FINALIZE:
-        dual_write = kept.dual_write if isinstance(kept, MigrationKept) else None
+        dual_write = memory.dual_write if isinstance(memory, MigrationKept) else None
         if finalize.hold_left(wish, dual_write) > timedelta(0) or not is_approved(asked.wanted):
             return False
-    if not isinstance(kept, MigrationKept) or kept.tried is None:
+    if not isinstance(memory, MigrationKept) or memory.tried is None:
         return True
-    took = kept.compared.took if kept.compared is not None else 0.0
-    soon = kept.has_failed or place.way is STOP_CONTROLLERS
-    every = timedelta(seconds=max(5.0, 2 * took)) if soon else COMPARE_EVERY
-    return passed(kept.tried, every)
+    took = memory.compared.took if memory.compared is not None else 0.0
+    soon = memory.has_failed or place.way is STOP_CONTROLLERS
+    interval = timedelta(seconds=max(5.0, 2 * took)) if soon else COMPARE_EVERY
+    return passed(memory.tried, interval)

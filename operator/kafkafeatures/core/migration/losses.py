@@ -38,7 +38,7 @@ from kafkafeatures.core.migration.stopped import unproven
 
 
 def needs_comparison(place: Place) -> bool:
-    """Whether the next step closes a door: the first node of a way goes, or the quorum."""
+    """Tell whether the next step closes a door: the first node of a way goes, or the quorum."""
     return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(place)
 
 
@@ -50,10 +50,10 @@ def with_consentable(asked: Asked) -> Asked:
 
 
 def _consentable(asked: Asked) -> tuple[Consentable, ...]:
-    """What a person may consent to on the way back, as far as it is shown: that the controllers have stopped is asked
-    for only once nothing is lost, or that was consented to, as they may have to be started again.
+    """Blockers that a person may lift by consents on the way back, as far as they are shown: that the controllers have
+    stopped is asked for only once nothing is lost, or that was consented to, as they may have to be started again.
     """
-    place, found = asked.place, list[Consentable]()
+    place, consentables = asked.place, list[Consentable]()
     if place.desired is not Desired.ROLLED_BACK:
         return ()
     compared = asked.compared
@@ -62,19 +62,19 @@ def _consentable(asked: Asked) -> tuple[Consentable, ...]:
         remedy = f"{without_ending(place, REMEDY)}; or {ACCEPT}"
         about = about_differences(compared.differences, compared.digest)
         blocker = Blocker(BlockerKind.METADATA, text, remedy)
-        found.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker))
+        consentables.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker))
     if place.way is RELEASE:
-        found += losses(asked)
-    if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(asked, found)):
+        consentables += losses(asked)
+    if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(asked, consentables)):
         doubt = unproven(place, asked.controllers, asked.voters)
         if doubt is not None:
             parts = frozenset(doubt.about.split(", "))
-            found.append(Consentable(ZK_CONTROLLERS_STOPPED, doubt.about, doubt, parts))
-    return tuple(found)
+            consentables.append(Consentable(ZK_CONTROLLERS_STOPPED, doubt.about, doubt, parts))
+    return tuple(consentables)
 
 
 def not_lifted(asked: Asked, found: Iterable[Consentable]) -> Iterator[Blocker]:
-    """What of these still prevents the next step."""
+    """Blockers of these that still prevent the next step."""
     for it in found:
         blocker = lifted(it, asked.consents, asked.spent, asked.requested)
         if blocker is not None:
@@ -91,7 +91,7 @@ def requested_by(asked: Asked, at: Stamp) -> tuple[ConsentRequest, ...]:
 
 
 def losses(asked: Asked) -> Iterator[Consentable]:
-    """What may be lost: metadata that ZooKeeper lacks, and records of a broker that may run in KRaft mode and lead
+    """Possible losses: metadata that ZooKeeper lacks, and records of a broker that may run in KRaft mode and lead
     partitions, which another one is then given. A broker that has a znode is in ZooKeeper mode, also if it does not
     answer yet. Each broker has a consent of its own, which is for no other one, nor for metadata.
     """
@@ -107,8 +107,8 @@ def given_up(asked: Asked) -> frozenset[int]:
 
 
 def _lost_brokers(asked: Asked) -> Iterator[tuple[int, Consentable]]:
-    place, found = asked.place, asked.place.znodes.brokers
-    with_znode = frozenset[int]() if isinstance(found, Failure) else frozenset(found)
+    place, brokers = asked.place, asked.place.znodes.brokers
+    with_znode = frozenset[int]() if isinstance(brokers, Failure) else frozenset(brokers)
     for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):
         consent = f"{ZK_LOSE_BROKER}:{id_}"
         remedy = (

@@ -40,19 +40,20 @@ REMEDY = (
 
 
 def kept_of(before: MigrationStatus | None, seen: Observation) -> MigrationStatus | None:
-    """What is nowhere else, also while no document asks for a migration, or another cluster answers: what was deleted,
-    and, while it is open, what proves that nothing is lost on the way back. A consent that was asked for is none of it.
+    """Part of the status that is nowhere else, also while no document asks for a migration, or another cluster answers:
+    what was deleted, and, while it is open, what proves that nothing is lost on the way back. A consent that was asked
+    for is none of it.
     """
     if before is None:
         return None
-    kept = MigrationStatus(kept_migration_node=before.kept_migration_node)
+    migration = MigrationStatus(kept_migration_node=before.kept_migration_node)
     if before.phase not in OVER and not seen.in_kraft_mode:
-        kept = replace(
-            kept, phase=before.phase, position=before.position, equality=before.equality, voters=before.voters,
+        migration = replace(
+            migration, phase=before.phase, position=before.position, equality=before.equality, voters=before.voters,
             dual_write_since=before.dual_write_since, dual_write_offset=before.dual_write_offset,
             unknown=before.unknown,
         )  # fmt: skip
-    return kept if kept != MigrationStatus() else None
+    return migration if migration != MigrationStatus() else None
 
 
 class NoMigration(NothingWanted, frozen=True):
@@ -118,7 +119,7 @@ class LeftOpen(StageNow, frozen=True):
 
     @property
     def blocked(self) -> Wait:
-        """What is left open is waited for, for as long as it takes."""
+        """Wait for what is left open, for as long as it takes."""
         return self.next
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
@@ -127,25 +128,25 @@ class LeftOpen(StageNow, frozen=True):
         """
         from kafkafeatures.core.migration.voters import voters_of
 
-        known = status.migration or MigrationStatus()
-        known = replace(known, phase=self.phase, voters=voters_of(self.seen, known.voters))
-        return replace(status, migration=known) if self.phase else status
+        migration = status.migration or MigrationStatus()
+        migration = replace(migration, phase=self.phase, voters=voters_of(self.seen, migration.voters))
+        return replace(status, migration=migration) if self.phase else status
 
 
 def left_open(facts: Facts) -> LeftOpen | None:
     """The migration that is open and not wanted; None where there is none, or another cluster answers."""
     if not facts.ours:
         return None
-    known, mode = facts.remembered.migration, facts.seen.mode
-    phase = known.phase if known is not None and known.phase not in OVER else ""
+    migration, mode = facts.remembered.migration, facts.seen.mode
+    phase = migration.phase if migration is not None and migration.phase not in OVER else ""
     if facts.seen.in_kraft_mode:
         return None
-    before = facts.kept.get(MIGRATION)
-    kept = {MIGRATION: before.interrupted("no document asks for it")} if before is not None else {}
+    memory = facts.kept.get(MIGRATION)
+    memories = {MIGRATION: memory.interrupted("no document asks for it")} if memory is not None else {}
     if isinstance(mode, Unknown) and mode.why.kind is FailureKind.UNSUPPORTED:  # finalized without some brokers
-        found = Blocker(BlockerKind.MIGRATION, mode.why.message, mode.why.action)
-        return LeftOpen(found, phase, is_seen=True, seen=facts.seen, kept=kept)
-    position = known.position if known is not None and phase else ""
+        blocker = Blocker(BlockerKind.MIGRATION, mode.why.message, mode.why.action)
+        return LeftOpen(blocker, phase, is_seen=True, seen=facts.seen, kept=memories)
+    position = migration.position if migration is not None and phase else ""
     is_seen = facts.seen.is_migrating
     if not is_seen and not phase:
         return None
@@ -154,4 +155,4 @@ def left_open(facts: Facts) -> LeftOpen | None:
         f"a migration from ZooKeeper is in progress{last}, and spec.migration is not set: no step of it is taken, and "
         "no node is restarted"
     )
-    return LeftOpen(Blocker(BlockerKind.MIGRATION, text, REMEDY), phase, is_seen, facts.seen, position, kept)
+    return LeftOpen(Blocker(BlockerKind.MIGRATION, text, REMEDY), phase, is_seen, facts.seen, position, memories)

@@ -65,9 +65,9 @@ if TYPE_CHECKING:
 
 
 class MigrationNow(StageNow, frozen=True):
-    """Where the migration stands. `roll`: of the nodes that the next position needs restarted; None where none are, or
-    no driver restarts nodes from here. `excused`: what all of its rolls may make unavailable, by a consent.
-    `is_approved`: exactly this plan was approved. `dual_write`: for how long it was kept, where this look shows it.
+    """State of the migration. `roll`: of the nodes that the next position needs restarted; None where none are, or no
+    driver restarts nodes from here. `excused`: what all of its rolls may make unavailable, by a consent. `is_approved`:
+    exactly this plan was approved. `dual_write`: for how long it was kept, where this look shows it.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -83,7 +83,7 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def is_due(self) -> bool:
-        """Whether the cluster is not where the document wants it, or may not stay there."""
+        """Tell whether the cluster is not where the document wants it, or may not stay there."""
         if not isinstance(self.place, Place) or self.place.edge is not None or self.is_at_work is not None:
             return True
         return bool(self.blockers)
@@ -95,38 +95,38 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def outlook(self) -> str:
-        """Where it would go, and what prevents it."""
+        """Text that says where it would go, and what prevents it."""
         if not isinstance(self.place, Place):
             return str(self.place)
         would = f"would continue from {self.place.position} to {self.wish.desired}"
-        found = self.blocked or self.next
-        return would if isinstance(found, Act) else f"{would}; now: {found.message}"
+        decision = self.blocked or self.next
+        return would if isinstance(decision, Act) else f"{would}; now: {decision.message}"
 
     @cached_property
     def blockers(self) -> tuple[Blocker, ...]:
         """All that prevents the next step."""
-        asked = self._asked
-        if asked is None:
+        check_input = self._asked
+        if check_input is None:
             return self._unplaced
-        place = asked.place
+        place = check_input.place
         if isinstance(place.edge, Refused):
             refused = place.edge
             past = Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED)
             return (*finalize.unasked(place, may_begin=False), past)
-        found, flying = checks.blockers(asked), asked.flying
+        blockers, flying = checks.blockers(check_input), check_input.flying
         fleet = self.roll.fleet if self.roll is not None else None
-        pods = frozenset(one.step.pod for one in self.roll.in_flight) if self.roll is not None else frozenset()
+        pods = frozenset(restart.step.pod for restart in self.roll.in_flight) if self.roll is not None else frozenset()
         soaks = self.soaking is not None
-        finalizes = finalize.may_begin(place, found, soaks=soaks, is_approved=self.is_approved)
+        finalizes = finalize.may_begin(place, blockers, soaks=soaks, is_approved=self.is_approved)
         unasked = finalize.unasked(place, may_begin=finalizes)
         is_asked_of_git = ZK_FINALIZE in self._held and not soaks
         begins = finalizes or is_asked_of_git or place.way is not FINALIZE
         ahead = template_ahead(place, self.facts.seen, pods, may_begin=begins)
-        return (*unasked, *found, *ahead, *wrongly_restarted(place, fleet, flying))
+        return (*unasked, *blockers, *ahead, *wrongly_restarted(place, fleet, flying))
 
     @property
     def _unplaced(self) -> tuple[Blocker, ...]:
-        """Why it is not known where the cluster is."""
+        """Blockers that say why it is not known where the cluster is."""
         place = self.place
         if isinstance(place, Failure):
             return (Blocker(BlockerKind.ZOOKEEPER, place.message, place.action, about=place.subject),)
@@ -137,27 +137,29 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def _flying(self) -> frozenset[int]:
         """Nodes that are being restarted."""
-        return frozenset(one.step.node_id for one in self.roll.in_flight) if self.roll is not None else frozenset()
+        return (
+            frozenset(restart.step.node_id for restart in self.roll.in_flight) if self.roll is not None else frozenset()
+        )
 
     @cached_property
     def _asked(self) -> Asked | None:
-        """What the checks are asked about; None while it is not known where the cluster is."""
-        place, now = self.place, self.facts.monotonic
+        """Input of the checks; None while it is not known where the cluster is."""
+        place, monotonic = self.place, self.facts.monotonic
         if not isinstance(place, Place):
             return None
-        asked = Asked(
+        check_input = Asked(
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
-            lag_of(place, self.memory.lag(now)), self._compared(place),
+            lag_of(place, self.memory.lag(monotonic)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and self.is_approved),
-            self.memory.still_for(now), self.memory.controllers_for(now), self.memory.is_written(now),
+            self.memory.still_for(monotonic), self.memory.controllers_for(monotonic), self.memory.is_written(monotonic),
             frozenset(self.facts.wanted.rollout.controllers), self.memory.equality, self._known.voters,
             self._known.requested,
         )  # fmt: skip
-        return with_consentable(asked)
+        return with_consentable(check_input)
 
     @property
     def _known(self) -> MigrationStatus:
-        """What the status has of it."""
+        """Migration as the status has it."""
         return self.facts.remembered.migration or MigrationStatus()
 
     @property
@@ -185,15 +187,15 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """What its blockers come to."""
-        found = self.blockers
-        if not found:
+        """Decision that its blockers come to; None without one."""
+        blockers = self.blockers
+        if not blockers:
             return None
         if isinstance(self.place, Place):
             if isinstance(self.place.edge, Refused):
                 silent = unreachable(self.place, self.memory, self.facts.monotonic, CONTRADICTS_FOR)
-                return silent or stalled_by(*found)
-            waits = blocked(found)
+                return silent or stalled_by(*blockers)
+            waits = blocked(blockers)
             if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
                 return replace(waits, after=1.0, steady=True)
             return waits
@@ -201,22 +203,22 @@ class MigrationNow(StageNow, frozen=True):
             return away
         since, goes_back = self.memory.unknown_since, self.wish.desired is Desired.ROLLED_BACK
         unknown_for = 0.0 if since is None else self.facts.monotonic - since
-        return unplaced(self.place, found, unknown_for=unknown_for, goes_back=goes_back)
+        return unplaced(self.place, blockers, unknown_for=unknown_for, goes_back=goes_back)
 
     @property
     def _away(self) -> Wait | Stalled | None:
-        """What a node is waited for that is away for its restart, where only what it is then is missing: a roll waits
-        for as long as the document says (`rollout.nodeTimeout`), and for a person for as long as it takes.
+        """Wait for a node that is away for its restart, where only what it is then is missing: a roll waits for as long
+        as the document says (`rollout.nodeTimeout`), and for a person for as long as it takes.
         """
         if not isinstance(self.place, Misplaced) or self.roll is None or isinstance(self.roll.decision, Act | None):
             return None
         if not self.place.silent or not self._flying.issuperset(self.place.silent):
             return None
-        found = self.roll.decision
-        if isinstance(found, Wait) and all(one.is_asked_of_a_person for one in self.roll.in_flight):
+        decision = self.roll.decision
+        if isinstance(decision, Wait) and all(restart.is_asked_of_a_person for restart in self.roll.in_flight):
             text = f"waiting for {self.roll.titles_in_flight} to answer, on which the phase depends"
-            return replace(found, message=text)
-        return found
+            return replace(decision, message=text)
+        return decision
 
     @property
     def soaking(self) -> Wait | None:
@@ -254,9 +256,11 @@ class MigrationNow(StageNow, frozen=True):
             return quorum
         deletes = self.place.way is not None and self.place.way.deletes  # which waits for no restart
         if self.roll is not None and not deletes and (decision := self.roll.decision) is not None:
-            asked = next((one.step.node_id for one in self.roll.in_flight if one.is_asked_of_a_person), None)
-            if isinstance(decision, Wait) and asked is not None:
-                return asked_of_a_person(self.place, decision, asked)
+            node_id = next(
+                (restart.step.node_id for restart in self.roll.in_flight if restart.is_asked_of_a_person), None
+            )
+            if isinstance(decision, Wait) and node_id is not None:
+                return asked_of_a_person(self.place, decision, node_id)
             return decision
         if self.place.way is None:
             return reached(self.place, self.wish.desired, self._known)
@@ -264,7 +268,7 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def approval_reason(self) -> Reason:
-        """Why its plan waits for an approval."""
+        """Reason why its plan waits for an approval."""
         return Reason.MIGRATION_FINALIZE if self.wish.desired is Desired.FINALIZED else Reason.PLAN_PENDING
 
     @property
@@ -278,10 +282,13 @@ class MigrationNow(StageNow, frozen=True):
         """Restarts that a person must not carry out now, or does not have to."""
         if self.roll is None:
             return ()
-        why = finalize.why_let_off(self.place, self.blockers, self.soaking, is_approved=self.is_approved)
-        asked = (one for one in self.roll.in_flight if one.is_asked_of_a_person)
+        reason = finalize.why_let_off(self.place, self.blockers, self.soaking, is_approved=self.is_approved)
+        restarts = (restart for restart in self.roll.in_flight if restart.is_asked_of_a_person)
         live = {node.id for node in self.facts.seen.nodes if node.state is NodeState.LIVE}  # else it may stop just now
-        return (*self.roll.withdrawn, *((one.sent, why) for one in asked if why and one.step.node_id in live))
+        return (
+            *self.roll.withdrawn,
+            *((restart.sent, reason) for restart in restarts if reason and restart.step.node_id in live),
+        )
 
     @property
     def over(self) -> Sequence[tuple[InFlight, Result]]:
@@ -299,13 +306,13 @@ class MigrationNow(StageNow, frozen=True):
 
     @property
     def kept(self) -> Mapping[str, Kept]:
-        """What this look has seen."""
+        """Memory of what this look has seen, by kind."""
         disks = self.roll.disks.before if self.roll is not None else None
         return {MIGRATION: self.memory, **kept_of_roll(self.facts, disks, is_over=self._is_rolled)}
 
     @property
     def _is_rolled(self) -> bool:
-        """Whether certainly no node is left to restart on this way."""
+        """Tell whether certainly no node is left to restart on this way."""
         if self.roll is not None:
             return False
         return not self.is_due or (isinstance(self.place, Place) and not permit_for(self.place).unknown)
@@ -348,33 +355,37 @@ class MigrationNow(StageNow, frozen=True):
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
-        """Whether the migration is over, and the restarts on its way."""
-        said = {Condition.MIGRATION_SETTLED: migration_settled(self.place)}
+        """Conditions that say whether the migration is over, and the restarts on its way."""
+        conditions = {Condition.MIGRATION_SETTLED: migration_settled(self.place)}
         if self.roll is not None:
-            said[Condition.NODES_ROLLED] = nodes_rolled(self.roll, decision)
-        return said
+            conditions[Condition.NODES_ROLLED] = nodes_rolled(self.roll, decision)
+        return conditions
 
 
 def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow | None:
-    """Where the migration stands; None where another cluster answers. plan: the one that an approval is for."""
+    """State of the migration; None where another cluster answers. plan: the one that an approval is for."""
     wish, place = facts.wanted.migration, part.place
     if wish is None or not facts.ours:
         return None
-    now, before = facts.monotonic, facts.kept.get(MIGRATION)
+    monotonic, previous = facts.monotonic, facts.kept.get(MIGRATION)
     cluster = place.cluster_id if isinstance(place, Place) else ""
-    kept = before if isinstance(before, MigrationKept) and before.may_be_of(cluster) else MigrationKept()
+    memory = previous if isinstance(previous, MigrationKept) and previous.may_be_of(cluster) else MigrationKept()
     offset = place.facts.offset if isinstance(place, Place) else -1
-    found, known = facts.seen.compared, facts.remembered.migration
-    last = later(kept.equality, known.equality if known is not None else None)
-    dual_write = finalize.dual_write_of(facts.seen.last_registration, facts.now, now, kept.dual_write, known)
-    kept = kept.seen(
-        now, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset,
-        compared=found.value if isinstance(found, Known) else None,
-        tried=None if isinstance(found, Unknown) and found.why.kind is FailureKind.NOT_ASKED else facts.seen.at,
-        controllers=any(Role.CONTROLLER in one.roles and isinstance(one.answer, Known) for one in facts.seen.nodes),
+    comparison, migration = facts.seen.compared, facts.remembered.migration
+    last = later(memory.equality, migration.equality if migration is not None else None)
+    dual_write = finalize.dual_write_of(
+        facts.seen.last_registration, facts.now, monotonic, memory.dual_write, migration
+    )
+    memory = memory.seen(
+        monotonic, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset,
+        compared=comparison.value if isinstance(comparison, Known) else None,
+        tried=None
+        if isinstance(comparison, Unknown) and comparison.why.kind is FailureKind.NOT_ASKED
+        else facts.seen.at,
+        controllers=any(Role.CONTROLLER in node.roles and isinstance(node.answer, Known) for node in facts.seen.nodes),
         equality=last_comparison(place, facts.seen, last), cluster=cluster, dual_write=dual_write,
     )  # fmt: skip
     approved = not_approved(facts.wanted, plan, waits=True) is None
-    stage = MigrationNow(facts, wish, place, kept, None, part.excused, approved, dual_write)
+    stage = MigrationNow(facts, wish, place, memory, None, part.excused, approved, dual_write)
     roll = permitted_roll(facts, permit_for(place, stage.unneeded), excused=part.excused)
     return replace(stage, roll=roll) if roll is not None else stage

@@ -28,8 +28,8 @@ from kafkafeatures.core.migration.way_back import RETURNS
 def shown_in(plan: PlanStatus | None, desired: Desired) -> ExcusedTopics | None:
     """The topics that a plan shows whose migration leads there."""
     stages = plan.stages if plan is not None else ()
-    own = (stage for stage in stages if stage.kind == MIGRATION and stage.target == {PHASE: desired.value})
-    return excused_in(tuple(own))
+    migrations = (stage for stage in stages if stage.kind == MIGRATION and stage.target == {PHASE: desired.value})
+    return excused_in(tuple(migrations))
 
 
 class MigrationWork(Struct, frozen=True):
@@ -41,7 +41,7 @@ class MigrationWork(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether the cluster is where the stage leads."""
+        """Tell whether the cluster is where the stage leads."""
         return self.route == ()
 
     @property
@@ -51,17 +51,17 @@ class MigrationWork(Struct, frozen=True):
 
     @property
     def left(self) -> Sequence[str]:
-        """What is left of it, for people."""
+        """Remaining work, for people."""
         return () if self.is_over else (f"migration {self.start} -> {self.target}",)
 
     @property
     def is_irreversible(self) -> bool:
-        """Whether nothing leads back from where it ends."""
+        """Tell whether nothing leads back from where it ends."""
         return self.target == Desired.FINALIZED and not self.is_over
 
     @property
     def is_safe_to_undo(self) -> bool:
-        """Whether there is a way back."""
+        """Tell whether there is a way back."""
         return not self.is_irreversible
 
     def steps(self) -> Iterator[StepStatus]:
@@ -81,7 +81,7 @@ class MigrationWork(Struct, frozen=True):
 
 
 class MigrationPart(Part, frozen=True):
-    """What there is to do. place: where the cluster is, if that is known. excused: what all of its rolls may make
+    """Proposal of a migration. place: where the cluster is, if that is known. excused: what all of its rolls may make
     unavailable, by a consent.
     """
 
@@ -107,17 +107,17 @@ class MigrationPart(Part, frozen=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known where the cluster is."""
+        """Tell whether it is known where the cluster is."""
         return isinstance(self.place, Place)
 
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[MigrationWork, ...] | None:
-        """What is left; None where the plan leads elsewhere than the document does now."""
-        own = [stage for stage in stages if stage.kind == MIGRATION]
-        if not own:
+        """Work that is left; None where the plan leads elsewhere than the document does now."""
+        migrations = [stage for stage in stages if stage.kind == MIGRATION]
+        if not migrations:
             return None if self.stages else ()
-        if len(own) > 1 or own[0].target != {PHASE: self.desired} or own[0].unknown:
+        if len(migrations) > 1 or migrations[0].target != {PHASE: self.desired} or migrations[0].unknown:
             return None
-        if own[0].excused != self.excused:
+        if migrations[0].excused != self.excused:
             return None
         route = self.place.route if isinstance(self.place, Place) else None
-        return (MigrationWork(str(own[0].start.get(PHASE, "")), str(own[0].target[PHASE]), route),)
+        return (MigrationWork(str(migrations[0].start.get(PHASE, "")), str(migrations[0].target[PHASE]), route),)

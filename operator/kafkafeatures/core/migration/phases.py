@@ -24,7 +24,7 @@ _FORWARD: Mapping[Position, Phase] = {
 
 
 def phase_of(position: Position, desired: Desired) -> Phase:
-    """Where it is, as people read it."""
+    """Phase of a position, as people read it."""
     if desired is not Desired.ROLLED_BACK or position in (P.FINALIZING, P.FINALIZED):
         return _FORWARD[position]
     return Phase.ROLLED_BACK if position is P.ZOOKEEPER else Phase.ROLLING_BACK

@@ -58,7 +58,7 @@ class Place(Struct, frozen=True, dict=True):
 
     @property
     def is_finalizing(self) -> bool:
-        """Whether controllers lose the flag, as they were asked to; or one without it has ended the migration."""
+        """Tell whether controllers lose the flag, as they were asked to; or one without it has ended the migration."""
         return self.position is Position.FINALIZING
 
     @property
@@ -68,16 +68,16 @@ class Place(Struct, frozen=True, dict=True):
 
     @property
     def phase(self) -> Phase:
-        """Where it is, as people read it. It is not rolled back while something is left to do."""
+        """Phase of the migration, as people read it. It is not rolled back while something is left to do."""
         back = self.desired is Desired.ROLLED_BACK and self.way is not None and self.position is Position.ZOOKEEPER
         return Phase.ROLLING_BACK if back else phase_of(self.position, self.desired)
 
     @cached_property
     def demands(self) -> Demands:
-        """What each node has otherwise than the position that comes next needs it."""
-        said, edge = said_of(self.seen, is_copied=self.facts.offset > 0), self.way
+        """Settings that each node has otherwise than the position that comes next needs them."""
+        node_settings, edge = said_of(self.seen, is_copied=self.facts.offset > 0), self.way
         end = edge.end_from(self.position) if edge is not None else TARGETS[self.desired]
-        return demands(self.position, end, edge, known_of(said, release_of(self.seen)), said)
+        return demands(self.position, end, edge, known_of(node_settings, release_of(self.seen)), node_settings)
 
     @cached_property
     def differing(self) -> Mapping[int, NodeDemand]:
@@ -88,14 +88,14 @@ class Place(Struct, frozen=True, dict=True):
     @property
     def cluster_id(self) -> str:
         """The id of the cluster in ZooKeeper; empty where it was not read."""
-        found = self.znodes.cluster_id
-        return found if isinstance(found, str) else ""
+        cluster_id = self.znodes.cluster_id
+        return cluster_id if isinstance(cluster_id, str) else ""
 
     @property
     def claim(self) -> ControllerClaim | None:
-        """Who `/controller` names."""
-        found = self.znodes.controller
-        return found if isinstance(found, ControllerClaim) else None
+        """Node that `/controller` names; None where it is absent, or was not read."""
+        claim = self.znodes.controller
+        return claim if isinstance(claim, ControllerClaim) else None
 
     @cached_property
     def route(self) -> tuple[Edge, ...]:
@@ -119,8 +119,8 @@ def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]
 def place_of(
     seen: Observation, desired: Desired, assigned: frozenset[int] | None = None, *, asked: frozenset[int] = frozenset()
 ) -> Place | Misplaced | Failure:
-    """Where it is; or what contradicts what, or what could not be read. assigned: brokers that have replicas; None
-    where that is not known. asked: controllers that were asked to lose the flag, with the consent: any other one
+    """Place of the cluster; or what contradicts what, or what could not be read. assigned: brokers that have replicas;
+    None where that is not known. asked: controllers that were asked to lose the flag, with the consent: any other one
     without it has lost it by accident, and the cluster is still in dual write.
     """
     if isinstance(seen.zookeeper, Known):
@@ -143,8 +143,8 @@ def place_of(
 
 def _unread(seen: Observation, why: Failure) -> ZooKeeperReading:
     """A reading of ZooKeeper where none is needed any longer, and nothing of another cluster either."""
-    own = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else why
-    return ZooKeeperReading(seen.at, "", own, None, why, None, why, why, why, why)
+    cluster_id = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else why
+    return ZooKeeperReading(seen.at, "", cluster_id, None, why, None, why, why, why, why)
 
 
 def without_ghost_controllers(seen: Observation) -> Observation:
@@ -152,12 +152,12 @@ def without_ghost_controllers(seen: Observation) -> Observation:
     quorum that was tried and taken away. Kafka 3.9 cannot unregister it, and it can never lead: neither its settings
     nor its flag matter.
     """
-    kept = tuple(
+    nodes = tuple(
         node
         for node in seen.nodes
         if node.roles != (Role.CONTROLLER,) or node.is_voter or node.state is not NodeState.GHOST
     )
-    return seen if len(kept) == len(seen.nodes) else msgspec.structs.replace(seen, nodes=kept)
+    return seen if len(nodes) == len(seen.nodes) else msgspec.structs.replace(seen, nodes=nodes)
 
 
 def release_of(seen: Observation) -> str:
@@ -166,7 +166,7 @@ def release_of(seen: Observation) -> str:
 
 
 def said_of(seen: Observation, *, is_copied: bool) -> Said:
-    """What each node says of its settings; of one that did not say who it is, nothing is known."""
+    """Settings, as each node gives them; of one that did not say who it is, nothing is known."""
     return {
         (role, node.id): NodeSettings(node.proved_at, node.settings)
         if node.proved_at
@@ -182,5 +182,5 @@ _GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
 def _silent(title: str, answer: object, remedy: str) -> Failure:
     if isinstance(answer, Unknown):
         return answer.why
-    why = "its settings could not be read" if isinstance(answer, Known) else "it was not asked"
-    return Failure(FailureKind.AUTHORIZATION, title, why, remedy)
+    reason = "its settings could not be read" if isinstance(answer, Known) else "it was not asked"
+    return Failure(FailureKind.AUTHORIZATION, title, reason, remedy)

@@ -38,7 +38,7 @@ class Position(StrEnum):
 
 
 class BrokerMode(StrEnum):
-    """How a process of a broker runs."""
+    """Mode in which a process of a broker runs."""
 
     PLAIN = "ZooKeeper"
     FLAGGED = "Flagged"  # in ZooKeeper mode, with zookeeper.metadata.migration.enable
@@ -46,7 +46,7 @@ class BrokerMode(StrEnum):
 
 
 class Claim(StrEnum):
-    """Who `/controller` names."""
+    """Kind of node that `/controller` names."""
 
     NONE = "none"
     BROKER = "a broker in ZooKeeper mode"
@@ -55,15 +55,15 @@ class Claim(StrEnum):
 
 
 class Facts(Struct, frozen=True):
-    """What a position is derived from.
+    """Facts that a position is derived from.
 
     state: of the metadata log, as it was read after the znodes; None where no controller answers. offset: of
     `/migration`, -1 also where that is absent. brokers, controllers: by id, how each process runs and whether it has
-    the flag; None for one that does not answer. has_progress: whether `/migration` is there at all.
-    absent: brokers that have replicas, and that neither ZooKeeper nor the quorum has registered: how one of them will
-    run is not known; None where it is not known whether there are any. unlisted: brokers that do not answer, and follow
-    the quorum without being registered with it. registered: of nodes that do not answer, how the process that
-    registered last ran, or whether it had the flag: it tells where the cluster is, and not how they start again.
+    the flag; None for one that does not answer. has_progress: whether `/migration` is there at all. absent: brokers
+    that have replicas, and that neither ZooKeeper nor the quorum has registered: how one of them will run is not known;
+    None where it is not known whether there are any. unlisted: brokers that do not answer, and follow the quorum
+    without being registered with it. registered: of nodes that do not answer, how the process that registered last ran,
+    or whether it had the flag: it tells where the cluster is, and not how they start again.
     """
 
     state: ZkMigrationState | None
@@ -140,8 +140,8 @@ PLAIN, FLAGGED, KRAFT = BrokerMode.PLAIN, BrokerMode.FLAGGED, BrokerMode.KRAFT
 
 
 class Row(Struct, frozen=True):
-    """What holds in a position. modes: of brokers, those there may be; some: one of these has to be there. copied: None
-    where it does not matter. flags: of controllers, whether all, some but not all, or none have it.
+    """Facts that hold in a position. modes: of brokers, those there may be; some: one of these has to be there. copied:
+    None where it does not matter. flags: of controllers, whether all, some but not all, or none have it.
     """
 
     position: Position
@@ -153,7 +153,7 @@ class Row(Struct, frozen=True):
     flags: tuple[bool, ...] | None = None
 
     def fits(self, facts: Facts) -> bool:
-        """Whether it may be the position. A node that does not answer fits where any of its modes would."""
+        """Tell whether it may be the position. A node that does not answer fits where any of its modes would."""
         if facts.state not in self.state or facts.claim not in self.claim:
             return False
         if self.copied is not None and self.copied is not (facts.offset > 0):
@@ -171,10 +171,10 @@ ALL, SOME, NO = (True,), (True, False), (False,)
 
 def _flags_fit(found: Iterable[bool | None], wanted: tuple[bool, ...]) -> bool:
     """`ALL`: each has the flag; `NO`: none has; `SOME`: one has it and one has not."""
-    there = set(found)
-    if None in there:
-        return (there - {None}) <= set(wanted)
-    return there == set(wanted)
+    flags = set(found)
+    if None in flags:
+        return (flags - {None}) <= set(wanted)
+    return flags == set(wanted)
 
 
 ROWS = (
@@ -202,8 +202,11 @@ def facts_of(
     """The facts of an observation that was made after the znodes were read; a Failure names what is missing.
     assigned: brokers that have replicas; None where that is not known. goes_back: whether RolledBack is wanted.
     """
-    claim, migration, own = read.controller, read.migration, seen.cluster_id
-    if isinstance(own, Known) and (other := of_another_cluster(read.cluster_id, read.ensemble, own.value)) is not None:
+    claim, migration, cluster_id = read.controller, read.migration, seen.cluster_id
+    if (
+        isinstance(cluster_id, Known)
+        and (other := of_another_cluster(read.cluster_id, read.ensemble, cluster_id.value)) is not None
+    ):
         return other
     if isinstance(claim, Failure):
         return claim
@@ -217,11 +220,13 @@ def facts_of(
         if state is None:
             return Failure(FailureKind.UNSUPPORTED, "metadata log", f"its migration state {code} is not known")
     elif answers:
-        found = seen.zk_migration_state
-        why = (
-            Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read") if isinstance(found, Known) else found.why
+        reading = seen.zk_migration_state
+        failure = (
+            Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read")
+            if isinstance(reading, Known)
+            else reading.why
         )
-        return _without_majority(controllers, goes_back) or why
+        return _without_majority(controllers, goes_back) or failure
     elif isinstance(seen.cluster_id, Unknown) and seen.cluster_id.why.kind is FailureKind.NOT_ASKED:
         return seen.cluster_id.why  # a controller runs, and does not say which one it is
     brokers = {node.id: _mode(node) for node in seen.nodes if Role.BROKER in node.roles}
@@ -276,14 +281,16 @@ WITHOUT_QUORUM = (Position.ZOOKEEPER, Position.NO_CONTROLLER, Position.RELEASED)
 
 
 def why_uncertain(position: Position, seen: Observation) -> Failure | None:
-    """Why a position at which no quorum runs is not certain: no address of a controller was given, and no broker named
-    one, so one that runs was not asked.
+    """Reason why a position at which no quorum runs is not certain: no address of a controller was given, and no broker
+    named one, so one that runs was not asked.
     """
     if position not in WITHOUT_QUORUM:
         return None
     unasked = (gap.where == "bootstrapControllers" and gap.kind is FailureKind.NOT_ASKED for gap in seen.gaps)
-    why = "no controller was contacted, but some may be running"
-    return Failure(FailureKind.NOT_ASKED, "controllers", why, "give --bootstrap-controller") if any(unasked) else None
+    message = "no controller was contacted, but some may be running"
+    return (
+        Failure(FailureKind.NOT_ASKED, "controllers", message, "give --bootstrap-controller") if any(unasked) else None
+    )
 
 
 def _claim(claim: ControllerClaim | None, seen: Observation) -> Claim:
@@ -304,5 +311,5 @@ def _mode(node: Node) -> BrokerMode | None:
 
 
 def flag_of(node: Node) -> bool | None:
-    """Whether a controller runs with the flag; None where it does not answer."""
+    """Tell whether a controller runs with the flag; None where it does not answer."""
     return node.answer.value.zk_migration_ready if isinstance(node.answer, Known) else None

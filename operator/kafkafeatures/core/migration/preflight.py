@@ -96,4 +96,4 @@ def findings(asked: Preflight) -> tuple[Blocker, ...]:
     rows = [row for row in ROWS if asked.end in row.ends]
     if not rows:
         raise ValueError(f"nothing is looked at before {asked.end}")
-    return tuple(found for row in rows for found in row.check(asked))
+    return tuple(blocker for row in rows for blocker in row.check(asked))

@@ -48,18 +48,22 @@ def brokers_have_the_listener(asked: Preflight) -> Iterator[Blocker]:
     """
     if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.brokers, Failure):
         return
-    there = {
+    listeners_by_broker = {
         broker.id: {name.upper(): protocol for name, protocol in broker.security.items()}
         for broker in asked.znodes.brokers.values()
         if isinstance(broker, RegisteredBroker)
     }
     for node in asked.controllers:
         name, protocol = _listener(node)
-        lacking = [id_ for id_, listeners in there.items() if name and name not in listeners]
-        other = [id_ for id_, listeners in there.items() if protocol and listeners.get(name, protocol) != protocol]
+        lacking = [id_ for id_, listeners in listeners_by_broker.items() if name and name not in listeners]
+        other = [
+            id_
+            for id_, listeners in listeners_by_broker.items()
+            if protocol and listeners.get(name, protocol) != protocol
+        ]
         if lacking:
-            wanted = ", ".join(sorted({_listener(broker)[0] for broker in asked.brokers} - {""}))
-            yield from of_each((node,), BlockerKind.SETTING, _no_listener, name, shortened(lacking), wanted)
+            broker_listeners = ", ".join(sorted({_listener(broker)[0] for broker in asked.brokers} - {""}))
+            yield from of_each((node,), BlockerKind.SETTING, _no_listener, name, shortened(lacking), broker_listeners)
         if other:
             yield from of_each((node,), BlockerKind.SETTING, _other_protocol, name, protocol, shortened(other))
 
@@ -78,12 +82,14 @@ def _protocols(listed: str) -> dict[str, str]:
 
 def controllers_use_the_same_ensemble(asked: Preflight) -> Iterator[Blocker]:
     """A controller creates a chroot that is not there, and copies what is below it: of another cluster, or nothing."""
-    there = [_connect(own(setting)) for _, setting in said(asked.brokers, CONNECT) if own(setting)]
+    ensembles = [_connect(own(setting)) for _, setting in said(asked.brokers, CONNECT) if own(setting)]
     for node, setting in said(asked.controllers, CONNECT):
         if not own(setting):
             continue  # `settings.py` asks for it
         servers, chroot = _connect(own(setting))
-        if any(chroot != other or servers.isdisjoint(known) for known, other in there):
+        if any(
+            chroot != other_chroot or servers.isdisjoint(other_servers) for other_servers, other_chroot in ensembles
+        ):
             of_brokers = own(said(asked.brokers, CONNECT)[0][1])
             yield from of_each((node,), BlockerKind.SETTING, _other_ensemble, own(setting), of_brokers)
 
@@ -114,10 +120,10 @@ def _as_brokers_have_it(asked: Preflight, names: tuple[str, ...], say: Words) ->
 
 def controllers_can_read_passwords(asked: Preflight) -> Iterator[Blocker]:
     """Without the secret they are copied as they are encoded, and no broker can use them."""
-    found = () if isinstance(asked.survey, Failure) else asked.survey.passwords
-    if found:
+    paths = () if isinstance(asked.survey, Failure) else asked.survey.passwords
+    if paths:
         lacking = [node for node in asked.controllers if node.proved_at and not sets(node, ENCODER)]
-        yield from of_each(lacking, BlockerKind.SETTING, _no_encoder, found[0], len(found))
+        yield from of_each(lacking, BlockerKind.SETTING, _no_encoder, paths[0], len(paths))
 
 
 def controllers_can_use_tokens(asked: Preflight) -> Iterator[Blocker]:
@@ -150,7 +156,9 @@ def brokers_may_register(asked: Preflight) -> Iterator[Blocker]:
 
 
 def controllers_allow_what_brokers_do(asked: Preflight) -> Iterator[Blocker]:
-    """What no ACL speaks of is allowed by both, or by neither: controllers decide about topics and configs later."""
+    """Operations that no ACL names are allowed by both, or by neither: controllers decide about topics and configs
+    later.
+    """
     for_brokers = any(sets(node, ALLOW_EVERYONE) for node in asked.brokers)
     for node, setting in said(asked.controllers, AUTHORIZER):
         if is_set(setting) and sets(node, ALLOW_EVERYONE) is not for_brokers:
@@ -202,10 +210,10 @@ def _decides_otherwise(name: str, found: str, of_brokers: str, nodes: Nodes) -> 
 
 
 def _no_encoder(path: str, count: int, nodes: Nodes) -> tuple[str, str]:
-    more = f" and {count - 1} more" if count > 1 else ""
+    suffix = f" and {count - 1} more" if count > 1 else ""
     return (
         f"{title_of(nodes)} {verb(nodes, 'does', 'do')} not set {ENCODER}, and ZooKeeper has passwords in configs of "
-        f"brokers ({path}{more}): they would be copied as they are encoded, and be unusable",
+        f"brokers ({path}{suffix}): they would be copied as they are encoded, and be unusable",
         f"give {these(nodes)} the brokers' {ENCODER}",
     )
 

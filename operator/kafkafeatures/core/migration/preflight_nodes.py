@@ -41,8 +41,8 @@ def every_node_says_who_it_is(asked: Preflight) -> Iterator[Blocker]:
         if node.proved_at:
             continue
         silent = _NO_SETTINGS if Role.BROKER in node.roles else replace(_NO_SETTINGS, remedy=GRANT)
-        why = node.answer.why if isinstance(node.answer, Unknown) else silent
-        yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _unproved, why, why=why.kind)
+        failure = node.answer.why if isinstance(node.answer, Unknown) else silent
+        yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _unproved, failure, why=failure.kind)
 
 
 def every_setting_is_known(asked: Preflight, names: frozenset[str]) -> Iterator[Blocker]:
@@ -50,8 +50,10 @@ def every_setting_is_known(asked: Preflight, names: frozenset[str]) -> Iterator[
     for node in asked.nodes:
         missing = names - node.settings.keys()
         if node.proved_at and missing:
-            shown = ", ".join(sorted(missing)[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-            yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _silent, shown, why=FailureKind.UNSUPPORTED)
+            setting_names = ", ".join(sorted(missing)[:3]) + (
+                f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            )
+            yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _silent, setting_names, why=FailureKind.UNSUPPORTED)
 
 
 def there_are_nodes(asked: Preflight) -> Iterator[Blocker]:
@@ -68,8 +70,8 @@ def every_broker_was_asked(asked: Preflight) -> Iterator[Blocker]:
     """Each broker that is registered in ZooKeeper is one of the nodes that were seen."""
     if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.brokers, Failure):
         return
-    known = {node.id for node in asked.brokers} | asked.flying
-    for id_ in sorted(asked.znodes.brokers.keys() - known):
+    known_ids = {node.id for node in asked.brokers} | asked.flying
+    for id_ in sorted(asked.znodes.brokers.keys() - known_ids):
         yield Blocker(
             BlockerKind.NODE_UNKNOWN,
             f"broker {id_} is registered in ZooKeeper, but its address is not known",
@@ -128,10 +130,10 @@ def protocol_of(node: Node) -> int | None:
 
 def every_protocol_is_set_and_the_same(asked: Preflight) -> Iterator[Blocker]:
     """A broker registers with exactly its inter-broker protocol as metadata.version, which the quorum has to have."""
-    there = said(asked.brokers, IBP)
-    levels = [level for node, _ in there if (level := protocol_of(node)) is not None]
+    protocols = said(asked.brokers, IBP)
+    levels = [level for node, _ in protocols if (level := protocol_of(node)) is not None]
     highest = max(levels, default=HIGHEST)
-    for node, setting in there:
+    for node, setting in protocols:
         level = protocol_of(node)
         if not is_set(setting):
             yield from of_each((node,), BlockerKind.SETTING, _protocol_unset, own(setting))
@@ -224,11 +226,11 @@ def _clash(nodes: Nodes) -> tuple[str, str]:
 
 
 def _generated_id(above: bool, nodes: Nodes) -> tuple[str, str]:
-    more = f" and {GENERATED}=false, as it is above {RESERVED}" if above else ""
+    extra_setting = f" and {GENERATED}=false, as it is above {RESERVED}" if above else ""
     return (
         f"{title_of(nodes)} {verb(nodes, 'has a generated id', 'have generated ids')}: broker.id is not set, and with "
         "the flag it does not start",
-        f"set broker.id to the id that it has{more}, and restart {these(nodes)}",
+        f"set broker.id to the id that it has{extra_setting}, and restart {these(nodes)}",
     )
 
 

@@ -25,7 +25,7 @@ from kafkafeatures.core.migration.positions import Position
 
 
 class Preflight(Struct, frozen=True):
-    """What is known before the way to `end` is taken, which is PreMigration or Copied.
+    """Facts that are known before the way to `end` is taken, which is PreMigration or Copied.
 
     seen: each node with the settings that `preflight.NAMES` has. znodes, survey: why, where they could not be read.
     survey: the dry run of the copy over all znodes. controllers_for: for how long controllers have answered. flying:
@@ -65,17 +65,17 @@ def said(nodes: Iterable[Node], name: str) -> tuple[tuple[Node, Setting], ...]:
 
 
 def is_set(setting: Setting) -> bool:
-    """Whether more than the default says something. It is all that is known of a secret."""
+    """Tell whether more than the default says something. It is all that is known of a secret."""
     return setting.source is not SettingSource.DEFAULT and (setting.is_secret or bool(setting.value))
 
 
 def sets(node: Node, *names: str) -> bool:
-    """Whether a node sets one of these; False also where it gave none of them."""
+    """Tell whether a node sets one of these; False also where it gave none of them."""
     return any(is_set(setting) for name in names for _, setting in said((node,), name))
 
 
 def own(setting: Setting) -> str:
-    """What the file of a node says, or the default; empty for no value. Requests are the same for all nodes soon: they
+    """Value in the file of a node, or the default; empty for no value. Requests are the same for all nodes soon: they
     are copied with everything else.
     """
     if setting.source in (SettingSource.FILE, SettingSource.DEFAULT) or not setting.layers:
@@ -85,7 +85,7 @@ def own(setting: Setting) -> str:
 
 def names_in(listed: str) -> tuple[str, ...]:
     """The parts of a list with commas."""
-    return tuple(part for one in listed.split(",") if (part := one.strip()))
+    return tuple(part for raw_part in listed.split(",") if (part := raw_part.strip()))
 
 
 def of_each(
@@ -99,10 +99,10 @@ def of_each(
     and the nodes.
     """
     for node in nodes:
-        found = about_nodes(kind, (node,), partial(say, *words), failure_kind=why, alike=(say, *words))
-        yield found if kind is BlockerKind.NODE_UNKNOWN else replace(found, reason=Reason.MIGRATION_BLOCKED)
+        blocker = about_nodes(kind, (node,), partial(say, *words), failure_kind=why, alike=(say, *words))
+        yield blocker if kind is BlockerKind.NODE_UNKNOWN else replace(blocker, reason=Reason.MIGRATION_BLOCKED)
 
 
 def unread(failure: Failure, kind: BlockerKind, remedy: str = "") -> Blocker:
-    """What could not be read prevents a step as well."""
+    """Blocker for what could not be read, which prevents a step as well."""
     return Blocker(kind, str(replace(failure, remedy="")), failure.remedy or remedy, why=failure.kind)

@@ -34,29 +34,29 @@ def the_ensemble_can_be_read(asked: Preflight) -> Iterator[Blocker]:
         return
     for failure in asked.znodes.failures:
         damaged = failure.where == "znode /migration" and failure.kind is FailureKind.REJECTED
-        found = unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.where.split()[-1]}")
+        blocker = unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.where.split()[-1]}")
         if damaged:
             yield Blocker(
-                found.kind,
-                f"{found.message}; the controllers would wait forever",
+                blocker.kind,
+                f"{blocker.message}; the controllers would wait forever",
                 f"stop the controllers, then delete it: {_SHELL} delete /migration",
                 why=failure.kind,
             )
         else:
-            yield found
+            yield blocker
 
 
 def it_is_the_ensemble_of_this_cluster(asked: Preflight) -> Iterator[Blocker]:
     """`/cluster/id` is the id that the nodes gave."""
-    seen = asked.seen.cluster_id
-    if isinstance(seen, Unknown):
-        of_another = seen.why.kind is FailureKind.WRONG_CLUSTER
+    cluster_id = asked.seen.cluster_id
+    if isinstance(cluster_id, Unknown):
+        of_another = cluster_id.why.kind is FailureKind.WRONG_CLUSTER
         remedy = "format the controllers with the id in /cluster/id" if of_another else "make the nodes reachable"
-        yield unread(seen.why, BlockerKind.SETTING if of_another else BlockerKind.NODE_UNKNOWN, remedy)
+        yield unread(cluster_id.why, BlockerKind.SETTING if of_another else BlockerKind.NODE_UNKNOWN, remedy)
         return
     if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.cluster_id, Failure):
         return
-    other = of_another_cluster(asked.znodes.cluster_id, asked.znodes.ensemble, seen.value)
+    other = of_another_cluster(asked.znodes.cluster_id, asked.znodes.ensemble, cluster_id.value)
     if other is not None:
         yield unread(other, BlockerKind.ZOOKEEPER)
 
@@ -89,11 +89,11 @@ def nothing_was_copied_yet(asked: Preflight) -> Iterator[Blocker]:
     """A `/migration` that survived a rollback: the copy would be skipped, and every topic deleted from ZooKeeper."""
     if isinstance(asked.znodes, Failure):
         return
-    found = asked.znodes.migration
-    if found is not None and not isinstance(found, Failure) and found.offset != -1:
+    progress = asked.znodes.migration
+    if progress is not None and not isinstance(progress, Failure) and progress.offset != -1:
         yield _blocker(
-            f"/migration is left from an earlier migration (offset {found.offset}): controllers would skip the copy, "
-            "and delete every topic",
+            f"/migration is left from an earlier migration (offset {progress.offset}): controllers would skip the "
+            "copy, and delete every topic",
             f"start no controller; delete it: {_SHELL} delete /migration",
         )
 
@@ -118,9 +118,9 @@ def no_feature_is_finalized_there(asked: Preflight) -> Iterator[Blocker]:
     """Kafka has shipped no feature for ZooKeeper mode, and copies none."""
     if isinstance(asked.znodes, Failure):
         return
-    found = asked.znodes.feature
-    if found is not None and not isinstance(found, Failure) and found.levels:
-        names = _first(sorted(found.levels))
+    feature = asked.znodes.feature
+    if feature is not None and not isinstance(feature, Failure) and feature.levels:
+        names = _first(sorted(feature.levels))
         yield _blocker(
             f"/feature has finalized features, which Kafka does not copy: {names}",
             "remove the entries; Kafka itself never wrote one in ZooKeeper mode",
@@ -151,18 +151,18 @@ def every_replica_has_its_broker(asked: Preflight) -> Iterator[Blocker]:
         return  # `the_copy_works` speaks of it
     if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.brokers, Failure):
         return
-    there = asked.flying | asked.znodes.brokers.keys()
+    registered_ids = asked.flying | asked.znodes.brokers.keys()
     if isinstance(asked.seen.registered_brokers, Known) and asked.end is not Position.PRE_MIGRATION:
-        there |= asked.seen.registered_brokers.value
-    for id_ in sorted(asked.survey.assigned.keys() - there):
-        some = printable(asked.survey.assigned[id_])
-        text = f"broker {id_} has replicas, of {some} for example, but is not registered"
+        registered_ids |= asked.seen.registered_brokers.value
+    for id_ in sorted(asked.survey.assigned.keys() - registered_ids):
+        partition = printable(asked.survey.assigned[id_])
+        text = f"broker {id_} has replicas, of {partition} for example, but is not registered"
         remedy = f"start broker {id_}; if it no longer exists, move its replicas: kafka-reassign-partitions.sh"
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)  # most often it restarts
 
 
 def the_copy_works(asked: Preflight) -> Iterator[Blocker]:
-    """What the dry run over all znodes found, and what it could not read."""
+    """Problems that the dry run over all znodes found, and what it could not read."""
     if isinstance(asked.survey, Failure):
         yield unread(asked.survey, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
         return
@@ -173,8 +173,8 @@ def the_copy_works(asked: Preflight) -> Iterator[Blocker]:
 
 
 def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(printable(name) for name in names[:NAMED]) + more
+    suffix = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(printable(name) for name in names[:NAMED]) + suffix
 
 
 def _blocker(message: str, remedy: str) -> Blocker:

@@ -21,13 +21,13 @@ def unregistered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers that are not registered with the quorum, or not live. `flying`: nodes that are being restarted, of which
     nothing is expected.
     """
-    seen = place.seen
-    if isinstance(seen.registered_brokers, Unknown):
-        why = seen.registered_brokers.why
-        yield Blocker(BlockerKind.NODE_UNKNOWN, f"registered brokers are not known: {why}", why.action)
+    observation = place.seen
+    if isinstance(observation.registered_brokers, Unknown):
+        failure = observation.registered_brokers.why
+        yield Blocker(BlockerKind.NODE_UNKNOWN, f"registered brokers are not known: {failure}", failure.action)
         return
-    for node in (node for node in seen.nodes if Role.BROKER in node.roles and node.id not in flying):
-        if node.id not in seen.registered_brokers.value:
+    for node in (node for node in observation.nodes if Role.BROKER in node.roles and node.id not in flying):
+        if node.id not in observation.registered_brokers.value:
             text = f"{node.title} is not registered with the controllers yet"
             remedy = (
                 f"see the log of {node.title}: it registers once controller.quorum.* and its listener are correct; if "
@@ -58,10 +58,10 @@ def is_missing(id_: int) -> Blocker:
 def not_known_to_be_there(place: Place) -> Iterator[Blocker]:
     """That it is not known which brokers have replicas, where it is not: one of them may be in no list."""
     if place.facts.absent is None:
-        why = place.seen.partitions
+        partitions = place.seen.partitions
         text = "it is not known whether every broker that has replicas is registered"
-        message = f"{text}: {why.why}" if isinstance(why, Unknown) else text
-        yield Blocker(BlockerKind.PARTITION, message, to_read(why))
+        message = f"{text}: {partitions.why}" if isinstance(partitions, Unknown) else text
+        yield Blocker(BlockerKind.PARTITION, message, to_read(partitions))
 
 
 def to_read(fact: object) -> str:

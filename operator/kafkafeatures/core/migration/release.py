@@ -32,16 +32,16 @@ def deletion(place: Place) -> Act | Stalled | None:
         return _act_on(withdraw(place.znodes))
     if place.way is not RELEASE:
         return None
-    found = place.seen.surveyed
-    survey = found.why if isinstance(found, Unknown) else found.value
+    reading = place.seen.surveyed
+    survey = reading.why if isinstance(reading, Unknown) else reading.value
     if isinstance(survey, Survey) and not survey.failures:
         return _act_on(release(place.znodes, partition_epoch=survey.controller_epoch))
-    why = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
+    reason = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
     return Stalled(
         Reason.MIGRATION_BLOCKED,
-        f"the controller epochs of partitions could not be read: {why}",
-        subject=why.subject if isinstance(why, Failure) else "znodes of partitions",
-        remedy=why.action if isinstance(why, Failure) else "make ZooKeeper reachable",
+        f"the controller epochs of partitions could not be read: {reason}",
+        subject=reason.subject if isinstance(reason, Failure) else "znodes of partitions",
+        remedy=reason.action if isinstance(reason, Failure) else "make ZooKeeper reachable",
     )
 
 
@@ -59,16 +59,16 @@ def release(read: ZooKeeperReading, *, partition_epoch: int) -> DeleteZnodes | F
     `/controller_epoch` is raised above that of every partition and of the quorum, where it is not. Read it, and the
     znodes, after the last controller has stopped: each election among them raises epochs.
     """
-    found = _ground(read)
-    if isinstance(found, Failure):
-        return found
-    cluster_id, epoch, migration = found
+    ground = _ground(read)
+    if isinstance(ground, Failure):
+        return ground
+    cluster_id, epoch, migration = ground
     claim = read.controller
     if isinstance(claim, Failure):
         return claim
     if claim is None or not claim.is_kraft:
-        named = "names a broker in ZooKeeper mode" if claim is not None else "is absent"
-        return _unfit(CONTROLLER, f"{named}: there is nothing to release")
+        state = "names a broker in ZooKeeper mode" if claim is not None else "is absent"
+        return _unfit(CONTROLLER, f"{state}: there is nothing to release")
     highest = max(partition_epoch, claim.kraft_epoch, migration.controller_epoch if migration is not None else -1)
     if max(highest + 1, epoch.value) > HIGHEST_EPOCH:
         return _unfit(EPOCH, f"it cannot be raised above {highest}: Kafka knows no higher epoch")
@@ -82,10 +82,10 @@ def withdraw(read: ZooKeeperReading) -> DeleteZnodes | Failure:
     """Delete `/migration` alone, where the quorum has claimed nothing yet. The epoch stays: a controller that finds it
     written by another one takes itself for deposed.
     """
-    found = _ground(read)
-    if isinstance(found, Failure):
-        return found
-    cluster_id, epoch, migration = found
+    ground = _ground(read)
+    if isinstance(ground, Failure):
+        return ground
+    cluster_id, epoch, migration = ground
     claim = read.controller
     if isinstance(claim, Failure):
         return claim
@@ -97,11 +97,11 @@ def withdraw(read: ZooKeeperReading) -> DeleteZnodes | Failure:
 
 
 def _ground(read: ZooKeeperReading) -> tuple[str, ControllerEpoch, MigrationProgress | None] | Failure:
-    """What each transaction rests on."""
+    """Readings that each transaction rests on."""
     id_, epoch, migration = read.cluster_id, read.controller_epoch, read.migration
-    for one in (id_, epoch, migration):
-        if isinstance(one, Failure):
-            return one
+    for reading in (id_, epoch, migration):
+        if isinstance(reading, Failure):
+            return reading
     if not isinstance(id_, str):
         return _unfit("/cluster/id", "is absent")
     if not isinstance(epoch, ControllerEpoch):

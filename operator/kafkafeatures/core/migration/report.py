@@ -46,23 +46,23 @@ def with_migration(
     restarted. `equality`: the last comparison. `dual_write`: for how long it was kept. `requested`: consents that are
     asked for. `asked`: controllers that were asked to lose the flag.
     """
-    before = previous.migration or MigrationStatus()
+    last_status = previous.migration or MigrationStatus()
     if not isinstance(place, Place):
-        known = previous.migration
-        voters = voters_of(facts.seen, before.voters)
-        return replace(status, migration=known and replace(known, equality=equality, voters=voters))
+        remembered = previous.migration
+        voters = voters_of(facts.seen, last_status.voters)
+        return replace(status, migration=remembered and replace(remembered, equality=equality, voters=voters))
     phase, modes = place.phase.value, list(place.facts.brokers.values())
     lag = -1
     both = place.facts.state is ZkMigrationState.MIGRATION  # once it is finalized, ZooKeeper is never written again
     if both and place.facts.offset > 0 and place.seen.source.offset > 0:
         lag = max(0, place.seen.source.offset - 1 - place.facts.offset)
-    since, offset = before.dual_write_since, before.dual_write_offset  # where this look does not show it
+    since, offset = last_status.dual_write_since, last_status.dual_write_offset  # where this look does not show it
     if dual_write is not None or modes.count(BrokerMode.KRAFT) < len(modes):
         since, offset = (stamp(dual_write.since), dual_write.offset) if dual_write is not None else (None, None)
-    found = MigrationStatus(
+    migration = MigrationStatus(
         phase=phase,
         position=place.position.value,
-        since=(before.since if before.phase == phase else None) or facts.stamp,
+        since=(last_status.since if last_status.phase == phase else None) or facts.stamp,
         zk_migration_state=place.facts.state.name if place.facts.state is not None else "",
         brokers=BrokersByMode(
             zoo_keeper=modes.count(BrokerMode.PLAIN),
@@ -70,11 +70,11 @@ def with_migration(
             kraft=modes.count(BrokerMode.KRAFT),
         ),
         equality=equality,
-        lag_records=_steady(lag, before.lag_records),
-        kept_migration_node=before.kept_migration_node,
+        lag_records=_steady(lag, last_status.lag_records),
+        kept_migration_node=last_status.kept_migration_node,
         restarts_left=_restarts_left(place, flying),
-        node_seconds=_node_seconds(previous.rollout) or before.node_seconds,
-        voters=() if is_without_quorum(place) else voters_of(facts.seen, before.voters),
+        node_seconds=_node_seconds(previous.rollout) or last_status.node_seconds,
+        voters=() if is_without_quorum(place) else voters_of(facts.seen, last_status.voters),
         requested=requested,
         dual_write_since=since if both else None,
         dual_write_offset=offset if both else None,
@@ -87,17 +87,17 @@ def with_migration(
             until = held_until(facts.now, finalize.hold_left(wish, dual_write), previous.way_back)
     unflagged = place.facts.unflagged if both else ()
     back = way_back(place.position, wish.desired, equality, until=until, unflagged=unflagged)
-    return replace(status, migration=found, way_back=back)
+    return replace(status, migration=migration, way_back=back)
 
 
 def is_without_quorum(place: Place) -> bool:
-    """Whether nothing of a quorum is left in ZooKeeper: the next one may have other voters."""
+    """Tell whether nothing of a quorum is left in ZooKeeper: the next one may have other voters."""
     return place.position in (Position.ZOOKEEPER, Position.RELEASED) and not place.facts.has_progress
 
 
 def _restarts_left(place: Place, flying: Collection[int]) -> int | None:
-    """How many restarts are left, on all of the way; None where it is not known what the next nodes have to be."""
-    if any(isinstance(one.differs, Failure) and id_ not in flying for id_, one in place.differing.items()):
+    """Number of restarts that are left on all of the way; None where it is not known what the next nodes have to be."""
+    if any(isinstance(demand.differs, Failure) and id_ not in flying for id_, demand in place.differing.items()):
         return None
     nodes = {Role.BROKER: place.facts.brokers, Role.CONTROLLER: place.facts.controllers}
     later = sum(len(nodes[edge.restarts]) for edge in place.route[1:] if edge.restarts is not None)
@@ -116,10 +116,10 @@ def _steady(lag: int, before: int | None) -> int | None:
 
 
 def migration_settled(place: Place | Misplaced | Failure) -> Said:
-    """Whether nothing is under way."""
+    """Condition that says whether nothing is under way."""
     if not isinstance(place, Place):
         return "Unknown", Reason.UNKNOWN, str(place)
     phase = place.phase
     reason = Reason(phase.value)
-    settled = phase in (Phase.FINALIZED, Phase.ROLLED_BACK)
-    return "True" if settled else "False", reason, f"the cluster is at {place.position}: {place.facts}"
+    is_settled = phase in (Phase.FINALIZED, Phase.ROLLED_BACK)
+    return "True" if is_settled else "False", reason, f"the cluster is at {place.position}: {place.facts}"

@@ -34,20 +34,20 @@ WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from 
 
 
 def reached(place: Place, desired: Desired, known: MigrationStatus) -> Done:
-    """Where the document wants it, and what a person may do then."""
+    """Say that it is where the document wants it, and what a person may do then."""
     went_back = desired is Desired.ROLLED_BACK and known.kept_migration_node
     then = "; before you start the controllers again, wipe their disks" if went_back else ""
     if isinstance(place.seen.zookeeper, Unknown):
-        why = place.seen.zookeeper.why
-        then = f"; {why.where} is no longer needed ({why.message}): {WITHOUT_ZOOKEEPER}"
+        failure = place.seen.zookeeper.why
+        then = f"; {failure.where} is no longer needed ({failure.message}): {WITHOUT_ZOOKEEPER}"
     return Done(Reason.IN_SYNC, f"the migration is at {place.phase}{then}")
 
 
 def asked_of_git(place: Place) -> Wait:
-    """What is waited for, where no step of the operator comes next."""
+    """Wait for Git or for the controllers, where no step of the operator comes next."""
     edge = place.way
-    found = "; ".join(_asked(place, edge)) if edge is not None else ""
-    if not found:
+    message = "; ".join(_asked(place, edge)) if edge is not None else ""
+    if not message:
         to = f": {edge.end_from(place.position)}" if edge is not None else ""
         return Wait(
             Reason.MIGRATING,
@@ -58,11 +58,11 @@ def asked_of_git(place: Place) -> Wait:
             "until each of them has registered",
         )
     # Until the controllers stop, what they write is compared again and again: nothing can be afterwards.
-    after = max(LOOK_AGAIN, len(place.seen.nodes) / NODES_A_SECOND)
+    delay = max(LOOK_AGAIN, len(place.seen.nodes) / NODES_A_SECOND)
     return Wait(
         Reason.WAITING_FOR_GIT,
-        found,
-        after=after,
+        message,
+        after=delay,
         steady=edge is STOP_CONTROLLERS,
         subject=edge.end_from(place.position) if edge is not None else place.position,
         remedy="make the change in Git and roll it out; where it is there already, see what each node says of itself: "
@@ -71,19 +71,19 @@ def asked_of_git(place: Place) -> Wait:
 
 
 def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
-    """What is waited for while a person is to restart this node, with the lines that have to be changed before."""
-    one = next((node for node in place.demands.nodes if node.id == id_), None)
-    if one is None:
+    """Wait for a person who is to restart this node, with the lines that have to be changed before."""
+    demand = next((node for node in place.demands.nodes if node.id == id_), None)
+    if demand is None:
         return waits
-    title = f"{one.role.value.lower()} {one.id}"
-    if isinstance(one.differs, Failure):
-        text = f"{title} must be restarted as {one.shape.value}; it is not known whether it was: {one.differs}"
-        remedy = one.differs.action
-    elif one.differs:
+    title = f"{demand.role.value.lower()} {demand.id}"
+    if isinstance(demand.differs, Failure):
+        text = f"{title} must be restarted as {demand.shape.value}; it is not known whether it was: {demand.differs}"
+        remedy = demand.differs.action
+    elif demand.differs:
         slow = f"; {SLOW_STOP}" if place.way is UNFLAG_BROKERS else ""
-        text = remedy = f"restart {title} as {one.shape.value}: {_lines(one)}; {SEE}{slow}"
+        text = remedy = f"restart {title} as {demand.shape.value}: {_lines(demand)}; {SEE}{slow}"
     else:
-        text = f"{title} has the settings of {one.shape.value}, but has not registered again yet"
+        text = f"{title} has the settings of {demand.shape.value}, but has not registered again yet"
         remedy = f"see the log of {title}"
     return replace(waits, message=text, subject=title, remedy=remedy)
 
@@ -94,7 +94,7 @@ def _asked(place: Place, edge: Edge) -> Iterator[str]:
         yield f"start the controllers of the quorum with {', '.join(lines.add)}"
         if place.facts.has_progress:
             yield f"there is a znode /migration: if they run already, check {REACH}"
-    differing = [one for one in place.differing.values() if not isinstance(one.differs, Failure)]
+    differing = [demand for demand in place.differing.values() if not isinstance(demand.differs, Failure)]
     if differing and edge.asks is not None:
         yield f"{_titles(differing)} must become {edge.asks.value}: {_lines(differing[0])}; {SEE}"
     for beside in edge.beside:

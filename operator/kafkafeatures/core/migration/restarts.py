@@ -28,21 +28,21 @@ def permit_for(place: Place | Misplaced | Failure, unneeded: frozenset[int] = fr
         return Permit("", {})
     if place.way.restarts is None:
         return Permit("", {}, restarts=False, proven=frozenset(_proven(place)), unneeded=unneeded)
-    way, claim = place.way, place.claim
+    edge, claim = place.way, place.claim
     needing = {
-        id_: "; ".join(map(str, one.differs))
-        for id_, one in place.differing.items()
-        if not isinstance(one.differs, Failure)
+        id_: "; ".join(map(str, demand.differs))
+        for id_, demand in place.differing.items()
+        if not isinstance(demand.differs, Failure)
     }
-    of_role = [node for node in place.demands.nodes if node.role is way.restarts]
+    of_role = [demand for demand in place.demands.nodes if demand.role is edge.restarts]
     return Permit(
-        way=f"{way.start[0]} -> {way.end}",
+        way=f"{edge.start[0]} -> {edge.end}",
         needing=needing,
         last=claim.node_id if claim is not None and not claim.is_kraft else None,
         unknown=frozenset(place.differing.keys() - needing.keys()),
-        is_first=all(one.id in place.differing for one in of_role),
-        has_quorum=way.end is not Position.ZOOKEEPER,
-        is_half_done=way in HALF_DONE,
+        is_first=all(demand.id in place.differing for demand in of_role),
+        has_quorum=edge.end is not Position.ZOOKEEPER,
+        is_half_done=edge in HALF_DONE,
     )
 
 
@@ -89,9 +89,9 @@ def wrongly_restarted(place: Place, fleet: Fleet | None, flying: frozenset[int])
     if fleet is None or not fleet.needing or place.way is None or place.way.restarts is None:
         return
     outdated = {fleet.sets[id_].name for id_, pod in fleet.pods.items() if is_outdated(pod, fleet.sets[id_])}
-    for id_, one in place.differing.items():
+    for id_, demand in place.differing.items():
         pod, owner = fleet.pods.get(id_), fleet.sets.get(id_)
-        if pod is None or owner is None or id_ in flying or isinstance(one.differs, Failure):
+        if pod is None or owner is None or id_ in flying or isinstance(demand.differs, Failure):
             continue
         if owner.name in outdated and not is_outdated(pod, owner):
-            yield setting_blocker(place, one)
+            yield setting_blocker(place, demand)

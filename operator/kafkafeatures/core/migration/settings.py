@@ -41,7 +41,7 @@ OF_ZOOKEEPER = "kafka.security.authorizer.AclAuthorizer"
 
 
 class Shape(StrEnum):
-    """What a node is to be."""
+    """Role and mode that a node is to have."""
 
     MIGRATING_CONTROLLER = "a controller that migrates"
     FLAGGED_BROKER = "a broker in ZooKeeper mode that migrates"
@@ -51,7 +51,7 @@ class Shape(StrEnum):
 
 
 class Wish(StrEnum):
-    """What is asked of a setting, where it is no certain value."""
+    """Requirement for a setting, where it is no certain value."""
 
     SET = "set"
     NOT_SET = "not set"
@@ -62,16 +62,15 @@ Rule = Wish | str
 
 
 class Known(Struct, frozen=True):
-    """What the values are made of.
+    """Facts that the values are made of.
 
     node_id: of the node in question; None for a node that is still to come. ibp: the release of the finalized
-    metadata.version, as the setting has it; empty where it is not known, so that any value will do.
-    dynamic: the quorum is named by controller.quorum.bootstrap.servers. listener: inter.broker.listener.name of the
-    brokers, empty where it is not set. acls: whether brokers keep ACLs in ZooKeeper. quorum_listener: the one of the
-    controllers, empty where it is not known. values: what a setting is on all nodes that have it; only shown, as
-    another value may be right too. decided: what controllers decide by, as all brokers have it; only shown, as the
-    preflight compares it. authorizes, allows_everyone: whether a broker has an authorizer, and sets ALLOW_EVERYONE;
-    only shown as well.
+    metadata.version, as the setting has it; empty where it is not known, so that any value will do. dynamic: the quorum
+    is named by controller.quorum.bootstrap.servers. listener: inter.broker.listener.name of the brokers, empty where it
+    is not set. acls: whether brokers keep ACLs in ZooKeeper. quorum_listener: the one of the controllers, empty where
+    it is not known. values: what a setting is on all nodes that have it; only shown, as another value may be right too.
+    decided: what controllers decide by, as all brokers have it; only shown, as the preflight compares it. authorizes,
+    allows_everyone: whether a broker has an authorizer, and sets ALLOW_EVERYONE; only shown as well.
     """
 
     node_id: int | None
@@ -96,8 +95,8 @@ class Difference(Struct, frozen=True):
     def __str__(self) -> str:
         if self.wanted is Wish.NOT_SET:
             return f"remove {self.name}"
-        there = "not set" if self.found is None else f"now {self.found}"
-        return f"set {self.name}" + (f"={self.wanted}" if self.wanted is not Wish.SET else "") + f" ({there})"
+        current = "not set" if self.found is None else f"now {self.found}"
+        return f"set {self.name}" + (f"={self.wanted}" if self.wanted is not Wish.SET else "") + f" ({current})"
 
 
 SET, NOT_SET = Wish.SET, Wish.NOT_SET
@@ -141,12 +140,12 @@ def required(shape: Shape, known: Known) -> Iterator[tuple[str, Rule]]:
 
 
 def _entry_of(listener: str) -> str:
-    """What listener.security.protocol.map has to have for it; empty where it needs nothing, or is not known."""
+    """Entry that listener.security.protocol.map has to have for it; empty where it needs nothing, or is not known."""
     return f"...,{listener}:..." if listener and listener.upper() not in NAMED_BY_DEFAULT else ""
 
 
 def differences(shape: Shape, known: Known, found: Mapping[str, Setting]) -> tuple[Difference, ...]:
-    """What a node has otherwise. `found`: what it said of exactly the names that `required` has."""
+    """Settings that a node has otherwise. `found`: what it said of exactly the names that `required` has."""
     return tuple(
         Difference(name, rule, value)
         for name, rule in required(shape, known)
@@ -173,7 +172,7 @@ def _holds(name: str, rule: Rule, value: str | None) -> bool:
 
 def _listeners(protocols: str) -> list[str]:
     """Names, of a map such as `INTERNAL:SSL,CONTROLLER:SSL`."""
-    return [one.partition(":")[0].strip().upper() for one in protocols.split(",")]
+    return [entry.partition(":")[0].strip().upper() for entry in protocols.split(",")]
 
 
 def _release(ibp: str) -> str:
@@ -182,7 +181,7 @@ def _release(ibp: str) -> str:
 
 
 class Lines(Struct, frozen=True):
-    """What is to stand in the file of a node, and what is not."""
+    """Lines that are to stand in the file of a node, and those that are not."""
 
     add: tuple[str, ...]
     remove: tuple[str, ...] = field(default=())

@@ -28,7 +28,7 @@ class Migrations:
     kind: ClassVar[str] = MIGRATION
 
     def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
-        """Whether the document asks for another phase by now, or for none."""
+        """Tell whether the document asks for another phase by now, or for none."""
         phase = wanted.migration.desired.value if wanted.migration is not None else ""
         return any(stage.target != {PHASE: phase} for stage in stages)
 
@@ -57,19 +57,19 @@ class Migrations:
             unavailable=replication.never_available() if replication is not None else None,
         )
         assigned = replication.brokers() if replication is not None else None
-        asked = asked_before(facts.remembered.migration, facts.memory.plan, facts.wanted.consents, desired)
-        place = place_of(facts.seen, desired, assigned, asked=asked)
+        asked_controllers = asked_before(facts.remembered.migration, facts.memory.plan, facts.wanted.consents, desired)
+        place = place_of(facts.seen, desired, assigned, asked=asked_controllers)
         return MigrationPart(desired, place, excused)
 
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
-        """Where the migration stands; None where none is wanted and none is open."""
+        """State of the migration; None where none is wanted and none is open."""
         if facts.wanted.migration is None:
-            found = left_open(facts)
-            if found is None or not found.is_seen:
-                return found
+            open_migration = left_open(facts)
+            if open_migration is None or not open_migration.is_seen:
+                return open_migration
             from kafkafeatures.core.migration import finalize
 
-            return replace(found, dangers=finalize.left_open(facts.seen))
+            return replace(open_migration, dangers=finalize.left_open(facts.seen))
         from kafkafeatures.core.migration.now import migration_now
         from kafkafeatures.core.migration.part import MigrationPart
 

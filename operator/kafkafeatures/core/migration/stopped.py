@@ -37,15 +37,15 @@ def pods_left(place: Place) -> Iterator[Blocker]:
     workloads = place.seen.workloads
     if isinstance(workloads, Unknown):
         if workloads.why.kind is not FailureKind.NOT_ASKED:
-            why = workloads.why
-            yield Blocker(BlockerKind.MIGRATION, f"the pods could not be read: {why}", why.action, about="pods")
+            failure = workloads.why
+            yield Blocker(BlockerKind.MIGRATION, f"the pods could not be read: {failure}", failure.action, about="pods")
         return
     for owner in workloads.value.stateful_sets:
         if owner.role != "controllers" or not (owner.pods or owner.replicas):
             continue
         pods = [pod.name for pod in owner.pods]
-        named = ", ".join(pods[:3]) if pods else "a future pod"
-        more = f" and {len(pods) - 3} more" if len(pods) > 3 else ""
+        names = ", ".join(pods[:3]) if pods else "a future pod"
+        suffix = f" and {len(pods) - 3} more" if len(pods) > 3 else ""
         text, remedy = "may still write to ZooKeeper", f"set {owner.name} to 0 replicas in Git"
         if not owner.replicas and all(pod.terminating for pod in owner.pods):
             text = f"{'is' if len(pods) == 1 else 'are'} stopping, and {text}"
@@ -53,56 +53,62 @@ def pods_left(place: Place) -> Iterator[Blocker]:
                 "wait until it has stopped; if its Kubernetes node is lost, shut that node down so that no controller "
                 f"runs there, and only then: kubectl delete pod {pods[0]} --force"
             )
-        yield Blocker(BlockerKind.MIGRATION, f"{named}{more} of StatefulSet {owner.name} {text}", remedy)
+        yield Blocker(BlockerKind.MIGRATION, f"{names}{suffix} of StatefulSet {owner.name} {text}", remedy)
 
 
 def still_answering(place: Place) -> Iterator[Blocker]:
     """Controllers that answer, also where the document names other addresses: no person can vouch that they stopped."""
-    where = ", ".join(answering(place.seen))
-    if where or isinstance(place.seen.registered_controllers, Known):
-        text = f"a controller answers at {where}" if where else "a controller answered a moment ago"
+    addresses = ", ".join(answering(place.seen))
+    if addresses or isinstance(place.seen.registered_controllers, Known):
+        text = f"a controller answers at {addresses}" if addresses else "a controller answered a moment ago"
         remedy = f"stop every controller; if they are to continue, check {REACH}"
         yield Blocker(BlockerKind.MIGRATION, text, remedy)
 
 
 def unproven(place: Place, controllers: Collection[str], voters: tuple[VoterStatus, ...]) -> Blocker | None:
-    """Why it is not proven that none runs, about exactly those that may; None where it is, or where another blocker
-    says that one does. controllers: StatefulSets of controllers that the document names. voters: of the quorum, as the
-    status has them.
+    """Blocker that says why it is not proven that none runs, about exactly those that may; None where it is, or where
+    another blocker says that one does. controllers: StatefulSets of controllers that the document names. voters: of the
+    quorum, as the status has them.
     """
-    seen, pods = place.seen, place.seen.workloads
-    missing = [one for one in pods.value.missing if one in controllers] if isinstance(pods, Known) else []
+    observation, pods = place.seen, place.seen.workloads
+    missing = [name for name in pods.value.missing if name in controllers] if isinstance(pods, Known) else []
     if missing:
         text = f"StatefulSet {', '.join(missing)} does not exist or is being deleted; its pods may still run"
-        about = ", ".join(f"StatefulSet {one}" for one in missing)
+        about = ", ".join(f"StatefulSet {name}" for name in missing)
         return Blocker(BlockerKind.MIGRATION, text, f"create it again with 0 replicas; {_SURE}", about=about)
-    if any(still_answering(place)) or isinstance(seen.registered_controllers, Known):
+    if any(still_answering(place)) or isinstance(observation.registered_controllers, Known):
         return None
-    left, why = not_proven(seen, voters), seen.registered_controllers.why
-    if voters and not left:
+    unproven_voters, failure = not_proven(observation, voters), observation.registered_controllers.why
+    if voters and not unproven_voters:
         return None
-    if not left and why.kind is FailureKind.NOT_ASKED:
+    if not unproven_voters and failure.kind is FailureKind.NOT_ASKED:
         text = "controllers may still run: none was asked, because none is named in the document"
         remedy = f"name every controller in spec.cluster.bootstrapControllers; {_SURE}"
         return Blocker(BlockerKind.MIGRATION, text, remedy, about="controllers that no document names")
-    if not left:
-        text = f"controllers may still run: {why.where}: {why.message}; which controllers the quorum has is not known"
+    if not unproven_voters:
+        text = (
+            f"controllers may still run: {failure.where}: {failure.message}; which controllers the quorum has is not "
+            "known"
+        )
         return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_SURE}", about="controllers of any id")
-    tried = next((found for _, found in left if found is not None), why)
-    titles = f"controller{'s' if len(left) > 1 else ''} {', '.join(str(one.node_id) for one, _ in left)}"
+    tried = next((voter_failure for _, voter_failure in unproven_voters if voter_failure is not None), failure)
+    titles = (
+        f"controller{'s' if len(unproven_voters) > 1 else ''} "
+        f"{', '.join(str(voter.node_id) for voter, _ in unproven_voters)}"
+    )
     text = f"controllers may still run: {tried.where}: {tried.message}; not proven to have stopped: {titles}"
-    about = ", ".join(f"controller {one.node_id}" for one, _ in left)
+    about = ", ".join(f"controller {voter.node_id}" for voter, _ in unproven_voters)
     return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_REFUSE}; {_SURE}", about=about)
 
 
 def unreachable(place: Place, memory: MigrationKept, now: float, passes_within: float) -> Wait | Stalled | None:
-    """Where nothing leads back: controllers none of which answers may just be restarting, or run all the same."""
+    """Decision where nothing leads back: controllers none of which answers may be restarting, or run all the same."""
     if place.position not in (Position.NO_CONTROLLER, Position.RELEASED):
         return None
     if memory.is_written(now):
         text = "a controller writes to ZooKeeper, but none can be reached"
-        found = stalled_by(Blocker(BlockerKind.QUORUM, text, f"check {REACH}"), message=text)
-        return replace(found, reason=Reason.MIGRATION_FAILED)
+        stalled = stalled_by(Blocker(BlockerKind.QUORUM, text, f"check {REACH}"), message=text)
+        return replace(stalled, reason=Reason.MIGRATION_FAILED)
     if not place.facts.has_progress or memory.silent_for(now) >= passes_within:
         return None
     text = "no controller answers; this may pass within a minute"

@@ -22,7 +22,7 @@ GIVE_UP = "to give up instead, set spec.migration.desired to RolledBack"
 
 
 def has_every_flag(place: Place) -> bool:
-    """Whether each broker has the flag, and the quorum has not taken over."""
+    """Tell whether each broker has the flag, and the quorum has not taken over."""
     return place.position is Position.FLAGGING and place.way is FLAG_BROKERS and not place.differing
 
 
@@ -37,7 +37,7 @@ def not_registered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
 
 
 def waits_for_quorum(place: Place) -> Wait | None:
-    """What the controllers have to do next, where it is their turn; None where it is not."""
+    """Wait for what the controllers have to do next, where it is their turn; None where it is not."""
     active = place.seen.active_controller
     leader = f"controller {active.value}" if isinstance(active, Known) else "the active controller"
     if place.position is Position.COPYING and place.way is FLAG_BROKERS:

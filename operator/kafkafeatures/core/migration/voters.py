@@ -26,9 +26,9 @@ def voters_of(seen: Observation, before: tuple[VoterStatus, ...]) -> tuple[Voter
     """
     if isinstance(seen.quorum, Unknown):
         return before
-    known = {one.node_id: one for one in before}
+    by_id = {voter.node_id: voter for voter in before}
     ids = sorted(voter.id for voter in seen.quorum.value.voters)
-    return tuple(_as_it_answers(seen, id_) or known.get(id_) or VoterStatus(node_id=id_) for id_ in ids)
+    return tuple(_as_it_answers(seen, id_) or by_id.get(id_) or VoterStatus(node_id=id_) for id_ in ids)
 
 
 def _as_it_answers(seen: Observation, id_: int) -> VoterStatus | None:
@@ -40,7 +40,7 @@ def _as_it_answers(seen: Observation, id_: int) -> VoterStatus | None:
 
 def _pod_at(seen: Observation, ip: str) -> str:
     sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
-    return next((pod.name for one in sets for pod in one.pods if ip in pod.ips), "")
+    return next((pod.name for stateful_set in sets for pod in stateful_set.pods if ip in pod.ips), "")
 
 
 def _address(host: str, port: int) -> str:
@@ -55,8 +55,8 @@ def named_by_brokers(seen: Observation) -> tuple[VoterStatus, ...]:
 
 
 def _value(node: Node, name: str) -> str:
-    found = node.settings.get(name) if node.proved_at else None
-    return (found.value or "") if found is not None else ""
+    setting = node.settings.get(name) if node.proved_at else None
+    return (setting.value or "") if setting is not None else ""
 
 
 def _parts(value: str) -> Iterator[VoterStatus]:
@@ -67,13 +67,13 @@ def _parts(value: str) -> Iterator[VoterStatus]:
 
 
 def addresses_of(voters: Iterable[VoterStatus]) -> frozenset[str]:
-    """Where these are tried once none answers."""
+    """Addresses at which these are tried once none answers."""
     return frozenset(voter.address for voter in voters if voter.address)
 
 
 def answering(seen: Observation) -> tuple[str, ...]:
     """Addresses at which a controller still answers, whatever the document names."""
-    return tuple(sorted(address for address, why in seen.former_controllers.items() if why is None))
+    return tuple(sorted(address for address, failure in seen.former_controllers.items() if failure is None))
 
 
 def not_proven(seen: Observation, before: tuple[VoterStatus, ...]) -> tuple[tuple[VoterStatus, Failure | None], ...]:
@@ -82,23 +82,23 @@ def not_proven(seen: Observation, before: tuple[VoterStatus, ...]) -> tuple[tupl
     before: as the status has them. One has stopped if its StatefulSet has no pod, or if the address refuses the
     connection at which it, and no other voter, answered before. An address that only a broker names proves nothing.
     """
-    expected = {one.node_id: one for one in (*named_by_brokers(seen), *before) if one.node_id >= 0}
-    proven, shared = {one.node_id for one in before}, Counter(one.address for one in before)
+    expected = {voter.node_id: voter for voter in (*named_by_brokers(seen), *before) if voter.node_id >= 0}
+    proven, shared = {voter.node_id for voter in before}, Counter(voter.address for voter in before)
     return tuple(
-        (one, seen.former_controllers.get(one.address))
-        for id_, one in sorted(expected.items())
-        if not _is_of_a_stateful_set(seen, one)
-        and not (id_ in proven and shared[one.address] == 1 and _refuses(seen, one.address))
+        (voter, seen.former_controllers.get(voter.address))
+        for id_, voter in sorted(expected.items())
+        if not _is_of_a_stateful_set(seen, voter)
+        and not (id_ in proven and shared[voter.address] == 1 and _refuses(seen, voter.address))
     )
 
 
 def _refuses(seen: Observation, address: str) -> bool:
-    why = seen.former_controllers.get(address) if address else None
-    return why is not None and why.kind is FailureKind.NOT_LISTENING
+    failure = seen.former_controllers.get(address) if address else None
+    return failure is not None and failure.kind is FailureKind.NOT_LISTENING
 
 
 def _is_of_a_stateful_set(seen: Observation, voter: VoterStatus) -> bool:
-    """Whether Kubernetes shows the StatefulSet of its pod, which is called `<name>-<ordinal>`, as its host name is."""
+    """Tell whether Kubernetes shows the StatefulSet of its pod, which is called `<name>-<ordinal>`, as its host is."""
     if isinstance(seen.workloads, Unknown):
         return False
     owner, dash, ordinal = (voter.pod or voter.address.partition(":")[0].partition(".")[0]).rpartition("-")

@@ -90,8 +90,8 @@ def way_back(
     until: Stamp | None,
     unflagged: tuple[int, ...] = (),
 ) -> WayBack | None:
-    """How far one can go back from here; None where nothing was begun, nothing leads back, or it is under way and has
-    to be finished. until: when the next step may close the way. unflagged: controllers that have to get their flag
+    """Way back from here, as far as it leads; None where nothing was begun, nothing leads back, or it is under way and
+    has to be finished. until: when the next step may close the way. unflagged: controllers that have to get their flag
     back before.
     """
     first = f"put {FLAG} back on controller {', '.join(map(str, unflagged))}, " if unflagged else ""
@@ -103,9 +103,9 @@ def way_back(
     if desired is Desired.ROLLED_BACK:
         if position not in _COPIED:
             return None
-        found = RETURNS[MOVE_BROKERS_BACK]
-        how = f"set spec.migration.desired to DualWrite, {first}{found.how}"
-        return WayBack(how=f"to dual write: {how}; {found.loses}")
+        return_way = RETURNS[MOVE_BROKERS_BACK]
+        how = f"set spec.migration.desired to DualWrite, {first}{return_way.how}"
+        return WayBack(how=f"to dual write: {how}; {return_way.loses}")
     loses = _loses(equality) if position in _COPIED else NOTHING
     how = first + RETURNS[_ENDS_BY[position]].how
     return WayBack(until=until, how=f"to ZooKeeper mode: set spec.migration.desired to RolledBack, {how}; {loses}")
@@ -124,15 +124,15 @@ def held_until(now: datetime, left: timedelta, before: WayBack | None) -> Stamp 
 
 
 def _loses(equality: EqualityStatus | None) -> str:
-    """What would be lost, as far as the last comparison shows it."""
+    """Text that says what would be lost, as far as the last comparison shows it."""
     state = equality.state if equality is not None else ""
     if equality is None or state not in (ComparisonState.EQUAL, ComparisonState.DIFFERS):
         last = f" since {equality.at}" if equality is not None and equality.at else ""
         return f"it is not known what would be lost: ZooKeeper was not compared with the metadata log{last}"
     if state == ComparisonState.EQUAL:
         return f"nothing is lost: ZooKeeper and the metadata log held the same metadata at {equality.at}"
-    found = counted(equality.differences or 0, "difference")
+    count = counted(equality.differences or 0, "difference")
     return (
-        f"metadata that ZooKeeper lacks is lost: {found} at {equality.at}; to go back anyway needs the consent "
+        f"metadata that ZooKeeper lacks is lost: {count} at {equality.at}; to go back anyway needs the consent "
         f"{ZK_ROLLBACK_LOSSY}"
     )

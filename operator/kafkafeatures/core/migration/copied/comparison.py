@@ -67,15 +67,15 @@ class Comparison:
     def partition(self, topic: Topic, number: int, found: State | Finding) -> None:
         if topic.name not in self._open:  # the log has no such topic, which is said already
             return
-        expected, left = self._open[topic.name]
+        expected, remaining = self._open[topic.name]
         unit, key = topic_path(topic.name), _partition(topic.name, number)
         if isinstance(found, Finding):
             self._unreadable(unit, key, found)
         else:
-            there = placed(topic.partitions[number], found)
-            self._judge(unit, state_path(topic.name, number), key, there, expected.get(number))
-        left.discard(number)
-        if not left:
+            placement = placed(topic.partitions[number], found)
+            self._judge(unit, state_path(topic.name, number), key, placement, expected.get(number))
+        remaining.discard(number)
+        if not remaining:
             del self._open[topic.name]
 
     def entries(self, path: str, found: Entries | Finding) -> None:
@@ -98,7 +98,7 @@ class Comparison:
             self._judge(unit, path, key, found.get(key), expected.get(key))
 
     def remark(self, finding: Finding) -> None:
-        """What is no matter of equality."""
+        """Ignore a finding, which is no matter of equality."""
 
     def unread(self, failure: Failure) -> None:
         self.failures.append(failure)
@@ -119,13 +119,20 @@ class Comparison:
         return frozenset(unit for unit in self.differing if self._expected.unit(unit) != later.unit(unit))
 
     def paths_of(self, units: Iterable[str]) -> frozenset[str]:
-        """Where these are read again."""
+        """Paths at which these are read again."""
         return frozenset(self._paths.get(unit, unit) for unit in units)
 
     def differences(self, but: Iterable[str] = ()) -> tuple[Difference, ...]:
         """The differences that are kept, in order, without those of these units."""
         left_out = frozenset(but)
-        return tuple(sorted(one for unit, found in self.differing.items() if unit not in left_out for one in found))
+        return tuple(
+            sorted(
+                difference
+                for unit, differences in self.differing.items()
+                if unit not in left_out
+                for difference in differences
+            )
+        )
 
     def _judge(self, unit: str, path: str, key: Key, in_zookeeper: Value | None, in_log: Value | None) -> None:
         if not are_the_same(in_zookeeper, in_log):

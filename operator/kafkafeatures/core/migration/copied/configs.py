@@ -66,12 +66,12 @@ class _NoCredential(ValueError):
 
 
 def config_path(resource_type: int, name: str) -> str:
-    """Where the configs of a topic or broker are; an empty name is the default of all brokers."""
+    """Path of the configs of a topic or broker; an empty name is the default of all brokers."""
     return f"{OF_TOPICS if resource_type == TOPIC_RESOURCE else OF_BROKERS}/{name or DEFAULT}"
 
 
 def quota_path(entity: Entity) -> str | None:
-    """Where quotas of an entity are; None for one that ZooKeeper has no place for."""
+    """Path of the quotas of an entity; None for one that ZooKeeper has no place for."""
     names = {kind: DEFAULT if name is None else sanitized(name) for kind, name in entity}
     match sorted(names):
         case ["user"]:
@@ -87,17 +87,17 @@ def quota_path(entity: Entity) -> str | None:
 
 
 def read_configs(path: str, data: bytes) -> Entries | Finding:
-    """What is set for a topic, or for a broker. Never raises."""
+    """Settings of a topic, or of a broker. Never raises."""
     _, _, of, name = path.split("/", 3)
     broker = f"{CONFIGS}/{of}" == OF_BROKERS
     kind, type_ = (Kind.BROKER_CONFIG, BROKER_RESOURCE) if broker else (Kind.TOPIC_CONFIG, TOPIC_RESOURCE)
     name = "" if name == DEFAULT else name
     if broker and name and not (name.isascii() and name.isdigit() and len(name) <= 10):
         return Finding(path, f"{name!r} is not the id of a broker", "delete this znode if no broker needs it", ENDS)
-    found = _read(path, data)
-    if isinstance(found, Finding):
-        return found
-    return {config_key(kind, name, one): config_value(type_, one, value) for one, value in found.items()}
+    settings = _read(path, data)
+    if isinstance(settings, Finding):
+        return settings
+    return {config_key(kind, name, setting): config_value(type_, setting, value) for setting, value in settings.items()}
 
 
 def config_key(kind: Kind, name: str, config: str) -> Key:
@@ -107,11 +107,11 @@ def config_key(kind: Kind, name: str, config: str) -> Key:
 
 def read_client(path: str, data: bytes) -> Entries | Finding:
     """Quotas, and of a user the credentials: of a znode below users, clients or ips. Never raises."""
-    found = _read(path, data)
-    if isinstance(found, Finding):
-        return found
+    settings = _read(path, data)
+    if isinstance(settings, Finding):
+        return settings
     try:
-        return _of_client(path, found)
+        return _of_client(path, settings)
     except _NoNumber as error:
         return Finding(
             path,

@@ -42,7 +42,7 @@ class Kind(StrEnum):
 
 
 class Key(NamedTuple):
-    """What an entry is about. name: for people, and one of its kind."""
+    """Subject of an entry. name: for people, and one of its kind."""
 
     kind: Kind
     name: str
@@ -63,8 +63,8 @@ IN_SYNC = ", in sync "
 
 
 class Placed(Struct, frozen=True):
-    """Where a partition is. All but `replicas` in ascending order. recovers: its leader was elected without being in
-    sync (`leader_recovery_state` 1, which Kafka leaves out of a znode where it is 0).
+    """Placement of a partition. All but `replicas` in ascending order. recovers: its leader was elected without being
+    in sync (`leader_recovery_state` 1, which Kafka leaves out of a znode where it is 0).
     """
 
     replicas: tuple[int, ...]
@@ -119,12 +119,12 @@ def config_value(resource_type: int, name: str, value: str) -> str | Flag | Dige
 
 
 def is_password(name: str) -> bool:
-    """Whether ZooKeeper has it encoded (`DynamicBrokerConfig.isPasswordConfig`)."""
+    """Tell whether ZooKeeper has it encoded (`DynamicBrokerConfig.isPasswordConfig`)."""
     return name.endswith(PASSWORDS)
 
 
 def are_the_same(in_zookeeper: Value | None, in_log: Value | None) -> bool:
-    """Whether both say the same; None: it is not there."""
+    """Tell whether both say the same; None: it is not there."""
     if isinstance(in_zookeeper, NextId) and isinstance(in_log, NextId):
         return not set(in_zookeeper.either).isdisjoint(in_log.either)
     if isinstance(in_zookeeper, float) and isinstance(in_log, float):  # a quota that is NaN is like another one

@@ -66,7 +66,7 @@ class Expected:
         return {} if number is None else _Partitions([_of_topic(table, number) for table in self._tables])
 
     def entries(self, path: str) -> Entries:
-        """What a znode should say that is no topic's."""
+        """Expected entries of a znode that is no topic's."""
         return self._others.get(path, {})
 
     def unit(self, path: str) -> object:
@@ -101,7 +101,7 @@ class _Partitions(Mapping[int, Placed]):
         table, row = self._rows[number]
         replicas, flags = table.replicas[row].tolist(), table.flags[row].tolist()
         in_sync, adding, removing = (
-            tuple(sorted(one for one, flag in zip(replicas, flags, strict=True) if flag & bit)) for bit in _BITS
+            tuple(sorted(replica for replica, flag in zip(replicas, flags, strict=True) if flag & bit)) for bit in _BITS
         )
         leader, epoch = int(table.leader[row]), int(table.leader_epoch[row])
         recovers = any(flag & RECOVERING for flag in flags)

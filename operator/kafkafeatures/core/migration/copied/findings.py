@@ -32,7 +32,7 @@ class Finding(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """What is wrong, and what comes of it."""
+        """Text that says what is wrong, and what comes of it."""
         return f"{self.what}; {self.then}" if self.then else self.what
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ def look_at(path: str) -> str:
 
 
 def read(path: str, data: bytes, parse: Callable[[Any], T], otherwise: str) -> T | Finding:
-    """What `parse` makes of the JSON document in a znode; it may raise ValueError. Never raises.
+    """Return what `parse` makes of the JSON document in a znode; it may raise ValueError. Never raises.
 
     otherwise: what the copy makes of it where it is no JSON.
     """

@@ -15,7 +15,7 @@ _BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
 def sanitized(name: str) -> str:
     """The name of the znode."""
     raw = name.encode(errors="surrogatepass")
-    return "".join(chr(one) if _PLAIN.match(bytes((one,))) else f"%{one:02X}" for one in raw)
+    return "".join(chr(byte) if _PLAIN.match(bytes((byte,))) else f"%{byte:02X}" for byte in raw)
 
 
 def desanitized(name: str) -> str:

@@ -44,7 +44,7 @@ class _Block(Struct, frozen=True):
 
 
 def token_path(id_: str) -> str:
-    """Where a token is."""
+    """Path of a token."""
     return f"{TOKENS}/{id_}"
 
 
@@ -80,14 +80,14 @@ PRODUCER_ID = Key(Kind.PRODUCER_ID, "")
 
 
 def _token(document: Any) -> Entries:
-    found = msgspec.convert(document, _Token)
-    owner = _principal(found.owner)
-    if found.version >= 3 and found.requester is None:
+    fields = msgspec.convert(document, _Token)
+    owner = _principal(fields.owner)
+    if fields.version >= 3 and fields.requester is None:
         raise ValueError("Object missing required field `tokenRequester`")
-    requester = _principal(found.requester) if found.version >= 3 and found.requester is not None else owner
-    renewers = tuple(map(_principal, found.renewers))
-    token = Token(owner, requester, renewers, found.issued, found.latest, found.expires)
-    return {token_key(found.id): comparable(token)}
+    requester = _principal(fields.requester) if fields.version >= 3 and fields.requester is not None else owner
+    renewers = tuple(map(_principal, fields.renewers))
+    token = Token(owner, requester, renewers, fields.issued, fields.latest, fields.expires)
+    return {token_key(fields.id): comparable(token)}
 
 
 def _principal(text: str) -> str:
@@ -98,11 +98,11 @@ def _principal(text: str) -> str:
 
 
 def _next_id(document: Any) -> Entries:
-    found = msgspec.convert(document, _Block)
-    start, behind = _number(found.start), _number(found.end) + 1
-    if not start <= behind < _LARGEST or behind - start > 2**31 - 1:
+    block = msgspec.convert(document, _Block)
+    start, stop = _number(block.start), _number(block.end) + 1
+    if not start <= stop < _LARGEST or stop - start > 2**31 - 1:
         raise ValueError("a block of producer ids that ends before it begins, or has too many")
-    return {PRODUCER_ID: NextId((start, behind) if found.broker == _BY_CONTROLLER else (behind,))}
+    return {PRODUCER_ID: NextId((start, stop) if block.broker == _BY_CONTROLLER else (stop,))}
 
 
 def _number(text: str) -> int:

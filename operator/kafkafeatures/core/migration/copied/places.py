@@ -31,7 +31,7 @@ _READERS: Mapping[str, Callable[[str, bytes], Entries | Finding]] = {
 
 
 def read_entries(path: str, data: bytes | None) -> Entries | Finding:
-    """What a znode says that is no topic's; nothing where it is absent. Never raises."""
+    """Entries of a znode that is no topic's; none where it is absent. Never raises."""
     if data is None:
         return {}
     if path == PRODUCER_IDS:
@@ -45,5 +45,5 @@ def clients_of(user_path: str) -> str:
 
 
 def can_be(path: str) -> bool:
-    """Whether ZooKeeper could have a znode there: the log may hold names that it has no place for."""
+    """Tell whether ZooKeeper could have a znode there: the log may hold names that it has no place for."""
     return path.startswith("/") and "\0" not in path and not {"", ".", ".."} & set(path.split("/")[1:])

@@ -42,14 +42,14 @@ class _Acl(Struct, frozen=True):
 
 
 def acl_path(pattern: int, resource_type: int, name: str) -> str | None:
-    """Where the ACLs of a resource are; None for one that ZooKeeper has no place for."""
+    """Path of the ACLs of a resource; None for one that ZooKeeper has no place for."""
     root, type_ = _named(ROOTS, pattern), _named(RESOURCES, resource_type)
     return f"{root}/{type_}/{name}" if root and type_ else None
 
 
 def read_acl(path: str, data: bytes) -> Entries | Finding:
     """The ACLs of one resource. Never raises."""
-    root = next(one for one in ROOTS if path.startswith(f"{one}/"))
+    root = next(prefix for prefix in ROOTS if path.startswith(f"{prefix}/"))
     type_, _, name = path.removeprefix(f"{root}/").partition("/")
     return read(path, data, partial(_entries, ROOTS[root], RESOURCES[type_], name), _LOST) if data else {}
 
@@ -64,16 +64,16 @@ def right_key(
 
 
 def not_copied(path: str) -> Finding:
-    """What is below a type of resource that Kafka does not know."""
+    """Finding about what is below a type of resource that Kafka does not know."""
     return Finding(path, "ACLs below it are not copied: unknown type of resource", "delete it, or set them again")
 
 
 def _entries(pattern: int, resource: int, name: str, document: Any) -> Entries:
-    found = msgspec.convert(document, _Acl)
-    if found.version != 1:
-        raise ValueError(f"expected version 1, found {found.version}")
+    fields = msgspec.convert(document, _Acl)
+    if fields.version != 1:
+        raise ValueError(f"expected version 1, found {fields.version}")
     keys = []
-    for acl in found.acls:
+    for acl in fields.acls:
         if ":" not in acl.principal:
             raise ValueError("a principal without a type")
         permission, operation = _code(PERMISSIONS, acl.permission), _code(OPERATIONS, acl.operation)
@@ -85,10 +85,10 @@ def _entries(pattern: int, resource: int, name: str, document: Any) -> Entries:
 
 def _code(codes: Mapping[str, int], name: str) -> int:
     """By its name as Kafka writes it, or in capital letters, as older releases did."""
-    found = codes.get(name) or {one.upper(): code for one, code in codes.items()}.get(name.upper())
-    if found is None:
+    code = codes.get(name) or {spelling.upper(): code for spelling, code in codes.items()}.get(name.upper())
+    if code is None:
         raise ValueError(f"unknown operation or permission {name[:40]!r}")
-    return found
+    return code
 
 
 def _named(names: Mapping[str, int], code: int) -> str | None:

@@ -33,14 +33,14 @@ class Sink(Protocol):
         """Any other znode; no entries where it is not there."""
 
     def remark(self, finding: Finding) -> None:
-        """What is wrong beside what the znode says."""
+        """Finding about something else than what the znode says."""
 
     def unread(self, failure: Failure) -> None:
         """A znode that could not be read."""
 
 
 class Survey(Struct, frozen=True):
-    """What was found.
+    """Findings of a dry run of the copy.
 
     findings: the first thousand; more: how many there are besides. failures: what could not be read. counts: of
     entries, by their kind. passwords: znodes of broker configs that have one. assigned: by id of a broker, a partition
@@ -70,7 +70,7 @@ class Surveyor:
 
     @property
     def survey(self) -> Survey:
-        """What was taken until now."""
+        """Survey of what was taken until now."""
         findings = tuple(sorted(self._findings, key=lambda one: (one.path, one.what)))
         assigned = dict(sorted(self._assigned.items()))
         return Survey(
@@ -119,6 +119,6 @@ class Surveyor:
 
 
 def copy_findings(survey: Survey) -> tuple[Finding, ...]:
-    """What would go wrong when Kafka copies. What could not be read is in `survey.failures`, and is asked first."""
-    more = f"{survey.more} more znodes have such findings"
-    return (*survey.findings, Finding("/", more, "correct these first")) if survey.more else survey.findings
+    """Problems that Kafka's copy would have. What could not be read is in `survey.failures`, and is asked first."""
+    text = f"{survey.more} more znodes have such findings"
+    return (*survey.findings, Finding("/", text, "correct these first")) if survey.more else survey.findings

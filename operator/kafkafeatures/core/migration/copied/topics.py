@@ -26,7 +26,7 @@ _INVENTED = "the copy would write a state with all replicas in sync"
 
 
 class Assignment(NamedTuple):
-    """Who has a replica of a partition, and what is being moved."""
+    """Replicas of a partition, and which of them are being added or removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -34,7 +34,7 @@ class Assignment(NamedTuple):
 
 
 class Topic(Struct, frozen=True):
-    """What `/brokers/topics/<topic>` says. id: as Kafka's tools show it."""
+    """Content of `/brokers/topics/<topic>`. id: as Kafka's tools show it."""
 
     name: str
     id: str
@@ -42,7 +42,7 @@ class Topic(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """What `/brokers/topics/<topic>/partitions/<partition>/state` says."""
+    """Content of `/brokers/topics/<topic>/partitions/<partition>/state`."""
 
     leader: Annotated[int, Meta(ge=-1, lt=2**31)]
     leader_epoch: Int
@@ -62,7 +62,7 @@ class _Topic(Struct, frozen=True):
 
 
 def topic_path(name: str) -> str:
-    """Where a topic is."""
+    """Path of a topic."""
     return f"{TOPICS}/{name}"
 
 
@@ -72,15 +72,15 @@ def topic_name(path: str) -> str | None:
 
 
 def state_path(topic: str, partition: int) -> str:
-    """Where the state of a partition is."""
+    """Path of the state of a partition."""
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
 
 
 def read_topic(name: str, data: bytes) -> Topic | Finding:
     """Never raises."""
     path = topic_path(name)
-    found = read(path, data, partial(_topic, name), ENDS)
-    if isinstance(found, Topic) and not found.id:
+    topic = read(path, data, partial(_topic, name), ENDS)
+    if isinstance(topic, Topic) and not topic.id:
         return Finding(
             path,
             "has no id of the topic",
@@ -88,7 +88,7 @@ def read_topic(name: str, data: bytes) -> Topic | Finding:
             "it gives each topic an id",
             ENDS,
         )
-    return found
+    return topic
 
 
 def read_state(topic: str, partition: int, data: bytes | None) -> State | Finding:
@@ -120,12 +120,12 @@ def shown_id(raw: bytes) -> str:
 
 
 def _topic(name: str, document: Any) -> Topic:
-    found = msgspec.convert(document, _Topic)
+    fields = msgspec.convert(document, _Topic)
     partitions = {
-        _number(key): Assignment(replicas, found.adding.get(key, ()), found.removing.get(key, ()))
-        for key, replicas in found.partitions.items()
+        _number(key): Assignment(replicas, fields.adding.get(key, ()), fields.removing.get(key, ()))
+        for key, replicas in fields.partitions.items()
     }
-    return Topic(name, "" if found.topic_id is None else _id(found.topic_id), partitions)
+    return Topic(name, "" if fields.topic_id is None else _id(fields.topic_id), partitions)
 
 
 def _number(key: str) -> int:

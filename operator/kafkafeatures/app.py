@@ -83,7 +83,7 @@ def real_ensembles(environment: Environment) -> OpenEnsembleOf:
 
 
 class Operator:
-    """What is done with resources that come and go. `Hosted` of `handlers.py`, and of every test that is its host.
+    """Reconciles resources that come and go. `Hosted` of `handlers.py`, and of every test that is its host.
 
     `prepare`: what has to be done before anything is connected to.
     """

@@ -51,16 +51,16 @@ class Hosted(Protocol):
         """Return as soon as there is something to watch."""
 
     def watching(self, namespace: str, *, holds: bool) -> None:
-        """Whether the API server has taken a watch request for the namespace; for all of them by an empty name."""
+        """Note whether the API server has taken a watch request for the namespace; for all by an empty name."""
 
     def show(self, resource: Mapping[str, Any], *, gone: bool) -> None:
-        """What a watch shows."""
+        """Take in what a watch shows."""
 
     def answered(self, code: int) -> None:
         """The API server answered a request with this HTTP status."""
 
     def missed(self, namespace: str) -> Sequence[Mapping[str, Any]]:
-        """What is gone since it was last asked, and no watch of the namespace showed that: `metadata` of each."""
+        """Resources gone since the last call, though no watch of the namespace showed it: `metadata` of each."""
 
     def stop(self) -> None:
         """The process was asked to end: from this moment on nothing is begun, and nothing sent."""
@@ -140,8 +140,8 @@ async def _hear_signals(operator: Hosted, ready: asyncio.Event, ending: asyncio.
 
     await ready.wait()
     if threading.current_thread() is threading.main_thread():
-        for one in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(one, stop)
+        for signal_number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(signal_number, stop)
 
 
 class _NothingToCompare(kopf.DiffBaseStorage):
@@ -178,8 +178,8 @@ class Watches:
         """Kopf's, one for each watch."""
 
     def end(self) -> None:
-        """Where one watch fails, Kopf leaves the others running and later cancels them together with what pauses them.
-        A watch between two requests takes that for a pause and continues, and Kopf waits for it for ever.
+        """Cancel all watches. Where one fails, Kopf leaves the others running and later cancels them together with what
+        pauses them. A watch between two requests takes that for a pause and continues, and Kopf waits for it for ever.
         """
         for task in self._tasks:
             task.cancel()
@@ -229,18 +229,20 @@ class Watches:
         too.
         """
         began, namespace = self._environment.monotonic(), _namespace(path)
-        missed = [{"type": "DELETED", "object": {"metadata": one}} for one in self._operator.missed(namespace)]
+        missed = [
+            {"type": "DELETED", "object": {"metadata": metadata}} for metadata in self._operator.missed(namespace)
+        ]
 
-        def failed(why: str) -> None:
-            now = self._environment.monotonic()
-            lasted = now - began >= LONGEST_DELAY
+        def failed(reason: str) -> None:
+            monotonic_time = self._environment.monotonic()
+            lasted = monotonic_time - began >= LONGEST_DELAY
             self._delay[path] = RETRY_DELAY if lasted else min(2 * self._delay.get(path, RETRY_DELAY), LONGEST_DELAY)
-            self._next[path] = now + self._delay[path]
+            self._next[path] = monotonic_time + self._delay[path]
             self._operator.watching(namespace, holds=False)
-            where, seconds = namespace or "all namespaces", self._delay[path]
-            logger.warning("the watch of %s ended: %s; next try in %.0f s", where, why, seconds)
+            scope, seconds = namespace or "all namespaces", self._delay[path]
+            logger.warning("the watch of %s ended: %s; next try in %.0f s", scope, reason, seconds)
 
-        return cast(aiohttp.StreamReader, _Events(content, [json.dumps(one).encode() for one in missed], failed))
+        return cast(aiohttp.StreamReader, _Events(content, [json.dumps(event).encode() for event in missed], failed))
 
     async def _pause(self, what: str) -> None:
         """None for what begins for the first time, or went well for long enough."""
@@ -262,13 +264,13 @@ class _Events:
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
         for line in self._first:
             yield line + b"\n"
-        rest = b""
+        remainder = b""
         async for chunk in self._content.iter_chunked(size):
-            *lines, rest = (rest + chunk).split(b"\n")
+            *lines, remainder = (remainder + chunk).split(b"\n")
             for line in filter(bytes.strip, lines):
-                why = _error_in(line)
-                if why:
-                    self._failed(why)
+                reason = _error_in(line)
+                if reason:
+                    self._failed(reason)
                     return
                 yield line + b"\n"
 
@@ -279,10 +281,10 @@ def _error_in(line: bytes) -> str:
         event = json.loads(line.decode())
         if event["type"] == "ERROR":
             status = event["object"]
-            why = str(status.get("message") or status.get("reason") or "no reason given")
-            return f"{status.get('code', '')} {why[:500]}".strip()
+            message = str(status.get("message") or status.get("reason") or "no reason given")
+            return f"{status.get('code', '')} {message[:500]}".strip()
         metadata = event["object"]["metadata"]
-        if all(isinstance(metadata[one], str) and metadata[one] for one in _METADATA[event["type"]]):
+        if all(isinstance(metadata[field], str) and metadata[field] for field in _METADATA[event["type"]]):
             return ""
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass  # as below
@@ -290,5 +292,5 @@ def _error_in(line: bytes) -> str:
 
 
 def _namespace(path: str) -> str:
-    _, within, rest = path.partition("/namespaces/")
-    return rest.partition("/")[0] if within else ""
+    _, within, remainder = path.partition("/namespaces/")
+    return remainder.partition("/")[0] if within else ""

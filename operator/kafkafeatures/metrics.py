@@ -29,7 +29,7 @@ from kafkafeatures.kube.api import Key
 _OF_RESOURCE = ("namespace", "name")
 _LEVELS = ("finalized", "desired", "supported_min", "supported_max")
 """The fields of a feature in a status that are metrics."""
-_PHASES = tuple(one.value for one in Phase)
+_PHASES = tuple(phase.value for phase in Phase)
 """All phases of a migration; any other word, of another release, has no series."""
 _REASONS = frozenset(Reason)
 """All reasons of conditions; any other, of another release, is `Other`: a label has few values."""
@@ -168,8 +168,8 @@ class Metrics:
             self._passes.labels(result)
 
     def follow(self, waiting: Callable[[], int], watched: Mapping[str, Callable[[], bool]]) -> None:
-        """What is asked at each scrape: figures of the process, and these. waiting: how many resources wait; watched:
-        by namespace, empty for all.
+        """Ask at each scrape for figures of the process, and these. waiting: how many resources wait; watched: by
+        namespace, empty for all.
         """
         ProcessCollector(registry=self.registry)
         self._depth.set_function(waiting)
@@ -181,7 +181,7 @@ class Metrics:
         self._answers.labels(str(code)).inc()
 
     def of_recorder(self) -> RecorderMetrics:
-        """Where metadata logs are recorded: called once."""
+        """The metrics of recorded metadata logs: called once."""
         return RecorderMetrics(self.registry, self._clock)
 
     def sent(self, address: Address, frame: bytes) -> None:
@@ -203,9 +203,9 @@ class Metrics:
             return
         self._seconds.observe(seconds)
         self._success.labels(*key).set(self._clock().timestamp())
-        before, self._said[key] = self._said.get(key), status
-        if before != status:
-            self._show(key, before or EMPTY, status)
+        previous_status, self._said[key] = self._said.get(key), status
+        if previous_status != status:
+            self._show(key, previous_status or EMPTY, status)
 
     def suspended(self, key: Key, holds: bool) -> None:
         """See `Watcher` of the controller."""
@@ -217,8 +217,8 @@ class Metrics:
         for gauge in (self._drift, self._suspended, self._approval, self._approval_since, self._success):
             gauge.remove(*key)
 
-    def _show(self, key: Key, before: Status, now: Status) -> None:
-        """What differs, series by series: the library finds those of one resource only by a look at all there are."""
+    def _show(self, key: Key, previous_status: Status, now: Status) -> None:
+        """Show the difference, series by series: the library finds those of one resource only by a look at all."""
         for gauge, series_of in (
             (self._condition, _conditions),
             (self._reason, _reasons),
@@ -229,22 +229,22 @@ class Metrics:
             (self._lag, _lag),
             (self._differences, _differences),
         ):
-            shown, shows = series_of(before), series_of(now)
-            for labels in shown.keys() - shows.keys():
+            previous_series, current_series = series_of(previous_status), series_of(now)
+            for labels in previous_series.keys() - current_series.keys():
                 gauge.remove(*key, *labels)
-            for labels, value in shows.items():
-                if shown.get(labels) != value:
+            for labels, value in current_series.items():
+                if previous_series.get(labels) != value:
                     gauge.labels(*key, *labels).set(value)
-        self._show_progress(key, before, now)
+        self._show_progress(key, previous_status, now)
         waiting = now.condition(Condition.APPROVAL_REQUIRED)
         self._drift.labels(*key).set(now.condition(Condition.DRIFT_DETECTED) is not None)
         self._approval.labels(*key).set(waiting is not None)
         since = datetime.fromisoformat(waiting.last_transition_time).timestamp() if waiting else 0.0
         self._approval_since.labels(*key).set(since)
 
-    def _show_progress(self, key: Key, before: Status, now: Status) -> None:
+    def _show_progress(self, key: Key, previous_status: Status, now: Status) -> None:
         """Between two phases: when it last moved, as far as this process has seen."""
-        was, is_ = _movement(before), _movement(now)
+        was, is_ = _movement(previous_status), _movement(now)
         if is_ and is_ != was:
             self._progress.labels(*key).set(self._clock().timestamp())
         elif was and not is_:
@@ -333,13 +333,15 @@ def _reasons(status: Status) -> dict[tuple[str, ...], float]:
 
 
 def _rollout(status: Status) -> dict[tuple[str, ...], float]:
-    now = status.rollout
-    return {("done",): now.done, ("total",): now.total} if now is not None and now.is_in_progress else {}
+    rollout = status.rollout
+    return (
+        {("done",): rollout.done, ("total",): rollout.total} if rollout is not None and rollout.is_in_progress else {}
+    )
 
 
 def _phases(status: Status) -> dict[tuple[str, ...], float]:
     phase = status.migration.phase if status.migration is not None else ""
-    return {(one,): float(one == phase) for one in _PHASES} if phase else {}
+    return {(label,): float(label == phase) for label in _PHASES} if phase else {}
 
 
 def _modes(status: Status) -> dict[tuple[str, ...], float]:
@@ -353,20 +355,26 @@ def _lag(status: Status) -> dict[tuple[str, ...], float]:
 
 
 def _differences(status: Status) -> dict[tuple[str, ...], float]:
-    found = status.migration.equality if status.migration is not None else None
-    if found is None or found.differences is None or found.state == ComparisonState.UNKNOWN:
+    comparison = status.migration.equality if status.migration is not None else None
+    if comparison is None or comparison.differences is None or comparison.state == ComparisonState.UNKNOWN:
         return {}
-    return {(): float(found.differences)}
+    return {(): float(comparison.differences)}
 
 
 def _movement(status: Status) -> tuple[object, ...]:
-    """What changes as long as a migration moves; empty where it is at a phase at which it can stay."""
-    now, rollout = status.migration, status.rollout
-    if now is None or now.phase not in _BETWEEN:
+    """The values that change as long as a migration moves; empty where it is at a phase at which it can stay."""
+    migration, rollout = status.migration, status.rollout
+    if migration is None or migration.phase not in _BETWEEN:
         return ()
-    return now.phase, now.position, now.brokers, now.restarts_left, rollout.done if rollout is not None else None
+    return (
+        migration.phase,
+        migration.position,
+        migration.brokers,
+        migration.restarts_left,
+        rollout.done if rollout is not None else None,
+    )
 
 
 def _levels(status: Status) -> dict[tuple[str, ...], float]:
-    found = {(feature.name, label): getattr(feature, label) for feature in status.features for label in _LEVELS}
-    return {labels: level for labels, level in found.items() if level is not None}
+    levels = {(feature.name, label): getattr(feature, label) for feature in status.features for label in _LEVELS}
+    return {labels: level for labels, level in levels.items() if level is not None}

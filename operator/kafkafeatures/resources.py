@@ -60,26 +60,26 @@ class Resources:
 
     def missing(self) -> str:
         """The namespaces whose resources are not known now; empty while all are."""
-        return ", ".join(sorted(one or "all namespaces" for one in self._unlisted | self._unwatched))
+        return ", ".join(sorted(namespace or "all namespaces" for namespace in self._unlisted | self._unwatched))
 
     def unready(self) -> str:
-        """What is missing while nothing can be worked on; empty as soon as one namespace is watched. Another that
-        refuses, or is gone, is for an alert: it keeps none of the others waiting.
+        """The namespaces that are missing while nothing can be worked on; empty as soon as one namespace is watched.
+        Another that refuses, or is gone, is for an alert: it keeps none of the others waiting.
         """
         some = self.known.is_set() and any(map(self.holds, self._namespaces))
         return "" if some else self.missing()
 
     def holds(self, namespace: str) -> bool:
-        """Whether the namespace is listed and watched; an empty name for all of them."""
+        """Tell whether the namespace is listed and watched; an empty name for all of them."""
         return namespace not in self._unlisted and namespace not in self._unwatched
 
     def current(self, key: Key) -> str:
         """The version that it has now, as far as a watch that holds shows it; else empty."""
-        held = not {key.namespace, ""} & (self._unlisted | self._unwatched)
-        return self._latest.get(key, ("", ""))[1] if held else ""
+        is_watched = not {key.namespace, ""} & (self._unlisted | self._unwatched)
+        return self._latest.get(key, ("", ""))[1] if is_watched else ""
 
     def watching(self, namespace: str, *, holds: bool) -> None:
-        """Whether the API server has taken a watch request that still holds."""
+        """Note whether the API server has taken a watch request that still holds."""
         if holds:
             self._unwatched.discard(namespace)
             self._turned[namespace].set()
@@ -88,7 +88,7 @@ class Resources:
             self._turned[namespace].set()
 
     def show(self, resource: Resource, *, gone: bool = False) -> None:
-        """What a watch shows. It begins with all that are there, also with those that were listed already."""
+        """Take in what a watch shows. It begins with all that are there, also with those that were listed already."""
         if gone:
             if self._uid(Key.of(resource)) == resource["metadata"]["uid"]:  # else of an earlier life
                 self._forget(Key.of(resource))
@@ -96,7 +96,7 @@ class Resources:
             self._changed([resource])
 
     def missed(self, namespace: str) -> list[dict[str, str]]:
-        """What is gone since it was last asked, though no watch of the namespace showed it."""
+        """Resources that are gone since the last call, though no watch of the namespace showed it."""
         gone, self._missed[namespace] = self._missed[namespace], {}
         return [
             {"namespace": key.namespace, "name": key.name, "uid": uid}
@@ -107,7 +107,9 @@ class Resources:
     async def run(self) -> None:
         """Until it is cancelled."""
         listings = await asyncio.gather(*(self._first(namespace) for namespace in self._namespaces))
-        self._take({ns: one for ns, one in zip(self._namespaces, listings, strict=True) if one is not None}, {})
+        self._take(
+            {ns: listing for ns, listing in zip(self._namespaces, listings, strict=True) if listing is not None}, {}
+        )
         self.known.set()
         async with asyncio.TaskGroup() as parts:
             for namespace in self._namespaces:
@@ -126,45 +128,47 @@ class Resources:
     async def _follow(self, namespace: str) -> None:
         turned, pause = self._turned[namespace], 0.0
         while True:
-            whole = self.holds(namespace)
+            is_watched = self.holds(namespace)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._environment.jittered(self._every) if whole else RELIST_DELAY + pause):
+                async with asyncio.timeout(
+                    self._environment.jittered(self._every) if is_watched else RELIST_DELAY + pause
+                ):
                     await turned.wait()
             lost = turned.is_set() and namespace in self._unwatched
             turned.clear()
             if lost:
                 continue  # it may hold again in a moment, and is listed then; if not, it is listed all the same
-            before = dict(self._latest)
+            previous_versions = dict(self._latest)
             try:
-                self._take({namespace: await self._list(namespace)}, before)
+                self._take({namespace: await self._list(namespace)}, previous_versions)
                 pause = 0.0
             except KubeError as error:
                 pause = not_before(0.0, error)
 
     async def _list(self, namespace: str) -> Listing:
-        where = namespace or "all namespaces"
+        scope = namespace or "all namespaces"
         try:
-            found = await self._api.resources(namespace)
+            listing = await self._api.resources(namespace)
         except KubeError as error:
             self._unlisted.add(namespace)
             if self._logged.get(namespace) != str(error):
                 self._logged[namespace] = str(error)
-                logger.warning("the resources of %s could not be listed: %s", where, error)
+                logger.warning("the resources of %s could not be listed: %s", scope, error)
             raise
         self._unlisted.discard(namespace)
         if self._logged.pop(namespace, ""):
-            logger.info("the resources of %s are listed again", where)
-        return found
+            logger.info("the resources of %s are listed again", scope)
+        return listing
 
     def _take(self, listings: Mapping[str, Listing], before: Mapping[Key, Version]) -> None:
         """`before`: the latest when the list began. What a watch showed meanwhile may be newer than the list."""
         if any(listing.restored for listing in listings.values()):
             self._doubt(self._latest)  # the same versions stand for other contents
             self._restored()
-        found = [resource for listing in listings.values() for resource in listing.resources]
-        listed = {Key.of(resource) for resource in found}
+        resources = [resource for listing in listings.values() for resource in listing.resources]
+        listed = {Key.of(resource) for resource in resources}
         overtaken = {key for key in listed if self._latest.get(key) != before.get(key)}
-        self._changed([resource for resource in found if self._is_new(resource)])
+        self._changed([resource for resource in resources if self._is_new(resource)])
         self._doubt(overtaken)  # which of the two is newer is not known: it is read
         for key in [key for key in self._latest if key.namespace in listings or "" in listings]:
             if key not in listed:
@@ -181,10 +185,10 @@ class Resources:
     def _is_new(self, resource: Resource) -> bool:
         key, metadata = Key.of(resource), resource["metadata"]
         version = metadata["uid"], metadata["resourceVersion"]
-        before, self._latest[key] = self._latest.get(key), version
-        if before is not None and before[0] != metadata["uid"]:
-            self._miss(key, before[0])
-        return before != version
+        previous_version, self._latest[key] = self._latest.get(key), version
+        if previous_version is not None and previous_version[0] != metadata["uid"]:
+            self._miss(key, previous_version[0])
+        return previous_version != version
 
     def _miss(self, key: Key, uid: str) -> None:
         self._missed[key.namespace if key.namespace in self._missed else ""][uid] = key

@@ -72,7 +72,7 @@ def after(wanted: Wanted, seen: Observation | None = None, memory: Memory = NOTH
 
 
 def unreachable(kind: FailureKind) -> Status:
-    return status_of_unreachable(Failure(kind, "h:1", "no"), generation=3, previous=EMPTY, now=NOW)
+    return status_of_unreachable(Failure(kind, "h:1", "no"), generation=3, previous=EMPTY, at=NOW)
 
 
 UP = {"metadata.version": 27}
@@ -84,7 +84,7 @@ WANTED = {"metadata.version": 21, "group.version": 0}
 
 CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "new": (resource(None), "Progressing", "waiting for the operator"),
-    "pending": (resource(status_of_pending(generation=3, now=NOW)), "Progressing", "Pending"),
+    "pending": (resource(status_of_pending(generation=3, at=NOW)), "Progressing", "Pending"),
     "in sync": (resource(after(Wanted({"metadata.version": 21}))), "Healthy", "InSync"),
     "of an older generation": (
         resource(after(Wanted({"metadata.version": 21})), generation=4), "Progressing", "waiting",
@@ -96,7 +96,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "acting": (resource(after(Wanted(UP))), "Progressing", "UpdatingFeatures"),
     "waiting for a node": (resource(after(Wanted(UP), BEHIND)), "Progressing", "WaitingForNodes"),
     "a pass that failed": (
-        resource(status_of_failed_reconciliation("a bug", generation=3, previous=EMPTY, now=NOW)),
+        resource(status_of_failed_reconciliation("a bug", generation=3, previous=EMPTY, at=NOW)),
         "Progressing", "InternalError",
     ),
     "stalled by a ghost": (resource(after(Wanted(UP), GHOST)), "Degraded", "GhostRegistration"),
@@ -105,7 +105,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "reverted in Git": (resource(after(Wanted({"metadata.version": 20}))), "Degraded", "ConsentRequired"),
     "invalid": (
-        resource(status_of_invalid(Reason.INVALID_SPEC, "no", generation=3, previous=EMPTY, now=NOW)),
+        resource(status_of_invalid(Reason.INVALID_SPEC, "no", generation=3, previous=EMPTY, at=NOW)),
         "Degraded", "InvalidSpec",
     ),
     "waiting for approval": (resource(after(Wanted({}, UP))), "Suspended", "PlanPending"),

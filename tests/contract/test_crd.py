@@ -163,7 +163,7 @@ WORLDS: dict[str, tuple[Wanted, Observation, Memory, Any]] = {
 def test_every_status_fits_the_schema(name: str) -> None:
     wanted, seen, memory, verdict = WORLDS[name]
     proposal = propose(wanted, seen, memory)
-    soak = soak_of(wanted, seen, changes_in(proposal), EMPTY, now=stamp(NOW), monotonic=0.0, read_at=0.0)
+    soak = soak_of(wanted, seen, changes_in(proposal), EMPTY, current_stamp=stamp(NOW), monotonic=0.0, read_at=0.0)
     decision = decide(wanted, seen, memory, verdict=verdict, soak=soak)
     status = status_of(
         decision, seen, proposal, generation=3, previous=with_soak(EMPTY, soak), version="0.1.0", now=NOW
@@ -209,7 +209,7 @@ def test_the_schema_keeps_every_field_of_an_intent() -> None:
 
 def test_the_status_of_an_unreachable_cluster_fits_the_schema() -> None:
     failure = Failure(FailureKind.TLS, "h:1", "x" * 3000)
-    status = status_of_unreachable(failure, generation=1, previous=EMPTY, now=NOW)
+    status = status_of_unreachable(failure, generation=1, previous=EMPTY, at=NOW)
     assert list(misfits(status.as_json(), SCHEMA["status"])) == []
 
 

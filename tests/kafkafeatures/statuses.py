@@ -34,7 +34,7 @@ def status(
     seen = seen or observation()
     before, _ = read_status(previous or {})
     proposal = propose(wanted, seen, Memory())
-    soak = soak_of(wanted, seen, changes_in(proposal), before, now=stamp(NOW), monotonic=0.0, read_at=0.0)
+    soak = soak_of(wanted, seen, changes_in(proposal), before, current_stamp=stamp(NOW), monotonic=0.0, read_at=0.0)
     decision, before = decide(wanted, seen, verdict=DryRunAccepted(), soak=soak), with_soak(before, soak)
     made = status_of(decision, seen, proposal, generation=generation, previous=before, version="0.1.0", now=NOW)
     return made.as_json()
@@ -71,7 +71,7 @@ def observed(generation: int = 1) -> dict[str, Any]:
 
 def unreachable(previous: Mapping[str, Any], generation: int = 1) -> dict[str, Any]:
     before, _ = read_status(previous)
-    return status_of_unreachable(SILENT, generation=generation, previous=before, now=NOW).as_json()
+    return status_of_unreachable(SILENT, generation=generation, previous=before, at=NOW).as_json()
 
 
 def resource(status: Mapping[str, Any] | None = None, *, generation: int = 1, **more: Any) -> KubeResource:

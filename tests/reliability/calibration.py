@@ -34,8 +34,8 @@ DEFECTS = (
             ("if again is None or not is_ours(resource, again) or missing_in(", "if again is None or missing_in("),
             # The second safeguard: what was concluded of another cluster is not written.
             (
-                "generation=self.resource.generation, previous=previous, now=self.now",
-                "generation=self.resource.generation, previous=self.remembered, now=self.now",
+                "generation=self.resource.generation, previous=previous, at=self.now",
+                "generation=self.resource.generation, previous=self.remembered, at=self.now",
             ),
         ),
     ),
@@ -56,8 +56,8 @@ DEFECTS = (
         "how long a broker may keep a request is measured by the wall clock",
         "kafkafeatures.reconcile.ages",
         (
-            ("        found = self._met.get(stamp)\n", "        found = None\n"),
-            ("return timedelta(seconds=self.monotonic() - met)", "return self.of(stamp, now)"),
+            ("        times = self._met.get(stamp)\n", "        times = None\n"),
+            ("return timedelta(seconds=self.monotonic() - met_at)", "return self.of(stamp, now)"),
         ),
     ),
     Defect(
@@ -116,7 +116,7 @@ DEFECTS = (
         "wrong-cluster",
         "a resource that is pointed at another cluster acts there",
         "kafkafeatures.core.engine.gates",
-        (("    if pinned and seen.cluster_id.value != pinned:\n", "    if False:\n"),),
+        (("    if pinned and observation.cluster_id.value != pinned:\n", "    if False:\n"),),
     ),
     Defect(
         "drift-corrected",
@@ -124,7 +124,7 @@ DEFECTS = (
         "kafkafeatures.core.levels.part",
         (
             (
-                "    return reached == change.after if change.feature in wanted.levels else reached >= change.after\n",
+                "    return reached == change.after if change.feature in desired.levels else reached >= change.after\n",
                 "    return False\n",
             ),
         ),
@@ -141,7 +141,7 @@ DEFECTS = (
         "nodes that are in flight count as there, for partitions and for maxParallel",
         "kafkafeatures.core.roll.question",
         (
-            ("        down = (self.flying | self.unavailable) - but\n", "        down = frozenset[int]()\n"),
+            ("        down = (self.flying | self.unavailable | beside) - but\n", "        down = beside - but\n"),
             ("len(self.flying) + len(self.gone) >= self.cap", "len(self.gone) >= self.cap"),
         ),
         of_rolls=True,

@@ -21,7 +21,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a level that is not shown yet is not asked for", "if not change.is_downgrade or", "if True or"),
         ("what the kernel keeps goes on", "lease.connection.end_by_reset(DELIVERED_WITHIN.total_seconds())", "pass"),
         ("every error is a no", "    if code in _NO:\n", "    if code != 0:\n"),
-        ("the next stop is tried as well", "way.stops()[: 1 if way.controller else None]", "way.stops()"),
+        ("the next stop is tried as well", "route.stops()[: 1 if route.controller else None]", "route.stops()"),
         ("a downgrade is an upgrade", "SAFE_DOWNGRADE if c.after < c.before else UPGRADE", "UPGRADE"),
     ),
     *of(
@@ -35,7 +35,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "adapters",
         "kafkafeatures/kafka/wire/connection.py",
-        ("a name before SASL counts", "named if self._security.sasl is None else None", "named"),
+        ("a name before SASL counts", "request if self._security.sasl is None else None", "request"),
     ),
     *of(
         "adapters",
@@ -79,15 +79,17 @@ MUTANTS: tuple[Mutant, ...] = (
         ("another cluster settles", "if again is None or not is_ours(resource, again) or", "if again is None or"),
         ("a plan that is over is not counted", "replace(remembered, change_count=proposal.plan.change_count)",
          "remembered"),
-        ("used consents come back at each look", "one for one in remembered.spent_consents if one in given",
-         "one for one in remembered.spent_consents if not wanted.consents"),
+        ("used consents come back at each look",
+         "consent for consent in remembered.spent_consents if consent in current_consents",
+         "consent for consent in remembered.spent_consents if not wanted.consents"),
     ),
     *of(
         "adapters",
         "kafkafeatures/reconcile/act.py",
         ("a consent is not spent first", 'sorted({*status.spent_consents, step.consent} - {""})',
          "sorted(status.spent_consents)"),
-        ("a yes is not kept", "accepted = replace(sent, accepted=True).to_intent()", "accepted = sent.to_intent()"),
+        ("a yes is not kept", "accepted = replace(in_flight, accepted=True).to_intent()",
+         "accepted = in_flight.to_intent()"),
         ("the last question is not asked", "    if not isinstance(last_look, LastLook):\n", "    if False:\n"),
         ("what is late is sent", "(took := context.monotonic() - began) > within:", "(took := 0.0) > within:"),
     ),
@@ -105,14 +107,14 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "adapters",
         "kafkafeatures/reconcile/ages.py",
-        ("a stamp is believed", "return timedelta(seconds=self.monotonic() - met)", "return self.of(stamp, now)"),
+        ("a stamp is believed", "return timedelta(seconds=self.monotonic() - met_at)", "return self.of(stamp, now)"),
     ),
     *of(
         "adapters",
         "kafkafeatures/reconcile/claims.py",
         ("nobody is older", "return min(older)[1] if older else None", "return None"),
-        ("a step of another one holds nobody", "step.until > now and life != us",
-         "step.until > now and life == us"),
+        ("a step of another one holds nobody", "step.until > monotonic_time and life != us",
+         "step.until > monotonic_time and life == us"),
     ),
     *of(
         "adapters",
@@ -132,7 +134,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafkafeatures/reconcile/controller.py",
         ("a process that is stopped acts on", "if self._operators.handed_over:", "if False:"),
         ("what is at rest is not looked at", "still = await settled.cluster.unchanged() and (", "still = True and ("),
-        ("versions of before a restore count", "replace(known, written=set(), last=known.last.of_no_version())",
-         "replace(known)"),
+        ("versions of before a restore count", "replace(cache, written=set(), last=cache.last.of_no_version())",
+         "replace(cache)"),
     ),
 )  # fmt: skip

@@ -92,8 +92,9 @@ ROLL_DEFECTS = (
         "kafkafeatures.reconcile.last_second",
         (
             (
-                "_changed(found.resource, resource, sent) or too_late(context, found, last_look) or last_look\n",
-                "too_late(context, found, last_look) or last_look\n",
+                "_changed(evaluation.resource, resource, sent_step) "
+                "or too_late(context, evaluation, last_look) or last_look\n",
+                "too_late(context, evaluation, last_look) or last_look\n",
             ),
         ),
     ),

@@ -32,7 +32,7 @@ def read_document(document: object) -> KafkaFeatures:
     if not isinstance(document, Mapping):
         raise InvalidDocument(("the document is not a mapping; it must start with apiVersion and kind",))
     body = {key: value for key, value in document.items() if key != "status"}
-    made, problems = read_strictly(KafkaFeatures, body)
-    if made is None:
+    resource, problems = read_strictly(KafkaFeatures, body)
+    if resource is None:
         raise InvalidDocument(problems)
-    return replace(made, written=body["spec"])
+    return replace(resource, written=body["spec"])

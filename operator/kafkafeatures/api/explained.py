@@ -13,7 +13,7 @@ from kafkafeatures.api.reasons import Condition, Reason
 
 
 class ReasonInfo(Struct, frozen=True):
-    """What a reason means for users, and what becomes of it: `AUTOMATIC`, `ACTION`, or empty where all is well."""
+    """The meaning of a reason for users, and its outcome: `AUTOMATIC`, `ACTION`, or empty where all is well."""
 
     conditions: tuple[Condition, ...]
     meaning: str
@@ -21,7 +21,7 @@ class ReasonInfo(Struct, frozen=True):
 
     @property
     def needs_action(self) -> bool:
-        """Whether action is required; each such reason has a runbook."""
+        """Tell whether action is required; each such reason has a runbook."""
         return self.outcome == ACTION
 
 

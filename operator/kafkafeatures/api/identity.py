@@ -21,8 +21,8 @@ class OperatorIdentity(Struct, frozen=True):
     instance: str
 
     def __str__(self) -> str:
-        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return f"{where} ({self.instance})"
+        qualified_name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{qualified_name} ({self.instance})"
 
     @property
     def manager(self) -> str:

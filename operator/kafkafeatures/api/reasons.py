@@ -102,7 +102,7 @@ class Reason(StrEnum):
 
 
 class PlanVerdict(StrEnum):
-    """What a plan comes to: `verdict` of its document. Said by `core/report/plan_document.py` alone."""
+    """The result of a plan: `verdict` of its document. Said by `core/report/plan_document.py` alone."""
 
     IN_SYNC = "InSync"
     CHANGES = "Changes"
@@ -112,7 +112,7 @@ class PlanVerdict(StrEnum):
 
 
 class BlockerKind(StrEnum):
-    """What prevents a change. Each maps to the reason of `Stalled` (or to waiting) in `core/engine/decisions.py`."""
+    """Blockers of a change. Each maps to the reason of `Stalled` (or to waiting) in `core/engine/decisions.py`."""
 
     NODE_RANGE = "NodeRange"
     GHOST_REGISTRATION = "GhostRegistration"

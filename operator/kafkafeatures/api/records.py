@@ -51,8 +51,8 @@ class StatusRecord(Struct, frozen=True, kw_only=True):
         values, unknown = {}, {}
         for name, value in raw.items():
             if name in readers:
-                attribute, kind, read = readers[name]
-                values[attribute] = value if type(value) is kind else read(value)
+                attribute, kind, reader = readers[name]
+                values[attribute] = value if type(value) is kind else reader(value)
             else:
                 unknown[name] = value
         if not shape.required <= values.keys():
@@ -71,21 +71,21 @@ class StatusRecord(Struct, frozen=True, kw_only=True):
             if name not in readers:
                 unknown[name] = value
                 continue
-            attribute, kind, read = readers[name]
+            attribute, kind, reader = readers[name]
             try:
-                values[attribute] = value if type(value) is kind else read(value)
+                values[attribute] = value if type(value) is kind else reader(value)
             except ValueError:
                 invalid.append(name)
         return cls(**values, unknown=unknown), tuple(sorted(invalid))
 
     def as_json(self) -> Json:
         """The record as JSON; fields that have their default are left out."""
-        found: Json = {}
+        members: Json = {}
         shape = _shape(type(self))
         for (name, default), value in zip(shape.defaults, shape.values(self), strict=False):
             if value is not default and value != default:
-                found[name] = value if type(value) in _PLAIN else _written(value)
-        return {**found, **self.unknown} if self.unknown else found
+                members[name] = value if type(value) in _PLAIN else _written(value)
+        return {**members, **self.unknown} if self.unknown else members
 
 
 R = TypeVar("R", bound=StatusRecord)
@@ -105,21 +105,23 @@ def keeping_unknown(made: R, before: R) -> R:
         if value is old or not value or not old:
             continue
         if isinstance(value, tuple):
-            kept: Any = _each_keeping(value, old)
+            merged: Any = _each_keeping(value, old)
         else:
-            kept = keeping_unknown(value, old) if _key(value) == _key(old) else value
-        if kept is not value:
-            changes[name] = kept
+            merged = keeping_unknown(value, old) if _key(value) == _key(old) else value
+        if merged is not value:
+            changes[name] = merged
     return replace(made, **changes) if changes else made
 
 
 def _each_keeping(made: tuple[Any, ...], before: tuple[Any, ...]) -> tuple[Any, ...]:
     if not made[0].KEY:
         return made
-    known = {_key(one): one for one in before if has_unknown(one)}
-    if not known:
+    previous = {_key(record): record for record in before if has_unknown(record)}
+    if not previous:
         return made
-    return tuple(keeping_unknown(one, known[_key(one)]) if _key(one) in known else one for one in made)
+    return tuple(
+        keeping_unknown(record, previous[_key(record)]) if _key(record) in previous else record for record in made
+    )
 
 
 def _key(record: StatusRecord) -> tuple[Any, ...]:
@@ -127,7 +129,7 @@ def _key(record: StatusRecord) -> tuple[Any, ...]:
 
 
 def has_unknown(record: StatusRecord) -> bool:
-    """Whether another release wrote something into it, or into a record in it."""
+    """Tell whether another release wrote something into it, or into a record in it."""
     return bool(record.unknown) or any(map(has_unknown, _inner(record)))
 
 
@@ -153,10 +155,10 @@ def _inner(record: StatusRecord) -> Iterator[StatusRecord]:
 
 
 class _Shape(NamedTuple):
-    """How a class of records is read and written. `readers`: JSON name to attribute, the type whose values are taken as
-    they are, if any, and what reads others. `defaults`: JSON name and default, NODEFAULT where there is none. `values`:
-    gives a record's values in that order, and `unknown` behind them. `required`: attributes. `names`: by attribute, as
-    in JSON. `nested`: attributes that hold records.
+    """The way in which a class of records is read and written. `readers`: JSON name to attribute, the type whose values
+    are taken as they are, if any, and what reads others. `defaults`: JSON name and default, NODEFAULT where there is
+    none. `values`: gives a record's values in that order, and `unknown` behind them. `required`: attributes. `names`:
+    by attribute, as in JSON. `nested`: attributes that hold records.
     """
 
     readers: Mapping[str, tuple[str, type | None, Reader]]
@@ -175,16 +177,19 @@ _SHAPES: dict[type, _Shape] = {}
 
 
 def _make_shape(cls: type[StatusRecord]) -> _Shape:
-    known = [one for one in fields(cls) if one.name != "unknown"]
-    names = {one.name: cls.JSON_NAMES.get(one.name) or json_name(one.name) for one in known}
-    readers = {one.name: _reader(one.type) for one in known}
+    known_fields = [record_field for record_field in fields(cls) if record_field.name != "unknown"]
+    names = {
+        record_field.name: cls.JSON_NAMES.get(record_field.name) or json_name(record_field.name)
+        for record_field in known_fields
+    }
+    readers = {record_field.name: _reader(record_field.type) for record_field in known_fields}
     return _Shape(
-        {names[each]: (each, _TYPES.get(read), read) for each, read in readers.items()},
-        tuple((names[one.name], one.default) for one in known),
-        attrgetter(*(one.name for one in known), "unknown"),
-        frozenset(one.name for one in known if one.required),
+        {names[attribute]: (attribute, _TYPES.get(reader), reader) for attribute, reader in readers.items()},
+        tuple((names[record_field.name], record_field.default) for record_field in known_fields),
+        attrgetter(*(record_field.name for record_field in known_fields), "unknown"),
+        frozenset(record_field.name for record_field in known_fields if record_field.required),
         names,
-        tuple(one.name for one in known if _holds_records(one.type)),
+        tuple(record_field.name for record_field in known_fields if _holds_records(record_field.type)),
     )
 
 
@@ -195,15 +200,15 @@ def _holds_records(hint: Any) -> bool:
 
 def json_name(attribute: str) -> str:
     """The name of a field in JSON: in camel case."""
-    first, *rest = attribute.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    first, *words = attribute.split("_")
+    return first + "".join(word.capitalize() for word in words)
 
 
 def _written(value: Any) -> Any:
     if isinstance(value, StatusRecord):
         return value.as_json()
     if isinstance(value, tuple):
-        return [one if type(one) in _PLAIN else _written(one) for one in value]
+        return [element if type(element) in _PLAIN else _written(element) for element in value]
     return dict(value) if isinstance(value, Mapping) else value
 
 
@@ -221,8 +226,8 @@ def _reader(hint: Any) -> Reader:
         return _each(_reader(arguments[0]))
     if origin is not None:
         return _mapping(_reader(arguments[1]))
-    read: Reader = hint.read
-    return read
+    reader: Reader = hint.read
+    return reader
 
 
 def _one_of(readers: list[Reader]) -> Reader:
@@ -238,20 +243,20 @@ def _one_of(readers: list[Reader]) -> Reader:
     return first
 
 
-def _each(read: Reader) -> Reader:
+def _each(reader: Reader) -> Reader:
     def every(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise ValueError(f"expected a list, found {type(value).__name__}")
-        return tuple(read(one) for one in value)
+        return tuple(reader(element) for element in value)
 
     return every
 
 
-def _mapping(read: Reader) -> Reader:
+def _mapping(reader: Reader) -> Reader:
     def every(value: Any) -> Mapping[str, Any]:
         if not isinstance(value, dict):
             raise ValueError(f"expected an object, found {type(value).__name__}")
-        return {read_text(name): read(one) for name, one in value.items()}
+        return {read_text(name): reader(element) for name, element in value.items()}
 
     return every
 

@@ -22,7 +22,7 @@ Path = tuple[str | int, ...]
 
 
 class Text(Struct, frozen=True):
-    """What a text may be: so many characters, of this pattern, which means `meaning` to people."""
+    """Limits of a text: so many characters, of this pattern, which means `meaning` to people."""
 
     longest: int
     shortest: int = 0
@@ -30,7 +30,7 @@ class Text(Struct, frozen=True):
     meaning: str = ""
 
     def why_not(self, value: str) -> str:
-        """What is expected instead; empty where it may be this one."""
+        """The expectation that the text does not meet; empty where it may be this one."""
         try:
             value.encode()
         except UnicodeEncodeError:  # half a character: JSON can hold it, YAML cannot
@@ -43,7 +43,7 @@ class Text(Struct, frozen=True):
 
 
 class AtMost(Struct, frozen=True):
-    """How many items a list may have, and must have."""
+    """The number of items that a list may have, and must have."""
 
     items: int
     least: int = 0
@@ -56,20 +56,20 @@ _BROKEN: Any = object()  # stands for a value with a problem
 def read_strictly(kind: type[T], document: object) -> tuple[T | None, tuple[str, ...]]:
     """The document as `kind`, or None and what is wrong with it, a line per problem."""
     reading = _Reading()
-    made = reading.value(kind, document, ())
-    return None if made is _BROKEN else made, tuple(reading.problems)
+    value = reading.value(kind, document, ())
+    return None if value is _BROKEN else value, tuple(reading.problems)
 
 
 def as_json(value: object) -> Any:
-    """What was read, with all its defaults."""
+    """The value that was read, with all its defaults."""
     if isinstance(value, Struct):
-        return {name: as_json(getattr(value, one.name)) for name, one in fields_of(type(value)).items()}
-    return [as_json(one) for one in value] if isinstance(value, tuple) else value
+        return {name: as_json(getattr(value, field.name)) for name, field in fields_of(type(value)).items()}
+    return [as_json(element) for element in value] if isinstance(value, tuple) else value
 
 
 @cache
 def fields_of(kind: type[Struct]) -> Mapping[str, FieldInfo]:
-    """What a mapping may hold, by its name in the document. A field with a factory is none of the document's."""
+    """Fields that a mapping may hold, by name in the document. One with a factory is none of the document's."""
     return {json_name(field.name): field for field in fields(kind) if field.default_factory is NODEFAULT}
 
 
@@ -108,14 +108,14 @@ class _Reading:
     def _text(self, allowed: Text, value: object, path: Path) -> Any:
         if not isinstance(value, str):
             return self._wrong(path, value, f"expected text{_in_quotes(value, hidden=_may_be_secret(path))}")
-        why = allowed.why_not(value)
-        return self._wrong(path, value, f"expected {why}") if why else value
+        expectation = allowed.why_not(value)
+        return self._wrong(path, value, f"expected {expectation}") if expectation else value
 
     def _literal(self, words: tuple[Any, ...], value: object, path: Path) -> Any:
         if isinstance(value, str) and value in words:
             return value
-        *others, last = map(repr, words)
-        return self._wrong(path, value, f"expected {', '.join(others)}{' or ' if others else ''}{last}")
+        *choices, last = map(repr, words)
+        return self._wrong(path, value, f"expected {', '.join(choices)}{' or ' if choices else ''}{last}")
 
     def _items(self, kind: Any, allowed: AtMost, value: object, path: Path) -> Any:
         if not isinstance(value, list | tuple):
@@ -124,27 +124,27 @@ class _Reading:
             return self._wrong(path, value, f"expected at most {allowed.items} items")
         if len(value) < allowed.least:
             return self._wrong(path, value, f"expected at least {allowed.least} item")
-        items = tuple(self.value(kind, one, (*path, index)) for index, one in enumerate(value))
+        items = tuple(self.value(kind, element, (*path, index)) for index, element in enumerate(value))
         return _BROKEN if _BROKEN in items else items
 
     def _mapping(self, kind: Any, value: object, path: Path) -> Any:
         if not isinstance(value, Mapping):
             return self._wrong(path, value, "expected a mapping")
-        known, before, made = fields_of(kind), len(self.problems), {}
-        for name, one in known.items():
+        known_fields, problem_count, values = fields_of(kind), len(self.problems), {}
+        for name, field in known_fields.items():
             if name in value:
-                made[one.name] = self.value(one.type, value[name], (*path, name))
-            elif one.required:
+                values[field.name] = self.value(field.type, value[name], (*path, name))
+            elif field.required:
                 self._note((*path, name), "required field is missing")
         if not getattr(kind, "OTHERS_ALLOWED", False):
             for name in value:
-                if name not in known:
-                    shown = _words_of(name) if _may_be_secret(path) else str(name)
-                    self._note((*path, shown), f"unknown field; {_valid(known, shown)}")
-        return _BROKEN if len(self.problems) > before else self._checked(lambda: kind(**made), path, value)
+                if name not in known_fields:
+                    display_name = _words_of(name) if _may_be_secret(path) else str(name)
+                    self._note((*path, display_name), f"unknown field; {_valid(known_fields, display_name)}")
+        return _BROKEN if len(self.problems) > problem_count else self._checked(lambda: kind(**values), path, value)
 
     def _checked(self, make: Callable[[], Any], path: Path, value: object) -> Any:
-        """What a check of ours says: all of it, or what is expected."""
+        """The value that is made, or the words of a check of ours: all of them, or as what is expected."""
         try:
             return make()
         except ValueError as error:
@@ -154,12 +154,12 @@ class _Reading:
 
     def _wrong(self, path: Path, value: object, expected: str) -> Any:
         hidden = _may_be_secret(path) or (isinstance(value, str) and "@" in value)  # addresses with a password
-        found = "" if hidden else f" {_shown(value)}"
-        return self._note(path, f"invalid value{found}; {expected}")
+        quotation = "" if hidden else f" {_shown(value)}"
+        return self._note(path, f"invalid value{quotation}; {expected}")
 
     def _note(self, path: Path, problem: str) -> Any:
-        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-        self.problems[f"{where.removeprefix('.') or 'document'}: {problem}"] = None
+        location = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+        self.problems[f"{location.removeprefix('.') or 'document'}: {problem}"] = None
         return _BROKEN
 
 
@@ -174,8 +174,8 @@ def _words_of(name: object) -> str:
     """The first word of the name of a field that holds secrets: to YAML, `password:hunter2` (without a space) is a
     name.
     """
-    found = re.match(r"[A-Za-z]+", str(name))
-    return found[0] if found else "(a field)"
+    match = re.match(r"[A-Za-z]+", str(name))
+    return match[0] if match else "(a field)"
 
 
 def _may_be_secret(path: Path) -> bool:

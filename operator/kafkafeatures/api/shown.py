@@ -30,32 +30,35 @@ _MISSING: Mapping[Any, Any] = {str: "", Stamp: "", int: -1, bool: False}
 def shown(kind: type[R], raw: object) -> R:
     """The record with everything that can be read of it. Never raises."""
     readers, values = _readers(kind)
-    found, unknown = dict(values), {}
+    attributes, unknown = dict(values), {}
     for name, value in raw.items() if isinstance(raw, Mapping) else ():
         if name not in readers:
             unknown[str(name)] = value
             continue
-        attribute, read = readers[name]
-        if (one := read(value)) is not None:
-            found[attribute] = one
-    return kind(**found, unknown=unknown)
+        attribute, reader = readers[name]
+        if (parsed := reader(value)) is not None:
+            attributes[attribute] = parsed
+    return kind(**attributes, unknown=unknown)
 
 
 def time_of(value: object) -> datetime | None:
     """The moment that is written there; None for what is none, or has no time zone."""
     try:
-        found = datetime.fromisoformat(str(value))
+        timestamp = datetime.fromisoformat(str(value))
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return timestamp if timestamp.tzinfo is not None else None
 
 
 @cache
 def _readers(kind: type[StatusRecord]) -> tuple[dict[str, tuple[str, Reader]], dict[str, Any]]:
     """By JSON name the attribute and its reader; and what stands for required fields."""
-    known = [field for field in fields(kind) if field.name != "unknown"]
-    readers = {kind.JSON_NAMES.get(one.name) or json_name(one.name): (one.name, _reader(one.type)) for one in known}
-    return readers, {one.name: _MISSING.get(one.type, NOTHING) for one in known if one.required}
+    known_fields = [field for field in fields(kind) if field.name != "unknown"]
+    readers = {
+        kind.JSON_NAMES.get(field.name) or json_name(field.name): (field.name, _reader(field.type))
+        for field in known_fields
+    }
+    return readers, {field.name: _MISSING.get(field.type, NOTHING) for field in known_fields if field.required}
 
 
 def _reader(hint: Any) -> Reader:
@@ -72,18 +75,18 @@ def _reader(hint: Any) -> Reader:
 
 
 def _first(readers: list[Reader]) -> Reader:
-    return lambda value: next((one for reader in readers if (one := reader(value)) is not None), None)
+    return lambda value: next((parsed for reader in readers if (parsed := reader(value)) is not None), None)
 
 
-def _each(read: Reader) -> Reader:
+def _each(reader: Reader) -> Reader:
     return lambda value: (
-        tuple(one for each in value if (one := read(each)) is not None) if isinstance(value, list) else None
+        tuple(parsed for each in value if (parsed := reader(each)) is not None) if isinstance(value, list) else None
     )
 
 
-def _mapping(read: Reader) -> Reader:
+def _mapping(reader: Reader) -> Reader:
     return lambda value: (
-        {str(name): one for name, each in value.items() if (one := read(each)) is not None}
+        {str(name): parsed for name, each in value.items() if (parsed := reader(each)) is not None}
         if isinstance(value, Mapping)
         else None
     )

@@ -61,7 +61,7 @@ class TlsSpec(Struct, frozen=True, kw_only=True):
 
 
 class LoginSecretRef(Struct, frozen=True, kw_only=True):
-    """Where user name and password (or token) are."""
+    """The Secret that has user name and password (or token)."""
 
     name: Name
     username_key: SecretKey = "username"
@@ -106,7 +106,7 @@ class ZooKeeperSpec(Struct, frozen=True, kw_only=True):
 
 
 class ClusterSpec(Struct, frozen=True, kw_only=True):
-    """Where the cluster is and how to speak to it."""
+    """Addresses of the cluster, and how to speak to it."""
 
     bootstrap_servers: Bootstrap | None = None
     bootstrap_controllers: Bootstrap | None = None
@@ -187,8 +187,8 @@ class StatefulSetSpec(Struct, frozen=True, kw_only=True):
 
 
 class WorkloadSpec(Struct, frozen=True, kw_only=True):
-    """What restarts nodes. None: nothing does; Manual: a person, one node after the other. Which drivers there are, and
-    what they need here, is known to `core/roll/drivers.py`.
+    """The driver that restarts nodes. None: nothing does; Manual: a person, one node after the other. Which drivers
+    there are, and what they need here, is known to `core/roll/drivers.py`.
     """
 
     driver: Annotated[str, Text(64)] = "None"
@@ -228,7 +228,7 @@ class Availability(StrEnum):
 
 
 class RolloutSpec(Struct, frozen=True, kw_only=True):
-    """How nodes are restarted, where there is a driver."""
+    """Rules for restarts of nodes, where there is a driver."""
 
     max_parallel: Annotated[int | str, _max_parallel] = 1
     availability: Literal["NoUnderReplicated", "RespectMinISR"] = "NoUnderReplicated"
@@ -277,14 +277,14 @@ class MigrationSpec(Struct, frozen=True, kw_only=True):
 
 
 class ApprovalSpec(Struct, frozen=True, kw_only=True):
-    """Which plans need approval, and the hash of the one that was approved."""
+    """The plans that need approval, and the hash of the one that was approved."""
 
     policy: Literal["Never", "IrreversibleOnly", "Always"] = "IrreversibleOnly"
     plan_hash: PlanHash | None = None
 
 
 class DriftSpec(Struct, frozen=True, kw_only=True):
-    """What to do about a level that was changed outside KafkaFeatures; how often a resource in sync is checked."""
+    """The answer to a level that was changed outside KafkaFeatures; the interval of checks of a resource in sync."""
 
     on_drift: Literal["Report", "Correct"] = "Report"
     check_every: SecondsToHours = "1m"
@@ -302,7 +302,7 @@ LEAST_CHECK_EVERY = 10
 
 
 class Spec(Struct, frozen=True, kw_only=True):
-    """What is wanted."""
+    """The desired state."""
 
     mode: Literal["Observe", "Apply"] = "Apply"
     suspend: bool = False
@@ -339,12 +339,12 @@ class Spec(Struct, frozen=True, kw_only=True):
 
     @property
     def wants_migration(self) -> bool:
-        """Whether a migration is to go anywhere."""
+        """Tell whether a migration is to go anywhere."""
         return self.migration is not None and Desired(self.migration.desired) is not Desired.NONE
 
     @property
     def wants_ensemble(self) -> bool:
-        """Whether ZooKeeper is connected to: only while a migration or an inter.broker.protocol.version is wanted."""
+        """Tell whether ZooKeeper is needed: only while a migration or an inter.broker.protocol.version is wanted."""
         return self.wants_migration or self.inter_broker_protocol_version is not None
 
 

@@ -107,7 +107,7 @@ class BlockerStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class ExcusedTopics(StatusRecord, frozen=True, kw_only=True):
-    """What the consent single-replica-topics was given for. See `core/roll/excuses.py`."""
+    """Topics that the consent single-replica-topics was given for. See `core/roll/excuses.py`."""
 
     partitions: int = 0
     topics: int = 0
@@ -117,7 +117,7 @@ class ExcusedTopics(StatusRecord, frozen=True, kw_only=True):
 
 
 class Stage(StatusRecord, frozen=True, kw_only=True):
-    """What an approval covers of one stage, and the hash of its plan."""
+    """One stage as an approval covers it, and the hash of its plan."""
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {"start": "from", "target": "to"}
 
@@ -192,7 +192,7 @@ class LogPosition(StatusRecord, frozen=True, kw_only=True):
 
 
 class WorkloadStatus(StatusRecord, frozen=True, kw_only=True):
-    """How many pods of a StatefulSet run its update revision."""
+    """The number of pods of a StatefulSet that run its update revision."""
 
     KEY: ClassVar[tuple[str, ...]] = ("name",)
 
@@ -256,12 +256,12 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
 
     @property
     def is_in_progress(self) -> bool:
-        """Whether some node is not current yet."""
+        """Tell whether some node is not current yet."""
         return self.done < self.total
 
 
 class BrokersByMode(StatusRecord, frozen=True, kw_only=True):
-    """How many brokers run in each mode, of those that answer."""
+    """The number of brokers that run in each mode, of those that answer."""
 
     zoo_keeper: int = 0
     flagged: int = 0
@@ -310,7 +310,7 @@ class ConsentRequest(StatusRecord, frozen=True, kw_only=True):
 
 
 class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
-    """Where a migration from ZooKeeper was last seen. For people: decisions rest on what each look reads."""
+    """The phase in which a migration was last seen. For people: decisions rest on what each look reads."""
 
     KEY: ClassVar[tuple[str, ...]] = ("phase",)
 
@@ -333,7 +333,7 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
-    """How an act ended. `action` is for people, `target` for programs."""
+    """The end of an act. `action` is for people, `target` for programs."""
 
     at: Stamp
     action: str
@@ -384,11 +384,11 @@ class Status(StatusRecord, frozen=True, kw_only=True):
 
     def reason(self, kind: Condition) -> str:
         """The reason of the condition of this type; empty where it is absent."""
-        found = self.condition(kind)
-        return found.reason if found else ""
+        condition = self.condition(kind)
+        return condition.reason if condition else ""
 
     def is_stalled(self, reason: Reason) -> bool:
-        """Whether the condition Stalled has this reason."""
+        """Tell whether the condition Stalled has this reason."""
         return self.reason(Condition.STALLED) == reason
 
 
@@ -396,5 +396,5 @@ EMPTY = Status()
 
 
 def read_status(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
-    """What can be understood of a status, and the names of the fields that cannot."""
+    """The readable part of a status, and the names of the fields that cannot."""
     return Status.read_valid(raw)

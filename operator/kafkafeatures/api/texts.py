@@ -45,7 +45,7 @@ LONGEST = 8760 * 3600
 
 
 def seconds(duration: str) -> float:
-    """What such a text stands for."""
+    """The time that such a text stands for."""
     match = _DURATION.match(duration)
     if match is None:
         raise ValueError(f"{duration!r:.60} is not a duration")

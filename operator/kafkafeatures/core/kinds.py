@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 KnownStep = UpdateFeature | RestartNode | DeleteZnodes
 
-KINDS: Mapping[str, type[Step]] = {one.kind: one for one in get_args(KnownStep)}
+KINDS: Mapping[str, type[Step]] = {step.kind: step for step in get_args(KnownStep)}
 """The kinds of steps by the name that an intent gives them."""
-_RECORDED: Mapping[str, type[Step]] = {one.recorded_as: one for one in KINDS.values()}
+_RECORDED: Mapping[str, type[Step]] = {step.recorded_as: step for step in KINDS.values()}
 
 STAGES: tuple[StageKind, ...] = (Migrations(), InterBrokerProtocols(), Rolls(), Levels())
 """The kinds of stages in the order in which they are carried out: a migration from ZooKeeper before anything else, and
@@ -57,7 +57,7 @@ def known(step: Step) -> KnownStep:
 
 
 def in_flight(intent: Intent) -> InFlight | UnknownStep:
-    """What an intent stands for. One of a known kind that cannot be read may be of another release, or damaged."""
+    """Step that an intent stands for. One of a known kind that cannot be read may be of another release, or damaged."""
     kind = KINDS.get(intent.kind)
     if kind is None:
         return UnknownStep(intent)
@@ -69,7 +69,7 @@ def in_flight(intent: Intent) -> InFlight | UnknownStep:
 
 def sent_in(status: Status) -> tuple[InFlight, ...]:
     """Every step of a status whose outcome is open, as far as this release can read them."""
-    return tuple(one for intent in status.intents if isinstance(one := in_flight(intent), InFlight))
+    return tuple(sent_step for intent in status.intents if isinstance(sent_step := in_flight(intent), InFlight))
 
 
 def kind_of(ended: HistoryEntry) -> type[Step] | None:
@@ -78,12 +78,12 @@ def kind_of(ended: HistoryEntry) -> type[Step] | None:
 
 
 def follows(status: Status) -> bool:
-    """Whether a step is open that is followed from look to look, also where it cannot be read."""
+    """Tell whether a step is open that is followed from look to look, also where it cannot be read."""
     return any(kind.is_followed for intent in status.intents if (kind := KINDS.get(intent.kind)) is not None)
 
 
 def is_changing(status: Status) -> bool:
-    """Whether a step is open that makes progress with a plan: so may one that only another release knows."""
+    """Tell whether a step is open that makes progress with a plan: so may one that only another release knows."""
     kinds = (KINDS.get(intent.kind) for intent in status.intents)
     return any(kind is None or kind.counts for kind in kinds)
 
@@ -91,52 +91,52 @@ def is_changing(status: Status) -> bool:
 # --- stages ---
 
 
-def without_withdrawn_plan(status: Status, wanted: Wanted, workloads: WorkloadsReading | Failure) -> Status:
+def without_withdrawn_plan(status: Status, desired: Wanted, workloads: WorkloadsReading | Failure) -> Status:
     """The status without its plan where something else is asked for by now: its approval ends with it.
 
     For a look that does not show the levels. Where it does, a plan is compared with what there is to do.
     """
     stages = status.plan.stages if status.plan is not None else ()
     by_kind = ((kind, [stage for stage in stages if stage.kind == kind.kind]) for kind in STAGES)
-    if not any(own and kind.is_withdrawn(own, wanted, workloads) for kind, own in by_kind):
+    if not any(own_stages and kind.is_withdrawn(own_stages, desired, workloads) for kind, own_stages in by_kind):
         return status
     return replace(status, plan=None, change_count=status.change_count + 1)
 
 
-def demands_of(asked: Asked) -> Demands:
+def demands_of(read_context: Asked) -> Demands:
     """All that has to be read: for what is to be done, and for what became of what was sent."""
-    to_settle = Demands(znodes=any(one.step.is_read_in_zookeeper for one in sent_in(asked.status)))
-    return reduce(or_, (kind.demands(asked) for kind in STAGES), to_settle)
+    to_settle = Demands(znodes=any(sent_step.step.is_read_in_zookeeper for sent_step in sent_in(read_context.status)))
+    return reduce(or_, (kind.demands(read_context) for kind in STAGES), to_settle)
 
 
 def propose(facts: Facts) -> Proposal:
-    """What is to be done from here, and the plan for it."""
+    """Work to do from here, and the plan for it."""
     parts: tuple[Part, ...] = ()
     for kind in reversed(STAGES):
         parts = (kind.propose(facts, parts), *parts)
     migrates = any(part.kind == MIGRATION and (part.stages or not part.is_known) for part in parts)
-    wanted, seen, memory = facts.wanted, facts.seen, facts.memory
-    is_kept = memory.plan is not None and not seen.shows_levels  # the plan of the status stays as it was shown
+    desired, observation, memory = facts.wanted, facts.seen, facts.memory
+    is_kept = memory.plan is not None and not observation.shows_levels  # the plan of the status stays as it was shown
     plan = plan_of(
         tuple(map(_later, parts)) if migrates else parts,
-        uid=wanted.uid,
-        cluster_id=seen.cluster_id.value if isinstance(seen.cluster_id, Known) else "",
+        uid=desired.uid,
+        cluster_id=observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "",
         change_count=memory.change_count,
-        standing=memory.plan if seen.shows_levels else None,
-        approvals=wanted.approvals,
-        may_be_unseen=wanted.may_approve_unseen or is_kept,
+        standing=memory.plan if observation.shows_levels else None,
+        approvals=desired.approvals,
+        may_be_unseen=desired.may_approve_unseen or is_kept,
     )
     return Proposal(plan, parts)
 
 
 def _later(part: Part) -> Part:
-    """What a plan has of a part while a migration is under way: no level, as none moves meanwhile, and which there are
+    """Part as a plan has it while a migration is under way: no level, as none moves meanwhile, and which there are
     changes on the way. An approval would be for another plan in each phase, also where no controller runs.
     """
     return replace(part, by_stage=()) if isinstance(part, LevelsPart) else part
 
 
 def assess(facts: Facts) -> tuple[Proposal, tuple[StageNow, ...]]:
-    """What is to be done from here, and where each stage stands. With a million partitions it takes a second."""
+    """Work to do from here, and the state of each stage. With a million partitions it takes a second."""
     proposal = propose(facts)
     return proposal, tuple(stage for kind in STAGES if (stage := kind.judge(facts, proposal)) is not None)

@@ -1,4 +1,4 @@
-"""What a reconciliation needs of a Kafka cluster, as protocols: raw readings, and the few requests that change it.
+"""Protocols by which a reconciliation reaches a Kafka cluster: raw readings, and the few requests that change it.
 
 The real sides are `kafka/cluster.py`, `kube/workloads/` and `zookeeper/client.py`, the simulated ones are in
 `kafkasim/ports.py`. A port judges nothing: `core/facts/observe.py` makes the observation of what it read.
@@ -34,7 +34,7 @@ class PreparedUpdate(Protocol):
 
     @property
     def via(self) -> Via:
-        """Whether that is the active controller, or a broker that passes it on."""
+        """Receiver of the request: the active controller, or a broker that passes it on."""
 
     async def send(self, withheld: Withheld) -> Outcome:
         """Send one UpdateFeatures for one feature, at most once, on this connection.
@@ -62,19 +62,20 @@ class KafkaPort(Protocol):
         """
 
     async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
-        """What a restart is decided on, as it is now: the quorum, the end of the metadata log, and partitions, last.
+        """Readings that a restart is decided on, as they are now: the quorum, the end of the metadata log, and
+        partitions, last.
 
         Nodes are not asked again: what they said is that of the last `read`, which was with partitions.
         """
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
-        """Which node each broker of the last reading takes for the controller: all that it named when it was asked
+        """Nodes that each broker of the last reading takes for the controller: all that it named when it was asked
         several times, -1 for none. One that follows a controller of the quorum names any broker, by chance.
         """
 
     async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
-        """Why no controller answers at each of these addresses (host:port) now; None where one does. All are tried,
-        whatever the document names.
+        """Reason why no controller answers at each of these addresses (host:port) now; None where one does. All are
+        tried, whatever the document names.
         """
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
@@ -120,7 +121,9 @@ class ZooKeeperPort(Protocol):
     """The ensemble that a cluster keeps its metadata in, or kept it in."""
 
     async def read(self) -> ZooKeeperReading | Failure:
-        """What a migration depends on, read in one session. What alone could not be read is a `Failure` in it."""
+        """Reading that a migration depends on, made in one session. What alone could not be read is a `Failure`
+        in it.
+        """
 
     async def controller(self) -> Read[ControllerClaim]:
         """`/controller` alone, as it is now."""

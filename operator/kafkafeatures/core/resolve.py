@@ -46,7 +46,7 @@ def wanted_of(
     Raises InvalidDocument: UnknownRelease, and for a window that no schedule or no time zone is.
     """
     spec = resource.spec
-    given = approvals | ({annotated, spec.approval.plan_hash or ""} - {""})
+    all_approvals = approvals | ({annotated, spec.approval.plan_hash or ""} - {""})
     return Wanted(
         levels=_levels(resource),
         bundle=_bundle(spec.features.release_version),
@@ -54,7 +54,7 @@ def wanted_of(
         mode=Mode(spec.mode),
         suspend=spec.suspend or paused,
         policy=ApprovalPolicy(spec.approval.policy),
-        approvals=given,
+        approvals=all_approvals,
         annotated=annotated,
         accepted_log=accepted_log,
         on_drift=OnDrift(spec.drift.on_drift),
@@ -69,13 +69,15 @@ def wanted_of(
 
 
 def _ibp(text: str | None) -> str:
-    """Which of two is higher has to be known, and Kafka refuses to start with one that there is not."""
+    """Version of the document. Of two it has to be known which is higher, and Kafka does not start with an
+    unknown one.
+    """
     if text is None:
         return ""
     from kafkafeatures.core.ibp.versions import version_of
 
-    found = version_of(text)
-    if found is None or not found.is_known:
+    version = version_of(text)
+    if version is None or not version.is_known:
         message = f"unknown inter.broker.protocol.version {text!r}; the last release that has any is Kafka 3.9"
         raise UnknownRelease((f"spec.interBrokerProtocolVersion: {message}",))
     return text
@@ -111,9 +113,9 @@ def driver_in(workload: WorkloadSpec) -> Driver:
     """The driver that it names. Raises InvalidDocument where there is none, and where it is not said which pods."""
     driver = driver_named(workload.driver)
     if driver is None:
-        *others, last = (repr(one.name) for one in DRIVERS)
-        found = f"invalid value {workload.driver!r}; expected {', '.join(others)} or {last}"
-        raise InvalidDocument((f"spec.workload.driver: {found}",))
+        *other_names, last = (repr(known_driver.name) for known_driver in DRIVERS)
+        problem = f"invalid value {workload.driver!r}; expected {', '.join(other_names)} or {last}"
+        raise InvalidDocument((f"spec.workload.driver: {problem}",))
     if driver.reads_pods and workload.stateful_set is None:
         raise InvalidDocument((f"spec.workload: driver {driver.name} needs workload.statefulSet",))
     return driver
@@ -128,13 +130,13 @@ def _windows(rollout: RolloutSpec) -> tuple[Window, ...]:
         Window(window.schedule, timedelta(seconds=window.duration_seconds), window.time_zone)
         for window in rollout.windows
     )
-    found = [
+    messages = [
         f"spec.rollout.windows[{index}].{field}: {problem}"
         for index, window in enumerate(windows)
         for field, problem in problems(window)
     ]
-    if found:
-        raise InvalidDocument(tuple(found))
+    if messages:
+        raise InvalidDocument(tuple(messages))
     return windows
 
 
@@ -154,26 +156,28 @@ def _flags(cluster: ClusterSpec) -> str:
 
 def _levels(resource: KafkaFeatures) -> dict[str, int]:
     levels = {}
-    for index, one in enumerate(resource.spec.features.levels):
-        if isinstance(one.level, int):
-            levels[one.name] = one.level
+    for index, feature_level in enumerate(resource.spec.features.levels):
+        if isinstance(feature_level.level, int):
+            levels[feature_level.name] = feature_level.level
             continue
-        version = metadata_version_named(one.level)
+        version = metadata_version_named(feature_level.level)
         if version is None:
-            message = f"unknown metadata.version {one.level!r}; use its number, or a newer version of this tool"
+            message = (
+                f"unknown metadata.version {feature_level.level!r}; use its number, or a newer version of this tool"
+            )
             raise UnknownRelease((f"spec.features.levels[{index}].level: {message}",))
-        levels[one.name] = version.level
+        levels[feature_level.name] = version.level
     return levels
 
 
 def _bundle(release: str | None) -> dict[str, int]:
     if release is None:
         return {}
-    found = bundle(release)
-    if found is None:
+    levels = bundle(release)
+    if levels is None:
         kafka = kafka_in_confluent(release)
         meant = f"Confluent Platform {release} is Kafka {kafka}: use {kafka!r}" if kafka else ""
         meant = meant or "name levels instead, or use a newer version of this tool"
         message = f"unknown Kafka release {release!r}; {meant}"
         raise UnknownRelease((f"spec.features.releaseVersion: {message}",))
-    return found
+    return levels

@@ -20,7 +20,10 @@ def printable(text: str, *, kept: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one in kept else " " if one.isspace() else STAND_IN for one in text)
+    return "".join(
+        character if character.isprintable() or character in kept else " " if character.isspace() else STAND_IN
+        for character in text
+    )
 
 
 def printable_lines(text: str) -> str:
@@ -49,18 +52,18 @@ def format_span(span: timedelta) -> str:
     seconds = span.total_seconds()
     if seconds < 60:
         return f"{seconds:g} s"
-    left = round(seconds)
-    units = UNITS if left >= 2 * 86_400 else UNITS[1:]
-    first = next(place for place, (size, _) in enumerate(units) if left >= size)
+    remaining = round(seconds)
+    units = UNITS if remaining >= 2 * 86_400 else UNITS[1:]
+    first = next(index for index, (size, _) in enumerate(units) if remaining >= size)
     parts = []
     for size, name in units[first : first + 2]:
-        count, left = divmod(left, size)
+        count, remaining = divmod(remaining, size)
         parts += [f"{count} {name}"] if count else []
     return " ".join(parts)
 
 
 def format_left(span: timedelta) -> str:
-    """What is left of a wait, for people: rounded up, and so coarse that it changes seldom, such as 23 h or 14 min."""
+    """Rest of a wait, for people: rounded up, and so coarse that it changes seldom, such as 23 h or 14 min."""
     seconds = ceil(span.total_seconds())
     if seconds < 60:
         return f"{seconds} s"

@@ -141,32 +141,32 @@ class Cluster:
 
         reading = asyncio.create_task(self._read_log(controllers_known))
         try:
-            asked = await probe_cluster(self._pool, found=on_found)
-            if not controllers_known.is_set() or not asked.may_have_a_log:
+            probe = await probe_cluster(self._pool, found=on_found)
+            if not controllers_known.is_set() or not probe.may_have_a_log:
                 reading.cancel()  # ten seconds more would not change that
-            read = await result_of(reading)
-            if isinstance(read, Failure) and read.kind in NO_CONNECTION and self._log.leaders.has_unasked:
-                read = await self._bounded(self._log.catch_up)  # the brokers took their time to name the controllers
-            log = await self._of_this_cluster(asked, read)
+            outcome = await result_of(reading)
+            if isinstance(outcome, Failure) and outcome.kind in NO_CONNECTION and self._log.leaders.has_unasked:
+                outcome = await self._bounded(self._log.catch_up)  # the brokers took their time to name the controllers
+            log = await self._of_this_cluster(probe, outcome)
             as_read = None
             if isinstance(log, LogReading):
                 self._committed = log.image.offset
-                as_read, log = log, await self._without_secrets(self._levels.complete(log, asked.cluster_id))
-                asked = await self._ask_registered(asked, log)
+                as_read, log = log, await self._without_secrets(self._levels.complete(log, probe.cluster_id))
+                probe = await self._ask_registered(probe, log)
             names = settings | ({SNAPSHOT_INTERVAL} if partitions else set())  # also while partitions have to wait
-            doubtful = in_doubt(asked, log)
+            doubtful = in_doubt(probe, log)
             if names or doubtful:
-                asked = await self._prover().prove(asked, log, names, doubtful)
+                probe = await self._prover().prove(probe, log, names, doubtful)
         finally:
             reading.cancel()
-        self._last, self._as_read = asked, as_read
+        self._last, self._as_read = probe, as_read
         if reader is None:
-            return self._pool.requester.of_readings(Readings(asked, log, refused))
+            return self._pool.requester.of_readings(Readings(probe, log, refused))
         if isinstance(log, LogReading):
-            await reader.prepare(asked, log)  # a silent broker may keep it waiting as well
+            await reader.prepare(probe, log)  # a silent broker may keep it waiting as well
             if self._environment.monotonic() - self._log.heard_at > AT_ONCE:
-                return await self._read_last(reader, asked, claim)
-        return self._pool.requester.of_readings(Readings(asked, log, await reader.read(asked, log, claim)))
+                return await self._read_last(reader, probe, claim)
+        return self._pool.requester.of_readings(Readings(probe, log, await reader.read(probe, log, claim)))
 
     async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
         """Read quorum, metadata log and partitions once more, and keep what nodes answered to the last `read`."""
@@ -175,7 +175,7 @@ class Cluster:
         return await self._read_last(self._partitions, replace(self._last, at=self._environment.clock()), claim)
 
     async def unchanged(self) -> bool:
-        """Whether the log shows, over one connection, that nothing happened since the last reading."""
+        """Tell whether the log shows, over one connection, that nothing happened since the last reading."""
         if self._as_read is None:
             return False
         log = await self._bounded(self._log.catch_up)
@@ -247,14 +247,14 @@ class Cluster:
         leader = self._log.leader()
         if self._as_read is None or self._last is None or leader is None:
             return Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read yet")
-        asked = self._last.cluster_id, leader[1], offset, epoch
-        if self._earlier is None or self._earlier[0] != asked:
+        key = self._last.cluster_id, leader[1], offset, epoch
+        if self._earlier is None or self._earlier[0] != key:
             of, timeout, until = self._log.leaders.cluster_id, self._settings.request_timeout, self._levels.since_offset
             source = LogSource(leader[0], leader[1].epoch, cluster_id=of, timeout=timeout, until=until)
-            found = await moves_between(source, offset, epoch, monotonic=self._environment.monotonic)
-            if isinstance(found, KafkaError):
-                return to_failure(found, "metadata log")
-            self._earlier = asked, found
+            moves = await moves_between(source, offset, epoch, monotonic=self._environment.monotonic)
+            if isinstance(moves, KafkaError):
+                return to_failure(moves, "metadata log")
+            self._earlier = key, moves
         return self._earlier[1]
 
     def whole_log(self) -> WholeLog:
@@ -273,7 +273,7 @@ class Cluster:
         )
 
     async def default_min_insync_replicas(self) -> int | Failure:
-        """What applies to topics that set none: the highest of the brokers that answered in the last reading."""
+        """The value for topics that set none: the highest of the brokers that answered in the last reading."""
         from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults, answering
 
         return await BrokerDefaults(self._pool).by_asking(answering(self._last.nodes if self._last is not None else ()))
@@ -285,17 +285,17 @@ class Cluster:
         return await settings_of_all(self._pool, self._last.nodes if self._last is not None else (), names)
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
-        """Which node each broker of the last reading takes for the controller."""
+        """The node that each broker of the last reading takes for the controller."""
         from kafkafeatures.kafka.probe import named_controllers
 
         return await named_controllers.named_controllers(self._pool, self._last.nodes if self._last is not None else ())
 
     async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
-        """Why no controller answers at each of these addresses now; None where one does."""
+        """The reasons why no controller answers at each of these addresses now; None where one does."""
         return await former_controllers.former_controllers(self._pool, addresses)
 
     async def topics_on(self, broker: int) -> HostedTopics | Failure:
-        """What a broker hosts, as of the last reading. A Failure where that cannot be known for certain."""
+        """The topics that a broker hosts, as of the last reading. A Failure where that cannot be known for certain."""
         from kafkafeatures.kafka.requests import features
         from kafkafeatures.kafka.requests.unregister import hosted_by
 
@@ -314,7 +314,7 @@ class Cluster:
         return await unregister(self._pool, features.route(self._last), role, node_id)
 
     def _partition_reader(self) -> tuple[PartitionReader | None, Failure]:
-        """Who reads partitions from now on; None, and why, where too many clusters have theirs in memory."""
+        """The reader of partitions from now on; None, and the reason, where too many clusters have theirs in memory."""
         if (waits := self._images.take(self)) is not None:
             return None, waits
         if self._partitions is None:
@@ -344,20 +344,20 @@ class Cluster:
         self._log.discard()
         self._images.give_back(self)
 
-    async def _read_last(self, reader: PartitionReader, asked: ClusterProbe, claim: Read[ControllerClaim]) -> Readings:
-        """What changes at any moment, once nothing else has to be waited for: the quorum, then the log to its end."""
-        self._last = asked = replace(asked, quorum=await quorum_again(self._pool, asked))
-        read = await self._bounded(self._log.catch_up) if asked.may_have_a_log else NO_CONTROLLER
-        log = await self._of_this_cluster(asked, read)
+    async def _read_last(self, reader: PartitionReader, probe: ClusterProbe, claim: Read[ControllerClaim]) -> Readings:
+        """Read what changes at any moment, once nothing else is waited for: the quorum, then the log to its end."""
+        self._last = probe = replace(probe, quorum=await quorum_again(self._pool, probe))
+        outcome = await self._bounded(self._log.catch_up) if probe.may_have_a_log else NO_CONTROLLER
+        log = await self._of_this_cluster(probe, outcome)
         self._as_read = log if isinstance(log, LogReading) else None
         if isinstance(log, LogReading):
             self._committed = log.image.offset
-            log = await self._without_secrets(self._levels.complete(log, asked.cluster_id))
-        return self._pool.requester.of_readings(Readings(asked, log, await reader.read(asked, log, claim)))
+            log = await self._without_secrets(self._levels.complete(log, probe.cluster_id))
+        return self._pool.requester.of_readings(Readings(probe, log, await reader.read(probe, log, claim)))
 
-    async def _of_this_cluster(self, asked: ClusterProbe, log: LogReading | Failure) -> LogReading | Failure:
+    async def _of_this_cluster(self, probe: ClusterProbe, log: LogReading | Failure) -> LogReading | Failure:
         """The log, once its leader confirmed that it is of the cluster the nodes named."""
-        cluster_id = asked.cluster_id
+        cluster_id = probe.cluster_id
         if isinstance(cluster_id, Failure):
             return cluster_id if cluster_id.kind is FailureKind.WRONG_CLUSTER else log
         if isinstance(log, Failure):
@@ -378,7 +378,7 @@ class Cluster:
         return log
 
     async def _without_secrets(self, log: LogReading) -> LogReading:
-        """What a peer says may repeat ours."""
+        """The reading without our secrets, which a peer may repeat."""
         secrets, reader = self._settings.controllers.secrets, self._partitions
         if not secrets.known:
             return log
@@ -386,12 +386,12 @@ class Cluster:
             return replace(log, image=await aside(lambda: reader.without_secrets(log.image, secrets)))
         return replace(log, image=await aside(lambda: secrets.removed_from(log.image)))
 
-    async def _ask_registered(self, asked: ClusterProbe, log: LogReading) -> ClusterProbe:
+    async def _ask_registered(self, probe: ClusterProbe, log: LogReading) -> ClusterProbe:
         """Nodes that no list named, but the log does: brokers from bootstrap controllers, above all."""
         for role, security in ((Role.BROKER, self._settings.brokers), (Role.CONTROLLER, self._settings.controllers)):
             hosts = hosts_from_registrations(log.image, role, security.protocol)
-            asked = await probe_more(self._pool, asked, role, hosts)
-        return asked
+            probe = await probe_more(self._pool, probe, role, hosts)
+        return probe
 
     async def _connect_controller(self, address: Address) -> Connection:
         of = self._settings

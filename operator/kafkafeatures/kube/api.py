@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Key(NamedTuple):
-    """Which resource. Another life of the same name has the same key and another uid."""
+    """Namespace and name of a resource. Another life of the same name has the same key and another uid."""
 
     namespace: str
     name: str
@@ -33,11 +33,11 @@ class Listing(NamedTuple):
 
 
 class WorkloadsApi(Protocol):
-    """What a driver of `kube/workloads/` asks for. Which paths and verbs these are, its `RIGHTS` say."""
+    """Requests of a driver of `kube/workloads/`. Their paths and verbs are in its `RIGHTS`."""
 
     @property
     def answered_at(self) -> datetime | None:
-        """When the last answer came, by the API server's clock; None where it does not say."""
+        """The time of the last answer, by the API server's clock; None where it does not say."""
 
     async def get(self, path: str) -> dict[str, Any]:
         """One object. Raises Gone where there is none."""
@@ -60,10 +60,10 @@ class KubernetesApi(WorkloadsApi, Protocol):
 
     @property
     def began(self) -> datetime | None:
-        """When the first answer came, by the API server's clock."""
+        """The time of the first answer, by the API server's clock."""
 
     async def serves_resources(self) -> bool:
-        """Whether discovery names the kind of our resources. One that was just installed can be listed before that."""
+        """Tell whether discovery names the kind of our resources. One just installed can be listed before that."""
 
     async def resource(self, key: Key) -> dict[str, Any]:
         """One KafkaFeatures as it is now. Raises Gone."""

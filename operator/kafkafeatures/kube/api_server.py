@@ -49,7 +49,7 @@ class ApiServer:
             await self.refresh()
 
     async def answers_at(self, address: str, port: int) -> bool:
-        """Whether it is the API server that answers there. No request is sent."""
+        """Tell whether it is the API server that answers there. No request is sent."""
         if self._trust is None:
             return False
         with contextlib.suppress(OSError, TimeoutError):

@@ -61,12 +61,12 @@ SESSION: dict[str, Any] = {
 
 
 def in_pod() -> bool:
-    """Whether the account of a pod is to be used."""
+    """Tell whether the account of a pod is to be used."""
     return "KUBECONFIG" not in os.environ and os.path.exists(config.incluster_config.SERVICE_TOKEN_FILENAME)
 
 
 class Account(NamedTuple):
-    """Who we are to the API server, and where it is."""
+    """Our credentials for the API server, and its address."""
 
     server: str
     ca_path: str | None
@@ -81,10 +81,10 @@ async def account() -> Account:
     """The address and credentials in the files of now. They change: kubelet renews a pod's token in good time. Raises
     NoAccount.
     """
-    found = await _configuration()
-    scheme, _, token = found.api_key.get("BearerToken", "").partition(" ")
-    files = found.ssl_ca_cert, found.cert_file, found.key_file
-    return Account(found.host, *files, scheme.capitalize() or None, token or None, not found.verify_ssl)
+    configuration = await _configuration()
+    scheme, _, token = configuration.api_key.get("BearerToken", "").partition(" ")
+    files = configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
+    return Account(configuration.host, *files, scheme.capitalize() or None, token or None, not configuration.verify_ssl)
 
 
 @asynccontextmanager
@@ -108,9 +108,9 @@ async def _load(configuration: client.Configuration) -> None:
         else:
             await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
     except Exception as error:  # a file that is no kubeconfig raises whatever their loader stumbles over
-        where = os.environ.get("KUBECONFIG") or "~/.kube/config"
-        why = str(error).partition("\n")[0] or type(error).__name__
-        raise NoAccount(f"no API server: {why}; run it in a pod, or check {where} (KUBECONFIG)") from None
+        kubeconfig = os.environ.get("KUBECONFIG") or "~/.kube/config"
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise NoAccount(f"no API server: {reason}; run it in a pod, or check {kubeconfig} (KUBECONFIG)") from None
 
 
 class KubeApi:
@@ -140,17 +140,17 @@ class KubeApi:
         """(IP address, port) of the API server, by every name we have for it that resolves soon."""
         url = urlsplit(self._api.configuration.host)
         port = url.port or 443
-        found = set()
+        addresses = set()
         for host in {url.hostname, os.environ.get("KUBERNETES_SERVICE_HOST"), "kubernetes.default.svc"} - {None, ""}:
             resolving = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
             try:
-                found |= {(str(one[4][0]), port) for one in await asyncio.wait_for(resolving, NAMES)}
+                addresses |= {(str(entry[4][0]), port) for entry in await asyncio.wait_for(resolving, NAMES)}
             except (OSError, TimeoutError) as error:
                 logger.debug("%s does not resolve: %s", host, error)
-        return frozenset(found)
+        return frozenset(addresses)
 
     def trust(self) -> ssl.SSLContext:
-        """What the API server proves itself to. Raises OSError where the file of its CA cannot be used."""
+        """The TLS context for the API server. Raises OSError where the file of its CA cannot be used."""
         return ssl.create_default_context(cafile=self._api.configuration.ssl_ca_cert)
 
     async def serves_resources(self) -> bool:
@@ -165,21 +165,21 @@ class KubeApi:
 
     async def resources(self, namespace: str = "") -> Listing:
         """All resources and the version of the list; read in pages."""
-        found: list[dict[str, Any]] = []
+        resources: list[dict[str, Any]] = []
         newest, version = self._newest, 0
         async for page in self._pages(_path(namespace)):
-            found += page["items"]
+            resources += page["items"]
             version = _revision(page)
         restored = 0 < version < newest
         self._newest = version if restored else max(version, self._newest)
-        return Listing(found, restored)
+        return Listing(resources, restored)
 
     async def replace_status(
         self, resource: Mapping[str, Any], status: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
         metadata = resource["metadata"]
-        kept = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")}
-        body = {**resource, "metadata": kept, "status": status}
+        identity = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")}
+        body = {**resource, "metadata": identity, "status": status}
         path = f"{_path(metadata['namespace'], metadata['name'])}/status"
         query = {"fieldManager": manager} | ({"dryRun": "All"} if dry_run else {})
         return self._known(await self._ask("PUT", path, body, query=query))
@@ -189,21 +189,21 @@ class KubeApi:
         writes a resource must not learn which Secrets exist.
         """
         try:
-            found = await self._ask("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
+            secret = await self._ask("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
         except Gone:
             return None
-        if (found["metadata"].get("labels") or {}).get(CREDENTIALS) != "true":
+        if (secret["metadata"].get("labels") or {}).get(CREDENTIALS) != "true":
             return None
         return {
-            key: base64.b64decode(text).decode("utf-8", "replace") for key, text in (found.get("data") or {}).items()
+            key: base64.b64decode(text).decode("utf-8", "replace") for key, text in (secret.get("data") or {}).items()
         }
 
     async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
         try:
-            found = await self._ask("GET", f"/api/v1/namespaces/{namespace}/configmaps/{name}")
+            config_map = await self._ask("GET", f"/api/v1/namespaces/{namespace}/configmaps/{name}")
         except Gone:
             return None
-        return dict(found.get("data") or {})
+        return dict(config_map.get("data") or {})
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         await self._ask("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event)
@@ -213,25 +213,25 @@ class KubeApi:
 
     async def listed(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
         async for page in self._pages(path, query):
-            for one in page["items"]:
-                yield one
+            for item in page["items"]:
+                yield item
 
     async def send(self, method: str, path: str, body: Mapping[str, Any]) -> None:
         await self._ask(method, path, body)
 
     async def _pages(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
-        asked = {"limit": str(PAGE), **(query or {})}
+        parameters = {"limit": str(PAGE), **(query or {})}
         while True:
-            page = await self._ask("GET", path, query=asked)
+            page = await self._ask("GET", path, query=parameters)
             try:
-                asked["continue"] = page["metadata"].get("continue", "")
+                parameters["continue"] = page["metadata"].get("continue", "")
                 complete = isinstance(page["items"], list)
             except (KeyError, TypeError, AttributeError):
                 complete = False
             if not complete:
                 raise Unavailable("the answer is not a list; check that the address is the API server's")
             yield page
-            if not asked["continue"]:
+            if not parameters["continue"]:
                 return
 
     def _known(self, answer: dict[str, Any]) -> dict[str, Any]:
@@ -270,10 +270,10 @@ def _read(data: bytes) -> dict[str, Any]:
     surrogates.
     """
     try:
-        found: dict[str, Any] = msgspec.json.decode(data)
+        document: dict[str, Any] = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        found = json.loads(data)
-    return found
+        document = json.loads(data)
+    return document
 
 
 def _revision(answer: Mapping[str, Any]) -> int:
@@ -283,5 +283,5 @@ def _revision(answer: Mapping[str, Any]) -> int:
 
 
 def _path(namespace: str, name: str = "") -> str:
-    where = f"/namespaces/{namespace}" if namespace else ""
-    return f"/apis/{GROUP}/{VERSION}{where}/{PLURAL}{f'/{name}' if name else ''}"
+    namespace_path = f"/namespaces/{namespace}" if namespace else ""
+    return f"/apis/{GROUP}/{VERSION}{namespace_path}/{PLURAL}{f'/{name}' if name else ''}"

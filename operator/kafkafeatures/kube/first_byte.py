@@ -27,5 +27,5 @@ def withholding(withheld: Callable[[], str | None]) -> Iterator[None]:
 
 def before_first_byte() -> None:
     """Ask whether the request that has a connection now may leave. Raises Withheld."""
-    if (why := _WITHHELD.get()()) is not None:
-        raise Withheld(why)
+    if (reason := _WITHHELD.get()()) is not None:
+        raise Withheld(reason)

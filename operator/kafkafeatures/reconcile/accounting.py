@@ -40,7 +40,7 @@ from kafkafeatures.reconcile.ports import Resource
 
 
 async def held_against_the_log(
-    kafka: KafkaPort, ages: Ages, resource: Resource, seen: Observation, *, at: Stamp, age_of: AgeOf
+    kafka: KafkaPort, ages: Ages, resource: Resource, observation: Observation, *, at: Stamp, age_of: AgeOf
 ) -> tuple[Resource, Stalled | Wait | None, EarlierMoves]:
     """The resource, what is decided where the metadata log is not the one that the status tells of, and the moves of
     levels from before the reading that its status does not account for.
@@ -48,69 +48,69 @@ async def held_against_the_log(
     Where a person accepts another log, nothing is known of what was sent, approved or allowed before. What they said is
     used once: left where it is, it does not accept the next log that begins with the same epoch.
     """
-    cluster_id = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else ""
-    if keeps_no_log(seen):  # the one of a migration that was rolled back is wiped, and the next one begins anew
+    cluster_id = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
+    if keeps_no_log(observation):  # the one of a migration that was rolled back is wiped, and the next one begins anew
         ages.read_until.pop(cluster_id, None)
         return replace(resource, status=replace(resource.status, log_position=None)), None, EarlierMoves()
     status = resource.status
-    missing = missing_in(seen, status, ages.read_until.get(cluster_id))
-    earlier = EarlierMoves() if missing is not None else await _earlier_moves(kafka, resource, seen)
+    missing = missing_in(observation, status, ages.read_until.get(cluster_id))
+    earlier = EarlierMoves() if missing is not None else await _earlier_moves(kafka, resource, observation)
     if isinstance(earlier, Failure):
         wait = unreadable("it could not be read whether levels were moved since the status was written", earlier)
         return resource, wait, EarlierMoves()
     if earlier.restored:
         missing = status.log_position
     accepted = resource.wanted.accepted_log
-    if missing is not None and (accepted != acceptance_of(seen) or accepted in status.spent_consents):
-        why = why_restored(seen, missing, is_spent=accepted in status.spent_consents)
+    if missing is not None and (accepted != acceptance_of(observation) or accepted in status.spent_consents):
+        message = why_restored(observation, missing, is_spent=accepted in status.spent_consents)
         remedy = "see whether a backup was restored; then accept this log, as the message says"
-        decision = Stalled(Reason.CLUSTER_ID_MISMATCH, why, subject="metadata log", remedy=remedy)
+        decision = Stalled(Reason.CLUSTER_ID_MISMATCH, message, subject="metadata log", remedy=remedy)
         return resource, decision, EarlierMoves()
     if missing is not None:
-        for one in sent_by(status):
-            status = with_result(status, one, Result.UNVERIFIED, at=at, age_of=age_of)
+        for in_flight in sent_by(status):
+            status = with_result(status, in_flight, Result.UNVERIFIED, at=at, age_of=age_of)
         status = void_all(status, resource.wanted.consents, accepted)
         resource, earlier = replace(resource, status=status), EarlierMoves()
-    position = position_of(seen)
+    position = position_of(observation)
     if position is not None:
         ages.read_until[cluster_id] = position
     return resource, None, earlier
 
 
-async def _earlier_moves(kafka: KafkaPort, resource: Resource, seen: Observation) -> EarlierMoves | Failure:
+async def _earlier_moves(kafka: KafkaPort, resource: Resource, observation: Observation) -> EarlierMoves | Failure:
     """Between what the status accounts for and the beginning of the reading, where something depends on it: all of a
     log may be large. Where there is nothing in between, it is asked all the same whether this log ever had the
     position: one that came out of a backup soon continues past its former end. A status that knows the cluster and has
     no position accounts for nothing of the log.
     """
-    status, past = resource.status, seen.past_levels
+    status, past = resource.status, observation.past_levels
     if past is None or (status.log_position is None and (not status.cluster_id or past.since_offset <= FIRST_OFFSET)):
         return EarlierMoves()
-    position = status.log_position or LogPosition(offset=FIRST_OFFSET, epoch=seen.source.epoch)
+    position = status.log_position or LogPosition(offset=FIRST_OFFSET, epoch=observation.source.epoch)
     unspent = resource.wanted.consents - {*status.spent_consents}
     depends = status.plan is not None or any(map(is_downgrade, unspent))
     if past.since_offset > position.offset and not depends:
         return EarlierMoves()
-    found = await kafka.moves_since(position.offset, position.epoch)
-    if status.log_position is None and not isinstance(found, Failure) and found.restored:
+    moves = await kafka.moves_since(position.offset, position.epoch)
+    if status.log_position is None and not isinstance(moves, Failure) and moves.restored:
         return Failure(FailureKind.NO_LEADER, "metadata log", "the leader has changed")  # any log has its first offset
-    return found
+    return moves
 
 
-def accounted(resource: Resource, settled: Status, seen: Observation, earlier: Mapping[str, Moves]) -> Status:
+def accounted(resource: Resource, settled: Status, observation: Observation, earlier: Mapping[str, Moves]) -> Status:
     """The status with what else is known of consents and approvals: what the log shows that it does not remember, and
     that it remembers nothing at a first contact. `settled`: with what was sent closed as far as it is known.
     """
-    before, consents = resource.status, resource.wanted.consents
-    moved = moved_unremembered(before, settled, seen, earlier)
+    previous_status, consents = resource.status, resource.wanted.consents
+    moved = moved_unremembered(previous_status, settled, observation, earlier)
     if moved:
-        settled = void_after(before, settled, consents, moved)
-    if not seen.shows_levels:
-        pods = seen.workloads.value if isinstance(seen.workloads, Known) else seen.workloads.why
+        settled = void_after(previous_status, settled, consents, moved)
+    if not observation.shows_levels:
+        pods = observation.workloads.value if isinstance(observation.workloads, Known) else observation.workloads.why
         settled = without_withdrawn_plan(settled, resource.wanted, pods)
-    if seen.past_levels is None:
-        settled = with_own_moves(before, settled)
-    known = before.unverified_consents if before.cluster_id else repeatable(consents)
-    blind = sent_without_log(before) if seen.past_levels is not None else frozenset[str]()
+    if observation.past_levels is None:
+        settled = with_own_moves(previous_status, settled)
+    unverified = previous_status.unverified_consents if previous_status.cluster_id else repeatable(consents)
+    blind = sent_without_log(previous_status) if observation.past_levels is not None else frozenset[str]()
     doubtful = {consent for consent in consents if is_downgrade(consent) and consent.partition(":")[0] in blind}
-    return replace(settled, unverified_consents=tuple(sorted(consents & {*known, *doubtful})))
+    return replace(settled, unverified_consents=tuple(sorted(consents & {*unverified, *doubtful})))

@@ -50,7 +50,7 @@ from kafkafeatures.reconcile.ports import KeptStatus, Resource, ResourceStore, n
 
 
 class Reconciliation(Struct, frozen=True):
-    """What it came to. `requeue_after` in seconds; 0 for at once, None for: nothing more to do by itself."""
+    """The result. `requeue_after` in seconds; 0 for at once, None for: nothing more to do by itself."""
 
     decision: Decision | Failure
     requeue_after: float | None
@@ -94,111 +94,113 @@ Send = Callable[[Withheld], Awaitable[Outcome]]
 """Lets a step leave the process, unless it is withheld at the last moment."""
 
 
-async def _act(context: ReconcileContext, found: Evaluation, step: Step) -> Reconciliation:
+async def _act(context: ReconcileContext, evaluation: Evaluation, step: Step) -> Reconciliation:
     """Have a way before the intent is written: what takes long is over then, and what has none needs no intent."""
     match known(step):
         case UpdateFeature() as change:
             async with context.kafka.prepared(change) as request:
                 if isinstance(request, NotSent):
-                    return await _not_begun(context, found, step, request)
-                return await _carry_out(context, found, step, request.via, request.send)
+                    return await _not_begun(context, evaluation, step, request)
+                return await _carry_out(context, evaluation, step, request.via, request.send)
         case RestartNode() as restart:
             via = Via.API_SERVER if restart.pod else Via.PERSON
-            return await _carry_out(context, found, step, via, partial(_ask_for_restart, context, restart))
+            return await _carry_out(context, evaluation, step, via, partial(_ask_for_restart, context, restart))
         case DeleteZnodes() as deletion:
             if context.zookeeper is None:
-                return await _not_begun(context, found, step, NotSent("no ensemble is known from here"))
+                return await _not_begun(context, evaluation, step, NotSent("no ensemble is known from here"))
             async with context.zookeeper.prepared(deletion) as transaction:
                 if isinstance(transaction, NotSent):
-                    return await _not_begun(context, found, step, transaction)
-                return await _carry_out(context, found, step, Via.ZOOKEEPER, transaction.send)
+                    return await _not_begun(context, evaluation, step, transaction)
+                return await _carry_out(context, evaluation, step, Via.ZOOKEEPER, transaction.send)
         case _ as unheard_of:
             assert_never(unheard_of)
 
 
 async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withheld: Withheld) -> Outcome:
     if not step.pod:
-        if why := withheld():
-            return NotSent(why)
+        if reason := withheld():
+            return NotSent(reason)
         return Applied()  # a person was asked by the intent itself, and by the Event that it makes
     if context.workloads is None:
         return NotSent("the document names no driver that could restart it")
     return await context.workloads.restart(step, withheld)
 
 
-async def _not_begun(context: ReconcileContext, found: Evaluation, step: Step, outcome: NotSent) -> Reconciliation:
+async def _not_begun(context: ReconcileContext, evaluation: Evaluation, step: Step, outcome: NotSent) -> Reconciliation:
     """The step could not be sent at all. That is recorded once, however often it is tried."""
-    never = step.begun(context.stamp(), Via.CONTROLLER, found.observation)
-    status = _ended(context, found.status, never, Result.NOT_SENT, outcome.why)
-    await write_if_changed(context.store, found.resource, status)
+    never = step.begun(context.stamp(), Via.CONTROLLER, evaluation.observation)
+    status = _ended(context, evaluation.status, never, Result.NOT_SENT, outcome.why)
+    await write_if_changed(context.store, evaluation.resource, status)
     return Reconciliation(Act(step), 1.0, status, outcome)
 
 
-async def _carry_out(context: ReconcileContext, found: Evaluation, step: Step, via: Via, send: Send) -> Reconciliation:
-    began, status = context.monotonic(), found.status
-    earlier = (one for one in sent_in(status) if step.is_asked_for_by(one.step))
-    sent = next(earlier, None) or step.begun(
+async def _carry_out(
+    context: ReconcileContext, evaluation: Evaluation, step: Step, via: Via, send: Send
+) -> Reconciliation:
+    began, status = context.monotonic(), evaluation.status
+    earlier = (candidate for candidate in sent_in(status) if step.is_asked_for_by(candidate.step))
+    in_flight = next(earlier, None) or step.begun(
         context.stamp(),
         via,
-        found.observation,
-        corrects_drift=any(stage.corrects_drift(step) for stage in found.stages),
+        evaluation.observation,
+        corrects_drift=any(stage.corrects_drift(step) for stage in evaluation.stages),
     )
-    asked_before = sent.written is not None
+    asked_before = in_flight.written is not None
     # Spent before it is used: a process that dies in between does not leave it to be used for a later revert.
     spent = sorted({*status.spent_consents, step.consent} - {""})
-    others = tuple(intent for intent in status.intents if intent != sent.to_intent())
-    status = replace(status, intents=(*others, sent.to_intent()), spent_consents=tuple(spent))
-    await _intend(context, found, status, sent)
-    last_look = await why_not_now(context, found, status, sent, asked_before=asked_before)
+    other_intents = tuple(intent for intent in status.intents if intent != in_flight.to_intent())
+    status = replace(status, intents=(*other_intents, in_flight.to_intent()), spent_consents=tuple(spent))
+    await _intend(context, evaluation, status, in_flight)
+    last_look = await why_not_now(context, evaluation, status, in_flight, asked_before=asked_before)
     if not isinstance(last_look, LastLook):
-        if not (others or asked_before):
+        if not (other_intents or asked_before):
             context.on_settled()
-        return await _held_back(context, found, status, sent, last_look)
-    cluster_id = found.observation.cluster_id
+        return await _held_back(context, evaluation, status, in_flight, last_look)
+    cluster_id = evaluation.observation.cluster_id
     cluster = cluster_id.value if isinstance(cluster_id, Known) else ""
-    context.effects(EffectRecord(found.resource.name, cluster, step, via))
-    outcome = await send(partial(_withheld, context, found, last_look, began))
-    if not others and not _may_be_on_its_way(sent, outcome, asked_before=asked_before):
+    context.effects(EffectRecord(evaluation.resource.name, cluster, step, via))
+    outcome = await send(partial(_withheld, context, evaluation, last_look, began))
+    if not other_intents and not _may_be_on_its_way(in_flight, outcome, asked_before=asked_before):
         context.on_settled()
     match outcome:
         case Applied():
             # The intent stays until the level was read back: the next reconciliation closes it. That the controller
             # said yes is kept, so that a level that is reverted meanwhile is never taken for one left undone.
-            accepted = replace(sent, accepted=True).to_intent()
+            accepted = replace(in_flight, accepted=True).to_intent()
             status = replace(status, intents=(*status.intents[:-1], accepted))
             await context.store.write_status(status)
             return Reconciliation(Act(step), 0.0, status, outcome)
-        case OutcomeUnknown(why):
+        case OutcomeUnknown(reason):
             if asked_before:  # of one answer that is lost the next look tells
-                status = await _left_open(context, found, status, step, why)
+                status = await _left_open(context, evaluation, status, step, reason)
             return Reconciliation(Act(step), SETTLE_SECONDS, status, outcome)
-        case NotSent(why):
+        case NotSent(reason):
             if asked_before:
-                return await _held_back(context, found, status, sent, not_sent(why))
-            status = _ended(context, status, sent, Result.NOT_SENT, why)
+                return await _held_back(context, evaluation, status, in_flight, not_sent(reason))
+            status = _ended(context, status, in_flight, Result.NOT_SENT, reason)
             await context.store.write_status(status)
             return Reconciliation(Act(step), 1.0, status, outcome)
         case Rejected(code, message):
             rejection = step.rejection(code, message)
             if rejection.recorded:
-                status = _ended(context, status, sent, Result.REJECTED, rejection.recorded)
+                status = _ended(context, status, in_flight, Result.REJECTED, rejection.recorded)
             elif not asked_before:  # else what was asked for then may still be on its way
-                status = without(status, sent)
-            return await _report(context, found.with_decision(context, _refused(step, rejection), status), outcome)
+                status = without(status, in_flight)
+            return await _report(context, evaluation.with_decision(context, _refused(step, rejection), status), outcome)
         case _:
             assert_never(outcome)
 
 
 async def _held_back(
-    context: ReconcileContext, found: Evaluation, status: Status, sent: InFlight, refused: Refusal
+    context: ReconcileContext, evaluation: Evaluation, status: Status, sent_step: InFlight, refused: Refusal
 ) -> Reconciliation:
     """Report that a step did not leave. What was sent before may still be on its way: then its intent stays."""
-    if sent.written is None:
-        status = _ended(context, status, sent, Result.NOT_SENT, refused.message)
-    return await _report(context, found.with_decision(context, refused, status), NotSent(refused.message))
+    if sent_step.written is None:
+        status = _ended(context, status, sent_step, Result.NOT_SENT, refused.message)
+    return await _report(context, evaluation.with_decision(context, refused, status), NotSent(refused.message))
 
 
-async def _intend(context: ReconcileContext, found: Evaluation, status: Status, sent: InFlight) -> None:
+async def _intend(context: ReconcileContext, evaluation: Evaluation, status: Status, sent_step: InFlight) -> None:
     """Keep the intent, and with it all else that a step needs to be kept before it is sent. What is asked for again and
     again is not written each time: words, and where the log ends, are no reason.
     """
@@ -207,56 +209,58 @@ async def _intend(context: ReconcileContext, found: Evaluation, status: Status, 
         rollout = one.rollout and replace(one.rollout, waiting_for="", waiting_since=None)
         return replace(one, conditions=(), ready_reason=None, rollout=rollout, log_position=None)
 
-    before, asked_before = found.resource, sent.written is not None
-    if asked_before and not before.invalid_fields and without_words(status) == without_words(before.status):
+    resource, asked_before = evaluation.resource, sent_step.written is not None
+    if asked_before and not resource.invalid_fields and without_words(status) == without_words(resource.status):
         return
     await context.store.write_status(status)
     if not asked_before:  # not earlier: another process may write the same moment, and win
-        context.ages.begins(sent.at)
+        context.ages.begins(sent_step.at)
 
 
 _NUMBER = re.compile(r"\d+")
 OUTCOME_IS_OPEN = "see what the message says about the connection, and repair it: nothing else is sent meanwhile"
 
 
-async def _left_open(context: ReconcileContext, found: Evaluation, kept: Status, step: Step, why: str) -> Status:
+async def _left_open(
+    context: ReconcileContext, evaluation: Evaluation, kept: Status, step: Step, reason: str
+) -> Status:
     """The status with why it is not known, once more, what became of a step that is asked for again and again.
 
     kept: the status with its intent. On top of what was remembered before: since when that is said is not forgotten.
     """
-    said, rollout = f"{step.request}: its outcome is not known: {why}", found.remembered.rollout
-    before = without_time(rollout.waiting_for) if rollout is not None else ""
-    if _NUMBER.sub("", before) == _NUMBER.sub("", said):
-        said = before  # such as the port of a connection, which is another one each time
-    waits = Wait(step.reason, said, SETTLE_SECONDS, subject=step.request, remedy=OUTCOME_IS_OPEN)
-    remembered = replace(found.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
-    status = found.with_decision(context, waits, remembered).status
-    await write_if_changed(context.store, found.resource, status)
+    message, rollout = f"{step.request}: its outcome is not known: {reason}", evaluation.remembered.rollout
+    previous_message = without_time(rollout.waiting_for) if rollout is not None else ""
+    if _NUMBER.sub("", previous_message) == _NUMBER.sub("", message):
+        message = previous_message  # such as the port of a connection, which is another one each time
+    waits = Wait(step.reason, message, SETTLE_SECONDS, subject=step.request, remedy=OUTCOME_IS_OPEN)
+    remembered = replace(evaluation.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
+    status = evaluation.with_decision(context, waits, remembered).status
+    await write_if_changed(context.store, evaluation.resource, status)
     return status
 
 
-def _may_be_on_its_way(sent: InFlight, outcome: Outcome, *, asked_before: bool) -> bool:
-    """Whether the step, or the same one that was asked for before, may still change something."""
+def _may_be_on_its_way(sent_step: InFlight, outcome: Outcome, *, asked_before: bool) -> bool:
+    """Tell whether the step, or the same one that was asked for before, may still change something."""
     match outcome:
         case OutcomeUnknown():
             return True
         case Applied():
             # What is followed has only begun; and a broker may pass a request on once more.
-            return sent.step.is_followed or sent.via is Via.BROKER
+            return sent_step.step.is_followed or sent_step.via is Via.BROKER
         case Rejected():
-            return asked_before or sent.via is Via.BROKER
+            return asked_before or sent_step.via is Via.BROKER
         case NotSent():
             return asked_before
         case _:
             assert_never(outcome)
 
 
-def _withheld(context: ReconcileContext, found: Evaluation, last_look: LastLook, began: float) -> str | None:
+def _withheld(context: ReconcileContext, evaluation: Evaluation, last_look: LastLook, began: float) -> str | None:
     """Asked right before the first byte. A successor counts on it that what was intended is not sent for ever."""
     within = SEND_WITHIN.total_seconds()
     if (took := context.monotonic() - began) > within:
         return f"it took {took:.0f} s since its intent; a change is sent within {within:g} s or not at all"
-    refused = too_late(context, found, last_look)
+    refused = too_late(context, evaluation, last_look)
     return refused.message if refused is not None else None
 
 
@@ -266,16 +270,16 @@ def _refused(step: Step, rejection: Rejection) -> Wait | Stalled:
     return Wait(rejection.reason, rejection.message, after=2.0, subject=step.request, remedy=rejection.remedy)
 
 
-def _ended(context: ReconcileContext, status: Status, sent: InFlight, result: Result, message: str) -> Status:
-    return with_result(status, sent, result, at=context.stamp(), age_of=context.age_of, message=message)
+def _ended(context: ReconcileContext, status: Status, sent_step: InFlight, result: Result, message: str) -> Status:
+    return with_result(status, sent_step, result, at=context.stamp(), age_of=context.age_of, message=message)
 
 
-async def _report(context: ReconcileContext, found: Evaluation, outcome: Outcome | None = None) -> Reconciliation:
+async def _report(context: ReconcileContext, evaluation: Evaluation, outcome: Outcome | None = None) -> Reconciliation:
     """Write a decision that was made after the evaluation, or because of its outcome."""
-    status = found.status
+    status = evaluation.status
     await context.store.write_status(status)
-    after = 2.0 if isinstance(outcome, Rejected) else _requeue(found.decision)
-    return Reconciliation(found.decision, after, status, outcome)
+    requeue_after = 2.0 if isinstance(outcome, Rejected) else _requeue(evaluation.decision)
+    return Reconciliation(evaluation.decision, requeue_after, status, outcome)
 
 
 def _requeue(decision: Decision) -> float | None:
@@ -296,6 +300,6 @@ def summary_of(last: Reconciliation) -> str:
         step = last.decision.step
         if isinstance(step, RestartNode) and not step.pod and isinstance(last.outcome, Applied):
             return step.request  # a person was asked: nothing is done yet
-        why = f": {last.outcome.why}" if isinstance(last.outcome, OutcomeUnknown) else ""
-        return f"{step.request}: {type(last.outcome).__name__}{why}"
+        reason = f": {last.outcome.why}" if isinstance(last.outcome, OutcomeUnknown) else ""
+        return f"{step.request}: {type(last.outcome).__name__}{reason}"
     return f"{last.decision.reason}: {last.decision.message}"

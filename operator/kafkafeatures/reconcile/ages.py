@@ -27,8 +27,8 @@ MOST = 256
 
 
 class Ages:
-    """When this process first met each stamp of one resource. `monotonic` in seconds. `kept`: by kind of stage, what it
-    keeps of its last look. `read_until`: the end of the metadata log then, by cluster id.
+    """The time at which this process first met each stamp of one resource. `monotonic` in seconds. `kept`: by kind of
+    stage, what it keeps of its last look. `read_until`: the end of the metadata log then, by cluster id.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -44,25 +44,25 @@ class Ages:
         for long counts as one interval between two looks: what is only observed rarely becomes old slowly, and not
         never.
         """
-        now = self.monotonic()
-        if self._looked is not None and now - self._looked > LONGEST_GAP:
-            self._skip(stamps, now - self._looked - COUNTED)
-        self._looked = now
+        monotonic_time = self.monotonic()
+        if self._looked is not None and monotonic_time - self._looked > LONGEST_GAP:
+            self._skip(stamps, monotonic_time - self._looked - COUNTED)
+        self._looked = monotonic_time
 
-    def interrupted(self, why: str, stamps: Iterable[str]) -> None:
+    def interrupted(self, reason: str, stamps: Iterable[str]) -> None:
         """Nothing could be seen of the cluster. `stamps`: since when something is seen to last, which is known no
         longer; they are met anew.
         """
-        self.kept = {kind: one.interrupted(why) for kind, one in self.kept.items()}
+        self.kept = {kind: memory.interrupted(reason) for kind, memory in self.kept.items()}
         self._meet_anew(stamps)
 
     def _skip(self, stamps: Iterable[str], seconds: float) -> None:
         """Let these seconds not count for what these stamps began."""
-        now = self.monotonic()
+        monotonic_time = self.monotonic()
         for stamp in stamps:
             if stamp in self._met:
-                met, made = (min(at + seconds, now) for at in self._met[stamp])
-                self._met[stamp] = met, made
+                met_at, made_at = (min(at + seconds, monotonic_time) for at in self._met[stamp])
+                self._met[stamp] = met_at, made_at
 
     def _meet_anew(self, stamps: Iterable[str]) -> None:
         for stamp in stamps:
@@ -71,31 +71,31 @@ class Ages:
 
     def begins(self, stamp: str) -> None:
         """Note that this stamp was made just now, by this process."""
-        now = self.monotonic()
+        monotonic_time = self.monotonic()
         self._ours.add(stamp)
-        self._keep(stamp, now, now)
+        self._keep(stamp, monotonic_time, monotonic_time)
 
     def is_ours(self, stamp: str) -> bool:
-        """Whether this process made it."""
+        """Tell whether this process made the stamp."""
         return stamp in self._ours
 
-    def of(self, stamp: str, now: datetime) -> timedelta:
+    def of(self, stamp: str, current_time: datetime) -> timedelta:
         """The age of a stamp. `now`, of the wall clock, counts where the stamp is met for the first time."""
-        _, made = self._of(stamp, now)
-        return timedelta(seconds=self.monotonic() - made)
+        _, made_at = self._of(stamp, current_time)
+        return timedelta(seconds=self.monotonic() - made_at)
 
-    def known_for(self, stamp: str, now: datetime) -> timedelta:
-        """How much of its age this process has lived through."""
-        met, _ = self._of(stamp, now)
-        return timedelta(seconds=self.monotonic() - met)
+    def known_for(self, stamp: str, current_time: datetime) -> timedelta:
+        """The part of a stamp's age that this process has lived through."""
+        met_at, _ = self._of(stamp, current_time)
+        return timedelta(seconds=self.monotonic() - met_at)
 
-    def _of(self, stamp: str, now: datetime) -> tuple[float, float]:
-        found = self._met.get(stamp)
-        if found is None:
-            met = self.monotonic()
-            found = met, met - max((now - datetime.fromisoformat(stamp)).total_seconds(), 0.0)
-        self._keep(stamp, *found)
-        return found
+    def _of(self, stamp: str, current_time: datetime) -> tuple[float, float]:
+        times = self._met.get(stamp)
+        if times is None:
+            met_at = self.monotonic()
+            times = met_at, met_at - max((current_time - datetime.fromisoformat(stamp)).total_seconds(), 0.0)
+        self._keep(stamp, *times)
+        return times
 
     def _keep(self, stamp: str, met: float, made: float) -> None:
         self._met.pop(stamp, None)

@@ -49,7 +49,7 @@ class _Acting(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """What one resource has a say in.
+    """The cluster and the StatefulSets that one resource has a say in.
 
     `cluster_id` empty: none was ever read. `passed`: it had a reconciliation since the operator started.
     `stateful_sets`: those that its driver restarts, in its own namespace.
@@ -84,26 +84,26 @@ class Claims:
 
     @property
     def clusters(self) -> int:
-        """How many clusters any resource claims; those that were never read count as one."""
+        """The number of clusters that any resource claims; those that were never read count as one."""
         return len(self._of_cluster)
 
     def note(self, resource: Mapping[str, Any], *, read: bool = False) -> None:
         """A resource as a watch showed it, which may be behind; or as it was just `read`, or written, here."""
         metadata, spec = resource["metadata"], resource.get("spec") or {}
         key = Key.of(resource)
-        before = self._claims.get(key)
-        if before is not None and before.uid != metadata["uid"]:
-            before = None  # another life of the name
+        previous_claim = self._claims.get(key)
+        if previous_claim is not None and previous_claim.uid != metadata["uid"]:
+            previous_claim = None  # another life of the name
         claim = Claim(
             created=metadata["creationTimestamp"],
             uid=metadata["uid"],
             applies=spec.get("mode", Mode.APPLY) == Mode.APPLY,
             # A status may be older than what was read, and one that was wiped gives up nothing.
-            cluster_id=_cluster_of(resource) or (before.cluster_id if before else ""),
-            passed=before is not None and before.passed,
+            cluster_id=_cluster_of(resource) or (previous_claim.cluster_id if previous_claim else ""),
+            passed=previous_claim is not None and previous_claim.passed,
             stateful_sets=_stateful_sets_of(spec),
         )
-        if claim != before:
+        if claim != previous_claim:
             self._put(key, claim)
         intents = (resource.get("status") or {}).get("intents")
         if intents or _was_passed_on(resource):
@@ -120,33 +120,39 @@ class Claims:
 
     def acts(self, key: Key, via: Via = Via.API_SERVER) -> None:
         """Note that the resource sends a step this way, until it is known what became of it."""
-        now, claim = self._monotonic(), self._claims.get(key)
+        monotonic_time, claim = self._monotonic(), self._claims.get(key)
         if claim is None:
             return
         # What is over is kept for a resource that is there and may still say that it is open: else it began anew.
-        self._acting = {life: step for life, step in self._acting.items() if step.until > now or self._is_there(life)}
-        before, passed_on = self._acting.get((key, claim.uid)), 0.0
-        if before is not None and before.cluster_id == claim.cluster_id:
-            passed_on = max(before.passed_on, before.until if before.via is Via.BROKER else 0.0)
-        until = max(now + (STRAIGHT_FOR if via in _STRAIGHT else SENT_FOR), passed_on)
+        self._acting = {
+            life: step for life, step in self._acting.items() if step.until > monotonic_time or self._is_there(life)
+        }
+        previous_step, passed_on = self._acting.get((key, claim.uid)), 0.0
+        if previous_step is not None and previous_step.cluster_id == claim.cluster_id:
+            passed_on = max(previous_step.passed_on, previous_step.until if previous_step.via is Via.BROKER else 0.0)
+        until = max(monotonic_time + (STRAIGHT_FOR if via in _STRAIGHT else SENT_FOR), passed_on)
         self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, via=via, passed_on=passed_on)
 
     def acted(self, key: Key) -> None:
-        """What it sent last is no longer on its way, whether or not its status can say so: it may be gone by now."""
+        """Note that what it sent last is no longer on its way, whether or not its status can say so: it may be gone."""
         claim = self._claims.get(key)
         if claim is not None:  # kept as over, not dropped: a watch may show the intent only now
-            before = self._acting.get((key, claim.uid))
-            passed_on = before.passed_on if before is not None and before.cluster_id == claim.cluster_id else 0.0
+            previous_step = self._acting.get((key, claim.uid))
+            passed_on = (
+                previous_step.passed_on
+                if previous_step is not None and previous_step.cluster_id == claim.cluster_id
+                else 0.0
+            )
             until = max(self._monotonic(), passed_on)
             self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, passed_on=passed_on)
 
     def forget(self, key: Key) -> None:
         """Note that the resource is gone."""
-        before = self._claims.pop(key, None)
-        if before is None:
+        claim = self._claims.pop(key, None)
+        if claim is None:
             return
-        _discard(self._of_cluster, before.cluster_id, key)
-        for name in before.stateful_sets:
+        _discard(self._of_cluster, claim.cluster_id, key)
+        for name in claim.stateful_sets:
             _discard(self._of_set, (key.namespace, name), key)
 
     def competing_owner(self, key: Key, cluster_id: str) -> Owner | None:
@@ -163,11 +169,11 @@ class Claims:
         owner = self._oldest(self._of_cluster.get(cluster_id, ()), ours)
         if owner is not None:
             return Owner(_name_for(owner, key), known=True)
-        now, us = self._monotonic(), (key, ours.uid)
+        monotonic_time, us = self._monotonic(), (key, ours.uid)
         acting = [
             life
             for life, step in self._acting.items()
-            if step.cluster_id == cluster_id and step.until > now and life != us
+            if step.cluster_id == cluster_id and step.until > monotonic_time and life != us
         ]
         if acting:
             return Owner(_name_for(min(acting)[0], key), known=False, is_acting=True)
@@ -182,8 +188,8 @@ class Claims:
 
     def _note_step(self, life: _Life, cluster_id: str, seconds: float) -> None:
         """Counted from when it was seen first; anew where a step that takes longer is seen in place of it."""
-        known = self._acting.get(life)
-        if known is None or (known.noted and known.seconds < seconds):
+        step = self._acting.get(life)
+        if step is None or (step.noted and step.seconds < seconds):
             self._acting[life] = _Acting(cluster_id, self._monotonic() + seconds, seconds, noted=True)
 
     def _oldest(self, keys: Iterable[Key], than: Claim) -> Key | None:
@@ -192,8 +198,8 @@ class Claims:
         return min(older)[1] if older else None
 
     def _is_there(self, life: _Life) -> bool:
-        found = self._claims.get(life[0])
-        return found is not None and found.uid == life[1]
+        claim = self._claims.get(life[0])
+        return claim is not None and claim.uid == life[1]
 
     def _put(self, key: Key, claim: Claim) -> None:
         self.forget(key)
@@ -206,9 +212,9 @@ class Claims:
 
 
 def _discard(keys: dict[K, set[Key]], of: K, key: Key) -> None:
-    found = keys.get(of, set())
-    found.discard(key)
-    if not found:
+    members = keys.get(of, set())
+    members.discard(key)
+    if not members:
         keys.pop(of, None)
 
 
@@ -220,10 +226,10 @@ def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
     driver = driver_named(workload.get("driver"))
     if driver is None or not driver.reads_pods:
         return frozenset()
-    named = workload.get("statefulSet")
-    if not isinstance(named, Mapping):
+    stateful_set = workload.get("statefulSet")
+    if not isinstance(stateful_set, Mapping):
         return frozenset()
-    return frozenset(str(one) for kind in ("brokers", "controllers") for one in named.get(kind) or ())
+    return frozenset(str(name) for kind in ("brokers", "controllers") for name in stateful_set.get(kind) or ())
 
 
 def _on_its_way_for(intents: Any) -> float:
@@ -231,14 +237,15 @@ def _on_its_way_for(intents: Any) -> float:
     if not isinstance(intents, list):
         return SENT_FOR
     straight = (
-        isinstance(intent, Mapping) and intent.get("kind") in KINDS and intent.get("via") in _STRAIGHT
+        # compared one by one: a list in a damaged status has no hash
+        isinstance(intent, Mapping) and intent.get("kind") in tuple(KINDS) and intent.get("via") in tuple(_STRAIGHT)
         for intent in intents
     )
     return STRAIGHT_FOR if all(straight) else SENT_FOR
 
 
 def _was_passed_on(resource: Mapping[str, Any]) -> bool:
-    """Whether a broker carried a change of it, and may do so again: nothing but time ends that."""
+    """Tell whether a broker carried a change of it, and may do so again: nothing but time ends that."""
     history = (resource.get("status") or {}).get("history")
     entries = history if isinstance(history, list) else []
     return any(isinstance(entry, Mapping) and entry.get("via") == Via.BROKER for entry in entries)
@@ -246,8 +253,8 @@ def _was_passed_on(resource: Mapping[str, Any]) -> bool:
 
 def _cluster_of(resource: Mapping[str, Any]) -> str:
     """The cluster id in the resource's status, which a person may have written."""
-    found = (resource.get("status") or {}).get("clusterId")
-    return found if isinstance(found, str) else ""
+    cluster_id = (resource.get("status") or {}).get("clusterId")
+    return cluster_id if isinstance(cluster_id, str) else ""
 
 
 def _name_for(owner: Key, to: Key) -> str:

@@ -40,7 +40,7 @@ class OpenCluster(KafkaPort, Protocol):
     """A cluster with its connections."""
 
     async def unchanged(self) -> bool:
-        """Whether nothing happened since the last look, for certain."""
+        """Tell whether nothing happened since the last look, for certain."""
 
     def release_partitions(self, *, at_once: bool = True) -> None:
         """No restart is decided on for a while: other clusters may have theirs in memory. Not `at_once`: the roll may
@@ -94,8 +94,8 @@ class Connections:
         self._open: dict[Key, _Open] = {}
 
     async def opened(self, key: Key, spec: Spec) -> Opened:
-        """What is open, unless the document, or a Secret it names, says something else now. Secrets of an ensemble are
-        read only where something is wanted of it.
+        """Return what is open, or open it anew where the document, or a Secret it names, says something else now.
+        Secrets of an ensemble are read only where something is wanted of it.
 
         Raises CredentialsInvalid.
         """
@@ -104,30 +104,30 @@ class Connections:
             reference: await self._material(key.namespace, reference)
             for reference in references(cluster, ensemble=in_zookeeper)
         }
-        held = self._open.get(key)
-        if held is not None and (held.spec, held.in_zookeeper, held.material) == (cluster, in_zookeeper, material):
-            return Opened(held.cluster, held.zookeeper, is_new=False)
+        entry = self._open.get(key)
+        if entry is not None and (entry.spec, entry.in_zookeeper, entry.material) == (cluster, in_zookeeper, material):
+            return Opened(entry.cluster, entry.zookeeper, is_new=False)
         settings, ensemble = await aside(partial(self._resolved, spec, material))
         await self.close(key)
-        made = self._open_cluster(settings)
+        opened_cluster = self._open_cluster(settings)
         zookeeper = None
         if ensemble is not None and self._open_ensemble is not None:
-            zookeeper = self._open_ensemble(ensemble, made)
-        self._open[key] = _Open(cluster, in_zookeeper, material, made, zookeeper)
-        return Opened(made, zookeeper, is_new=True)
+            zookeeper = self._open_ensemble(ensemble, opened_cluster)
+        self._open[key] = _Open(cluster, in_zookeeper, material, opened_cluster, zookeeper)
+        return Opened(opened_cluster, zookeeper, is_new=True)
 
     def _resolved(self, spec: Spec, material: Material) -> tuple[ClusterSettings, Ensemble | None]:
-        read = material_of(material)
-        settings = settings_of(spec.cluster, read, policy=self._policy)
+        read_secret = material_of(material)
+        settings = settings_of(spec.cluster, read_secret, policy=self._policy)
         settings = replace(settings, request_timeout=min(settings.request_timeout, LONGEST_REQUEST))
-        ensemble = ensemble_of(spec.cluster, read, policy=self._policy) if spec.wants_ensemble else None
+        ensemble = ensemble_of(spec.cluster, read_secret, policy=self._policy) if spec.wants_ensemble else None
         return settings, ensemble
 
     async def close(self, key: Key) -> None:
         """Give up the connections of one resource."""
-        held = self._open.pop(key, None)
-        if held is not None:
-            await held.cluster.close()
+        entry = self._open.pop(key, None)
+        if entry is not None:
+            await entry.cluster.close()
 
     async def close_all(self) -> None:
         """Give up all connections."""
@@ -135,9 +135,9 @@ class Connections:
             await self.close(key)
 
     async def _material(self, namespace: str, reference: Reference) -> dict[str, str] | None:
-        read = self._api.secret if reference.kind == "Secret" else self._api.config_map
+        fetch = self._api.secret if reference.kind == "Secret" else self._api.config_map
         try:
-            return await read(namespace, reference.name)
+            return await fetch(namespace, reference.name)
         except Refused:  # whether or not it is there
             raise CredentialsInvalid(
                 f"the operator is not authorized to read the {reference.kind} {reference.name}; "

@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 
 class OperatorContext(Struct, frozen=True):
-    """What is injected. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all.
+    """Injected context. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all.
 
     `open_ensemble` None: no ensemble can be read, so that no migration takes a step.
     """
@@ -89,6 +89,7 @@ class Controller:
         self._context = context
         self._watcher, self._current = watcher, current
         self._recorder = recorder
+        self._clock = context.environment.clock
         self._monotonic = context.environment.monotonic
         self._connections = Connections(api, open_cluster, context.policy, context.open_ensemble)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
@@ -97,15 +98,15 @@ class Controller:
     def discard_versions(self) -> None:
         """Discard all known versions: etcd was restored, and the same version may stand for another state."""
         logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
-        for key, known in self._known.items():
-            known.settled, known.next_due = None, None
+        for key, cache in self._known.items():
+            cache.settled, cache.next_due = None, None
             # What is under way may keep what it has of before.
-            self._known[key] = replace(known, written=set(), last=known.last.of_no_version())
+            self._known[key] = replace(cache, written=set(), last=cache.last.of_no_version())
 
     def is_external_change(self, resource: Mapping[str, Any]) -> bool:
-        """Whether a watch shows something else than what the last reconciliation wrote itself."""
-        known = self._known.get(Key.of(resource))
-        return known is None or resource["metadata"]["resourceVersion"] not in known.written
+        """Tell whether a watch shows something else than what the last reconciliation wrote itself."""
+        cache = self._known.get(Key.of(resource))
+        return cache is None or resource["metadata"]["resourceVersion"] not in cache.written
 
     def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[Key]:
         """Note what each resource claims that was listed or shown by a watch; return those to reconcile."""
@@ -128,26 +129,26 @@ class Controller:
         except Gone:
             await self._forget(key)
             return None
-        known = self._of(key)
-        if known.next_due is not None and known.next_due.holds(store.version, began):
-            return known.next_due.until - began  # a watch may show our own write before its answer is here
-        known.next_due, known.written = None, store.written
+        cache = self._of(key)
+        if cache.next_due is not None and cache.next_due.holds(store.version, began):
+            return cache.next_due.until - began  # a watch may show our own write before its answer is here
+        cache.next_due, cache.written = None, store.written
         self._claims.note(store.raw, read=store.is_whole)
-        before = store.status
+        previous_status = store.status
         try:
-            pause = await self._guarded(key, known, store)
+            pause = await self._guarded(key, cache, store)
         except Gone:
             await self._forget(key)
             return None
         except Conflict:
-            return self._again(key, known)
+            return self._again(key, cache)
         finally:
-            await self._post_events(before, store)
+            await self._post_events(previous_status, store)
         self._claims.note(store.raw, read=store.is_whole)
         self._claims.passed(key)
         self._watcher.passed(key, pause.result, self._monotonic() - began, store.status)
         self._watcher.suspended(key, store.is_suspended)
-        return self._until_next(key, known, store.version, pause.seconds)
+        return self._until_next(key, cache, store.version, pause.seconds)
 
     async def failed(self, key: Key, error: BaseException) -> None:
         """Write a failure into the status; not while the API server is away, which is no bug and leaves nothing to
@@ -175,7 +176,7 @@ class Controller:
             if store.status.is_stalled(Reason.SCHEMA_OUTDATED):
                 return  # action is required there, and it may be all that is left of what the schema did not keep
             status = status_of_failed_reconciliation(
-                message, generation=store.generation, previous=store.status, now=self._context.environment.clock()
+                message, generation=store.generation, previous=store.status, at=self._clock()
             )
             await store.write_what_is_kept(status)
         except (KubeError, SchemaOutdated) as again:
@@ -197,48 +198,48 @@ class Controller:
         A watch shows the version that the last one left behind, and the cluster, which was in sync then, that nothing
         happened to it since.
         """
-        known, version = self._known.get(key), self._current(key)
-        if known is None or not version:
+        cache, version = self._known.get(key), self._current(key)
+        if cache is None or not version:
             return None
-        if known.next_due is not None and known.next_due.holds(version, began):
-            return known.next_due.until - began
-        settled = await self._settled(key, known, version)
+        if cache.next_due is not None and cache.next_due.holds(version, began):
+            return cache.next_due.until - began
+        settled = await self._settled(key, cache, version)
         if settled is None:
             return None
         self._recorder.saw(key, settled.cluster, settled.status)
         self._watcher.passed(key, "success", self._monotonic() - began, settled.status)
-        return self._until_next(key, known, version, settled.check_every)
+        return self._until_next(key, cache, version, settled.check_every)
 
-    async def _settled(self, key: Key, known: Kept, version: str) -> Settled | None:
-        """What was found in sync, where it still is: the same version, and a log to which nothing happened since.
+    async def _settled(self, key: Key, cache: Kept, version: str) -> Settled | None:
+        """The last settled state, while it holds: the same version, and a log to which nothing happened since.
 
         Asked before anything is read where a watch shows the version; else once the resource and its Secrets were read.
         """
-        settled = known.settled
+        settled = cache.settled
         if settled is None or not settled.holds(version, self._monotonic()):
             return None  # and kept: a watch may show an older version than the one that was written since
         if settled.applies and self._claims.competing_owner(key, settled.status.cluster_id):
             return None
         still = await settled.cluster.unchanged() and (settled.pods is None or await settled.pods.are_as_before())
         if not still:
-            known.settled = None
-        return known.settled  # None as well where versions were discarded meanwhile
+            cache.settled = None
+        return cache.settled  # None as well where versions were discarded meanwhile
 
-    async def _guarded(self, key: Key, known: Kept, store: KubernetesStore) -> Pause:
+    async def _guarded(self, key: Key, cache: Kept, store: KubernetesStore) -> Pause:
         """Reconcile, unless a second operator writes this status or the API server drops fields."""
-        others = self._operators.beside_us(store.raw)
-        if others:
-            await self._disconnect(key, known)
+        rivals = self._operators.beside_us(store.raw)
+        if rivals:
+            await self._disconnect(key, cache)
             if not self._operators.is_reported(store.status, store.generation):
-                await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.conflict_message(others))
+                await self._stall(key, store, Reason.CONFLICT_DETECTED, self._operators.conflict_message(rivals))
             return Pause("success", self._operators.hand_over_ends_in or CHECK_EVERY)
         try:
-            if known.unkept is not None and known.unkept[0] == store.generation:
-                await store.try_status(known.unkept[1])
-            known.unkept = None
-            pause = await self._read_and_reconcile(key, known, store)
+            if cache.unkept is not None and cache.unkept[0] == store.generation:
+                await store.try_status(cache.unkept[1])
+            cache.unkept = None
+            pause = await self._read_and_reconcile(key, cache, store)
         except SchemaOutdated as error:
-            known.unkept = store.generation, error.status
+            cache.unkept = store.generation, error.status
             if store.kept.cluster_id:
                 # What was approved and is over, or was reached, is so also where not all of that could be written.
                 store.kept = replace(store.kept, plan=error.status.plan, features=error.status.features)
@@ -247,60 +248,61 @@ class Controller:
         await store.answer_request()
         return pause
 
-    async def _read_and_reconcile(self, key: Key, known: Kept, store: KubernetesStore) -> Pause:
-        now = self._context.environment.clock
+    async def _read_and_reconcile(self, key: Key, cache: Kept, store: KubernetesStore) -> Pause:
         if store.status == EMPTY:
-            await store.write_status(status_of_pending(generation=store.generation, now=now()))
+            await store.write_status(status_of_pending(generation=store.generation, at=self._clock()))
         previous = store.status
         try:
-            document = known.document_of(store.raw)
+            document = cache.document_of(store.raw)
             resource = store.resource(document)
         except InvalidDocument as error:
-            message = "; ".join(error.problems)
-            status = status_of_invalid(error.reason, message, generation=store.generation, previous=previous, now=now())
+            text = "; ".join(error.problems)
+            status = status_of_invalid(
+                error.reason, text, generation=store.generation, previous=previous, at=self._clock()
+            )
             await write_if_changed(store, store, status)
             return Pause("success", CHECK_EVERY)
         try:
             opened = await self._connections.opened(key, document.spec)
         except CredentialsInvalid as error:
             failure = Failure(FailureKind.CREDENTIALS, "spec.cluster", str(error))
-            status = status_of_unreachable(failure, generation=store.generation, previous=previous, now=now())
+            status = status_of_unreachable(failure, generation=store.generation, previous=previous, at=self._clock())
             await write_if_changed(store, resource, status)
-            return Pause("requeued", known.pace.backoff((store.generation, "credentials"), 2.0, CHECK_EVERY))
+            return Pause("requeued", cache.pace.backoff((store.generation, "credentials"), 2.0, CHECK_EVERY))
         cluster, check_every = opened.cluster, document.spec.drift.check_every_seconds
         if opened.is_new:
-            known.settled = None
-        if await self._settled(key, known, store.version):
+            cache.settled = None
+        if await self._settled(key, cache, store.version):
             self._recorder.saw(key, cluster, store.status)
             return Pause("success", check_every)
-        known.settled = None
+        cache.settled = None
         pods = self._pods_of(key, resource.wanted.rollout)
-        last = await reconcile(self._context_of(key, known, store, opened, pods), resource)
+        last = await reconcile(self._context_of(key, cache, store, opened, pods), resource)
         self._recorder.saw(key, cluster, last.status)
         rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
         rejected = isinstance(last.outcome, Rejected) and last.status.is_stalled(Reason.CONTROLLER_REJECTED)
         is_over = (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None)
         if is_over and not resource.wanted.rests_on_zookeeper:  # the log alone does not tell what happens in ZooKeeper
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.wanted.mode is Mode.APPLY
-            known.settled = Settled(store.version, until, applies, check_every, store.status, cluster, pods)
+            cache.settled = Settled(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = is_held_back(last.decision, last.status)
         if held_back or not follows(last.status):
             cluster.release_partitions(at_once=held_back)
         if rests:
             await cluster.release_idle_connections()
         self._log(key, store.generation, summary_of(last))
-        return pause_after(last, resource, known.pace, check_every)
+        return pause_after(last, resource, cache.pace, check_every)
 
     def _pods_of(self, key: Key, rollout: Rollout) -> Pods | None:
         rival = partial(self._claims.competing_driver, key)
         return pods_of(self._api, key.namespace, rollout, self._context.environment.clock, rival)
 
     def _context_of(
-        self, key: Key, known: Kept, store: KubernetesStore, opened: Opened, pods: Pods | None
+        self, key: Key, cache: Kept, store: KubernetesStore, opened: Opened, pods: Pods | None
     ) -> ReconcileContext:
         environment = self._context.environment
         return ReconcileContext(
-            store, opened.cluster, environment.clock, environment.sleep, environment.monotonic, known.ages,
+            store, opened.cluster, environment.clock, environment.sleep, environment.monotonic, cache.ages,
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
             before_act=self._before_act, effects=partial(self._sends, key), on_settled=partial(self._claims.acted, key),
             workloads=pods, zookeeper=opened.zookeeper, hand_over=HAND_OVER,
@@ -320,33 +322,32 @@ class Controller:
 
         The cluster it is bound to, and consents that may have been used before, stay, also where no more was kept.
         """
-        kept, last = store.kept, store.status
-        unverified = tuple(sorted({*kept.unverified_consents, *last.unverified_consents}))
-        previous = replace(kept, cluster_id=kept.cluster_id or last.cluster_id, unverified_consents=unverified)
+        base, last = store.kept, store.status
+        unverified = tuple(sorted({*base.unverified_consents, *last.unverified_consents}))
+        previous = replace(base, cluster_id=base.cluster_id or last.cluster_id, unverified_consents=unverified)
         self._log(key, store.generation, f"{reason}: {message}")
-        now = self._context.environment.clock()
         await store.write_what_is_kept(
-            status_of_invalid(reason, message, generation=store.generation, previous=previous, now=now)
+            status_of_invalid(reason, message, generation=store.generation, previous=previous, at=self._clock())
         )
 
     # --- when the next one is due ---
 
-    def _until_next(self, key: Key, known: Kept, version: str, pause: float) -> float:
-        seconds = max(pause, self._throttle(key, known))
-        known.next_due = Until(version, self._monotonic() + seconds)
+    def _until_next(self, key: Key, cache: Kept, version: str, pause: float) -> float:
+        seconds = max(pause, self._throttle(key, cache))
+        cache.next_due = Until(version, self._monotonic() + seconds)
         return seconds
 
-    def _again(self, key: Key, known: Kept) -> float:
+    def _again(self, key: Key, cache: Kept) -> float:
         """The resource was changed meanwhile: read, decide and write again. One that is written all the time must not
         keep younger resources waiting until it is known what it owns.
         """
-        again = known.pace.backoff(("conflict",), 0.05, 1.0)
-        if known.pace.repeats:
+        again = cache.pace.backoff(("conflict",), 0.05, 1.0)
+        if cache.pace.repeats:
             self._claims.passed(key)
-        return max(again, self._throttle(key, known))
+        return max(again, self._throttle(key, cache))
 
-    def _throttle(self, key: Key, known: Kept) -> float:
-        seconds = known.pace.throttle()
+    def _throttle(self, key: Key, cache: Kept) -> float:
+        seconds = cache.pace.throttle()
         if seconds:
             logger.warning("reconcile rate limit reached; next reconciliation in %.0f s", seconds, extra=_labels(key))
         return seconds
@@ -357,13 +358,13 @@ class Controller:
         return KubernetesStore(self._api, key, lambda: self._operators.writer, self._of(key).last)
 
     def _of(self, key: Key) -> Kept:
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = Kept(Pace(self._monotonic), Ages(self._monotonic))
-        return known
+        cache = self._known.get(key)
+        if cache is None:
+            cache = self._known[key] = Kept(Pace(self._monotonic), Ages(self._monotonic))
+        return cache
 
-    async def _disconnect(self, key: Key, known: Kept) -> None:
-        known.settled = None
+    async def _disconnect(self, key: Key, cache: Kept) -> None:
+        cache.settled = None
         await self._connections.close(key)
 
     async def _forget(self, key: Key) -> None:
@@ -378,14 +379,14 @@ class Controller:
     # --- what is said of it ---
 
     def _log(self, key: Key, generation: int, text: str) -> None:
-        """What was said already is not said again."""
-        known = self._of(key)
-        if known.logged != (generation, text):
-            known.logged = generation, text
+        """Log a text, unless it was logged last."""
+        cache = self._of(key)
+        if cache.logged != (generation, text):
+            cache.logged = generation, text
             logger.info(text, extra={**_labels(key), "generation": generation})
 
-    async def _post_events(self, before: Status, store: KubernetesStore) -> None:
-        for record in events_between(before, store.status):
+    async def _post_events(self, previous_status: Status, store: KubernetesStore) -> None:
+        for record in events_between(previous_status, store.status):
             event = event_of(
                 record, store.raw, environment=self._context.environment, instance=self._context.operator.instance
             )

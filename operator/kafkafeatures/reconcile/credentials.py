@@ -57,13 +57,13 @@ class BootstrapAddresses(NamedTuple):
 
 def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
     """Read them; no Secret is needed for that. Raises InvalidDocument with every list that is none, ZooKeeper's too."""
-    found, problems = [], []
-    for text, where in (
+    address_lists, problems = [], []
+    for text, field_path in (
         (cluster.bootstrap_servers, "spec.cluster.bootstrapServers"),
         (cluster.bootstrap_controllers, "spec.cluster.bootstrapControllers"),
     ):
         try:
-            found.append(parse_addresses(text or "", where))
+            address_lists.append(parse_addresses(text or "", field_path))
         except ValueError as error:
             problems.append(str(error))
     if cluster.zookeeper is not None:
@@ -71,33 +71,33 @@ def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
             parse_connect(cluster.zookeeper.connect, "spec.cluster.zookeeper.connect")
         except ValueError as error:
             problems.append(str(error))
-    if not problems and not any(found):
+    if not problems and not any(address_lists):
         problems.append("spec.cluster: bootstrapServers and bootstrapControllers are empty; expected host:port")
     if problems:
         raise InvalidDocument(tuple(problems))
-    return BootstrapAddresses(*found)
+    return BootstrapAddresses(*address_lists)
 
 
 def references(cluster: ClusterSpec, *, ensemble: bool = False) -> tuple[Reference, ...]:
     """Everything that has to be read before `settings_of`, each once; `ensemble`: before `ensemble_of` too."""
-    found: list[Reference] = []
+    all_references: list[Reference] = []
 
     def note(reference: Reference, key: str) -> str:
-        found.append(reference)
+        all_references.append(reference)
         return ""
 
-    for one in (cluster, cluster.controller_listener):
-        if one is not None:
-            _tls(one.tls, note)
-            _sasl(one.sasl, note)
+    for listener in (cluster, cluster.controller_listener):
+        if listener is not None:
+            _tls(listener.tls, note)
+            _sasl(listener.sasl, note)
     if ensemble and cluster.zookeeper is not None:
         _tls(cluster.zookeeper.tls, note)
         _digest(cluster.zookeeper.digest_secret_ref, note)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(all_references))
 
 
 def material_of(material: Material) -> Read:
-    """What was read from the API server."""
+    """Secrets that were read from the API server."""
 
     def read(reference: Reference, key: str) -> str | None:
         texts = material[reference]
@@ -127,8 +127,8 @@ def secrets_in(folder: Path | None) -> Read:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "not text"
-            raise CredentialsInvalid(f"{folder / name / key}: {why}") from None
+            reason = error.strerror if isinstance(error, OSError) else "not text"
+            raise CredentialsInvalid(f"{folder / name / key}: {reason}") from None
 
     return read
 
@@ -144,9 +144,9 @@ def settings_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | Non
     if cluster.controller_listener is not None:
         listener = cluster.controller_listener
         controllers = Security(_tls(listener.tls, read), _sasl(listener.sasl, read))
-    for security, where in ((brokers, "spec.cluster"), (controllers, "spec.cluster.controllerListener")):
+    for security, field_path in ((brokers, "spec.cluster"), (controllers, "spec.cluster.controllerListener")):
         if security.tls is not None or security.sasl is not None:
-            _check(security, where)
+            _check(security, field_path)
     return ClusterSettings(
         bootstrap_servers=bootstrap.servers,
         bootstrap_controllers=bootstrap.controllers,
@@ -157,7 +157,7 @@ def settings_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | Non
 
 
 def ensemble_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | None = None) -> Ensemble | None:
-    """Where the ensemble is and how to speak to it; None where the document names none.
+    """The addresses of the ensemble and how to speak to it; None where the document names none.
 
     Raises InvalidDocument for an address that is none, before any secret is read; CredentialsInvalid.
     """
@@ -166,13 +166,13 @@ def ensemble_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | Non
         return None
     bootstrap_of(cluster)
     servers, chroot = parse_connect(spec.connect, "spec.cluster.zookeeper.connect")
-    found = _tls(spec.tls, read)
-    if found is not None:
+    tls_settings = _tls(spec.tls, read)
+    if tls_settings is not None:
         try:
-            tls.context(found)
+            tls.context(tls_settings)
         except TlsFailed as error:
             raise CredentialsInvalid(f"spec.cluster.zookeeper.tls: {error}; {error.remedy}") from None
-    return Ensemble(servers, chroot, found, _digest(spec.digest_secret_ref, read), policy)
+    return Ensemble(servers, chroot, tls_settings, _digest(spec.digest_secret_ref, read), policy)
 
 
 def _digest(ref: LoginSecretRef | None, read: Read) -> Digest | None:

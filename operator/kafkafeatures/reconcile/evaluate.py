@@ -81,7 +81,7 @@ def ignore(effect: EffectRecord) -> None:
 
 
 class ReconcileContext(Struct, frozen=True):
-    """What is injected into a reconciliation. `before_act` may raise: then nothing is written or sent.
+    """The injected context of a reconciliation. `before_act` may raise: then nothing is written or sent.
 
     `effects` is called right before a step is sent, `on_settled` once no step of this resource can still be on its way.
     `ages` is the same for all reconciliations of a resource in a process. `hand_over`: seconds for which another
@@ -106,18 +106,18 @@ class ReconcileContext(Struct, frozen=True):
 
     @property
     def ports(self) -> Ports:
-        """What is looked at."""
+        """The ports to all that is looked at."""
         return Ports(self.kafka, self.workloads, self.zookeeper)
 
     def stamp(self) -> Stamp:
         return stamp(self.now())
 
     def age_of(self, moment: str) -> timedelta:
-        """How long ago a stamp of the status was."""
+        """The age of a stamp of the status."""
         return self.ages.of(moment, self.now())
 
     def known_for(self, moment: str) -> timedelta:
-        """How much of that this process has lived through: no clock that was set makes it longer."""
+        """The part of that age that this process has lived through: no clock that was set makes it longer."""
         return self.ages.known_for(moment, self.now())
 
     def on_its_way(self, moment: str) -> timedelta:
@@ -160,17 +160,17 @@ class Evaluation(Struct, frozen=True):
 
     @property
     def approved_by(self) -> ApprovedBy | None:
-        """How the plan was approved; None while it is not, or needs no approval."""
+        """The way in which the plan was approved; None while it is not, or needs no approval."""
         waits = any(stage.waits_for_approval(self.wanted) for stage in self.stages)
         return approved_by(self.wanted, self.proposal.plan, waits=waits)
 
     @property
     def status(self) -> Status:
-        """What is to be reported of it."""
+        """The status that reports the evaluation."""
         if not self.ours:
             previous = replace(self.resource.status, spent_consents=self.remembered.spent_consents)
             return status_of_wrong_cluster(
-                self.decision, generation=self.resource.generation, previous=previous, now=self.now
+                self.decision, generation=self.resource.generation, previous=previous, at=self.now
             )
         status = status_of(
             self.decision,
@@ -192,9 +192,11 @@ class Evaluation(Struct, frozen=True):
         """This evaluation with a decision that was changed at the last moment. What was to be done does not interrupt
         what the status of before waited for.
         """
-        before = self.resource.status
-        remembered = replace(remembered, conditions=before.conditions, ready_reason=before.ready_reason)
-        decision = explained(decision, before, context.stamp(), context.age_of)
+        previous_status = self.resource.status
+        remembered = replace(
+            remembered, conditions=previous_status.conditions, ready_reason=previous_status.ready_reason
+        )
+        decision = explained(decision, previous_status, context.stamp(), context.age_of)
         return replace(self, decision=decision, remembered=remembered)
 
 
@@ -204,19 +206,21 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     `again`: only what a restart is decided on is read once more, a moment after all of it was.
     """
     read_at, by_age = context.monotonic(), context.ages.monotonic()
-    asked = await _asked(context, resource)
-    lasting = [since for one in sent_in(resource.status) for since in one.seen_since]
+    read_context = await _asked(context, resource)
+    lasting = [since for intent in sent_in(resource.status) for since in intent.seen_since]
     try:
-        observation = await (look_again(context.ports, asked) if again else _look(context, resource, asked))
+        observation = await (
+            look_again(context.ports, read_context) if again else _look(context, resource, read_context)
+        )
     except ClusterUnreachable as error:
         context.ages.interrupted("the cluster could not be read", lasting)
         from kafkafeatures.core.roll.none_answers import with_pods  # no level needs the pods
 
-        failure = with_pods(error.failure, asked.workloads)
-        previous = without_withdrawn_plan(resource.status, resource.wanted, asked.workloads)
-        status = status_of_unreachable(failure, generation=resource.generation, previous=previous, now=context.now())
+        failure = with_pods(error.failure, read_context.workloads)
+        previous = without_withdrawn_plan(resource.status, resource.wanted, read_context.workloads)
+        status = status_of_unreachable(failure, generation=resource.generation, previous=previous, at=context.now())
         return Unread(resource, failure, status)
-    kept, wanted, ours = resource, resource.wanted, is_ours(resource, observation)
+    original_resource, wanted, ours = resource, resource.wanted, is_ours(resource, observation)
     log_says, earlier = None, EarlierMoves()
     if ours:
         context.ages.looked(lasting)
@@ -234,8 +238,11 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         observation, remembered, followed, unsettled, why_open = await _settled(context, resource, first, replication)
         replication = replication if observation is first else await replication_in(observation)
         remembered = accounted(resource, remembered, observation, earlier.moves)
-    given = {*wanted.consents, wanted.accepted_log}
-    remembered = replace(remembered, spent_consents=tuple(one for one in remembered.spent_consents if one in given))
+    current_consents = {*wanted.consents, wanted.accepted_log}
+    remembered = replace(
+        remembered,
+        spent_consents=tuple(consent for consent in remembered.spent_consents if consent in current_consents),
+    )
     # What is remembered of one cluster is nothing to another: there it is neither drift nor an approved plan.
     memory = (
         memory_of(remembered, context.age_of, context.known_for)
@@ -252,12 +259,12 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     if ours:
         remembered = replace(remembered, change_count=proposal.plan.change_count)
         for stage in stages:
-            for one, why in stage.withdrawn:
+            for intent, reason in stage.withdrawn:
                 remembered = with_result(
-                    remembered, one, Result.NOT_APPLIED, at=context.stamp(), age_of=context.age_of, message=why
+                    remembered, intent, Result.NOT_APPLIED, at=context.stamp(), age_of=context.age_of, message=reason
                 )
-            for one, result in stage.over:
-                remembered = with_result(remembered, one, result, at=context.stamp(), age_of=context.age_of)
+            for intent, result in stage.over:
+                remembered = with_result(remembered, intent, result, at=context.stamp(), age_of=context.age_of)
             remembered = stage.remembered(remembered)
     owner = _competing_owner(context, wanted, observation) if ours else None
     verdict = None
@@ -270,22 +277,22 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     )  # fmt: skip
     for stage in stages:
         remembered = stage.decided(decision, remembered)
-    decision = explained(decision, kept.status, context.stamp(), context.age_of)
+    decision = explained(decision, original_resource.status, context.stamp(), context.age_of)
     return Evaluation(
-        kept, observation, remembered, proposal, stages, decision, verdict, ours, context.now(), read_at,
+        original_resource, observation, remembered, proposal, stages, decision, verdict, ours, context.now(), read_at,
         log_says is None,
     )  # fmt: skip
 
 
-def _competing_owner(context: ReconcileContext, wanted: Wanted, seen: Observation) -> Owner | None:
-    if wanted.mode is not Mode.APPLY or isinstance(seen.cluster_id, Unknown):
+def _competing_owner(context: ReconcileContext, desired: Wanted, observation: Observation) -> Owner | None:
+    if desired.mode is not Mode.APPLY or isinstance(observation.cluster_id, Unknown):
         return None
-    return context.competing_owner(seen.cluster_id.value)
+    return context.competing_owner(observation.cluster_id.value)
 
 
-def _restarts_nodes(context: ReconcileContext, wanted: Wanted) -> bool:
+def _restarts_nodes(context: ReconcileContext, desired: Wanted) -> bool:
     """Pods are restarted by the operator alone: on the command line they are not read."""
-    driver = driver_of(wanted.rollout)
+    driver = driver_of(desired.rollout)
     return driver.asks_people or (driver.reads_pods and context.workloads is not None)
 
 
@@ -293,25 +300,25 @@ async def _asked(context: ReconcileContext, resource: Resource) -> Asked:
     return Asked(resource.wanted, resource.status, await pods(context.ports), context.now(), kept=context.ages.kept)
 
 
-async def _look(context: ReconcileContext, resource: Resource, asked: Asked) -> Observation:
-    return await look(context.ports, asked, partial(is_ours, resource))
+async def _look(context: ReconcileContext, resource: Resource, read_context: Asked) -> Observation:
+    return await look(context.ports, read_context, partial(is_ours, resource))
 
 
 async def _with_verdict(
-    kafka: KafkaPort, wanted: Wanted, stages: tuple[StageNow, ...], seen: Observation
+    kafka: KafkaPort, desired: Wanted, stages: tuple[StageNow, ...], observation: Observation
 ) -> tuple[tuple[StageNow, ...], DryRun | None]:
     """The server's own word on all changes at once, where it is their turn. A resource that only observes, or
     is suspended, sends nothing at all.
     """
     stage = due_in(stages)
-    if not stage.dry_run or not seen.in_kraft_mode or wanted.suspend or wanted.mode is Mode.OBSERVE:
+    if not stage.dry_run or not observation.in_kraft_mode or desired.suspend or desired.mode is Mode.OBSERVE:
         return stages, None
     verdict = await kafka.validate(stage.dry_run)
-    return tuple(one.with_verdict(verdict) if one is stage else one for one in stages), verdict
+    return tuple(candidate.with_verdict(verdict) if candidate is stage else candidate for candidate in stages), verdict
 
 
 def is_ours(resource: Resource, observation: Observation) -> bool:
-    """Whether this is the cluster the status tells of, and the one that the document names, as far as there is either.
+    """Tell whether this is the cluster of the status, and the one that the document names, as far as there is either.
 
     The status comes first: a document that names another cluster does not make its history that cluster's. Of a status
     that lost the id only the document can say which cluster it is of.
@@ -328,12 +335,16 @@ async def _settled(
     """The newest observation, the status with every intent closed whose end is known, and what is still open: steps
     that are followed, and what has to be settled before anything else is sent; and what that waits for.
     """
-    found = [*map(in_flight, resource.status.intents)]
-    unknown = tuple(one for one in found if isinstance(one, UnknownStep))
-    sent = [one for one in found if isinstance(one, InFlight)]
+    intents = [*map(in_flight, resource.status.intents)]
+    unknown = tuple(intent for intent in intents if isinstance(intent, UnknownStep))
+    known_intents = [intent for intent in intents if isinstance(intent, InFlight)]
     first = _looks(context, resource, observation, observation, replication)
-    status, followed, _ = _close(resource.status, [one for one in sent if one.step.is_followed], first)
-    status, still_open, why = _close(status, [one for one in sent if not one.step.is_followed], first)
+    status, followed, _ = _close(
+        resource.status, [intent for intent in known_intents if intent.step.is_followed], first
+    )
+    status, still_open, why_open = _close(
+        status, [intent for intent in known_intents if not intent.step.is_followed], first
+    )
     if not still_open:
         return observation, status, followed, unknown, Open()
     await context.sleep(SETTLE_SECONDS)
@@ -343,10 +354,10 @@ async def _settled(
     except ClusterUnreachable:
         again = None
     if again is None or not is_ours(resource, again) or missing_in(again, status, position_of(observation)):
-        return observation, status, followed, (*unknown, *(one.step for one in still_open)), why
+        return observation, status, followed, (*unknown, *(intent.step for intent in still_open)), why_open
     second = replace(_looks(context, resource, observation, again, replication), unjudged=unjudged)
-    status, still_open, why = _close(status, still_open, second)
-    return again, status, followed, (*unknown, *(one.step for one in still_open)), why
+    status, still_open, why_open = _close(status, still_open, second)
+    return again, status, followed, (*unknown, *(intent.step for intent in still_open)), why_open
 
 
 def _looks(
@@ -370,14 +381,14 @@ async def _nothing_judged(kafka: KafkaPort, observation: Observation) -> DryRun 
 
 def _close(status: Status, sent: Iterable[InFlight], looks: Looks) -> tuple[Status, tuple[InFlight, ...], Open]:
     """The status with every intent closed whose end is known, those that are open, and what the first waits for."""
-    still_open, why = [], Open()
-    for one in sent:
-        now = one.followed(looks)
-        status = remembering(status, one, now)
-        result = now.settle(looks)
+    still_open, why_open = [], Open()
+    for intent in sent:
+        followed_intent = intent.followed(looks)
+        status = remembering(status, intent, followed_intent)
+        result = followed_intent.settle(looks)
         if isinstance(result, Open):
-            still_open.append(now)
-            why = why if why.why else result
+            still_open.append(followed_intent)
+            why_open = why_open if why_open.why else result
         else:
-            status = with_result(status, now, result, at=looks.at, age_of=looks.age_of)
-    return status, tuple(still_open), why
+            status = with_result(status, followed_intent, result, at=looks.at, age_of=looks.age_of)
+    return status, tuple(still_open), why_open

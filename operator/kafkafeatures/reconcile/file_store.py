@@ -43,12 +43,12 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # of libyaml, where PyY
 
 
 def lock_of(state: Path) -> Path:
-    """What is locked while a command works on this state file."""
+    """The file that is locked while a command works on this state file."""
     return state.with_name(state.name + ".lock")
 
 
 def is_state_of(state: Path, resource: KafkaFeatures) -> bool:
-    """Whether there is such a file, and it is the state of this resource."""
+    """Tell whether there is such a file, and it is the state of this resource."""
     try:
         document = yaml.safe_load(state.read_bytes())
     except (OSError, *_NOT_YAML):
@@ -62,8 +62,8 @@ def _belongs_to(document: Mapping[str, Any], resource: KafkaFeatures) -> bool:
 
 def _owner_in(document: Mapping[str, Any], resource: KafkaFeatures) -> tuple[Any, Any]:
     """Namespace and name in a state file; one without a namespace is of the same as the resource."""
-    found = document.get("metadata")
-    metadata = found if isinstance(found, dict) else {}
+    entry = document.get("metadata")
+    metadata = entry if isinstance(entry, dict) else {}
     return metadata.get("namespace", resource.metadata.namespace), metadata.get("name")
 
 
@@ -88,8 +88,8 @@ class FileStore:
         self.why_over = ""
         """Why nothing more is sent for it; empty as long as the document is what it was."""
         approvals = frozenset({approve} if approve else ())
-        wanted = wanted_of(resource, approvals=approvals, accepted_log=accepted_log)
-        self._wanted = replace(wanted, only=approve, may_approve_unseen=True, approves_by_name=approves_by_name)
+        desired_state = wanted_of(resource, approvals=approvals, accepted_log=accepted_log)
+        self._wanted = replace(desired_state, only=approve, may_approve_unseen=True, approves_by_name=approves_by_name)
         self._state = state
         self._lock: int | None = None
         self._generation = 0
@@ -132,7 +132,7 @@ class FileStore:
         return self._now()
 
     def why_unverified(self, consents: Iterable[str]) -> str:
-        """Why one of these consents, which a plan uses, may have been used before; empty where none may."""
+        """The reason why one of these consents, which a plan uses, may have been used before; empty where none may."""
         consent = next((consent for consent in consents if consent in self._unverified), "")
         if not consent:
             return ""
@@ -147,8 +147,8 @@ class FileStore:
         """The resource, with the document as it is now, where it is in a file."""
         if self._again is not None:
             try:
-                same = self._again() == self._resource
-                self.why_over = "" if same else "the document was changed while this command ran"
+                is_same = self._again() == self._resource
+                self.why_over = "" if is_same else "the document was changed while this command ran"
             except (InvalidDocument, OSError):
                 self.why_over = "the document cannot be read any more"
         if self.why_over:
@@ -218,9 +218,9 @@ class FileStore:
         if not _belongs_to(document, self._resource):
             whose = "/".join(map(str, _owner_in(document, self._resource)))
             raise StateUnreadable(f"{self._state} belongs to {whose}, not to {self.name}; name another with --state")
-        same = document.get("specDigest") == self._digest()
+        is_same_spec = document.get("specDigest") == self._digest()
         try:
-            self._generation = int(document["metadata"]["generation"]) + (0 if same else 1)
+            self._generation = int(document["metadata"]["generation"]) + (0 if is_same_spec else 1)
             self._status, odd = read_status(document["status"])
             if "intent" in self._status.unknown:  # a single one, as it was before: it may have been sent
                 odd += ("intent",)

@@ -28,9 +28,9 @@ class Until(Struct, frozen=True):
     version: str
     until: float
 
-    def holds(self, version: str, now: float) -> bool:
-        """Whether it is this version, and not over yet."""
-        return self.version == version and now < self.until
+    def holds(self, version: str, monotonic_time: float) -> bool:
+        """Tell whether it is this version, and not over yet."""
+        return self.version == version and monotonic_time < self.until
 
 
 class Settled(Until, frozen=True):
@@ -48,7 +48,7 @@ class Settled(Until, frozen=True):
 
 @dataclass(slots=True)
 class Kept:
-    """What is kept of a resource from one reconciliation to the next.
+    """State of a resource that is kept from one reconciliation to the next.
 
     `written`: versions that the last one made. `next_due`: until then no other one is due. `unkept`: a status that the
     API server did not keep as a whole, and of which generation: the same is tried first, until the document is another

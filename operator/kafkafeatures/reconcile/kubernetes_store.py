@@ -41,8 +41,8 @@ MAX_REQUEST = 64
 class SchemaOutdated(Exception):
     """The API server did not keep a status as it was written. `status`: the one that was."""
 
-    def __init__(self, why: str, status: Status) -> None:
-        super().__init__(f"{why}; install the CustomResourceDefinition of this release")
+    def __init__(self, reason: str, status: Status) -> None:
+        super().__init__(f"{reason}; install the CustomResourceDefinition of this release")
         self.status = status
 
 
@@ -59,7 +59,7 @@ class LastStatus:
     invalid_fields: tuple[str, ...] = ()
 
     def of_no_version(self) -> LastStatus:
-        """What outlives a restore of etcd, since which a version may stand for something else."""
+        """The part that outlives a restore of etcd, since which a version may stand for something else."""
         return LastStatus(dropped=self.dropped, dropped_of=self.dropped_of)
 
 
@@ -96,12 +96,12 @@ class KubernetesStore:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the server's copy has all that is remembered of what it once had."""
+        """Tell whether the server's copy has all that is remembered of what it once had."""
         return not self._last.dropped
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the document or the annotation suspends it, also where the document is not valid."""
+        """Tell whether the document or the annotation suspends it, also where the document is not valid."""
         return self._is_paused or (self.raw.get("spec") or {}).get("suspend") is True
 
     @property
@@ -118,7 +118,7 @@ class KubernetesStore:
         return str(self.raw["metadata"]["resourceVersion"])
 
     async def read(self) -> Resource:
-        """What was fetched, as types. Raises InvalidDocument: the schema cannot see everything."""
+        """The resource that was fetched, as types. Raises InvalidDocument: the schema cannot see everything."""
         return self.resource(read_document(self.raw))
 
     async def read_again(self) -> Resource:
@@ -128,23 +128,23 @@ class KubernetesStore:
         ours = self.status
         try:
             self._adopt(await self._api.resource(self._key))
-            found = await self.read()
+            resource = await self.read()
         except (KubeError, InvalidDocument) as error:
             raise NotReadable(f"the resource could not be read again: {error}") from None
         if self.status != ours:
             raise Conflict(f"{self._key}: its status was changed meanwhile")
-        return found
+        return resource
 
     def resource(self, document: KafkaFeatures) -> Resource:
         """The resource, made of a document that was parsed before. Raises InvalidDocument."""
-        wanted = wanted_of(
+        desired_state = wanted_of(
             document,
             uid=self.raw["metadata"]["uid"],
             annotated=self._annotations.get(APPROVE, "").strip(),
             paused=self._is_paused,
             accepted_log=self._annotations.get(ACCEPT_RESTORED_LOG, "").strip(),
         )
-        return Resource(str(self._key), self.generation, wanted, self.status, self.invalid_fields)
+        return Resource(str(self._key), self.generation, desired_state, self.status, self.invalid_fields)
 
     async def write_status(self, status: Status) -> None:
         """Raises SchemaOutdated, Conflict, Refused, Gone; Unavailable: it may have been written."""
@@ -171,15 +171,15 @@ class KubernetesStore:
         etcd gives the same resourceVersion to something else.
         """
         writer = self._writer()
-        sent = {**_ALWAYS, **status.as_json(), "operator": writer.shape}
+        body = {**_ALWAYS, **status.as_json(), "operator": writer.shape}
         try:
-            answer = await self._api.replace_status(self.raw, sent, manager=writer.manager, dry_run=dry_run)
+            answer = await self._api.replace_status(self.raw, body, manager=writer.manager, dry_run=dry_run)
         except Invalid as error:
             raise SchemaOutdated(f"the API server rejects the status ({error})", status) from None
         if _document_of(answer) != _document_of(self.raw):
             raise Conflict(f"{self._key}: its resourceVersion was that of another document, as after a restore of etcd")
-        as_sent = answer.get("status") == sent
-        dropped = [] if as_sent else list(dropped_fields(sent, answer.get("status")))
+        as_sent = answer.get("status") == body
+        dropped = [] if as_sent else list(dropped_fields(body, answer.get("status")))
         if not dry_run:
             self._last.dropped = _remembered(self.status, status, dropped)
             self._last.dropped_of = str(self.raw["metadata"]["uid"]), status.cluster_id
@@ -205,21 +205,23 @@ class KubernetesStore:
         last.version, last.status, last.invalid_fields = self.version, self.status, self.invalid_fields
 
 
-def _remembered(before: Status, sent: Status, dropped: Iterable[str]) -> Mapping[str, Any]:
+def _remembered(previous_status: Status, sent: Status, dropped: Iterable[str]) -> Mapping[str, Any]:
     """By attribute, what the server had of the dropped fields. What was used up and counted without a new step stays
     so; a step whose intent could not be written was not sent, and has used nothing. `dropped`: paths.
     """
     names = {path.split(".")[1].removesuffix("[]") for path in dropped if "." in path}
-    found = {one: getattr(before, one) for name, one in _REMEMBERED.items() if name in names}
-    if "spent_consents" in found and all(intent in before.intents for intent in sent.intents):
-        found["spent_consents"] = tuple(sorted({*before.spent_consents, *sent.spent_consents}))
-    if "change_count" in found:
-        found["change_count"] = max(before.change_count, sent.change_count)
-    return found
+    values = {
+        attribute: getattr(previous_status, attribute) for name, attribute in _REMEMBERED.items() if name in names
+    }
+    if "spent_consents" in values and all(intent in previous_status.intents for intent in sent.intents):
+        values["spent_consents"] = tuple(sorted({*previous_status.spent_consents, *sent.spent_consents}))
+    if "change_count" in values:
+        values["change_count"] = max(previous_status.change_count, sent.change_count)
+    return values
 
 
 def _document_of(raw: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What people write; the same in two versions unless it was changed between them."""
+    """The part that people write; the same in two versions unless it was changed between them."""
     metadata = raw["metadata"]
     return metadata["generation"], raw.get("spec"), metadata.get("annotations") or {}
 
@@ -232,19 +234,19 @@ def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
     derived from.
     """
     stored = raw.get("status") or {}
-    status, invalid_fields = read_status({name: one for name, one in stored.items() if name != "operator"})
+    status, invalid_fields = read_status({name: value for name, value in stored.items() if name != "operator"})
     consents = raw.get("spec", {}).get("consents")
     is_outdated = status.is_stalled(Reason.SCHEMA_OUTDATED)
     if consents and is_outdated and "unverifiedConsents" not in stored:
         status = replace(status, unverified_consents=tuple(sorted(repeatable(consents))))
-    sent = "operator" in stored or is_outdated
-    if consents and sent and "spentConsents" not in stored and status.history:
+    was_written = "operator" in stored or is_outdated
+    if consents and was_written and "spentConsents" not in stored and status.history:
         status = replace(status, spent_consents=tuple(sorted(set(consents))))
     return status, invalid_fields
 
 
 def dropped_fields(sent: Any, kept: Any, path: str = "status") -> Iterator[str]:
-    """What is missing in `kept` of what was sent. Values may be written in another way: they are not compared."""
+    """Paths of what is missing in `kept` and was sent. Values may be written in another way: they are not compared."""
     if isinstance(sent, dict):
         if not isinstance(kept, dict):
             yield path
@@ -258,8 +260,8 @@ def dropped_fields(sent: Any, kept: Any, path: str = "status") -> Iterator[str]:
         if not isinstance(kept, list) or len(kept) < len(sent):
             yield path
             return
-        for one, other in zip(sent, kept, strict=False):
-            yield from dropped_fields(one, other, f"{path}[]")
+        for element, other in zip(sent, kept, strict=False):
+            yield from dropped_fields(element, other, f"{path}[]")
 
 
 def _check(dropped: list[str], status: Status) -> None:

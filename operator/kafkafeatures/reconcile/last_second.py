@@ -43,19 +43,19 @@ class LastLook(NamedTuple):
 
 
 async def why_not_now(
-    context: ReconcileContext, found: Evaluation, kept: Status, sent: InFlight, *, asked_before: bool
+    context: ReconcileContext, evaluation: Evaluation, kept: Status, sent_step: InFlight, *, asked_before: bool
 ) -> Refusal | LastLook:
-    """Why the step of this intent does not leave after all; where it may, the last look that this rests on.
+    """The reason why the step of this intent does not leave after all; where it may, the last look that this rests on.
 
     `kept`: the status with the intent, as it was written. `asked_before`: the intent is one of before, which may have
     been sent.
     """
-    step = sent.step
+    step = sent_step.step
     last_look = LastLook(None, step.goes_at_any_time)
     if step.is_decided_again:
         # Of a new one: as if nothing had been begun, so that every check is made that was made before.
-        before = kept if asked_before else without(kept, sent)
-        again = await evaluate(context, replace(found.resource, status=before), again=True)
+        status = kept if asked_before else without(kept, sent_step)
+        again = await evaluate(context, replace(evaluation.resource, status=status), again=True)
         if isinstance(again, Unread):
             return not_sent(f"the cluster could not be read again: {again.failure}")
         if (refused := _decided_otherwise(again, step)) is not None:
@@ -65,7 +65,7 @@ async def why_not_now(
         resource = await context.store.read_again()
     except NotReadable as error:
         return not_sent(str(error))
-    return _changed(found.resource, resource, sent) or too_late(context, found, last_look) or last_look
+    return _changed(evaluation.resource, resource, sent_step) or too_late(context, evaluation, last_look) or last_look
 
 
 def _decided_otherwise(again: Evaluation, step: Step) -> Refusal | None:
@@ -78,23 +78,23 @@ def _decided_otherwise(again: Evaluation, step: Step) -> Refusal | None:
             return not_sent(f"{step.request} is no longer the next step")
 
 
-def _changed(before: Resource, now: Resource, sent: InFlight) -> Refusal | None:
+def _changed(before: Resource, now: Resource, sent_step: InFlight) -> Refusal | None:
     """Suspended, paused, an approval or a consent withdrawn, or anything else: it is decided on anew, as a whole."""
     if (now.generation, now.wanted) != (before.generation, before.wanted):
         return not_sent("the resource was changed in the meantime")
-    if sent.to_intent() not in now.status.intents:
+    if sent_step.to_intent() not in now.status.intents:
         return not_sent("the status no longer contains the intent")
     return None
 
 
-def too_late(context: ReconcileContext, found: Evaluation, last_look: LastLook) -> Refusal | None:
+def too_late(context: ReconcileContext, evaluation: Evaluation, last_look: LastLook) -> Refusal | None:
     """Refuse what does not hold at this very moment; nothing is waited for here any more. Asked once the intent is
     written, and right before the first byte.
     """
     task = asyncio.current_task()
     if context.is_stopping() or (task is not None and task.cancelling()):
         return not_sent("this process is shutting down; its successor continues")
-    cluster_id, windows = found.observation.cluster_id, found.wanted.rollout.windows
+    cluster_id, windows = evaluation.observation.cluster_id, evaluation.wanted.rollout.windows
     if isinstance(cluster_id, Known):
         owned = owned_by(context.competing_owner(cluster_id.value))
         if owned is not None:

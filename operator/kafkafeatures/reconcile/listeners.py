@@ -16,7 +16,7 @@ class Watcher(Protocol):
         """One is over. `result`: success, requeued or failed."""
 
     def suspended(self, key: Key, holds: bool) -> None:
-        """Whether the resource is suspended, wherever it may have changed."""
+        """Note whether the resource is suspended, wherever it may have changed."""
 
     def forgot(self, key: Key) -> None:
         """The resource is gone."""

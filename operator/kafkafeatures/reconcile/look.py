@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Ports(Struct, frozen=True):
-    """What is looked at. `workloads`, `zookeeper`: None where nothing of them is wanted."""
+    """Ports to all that is looked at. `workloads`, `zookeeper`: None where nothing of them is wanted."""
 
     kafka: KafkaPort
     workloads: WorkloadPort | None
@@ -46,20 +46,20 @@ async def pods(ports: Ports) -> WorkloadsReading | Failure:
     return NOT_ASKED if ports.workloads is None else await ports.workloads.read()
 
 
-async def look(ports: Ports, asked: Asked, is_ours: Callable[[Observation], bool]) -> Observation:
+async def look(ports: Ports, read_context: Asked, is_ours: Callable[[Observation], bool]) -> Observation:
     """The cluster as it is now. Some stages know what they need only once nodes were read: then all is read anew.
 
     `is_ours`: whether it is the cluster of the document; of another one no more than the first reading is demanded.
     """
-    demands = demands_of(asked)
-    seen = await _seen(ports, asked, demands)
-    if not is_ours(seen):
-        return seen
-    more = demands | demands_of(replace(asked, seen=seen))
-    if _of_nodes(more) != _of_nodes(demands):
-        seen = await _seen(ports, asked, more)
-    seen = await _surveyed(ports, await _named(ports, seen, more), more)
-    return await _compared(ports, seen) if more.comparison else seen
+    demands = demands_of(read_context)
+    observation = await _seen(ports, read_context, demands)
+    if not is_ours(observation):
+        return observation
+    all_demands = demands | demands_of(replace(read_context, seen=observation))
+    if _of_nodes(all_demands) != _of_nodes(demands):
+        observation = await _seen(ports, read_context, all_demands)
+    observation = await _surveyed(ports, await _named(ports, observation, all_demands), all_demands)
+    return await _compared(ports, observation) if all_demands.comparison else observation
 
 
 def _of_nodes(demands: Demands) -> Demands:
@@ -67,35 +67,35 @@ def _of_nodes(demands: Demands) -> Demands:
     return replace(demands, comparison=False, survey=None, named_controllers=False, former_controllers=frozenset())
 
 
-def _fact(found: T | Failure, where: str, seen: Observation) -> Known[T] | Unknown:
-    return Unknown(found) if isinstance(found, Failure) else Known(found, SourceKind.ZOOKEEPER, where, seen.at)
+def _fact(found: T | Failure, where: str, observation: Observation) -> Known[T] | Unknown:
+    return Unknown(found) if isinstance(found, Failure) else Known(found, SourceKind.ZOOKEEPER, where, observation.at)
 
 
-async def look_again(ports: Ports, asked: Asked) -> Observation:
-    """What a restart is decided on, a moment after all of it was read; znodes too, where a stage demands them. All of
-    them were surveyed in the look before, and both stores compared: how old that may be each stage says itself.
+async def look_again(ports: Ports, read_context: Asked) -> Observation:
+    """Read what a restart is decided on, a moment after all of it was read; znodes too, where a stage demands them. All
+    of them were surveyed in the look before, and both stores compared: how old that may be each stage says itself.
     """
-    zookeeper = await _znodes(ports, demands_of(asked))
+    zookeeper = await _znodes(ports, demands_of(read_context))
     readings = await _while_claimed(ports, await ports.kafka.look_again(claim=_claim_in(zookeeper)))
-    seen = observe(*readings, asked.workloads, zookeeper)
-    demands = demands_of(replace(asked, seen=seen))
-    return await _surveyed(ports, await _named(ports, seen, demands), demands)
+    observation = observe(*readings, read_context.workloads, zookeeper)
+    demands = demands_of(replace(read_context, seen=observation))
+    return await _surveyed(ports, await _named(ports, observation, demands), demands)
 
 
-async def replication_in(seen: Observation) -> Replication | None:
+async def replication_in(observation: Observation) -> Replication | None:
     """All partitions, to be judged: once for each look, beside the event loop. None where they were not read."""
-    if isinstance(seen.partitions, Unknown):
+    if isinstance(observation.partitions, Unknown):
         return None
     from kafkafeatures.core.facts.replication import Replication
 
-    return await aside(partial(Replication, seen.partitions.value))
+    return await aside(partial(Replication, observation.partitions.value))
 
 
-async def _seen(ports: Ports, asked: Asked, demands: Demands) -> Observation:
+async def _seen(ports: Ports, read_context: Asked, demands: Demands) -> Observation:
     zookeeper = await _znodes(ports, demands)
     claim = _claim_in(zookeeper)
     readings = await ports.kafka.read(partitions=demands.partitions, settings=demands.settings, claim=claim)
-    return observe(*await _while_claimed(ports, readings), asked.workloads, zookeeper)
+    return observe(*await _while_claimed(ports, readings), read_context.workloads, zookeeper)
 
 
 def _claim_in(zookeeper: ZooKeeperReading | Failure) -> Read[ControllerClaim]:
@@ -104,37 +104,39 @@ def _claim_in(zookeeper: ZooKeeperReading | Failure) -> Read[ControllerClaim]:
 
 async def _while_claimed(ports: Ports, readings: Readings) -> Readings:
     """Without partitions that rest on `/controller`, where it moved while they were read."""
-    found = readings.partitions
-    if isinstance(found, Failure) or found.claim is None:
+    partitions = readings.partitions
+    if isinstance(partitions, Failure) or partitions.claim is None:
         return readings
     from kafkafeatures.core.facts.partition_source import while_claimed
 
-    after = NOT_ASKED if ports.zookeeper is None else await ports.zookeeper.controller()
-    return readings._replace(partitions=while_claimed(found, after))
+    current_claim = NOT_ASKED if ports.zookeeper is None else await ports.zookeeper.controller()
+    return readings._replace(partitions=while_claimed(partitions, current_claim))
 
 
-async def _named(ports: Ports, seen: Observation, demands: Demands) -> Observation:
+async def _named(ports: Ports, observation: Observation, demands: Demands) -> Observation:
     """With what each broker takes for the controller, and where controllers of before still answer, if demanded."""
     if demands.named_controllers:
-        seen = replace(seen, named_controllers=await ports.kafka.named_controllers())
+        observation = replace(observation, named_controllers=await ports.kafka.named_controllers())
     if demands.former_controllers:
-        seen = replace(seen, former_controllers=await ports.kafka.former_controllers(demands.former_controllers))
-    return seen
+        observation = replace(
+            observation, former_controllers=await ports.kafka.former_controllers(demands.former_controllers)
+        )
+    return observation
 
 
-async def _surveyed(ports: Ports, seen: Observation, demands: Demands) -> Observation:
+async def _surveyed(ports: Ports, observation: Observation, demands: Demands) -> Observation:
     """With what all znodes hold that Kafka copies, where that is demanded."""
     if demands.survey is None or ports.zookeeper is None:
-        return seen
-    return replace(seen, surveyed=_fact(await ports.zookeeper.survey(demands.survey), "znodes", seen))
+        return observation
+    return replace(observation, surveyed=_fact(await ports.zookeeper.survey(demands.survey), "znodes", observation))
 
 
-async def _compared(ports: Ports, seen: Observation) -> Observation:
+async def _compared(ports: Ports, observation: Observation) -> Observation:
     """With what ZooKeeper and the metadata log hold, compared after everything else was read."""
-    if ports.zookeeper is None or isinstance(seen.cluster_id, Unknown):
-        return seen
-    found = await ports.zookeeper.compare(seen.cluster_id.value)
-    return replace(seen, compared=_fact(found, "metadata log and ZooKeeper", seen))
+    if ports.zookeeper is None or isinstance(observation.cluster_id, Unknown):
+        return observation
+    comparison = await ports.zookeeper.compare(observation.cluster_id.value)
+    return replace(observation, compared=_fact(comparison, "metadata log and ZooKeeper", observation))
 
 
 async def _znodes(ports: Ports, demands: Demands) -> ZooKeeperReading | Failure:

@@ -50,24 +50,24 @@ class Operators:
 
     @property
     def handed_over(self) -> bool:
-        """Whether the next process may have begun."""
+        """Tell whether the next process may have begun."""
         return not self.writer.instance
 
     def beside_us(self, resource: Mapping[str, Any]) -> frozenset[OperatorIdentity]:
         """The others that write this resource while we do."""
         key, uid = Key.of(resource), resource["metadata"]["uid"]
-        life, known = self._others.get(key, (uid, frozenset()))
-        others: frozenset[OperatorIdentity] = known if life == uid else frozenset()
+        life, known_rivals = self._others.get(key, (uid, frozenset()))
+        rivals: frozenset[OperatorIdentity] = known_rivals if life == uid else frozenset()
         writer = OperatorIdentity.of(resource)
         wrote = self._wrote(resource, writer) if writer and writer.instance != self._us.instance else None
         if writer is not None and wrote is not None:
             if writer.manager != self._us.manager or wrote > HAND_OVER:
-                others |= {writer}
+                rivals |= {writer}
             elif self.hand_over_ends_in > 0:
-                return others | {writer}
-        if others:
-            self._others[key] = uid, others
-        return others
+                return rivals | {writer}
+        if rivals:
+            self._others[key] = uid, rivals
+        return rivals
 
     @property
     def hand_over_ends_in(self) -> float:
@@ -85,7 +85,7 @@ class Operators:
         )
 
     def is_reported(self, status: Status, generation: int) -> bool:
-        """Whether any of them has said so of this generation: none says it after another one, or they would fight."""
+        """Tell whether any of them has said so of this generation: none says it after another, or they would fight."""
         stalled = status.condition(Condition.STALLED)
         return (
             stalled is not None and stalled.reason == Reason.CONFLICT_DETECTED

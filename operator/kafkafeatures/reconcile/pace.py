@@ -37,10 +37,10 @@ class Pace:
 
     def throttle(self) -> float:
         """Seconds that this reconciliation costs: none for a while, and the more follow one another the sooner some."""
-        now = self._monotonic()
+        monotonic_time = self._monotonic()
         refill = ROLLING_REFILL_SECONDS if self.rolling else REFILL_SECONDS
-        self._tokens = min(BURST, self._tokens + (now - self._at) / refill) - 1.0
-        self._at = now
+        self._tokens = min(BURST, self._tokens + (monotonic_time - self._at) / refill) - 1.0
+        self._at = monotonic_time
         if self._tokens >= 0.0:
             return 0.0
         self._tokens = 0.0

@@ -35,11 +35,11 @@ class Pause(Struct, frozen=True):
 
 
 def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_every: float) -> Pause:
-    """What a reconciliation came to, and when the next one is due. `check_every`: in seconds, of a settled cluster."""
+    """The result of a reconciliation, and the pause after it. `check_every`: in seconds, of a settled cluster."""
     if isinstance(last.decision, Act) and not isinstance(last.outcome, Applied):
         # Nothing came of it, and it will be sent again: not every second for ever.
-        found = resource.generation, last.decision.step, type(last.outcome)
-        return Pause("requeued", pace.backoff(found, last.requeue_after or 1.0, SLOWEST_WAIT))
+        attempt = resource.generation, last.decision.step, type(last.outcome)
+        return Pause("requeued", pace.backoff(attempt, last.requeue_after or 1.0, SLOWEST_WAIT))
     if isinstance(last.decision, Act | Done | Held):
         pace.progress()
     if isinstance(last.decision, Act):
@@ -65,7 +65,7 @@ def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_ever
 
 
 def is_held_back(decision: Decision | Failure, status: Status) -> bool:
-    """Whether no node is restarted until a user acts or a window opens, which may take days."""
+    """Tell whether no node is restarted until a user acts or a window opens, which may take days."""
     if isinstance(decision, Wait):
         by_hand = status.reason(Condition.NODES_ROLLED) == Reason.RESTART_REQUESTED
         return by_hand or decision.reason is Reason.WAITING_FOR_WINDOW

@@ -29,7 +29,7 @@ class Pods:
         self._last: WorkloadsReading | Failure | None = None
 
     async def read(self) -> WorkloadsReading | Failure:
-        """What is there now."""
+        """Read the pods as they are now."""
         self._last = await self._port.read()
         return self._last
 
@@ -38,17 +38,17 @@ class Pods:
         return await self._port.restart(step, withheld)
 
     async def are_as_before(self) -> bool:
-        """Whether another reading says the same; False also where that is not known."""
-        before = self._last
-        now = await self._port.read()
-        if isinstance(before, WorkloadsReading) and isinstance(now, WorkloadsReading):
-            return replace(now, at=before.at) == before
+        """Tell whether another reading says the same; False also where that is not known."""
+        previous = self._last
+        current = await self._port.read()
+        if isinstance(previous, WorkloadsReading) and isinstance(current, WorkloadsReading):
+            return replace(current, at=previous.at) == previous
         return False
 
 
 def pods_of(
-    api: WorkloadsApi, namespace: str, rollout: Rollout, now: Callable[[], datetime], rival: Rival
+    api: WorkloadsApi, namespace: str, rollout: Rollout, clock: Callable[[], datetime], rival: Rival
 ) -> Pods | None:
     """The port to the pods that a document names, through its driver; None where that reads none."""
     driver = driver_of(rollout)
-    return Pods(adapter_of(driver).open_port(api, namespace, rollout, now, rival)) if driver.reads_pods else None
+    return Pods(adapter_of(driver).open_port(api, namespace, rollout, clock, rival)) if driver.reads_pods else None

@@ -14,7 +14,7 @@ from kafkafeatures.core.engine.wanted import Wanted
 
 
 class Resource(Struct, frozen=True):
-    """What a store holds: what is wanted, names resolved, and the status of before.
+    """The content of a store: what is wanted, names resolved, and the status of before.
 
     `invalid_fields`: of the status, those that cannot be understood; they are left out of it.
     """
@@ -37,7 +37,7 @@ class KeptStatus(Protocol):
 
 
 def needs_write(before: KeptStatus, status: Status) -> bool:
-    """Whether it says something else than what is kept; one that is damaged is written anew."""
+    """Tell whether the status says something else than what is kept; one that is damaged is written anew."""
     return status != before.status or bool(before.invalid_fields)
 
 
@@ -46,7 +46,7 @@ class NotReadable(Exception):
 
 
 class ResourceStore(Protocol):
-    """Where one resource lives: a file, or the API server."""
+    """The place where one resource lives: a file, or the API server."""
 
     async def read(self) -> Resource:
         """The resource, for a reconciliation."""

@@ -68,7 +68,7 @@ class Queue(Generic[K]):
 
     @property
     def waiting(self) -> int:
-        """How many keys were woken, and are not reconciled yet. May be asked by another thread."""
+        """The number of keys that were woken, and are not reconciled yet. May be asked by another thread."""
         entries = list(self._entries.values())
         return sum(entry.woken_at is not None and entry.running_since is None for entry in entries)
 
@@ -98,12 +98,12 @@ class Queue(Generic[K]):
 
     def hung(self) -> K | None:
         """A key that should have been reconciled long ago: the deadline itself did not work. None while all is well."""
-        now = self._monotonic()
+        monotonic_time = self._monotonic()
         for key, entry in self._entries.items():
-            if entry.running_since is not None and now - entry.running_since > HUNG_AFTER:
+            if entry.running_since is not None and monotonic_time - entry.running_since > HUNG_AFTER:
                 return key
-            starved = entry.waiting_since is not None and now - entry.waiting_since > HUNG_AFTER
-            if starved and now - self._last_pass > HUNG_AFTER:
+            starved = entry.waiting_since is not None and monotonic_time - entry.waiting_since > HUNG_AFTER
+            if starved and monotonic_time - self._last_pass > HUNG_AFTER:
                 return key
         return None
 
@@ -183,11 +183,11 @@ def retry_in(failures: int, error: BaseException) -> float:
 
 def not_before(own: float, error: BaseException) -> float:
     """Our own seconds, or those that the error asks for, up to a minute."""
-    asked: float = getattr(error, "retry_after", 0.0)
-    return min(max(own, asked), LAST_RETRY)
+    retry_after: float = getattr(error, "retry_after", 0.0)
+    return min(max(own, retry_after), LAST_RETRY)
 
 
 def is_meant(error: BaseException) -> bool:
-    """Whether this very task is being cancelled. A task that was awaited and cancelled by others raises the same."""
+    """Tell whether this very task is being cancelled. One that was awaited and cancelled by others raises the same."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

@@ -267,7 +267,7 @@ def test_the_plan_of_a_status_is_the_one_that_a_live_look_would_give(name: str) 
     wanted, seen = PLANS[name], observation()
     stored = statuses.status(wanted)
     status, proposal = read_status(stored)[0], propose(wanted, seen, Memory())
-    soak = soak_of(wanted, seen, changes_in(proposal), EMPTY, now=stamp(NOW), monotonic=0.0, read_at=0.0)
+    soak = soak_of(wanted, seen, changes_in(proposal), EMPTY, current_stamp=stamp(NOW), monotonic=0.0, read_at=0.0)
     decision = decide(wanted, seen, verdict=DryRunAccepted(), soak=soak)
     ours = plan_document_of(resource(stored))
     live = plan_document(
@@ -322,7 +322,7 @@ def test_a_migration_is_shown_with_its_way_back_with_and_without_a_plan(width: i
         found = resource(status)
         for lines in (
             shown(found, width),
-            drawn(partial(draw_plan_of, resource=found, verdict=PlanVerdict.CHANGES, now=LATER), width),
+            drawn(partial(draw_plan_of, resource=found, verdict=PlanVerdict.CHANGES, current_time=LATER), width),
         ):
             assert "Migration" in lines
             assert "  phase DualWrite, since 2026-01-02T03:04:05Z" in lines

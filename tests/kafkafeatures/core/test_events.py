@@ -200,7 +200,7 @@ def passed(wanted: Wanted, seen: Observation, previous: Status | None = None, *,
 
 def of_no_id(previous: Status) -> Status:
     decision = decide(SUSPENDED, observation(cluster_id=SILENT))
-    return status_of_wrong_cluster(decision, generation=1, previous=previous, now=NOW)
+    return status_of_wrong_cluster(decision, generation=1, previous=previous, at=NOW)
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,9 @@ def of_no_id(previous: Status) -> Status:
         lambda before: passed(SUSPENDED, observation(levels={"metadata.version": 27}), before),
         lambda before: passed(SUSPENDED, observation(), before, older=True),
         lambda before: passed(replace(SUSPENDED, mode=Mode.OBSERVE), observation(), before),
-        lambda before: status_of_invalid(Reason.INVALID_SPEC, "no", generation=2, previous=before, now=NOW),
-        lambda before: status_of_unreachable(SILENT, generation=1, previous=before, now=NOW),
-        lambda before: status_of_failed_reconciliation("a deadline", generation=1, previous=before, now=NOW),
+        lambda before: status_of_invalid(Reason.INVALID_SPEC, "no", generation=2, previous=before, at=NOW),
+        lambda before: status_of_unreachable(SILENT, generation=1, previous=before, at=NOW),
+        lambda before: status_of_failed_reconciliation("a deadline", generation=1, previous=before, at=NOW),
     ],
     ids=["no cluster id", "somebody else raised it", "an older owner", "observed", "invalid", "away", "failed"],
 )

@@ -98,7 +98,7 @@ def evaluations(draw: st.DrawFn) -> Evaluation:
     resource = Resource("kafka/orders", 1, wanted, before)
     memory = memory_of(before, lambda _: timedelta(0), lambda _: timedelta(0))
     proposal = propose(wanted, seen, memory)
-    soak = soak_of(wanted, seen, changes_in(proposal), before, now=stamp(NOW), monotonic=0.0, read_at=0.0)
+    soak = soak_of(wanted, seen, changes_in(proposal), before, current_stamp=stamp(NOW), monotonic=0.0, read_at=0.0)
     if soak is not None and soak.started_at and draw(st.sampled_from((False, False, True))):
         soak = replace(soak, left=timedelta(0))
     decision = decide(wanted, seen, memory, proposal=proposal, unsettled=unsettled, verdict=server, soak=soak)

@@ -192,7 +192,7 @@ def test_of_a_history_that_is_too_long_corrections_are_kept_longest() -> None:
 def test_a_status_of_facts_that_were_read_before_is_bounded_as_well() -> None:
     wanted, seen, previous = crowded(wanted=31)
     before = {**refused(wanted, seen, {}), **previous}
-    made = status_of_unreachable(Failure(FailureKind.TLS, "h", "拒" * 1200), generation=1, previous=before, now=NOW)
+    made = status_of_unreachable(Failure(FailureKind.TLS, "h", "拒" * 1200), generation=1, previous=before, at=NOW)
     assert len(json.dumps(made).encode()) <= 28 * 1024
     assert len(before["history"]) == 10  # what was read is left as it is
 
@@ -296,7 +296,7 @@ def test_what_asking_could_not_see_makes_the_cluster_connected_partly() -> None:
 def test_facts_stay_when_the_cluster_cannot_be_reached_and_the_conditions_say_so() -> None:
     seen = observation()
     before = status(Done(Reason.IN_SYNC, "m"), seen)
-    made = status_of_unreachable(SILENT, generation=8, previous=before, now=NOW)
+    made = status_of_unreachable(SILENT, generation=8, previous=before, at=NOW)
     assert made["features"] == before["features"]
     assert conditions(made) == {
         "Ready": ("Unknown", "Unreachable"),
@@ -315,7 +315,7 @@ def test_facts_stay_when_the_cluster_cannot_be_reached_and_the_conditions_say_so
     ],
 )
 def test_each_way_of_not_reaching_a_cluster_has_its_reason(kind: FailureKind, reason: str) -> None:
-    made = status_of_unreachable(Failure(kind, "h:1", "m"), generation=1, previous={}, now=NOW)
+    made = status_of_unreachable(Failure(kind, "h:1", "m"), generation=1, previous={}, at=NOW)
     assert conditions(made)["Reachable"] == ("False", reason)
 
 

@@ -57,21 +57,21 @@ def drifted(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
 
 
 def failed(previous: dict[str, Any], generation: int) -> dict[str, Any]:
-    return status_of_failed_reconciliation("a deadline", generation=generation, previous=previous, now=NOW)
+    return status_of_failed_reconciliation("a deadline", generation=generation, previous=previous, at=NOW)
 
 
 def invalid(previous: dict[str, Any], generation: int) -> dict[str, Any]:
-    return status_of_invalid(Reason.INVALID_SPEC, "no", generation=generation, previous=previous, now=NOW)
+    return status_of_invalid(Reason.INVALID_SPEC, "no", generation=generation, previous=previous, at=NOW)
 
 
 def away(previous: dict[str, Any], generation: int) -> dict[str, Any]:
-    return status_of_unreachable(SILENT, generation=generation, previous=previous, now=NOW)
+    return status_of_unreachable(SILENT, generation=generation, previous=previous, at=NOW)
 
 
 def unread(previous: dict[str, Any], generation: int) -> dict[str, Any]:
     """The cluster id could not be read for a moment."""
     decision = decide(WANTED, observation(cluster_id=SILENT))
-    return status_of_wrong_cluster(decision, generation=generation, previous=previous, now=NOW)
+    return status_of_wrong_cluster(decision, generation=generation, previous=previous, at=NOW)
 
 
 @pytest.mark.parametrize("came_to", [failed, invalid, away, unread])
@@ -89,7 +89,7 @@ def test_a_reconciliation_without_a_reading_leaves_said_what_waits_and_what_drif
 
 def test_of_another_cluster_nothing_waits_and_nothing_drifted() -> None:
     decision = decide(Wanted({}, cluster_id="another"), observation())
-    made = status_of_wrong_cluster(decision, generation=1, previous=waiting({}), now=NOW)
+    made = status_of_wrong_cluster(decision, generation=1, previous=waiting({}), at=NOW)
     assert "ApprovalRequired" not in conditions(made)
 
 
@@ -142,7 +142,7 @@ def test_since_when_ready_has_its_reason_is_kept_while_it_has_it() -> None:
     later = NOW + timedelta(minutes=5)
 
     def after(reason: Reason, previous: Status, now: datetime) -> Status:
-        return report.status_of_invalid(reason, "no", generation=1, previous=previous, now=now)
+        return report.status_of_invalid(reason, "no", generation=1, previous=previous, at=now)
 
     first = after(Reason.INVALID_SPEC, EMPTY, NOW)
     same = after(Reason.INVALID_SPEC, first, later)

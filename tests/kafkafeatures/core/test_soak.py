@@ -53,7 +53,14 @@ def soaking(
     changes = changes_in(propose(wanted, seen, Memory()))
     at = 1000.0 + after.total_seconds()
     return soak_of(
-        wanted, seen, changes, remembered, now=stamp(NOW + after), monotonic=at, read_at=at - took, before=before
+        wanted,
+        seen,
+        changes,
+        remembered,
+        current_stamp=stamp(NOW + after),
+        monotonic=at,
+        read_at=at - took,
+        previous_soak=before,
     )
 
 
@@ -247,7 +254,9 @@ def test_what_can_be_undone_does_not_soak_and_what_was_remembered_is_dropped(wan
 
 
 def test_whatever_an_own_clock_shows_it_is_reported() -> None:
-    soak = soak_of(WANTED, world(), IRREVERSIBLE, EMPTY, now=Stamp("9999-12-31T23:59:59Z"), monotonic=0.0, read_at=0.0)
+    soak = soak_of(
+        WANTED, world(), IRREVERSIBLE, EMPTY, current_stamp=Stamp("9999-12-31T23:59:59Z"), monotonic=0.0, read_at=0.0
+    )
     assert with_soak(EMPTY, soak).way_back is not None
     assert "soaking: metadata.version 30" in str(soak)
 

@@ -36,7 +36,7 @@ class Process:
         """The message of Ready; `after`: by the clock that is never set."""
         self.seconds += after.total_seconds()
         said = explained(decision, self.status, stamp(now), lambda moment: self.ages.of(moment, now))
-        status = status_of_wrong_cluster(said, generation=1, previous=self.status, now=now)
+        status = status_of_wrong_cluster(said, generation=1, previous=self.status, at=now)
         self.writes += status != self.status
         self.status = status
         return said.message
@@ -83,7 +83,7 @@ def test_a_clock_that_is_set_neither_hurries_nor_delays_it() -> None:
 
 
 def test_a_release_that_knew_no_subject_leaves_no_beginning() -> None:
-    before = status_of_wrong_cluster(WAIT, generation=1, previous=EMPTY, now=NOW)
+    before = status_of_wrong_cluster(WAIT, generation=1, previous=EMPTY, at=NOW)
     old = replace(before, ready_reason=ReadyReason(reason=WAIT.reason.value, since=stamp(NOW)))
     assert Process(old).look(WAIT, NOW + 9 * MINUTE) == WAIT.message
 

@@ -49,10 +49,10 @@ class Node:
     def api_versions(self) -> ApiVersionsResponse:
         return ApiVersionsResponse(0, dict(self.apis), dict(self.features), self.epoch, dict(self.finalized), version=4)
 
-    def by_name(self, named: ApiVersionsRequest) -> ApiVersionsResponse:
+    def by_name(self, request: ApiVersionsRequest) -> ApiVersionsResponse:
         """What a connection begins with, where it names the node."""
         answer = self.answers.get(ApiVersionsRequest, self.api_versions)
-        response: ApiVersionsResponse = answer(named) if callable(answer) else answer
+        response: ApiVersionsResponse = answer(request) if callable(answer) else answer
         if response.error_code not in (ErrorCode.NONE, ErrorCode.REBOOTSTRAP_REQUIRED):
             raise ServerError(response.error_code, "no")
         return response
@@ -76,7 +76,7 @@ class Cluster:
         timeout: float,
         client_id: str,
         recorder: object = None,
-        named: ApiVersionsRequest | None = None,
+        request: ApiVersionsRequest | None = None,
     ) -> Connection:
         self.connects.append(address)
         node = self.nodes.get(address)
@@ -91,7 +91,7 @@ class Cluster:
         self.open += 1
         self.most = max(self.most, self.open)
         await asyncio.sleep(0)
-        self.links.append(Link(self, address, node, named if security.sasl is None else None))
+        self.links.append(Link(self, address, node, request if security.sasl is None else None))
         return cast(Connection, self.links[-1])
 
     def pool(self, settings: ClusterSettings, **options: Any) -> Pool:
@@ -101,13 +101,13 @@ class Cluster:
 class Link:
     """What the pool believes to be a connection."""
 
-    def __init__(self, cluster: Cluster, address: Address, node: Node, named: ApiVersionsRequest | None) -> None:
+    def __init__(self, cluster: Cluster, address: Address, node: Node, request: ApiVersionsRequest | None) -> None:
         self.cluster, self.address, self.node = cluster, address, node
         self.api_versions = node.api_versions
         self.refuses_name: bool | None = None
-        if named is not None and node.apis[18].max >= named.names_node_from:
-            node.asked.append(named)
-            self.refuses_name = node.by_name(named).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+        if request is not None and node.apis[18].max >= request.names_node_from:
+            node.asked.append(request)
+            self.refuses_name = node.by_name(request).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
         self.closed, self.peer, self.ends_by_reset = False, "10.0.0.1", False
 
     async def request(self, message: Any, *, timeout: float | None = None) -> Any:

@@ -103,6 +103,8 @@ def damaged(damage: list[tuple[Path, str, Any]]) -> dict[str, Any]:
 @example([(("conditions", 0, "message"), "replaced", {"a": 1})], True)
 @example([(("plan", "stages", 0), "replaced", "f 0 -> 1")], False)
 @example([(("history", 0, "result"), "replaced", ["Applied"])], False)
+@example([(("intents", 0, "kind"), "replaced", [])], False)
+@example([(("intents", 0, "via"), "replaced", [])], False)
 def test_no_damaged_status_stops_a_reconciliation(damage: list[tuple[Path, str, Any]], away: bool) -> None:
     async def reconciled() -> dict[str, Any]:
         api, kafka = Orders(), Kafka({"metadata.version": 27, "group.version": 1})

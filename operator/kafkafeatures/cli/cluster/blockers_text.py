@@ -26,9 +26,9 @@ BLOCKS_SHOWN = 6
 
 
 def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
-    """What prevents the change, and indented below it what to do about it."""
-    found = blocks(blockers)
-    for block in found[:BLOCKS_SHOWN]:
+    """Draw what prevents the change, and indented below it what to do about it."""
+    groups = blocks(blockers)
+    for block in groups[:BLOCKS_SHOWN]:
         first = block[0]
         if is_about_ranges(first):
             item(console, Text(f"{first.kind}: {_head(first)}", "red"))
@@ -37,21 +37,23 @@ def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
         else:
             for text in messages(block):
                 item(console, Text(f"{first.kind}: {text}", "red"))
-        for text in dict.fromkeys(one.remedy for one in block if one.remedy):
+        for text in dict.fromkeys(blocker.remedy for blocker in block if blocker.remedy):
             remedy(console, text, indent=4)
-    if more := [f"{block[0].kind}: {block[0].nodes or block[0].message}" for block in found[BLOCKS_SHOWN:]]:
-        item(console, Text(f"and {len(more)} more: {'; '.join(more)}", "red"))
+    if omitted := [f"{block[0].kind}: {block[0].nodes or block[0].message}" for block in groups[BLOCKS_SHOWN:]]:
+        item(console, Text(f"and {len(omitted)} more: {'; '.join(omitted)}", "red"))
 
 
 def blocker_lines(blockers: Iterable[BlockerStatus]) -> Iterator[str]:
     """A line for each block, for the log of a script."""
     for block in blocks(blockers):
-        what = [f"{_head(block[0])}: {', '.join(range_lines(block))}"] if is_about_ranges(block[0]) else messages(block)
-        yield "; ".join((*what, *dict.fromkeys(one.remedy for one in block if one.remedy)))
+        parts = (
+            [f"{_head(block[0])}: {', '.join(range_lines(block))}"] if is_about_ranges(block[0]) else messages(block)
+        )
+        yield "; ".join((*parts, *dict.fromkeys(blocker.remedy for blocker in block if blocker.remedy)))
 
 
 def is_about_ranges(blocker: BlockerStatus) -> bool:
-    """Whether nodes do not support a level. Older operators did not name them but in the message."""
+    """Tell whether nodes do not support a level. Older operators did not name them but in the message."""
     return bool(blocker.nodes and blocker.feature) and None not in (blocker.wanted, blocker.supported_max)
 
 
@@ -62,29 +64,31 @@ def _head(first: BlockerStatus) -> str:
 
 
 def range_lines(block: Sequence[BlockerStatus]) -> list[str]:
-    """What its nodes support of each feature, and what is required. Features that they lack share a line."""
+    """Ranges that its nodes support of each feature, and what is required. Features that they lack share a line."""
     has: dict[str, list[str]] = {}
-    for one in block:
-        supported, wanted = VersionRange(one.supported_min or 0, one.supported_max or 0), one.wanted or 0
-        found = "not supported" if supported == NOT_SUPPORTED else format_range(one.feature, supported)
-        has.setdefault(f"{found}; {format_level(one.feature, wanted)} is required", []).append(one.feature)
-    return [f"{', '.join(names)} {found}" for found, names in has.items()]
+    for blocker in block:
+        supported, level = VersionRange(blocker.supported_min or 0, blocker.supported_max or 0), blocker.wanted or 0
+        range_text = "not supported" if supported == NOT_SUPPORTED else format_range(blocker.feature, supported)
+        has.setdefault(f"{range_text}; {format_level(blocker.feature, level)} is required", []).append(blocker.feature)
+    return [f"{', '.join(names)} {requirement}" for requirement, names in has.items()]
 
 
 def blocks(blockers: Iterable[BlockerStatus]) -> list[Sequence[BlockerStatus]]:
     """The blockers of the same nodes together, in the order of the first of each."""
-    found: dict[object, list[BlockerStatus]] = {}
-    for number, one in enumerate(blockers):
-        key = (one.kind, one.nodes, is_about_ranges(one)) if one.nodes else number
-        found.setdefault(key, []).append(one)
-    return [*found.values()]
+    groups: dict[object, list[BlockerStatus]] = {}
+    for number, blocker in enumerate(blockers):
+        key = (blocker.kind, blocker.nodes, is_about_ranges(blocker)) if blocker.nodes else number
+        groups.setdefault(key, []).append(blocker)
+    return [*groups.values()]
 
 
 def messages(block: Sequence[BlockerStatus]) -> Iterator[str]:
     """Messages that differ only in the feature as one, with all of these."""
     features: dict[tuple[str, str], list[str]] = {}
-    for one in block:
-        before, name, after = one.message.partition(one.feature) if one.feature else (one.message, "", "")
-        features.setdefault((before, after), []).append(name)
-    for (before, after), names in features.items():
-        yield f"{before}{', '.join(names)}{after}"
+    for blocker in block:
+        prefix, name, suffix = (
+            blocker.message.partition(blocker.feature) if blocker.feature else (blocker.message, "", "")
+        )
+        features.setdefault((prefix, suffix), []).append(name)
+    for (prefix, suffix), names in features.items():
+        yield f"{prefix}{', '.join(names)}{suffix}"

@@ -99,7 +99,7 @@ def _refuse_what_would_matter(properties: dict[str, str], where: str) -> None:
 
 def parse_properties(text: str) -> dict[str, str]:
     """Java's properties format: comments, `=`, `:` or blank between key and value, continued lines, escapes."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     logical = ""
     for line in text.splitlines():
         part = line.lstrip() if logical else line.strip()
@@ -111,9 +111,9 @@ def parse_properties(text: str) -> dict[str, str]:
             continue
         match = re.match(r"((?:[^\\\s=:]|\\.)+)\s*[=:]?\s*(.*)", logical, re.DOTALL)
         if match:
-            found[_unescape(match[1])] = _unescape(match[2])
+            properties[_unescape(match[1])] = _unescape(match[2])
         logical = ""
-    return found
+    return properties
 
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
@@ -129,7 +129,7 @@ def _unescape(text: str) -> str:
 
 
 def tls_of(properties: dict[str, str], where: str, prefix: str = "") -> Tls:
-    """What the properties `ssl.*` say; `prefix`: what stands before each of them."""
+    """Return what the properties `ssl.*` say; `prefix`: what stands before each of them."""
     ssl = f"{prefix}ssl."
     algorithm = f"{ssl}endpoint.identification.algorithm"
     if properties.get(algorithm, "https").lower() != "https":
@@ -179,9 +179,11 @@ def _sasl(properties: dict[str, str], where: str) -> Sasl:
     if mechanism not in MECHANISMS:
         raise ConfigInvalid(f"{where}: invalid sasl.mechanism {mechanism}: expected one of {', '.join(MECHANISMS)}")
     options = _jaas(properties.get("sasl.jaas.config", ""))
-    left = next((name for name, value in options.items() if value.startswith("${")), "")
-    if left:
-        raise ConfigInvalid(f"{where}: sasl.jaas.config: the value of {left} begins with ${{, and is not resolved")
+    unresolved = next((name for name, value in options.items() if value.startswith("${")), "")
+    if unresolved:
+        raise ConfigInvalid(
+            f"{where}: sasl.jaas.config: the value of {unresolved} begins with ${{, and is not resolved"
+        )
     if mechanism == "OAUTHBEARER":
         return Sasl(mechanism, oauth=_oauth(properties, options, where))
     if "username" not in options or "password" not in options:

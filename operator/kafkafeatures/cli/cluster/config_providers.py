@@ -31,7 +31,7 @@ def resolved(properties: Mapping[str, str], parse: Callable[[str], dict[str, str
     properties file. A provider that no value refers to may be any. Raises ProviderError.
     """
     names = [name.strip() for name in properties.get(_PROVIDERS, "").split(",") if name.strip()]
-    found = {}
+    values = {}
     for key, value in properties.items():
         if key == _PROVIDERS or key.startswith(f"{_PROVIDERS}."):
             continue
@@ -51,10 +51,10 @@ def resolved(properties: Mapping[str, str], parse: Callable[[str], dict[str, str
             except ProviderError as error:
                 raise ProviderError(f"{key}: provider {provider}: {error}") from None
 
-        found[key] = _REFERENCE.sub(read, value)
+        values[key] = _REFERENCE.sub(read, value)
         if _LEFT.search(_REFERENCE.sub("", value)):
             raise ProviderError(f"{key} begins with ${{ and names no provider: expected ${{provider:path:key}}")
-    return found
+    return values
 
 
 def _reader(name: str, properties: Mapping[str, str], parse: Callable[[str], dict[str, str]]) -> Reader:
@@ -83,8 +83,8 @@ def _reader(name: str, properties: Mapping[str, str], parse: Callable[[str], dic
     }  # fmt: skip
     if kind not in readers:
         classes = ", ".join(readers)
-        what = f"its class {declared} is not supported" if declared else f"{_PROVIDERS}.{name}.class is not set"
-        raise ProviderError(f"{what}; supported are {classes}; else write the value itself")
+        problem = f"its class {declared} is not supported" if declared else f"{_PROVIDERS}.{name}.class is not set"
+        raise ProviderError(f"{problem}; supported are {classes}; else write the value itself")
     return readers[kind]
 
 
@@ -95,13 +95,15 @@ def _parameters(name: str, properties: Mapping[str, str]) -> Mapping[str, str]:
 
 def _allowed(path: str, parameters: Mapping[str, str]) -> Path:
     """The path, where `allowed.paths` (since Kafka 3.8) does not forbid it."""
-    allowed = [Path(one.strip()).resolve() for one in parameters.get("allowed.paths", "").split(",") if one.strip()]
-    found = Path(path)
+    allowed = [
+        Path(entry.strip()).resolve() for entry in parameters.get("allowed.paths", "").split(",") if entry.strip()
+    ]
+    file = Path(path)
     if not path:
         raise ProviderError("the reference names no path: expected ${provider:path:key}")
-    if allowed and not any(found.resolve().is_relative_to(one) for one in allowed):
+    if allowed and not any(file.resolve().is_relative_to(entry) for entry in allowed):
         raise ProviderError(f"{path} is in none of its allowed.paths")
-    return found
+    return file
 
 
 def _text(path: Path) -> str:

@@ -29,7 +29,7 @@ MIN_TIMEOUT, MAX_TIMEOUT = 0.1, 300.0
 
 
 def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluster") -> None:
-    """Where the cluster is, how to speak to it, how long to wait."""
+    """Flags for where the cluster is, how to speak to it, how long to wait."""
     group = parser.add_argument_group(heading)
     group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers for the first connection")
     group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers for the first connection")
@@ -44,7 +44,7 @@ def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluste
 
 
 def add_config_flags(group: argparse._ActionsContainer) -> None:
-    """How to speak to the cluster."""
+    """Flags for how to speak to the cluster."""
     group.add_argument(
         "--config",
         "--command-config",
@@ -56,7 +56,7 @@ def add_config_flags(group: argparse._ActionsContainer) -> None:
 
 
 def add_zookeeper_flags(parser: argparse.ArgumentParser, help_line: str) -> None:
-    """Where the ensemble is, and how to speak to it."""
+    """Flags for where the ensemble is, and how to speak to it."""
     parser.add_argument("--zookeeper", metavar="HOST:PORT[,..][/CHROOT]", help=help_line)
     parser.add_argument(
         "--zookeeper-config", type=Path, metavar="FILE",
@@ -93,12 +93,12 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
 
 
 def security_from_flags(arguments: argparse.Namespace) -> tuple[Security, Security]:
-    """How to speak to brokers, and to controllers. Raises CommandFailed."""
+    """Return how to speak to brokers, and to controllers. Raises CommandFailed."""
     return _configs(arguments)[:2]
 
 
 def _configs(arguments: argparse.Namespace) -> tuple[Security, Security, Mapping[str, str]]:
-    """How to speak to brokers, and to controllers; and the properties of `--config`, as they were read."""
+    """Return how to speak to brokers, and to controllers; and the properties of `--config`, as they were read."""
     brokers, properties = _security(arguments.config)
     of_controllers = arguments.controller_config not in (None, arguments.config)  # stdin is there only once
     return brokers, _security(arguments.controller_config)[0] if of_controllers else brokers, properties
@@ -141,8 +141,8 @@ def failed(failure: Failure) -> CommandFailed:
     """A cluster that could not be asked at all: 5; 4 where it answered and said no to who we are."""
     refused = failure.kind in (FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION)
     code = Exit.BLOCKED if refused else Exit.UNREACHABLE
-    what, where, remedy = map(printable, (failure.message, failure.where, failure.remedy))
-    return CommandFailed(printable(str(failure)), code, what=what, where=where, remedy=remedy)
+    message, address, remedy = map(printable, (failure.message, failure.where, failure.remedy))
+    return CommandFailed(printable(str(failure)), code, what=message, where=address, remedy=remedy)
 
 
 def on_cluster(work: Coroutine[Any, Any, T]) -> T:
@@ -157,17 +157,17 @@ def on_cluster(work: Coroutine[Any, Any, T]) -> T:
 
 def on_loop(work: Coroutine[Any, Any, T]) -> T:
     """Run it. After Ctrl-C it gives back what it holds, and nothing else is waited for."""
-    found: list[T] = []
+    results: list[T] = []
 
     async def keep() -> None:  # no result of its own: Python writes out all of it when it puts signals back
-        found.append(await work)
+        results.append(await work)
 
     with asyncio.Runner() as runner:
         try:
             runner.run(keep())
         except KeyboardInterrupt:
             interrupts.leave()
-    return found[0]
+    return results[0]
 
 
 async def look(
@@ -185,9 +185,9 @@ async def look(
 
     znodes = NOT_ASKED if zookeeper is None else zookeeper
     async with cluster_of(settings) as cluster:
-        seen = observe(*await cluster.read(partitions=partitions, settings=settings_of_nodes), zookeeper=znodes)
-        if not in_zookeeper_mode or not seen.in_zookeeper_mode:
-            return seen
+        observation = observe(*await cluster.read(partitions=partitions, settings=settings_of_nodes), zookeeper=znodes)
+        if not in_zookeeper_mode or not observation.in_zookeeper_mode:
+            return observation
         return observe(*await cluster.read(settings=in_zookeeper_mode), zookeeper=znodes)
 
 
@@ -196,18 +196,18 @@ def _security(path: Path | None) -> tuple[Security, Mapping[str, str]]:
         return Security(), {}
     from kafkafeatures.cli.cluster.client_config import STDIN, ConfigInvalid, read_properties, security_of
 
-    where = "stdin" if path == STDIN else str(path)
+    source = "stdin" if path == STDIN else str(path)
     try:
         properties = read_properties(path)
-        security = security_of(properties, where)
+        security = security_of(properties, source)
         if security.tls is not None or security.sasl is not None:
-            _check(security, where)
+            _check(security, source)
         return security, properties
     except ConfigInvalid as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise CommandFailed(f"{where}: {why}", Exit.BLOCKED) from None
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise CommandFailed(f"{source}: {reason}", Exit.BLOCKED) from None
 
 
 def _check(security: Security, where: str) -> None:

@@ -70,10 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.files is not None:
         return _of_files(arguments)
     # Before the cluster: the phase of a migration needs a metadata log that is newer than the znodes.
-    seen = None if arguments.zookeeper is None else _zookeeper(arguments)
-    if seen is not None and not arguments.bootstrap_server and not arguments.bootstrap_controller:
-        return _of_zookeeper(arguments, seen)
-    observation = on_cluster(look(settings_from_flags(arguments), frozenset({IBP}), seen))
+    znodes = None if arguments.zookeeper is None else _zookeeper(arguments)
+    if znodes is not None and not arguments.bootstrap_server and not arguments.bootstrap_controller:
+        return _of_zookeeper(arguments, znodes)
+    observation = on_cluster(look(settings_from_flags(arguments), frozenset({IBP}), znodes))
     api_names = None
     if arguments.apis:
         from kafkafeatures.kafka.base.api_names import API_NAMES
@@ -87,23 +87,23 @@ def run(arguments: argparse.Namespace) -> int:
                 matrix.draw(on, observation, flags=flags_of(arguments))
             else:
                 matrix.draw_apis(on, observation, api_names)
-            if seen is not None:
+            if znodes is not None:
                 from kafkafeatures.cli.cluster import ensemble
 
                 on.print()
-                ensemble.draw(on, seen, observation)
+                ensemble.draw(on, znodes, observation)
 
         show(arguments.output, draw, _TITLE)
     else:
         from kafkafeatures.core.report.cluster_document import cluster_document
 
         document = cluster_document(observation, api_names=api_names)
-        if seen is not None:
+        if znodes is not None:
             from kafkafeatures.core.report.zookeeper_document import zookeeper_document
 
-            document["zooKeeper"] = zookeeper_document(seen, observation)
+            document["zooKeeper"] = zookeeper_document(znodes, observation)
         print_document(document, arguments.output)
-    return Exit.DONE if seen is None or not seen.failures else Exit.FAILED
+    return Exit.DONE if znodes is None or not znodes.failures else Exit.FAILED
 
 
 def _zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
@@ -112,23 +112,25 @@ def _zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
     return ensemble.read(ensemble.named(arguments))
 
 
-def _of_zookeeper(arguments: argparse.Namespace, seen: ZooKeeperReading) -> int:
-    """What ZooKeeper alone says. 1 where something of it could not be read."""
+def _of_zookeeper(arguments: argparse.Namespace, zookeeper_reading: ZooKeeperReading) -> int:
+    """Show what ZooKeeper alone says. 1 where something of it could not be read."""
     if arguments.apis:
         raise CommandFailed("--apis needs a cluster; give --bootstrap-server as well", Exit.USAGE)
     if arguments.output in DRAWN:
         from kafkafeatures.cli.cluster import ensemble
 
-        show(arguments.output, partial(ensemble.draw, seen=seen), _TITLE)
+        show(arguments.output, partial(ensemble.draw, zookeeper_reading=zookeeper_reading), _TITLE)
     else:
         from kafkafeatures.core.report.zookeeper_document import zookeeper_document
 
-        print_document({"apiVersion": API_VERSION, "kind": "Ensemble", **zookeeper_document(seen)}, arguments.output)
-    return Exit.FAILED if seen.failures else Exit.DONE
+        print_document(
+            {"apiVersion": API_VERSION, "kind": "Ensemble", **zookeeper_document(zookeeper_reading)}, arguments.output
+        )
+    return Exit.FAILED if zookeeper_reading.failures else Exit.DONE
 
 
 def _levels(arguments: argparse.Namespace) -> int:
-    """What every known level does; needs no cluster."""
+    """Show what every known level does; needs no cluster."""
     from kafkafeatures.core.report.levels_document import levels_document
 
     finalized = None
@@ -147,7 +149,7 @@ def _levels(arguments: argparse.Namespace) -> int:
 
 
 def _of_files(arguments: argparse.Namespace) -> int:
-    """What a metadata log on disk says. 1 where something is missing, so that it may be otherwise."""
+    """Show what a metadata log on disk says. 1 where something is missing, so that it may be otherwise."""
     if arguments.bootstrap_server or arguments.bootstrap_controller:
         raise CommandFailed("--from reads files instead of a cluster; give it without --bootstrap-*", Exit.USAGE)
     if arguments.apis:
@@ -160,13 +162,13 @@ def _of_files(arguments: argparse.Namespace) -> int:
     from kafkafeatures.core.facts.readings import LogReading
 
     folder = log_folder(arguments.files)
-    found = restored(folder, None)
-    image = found.image
+    state = restored(folder, None)
+    image = state.image
     at = datetime.fromtimestamp(min(max(image.timestamp_ms, 0), _LATEST_MS) / 1000, UTC)
     leader = NO_LEADER if image.leader_id is None else image.leader_id
     reading = LogReading(image, image.offset, leader, image.epoch, at)
     observation = observe_files(reading, cluster_id=folder.cluster_id, files=folder.shown)
-    problems = problems_of(found)
+    problems = problems_of(state)
     if arguments.output in DRAWN:
         from kafkafeatures.cli.cluster import matrix
 

@@ -36,15 +36,15 @@ def named(arguments: argparse.Namespace) -> Ensemble:
 
 def read(ensemble: Ensemble) -> ZooKeeperReading:
     """One look. Raises CommandFailed: an ensemble that cannot be asked."""
-    found = on_loop(read_zookeeper(ensemble, lambda: datetime.now(UTC)))
-    if isinstance(found, Failure):
-        raise failed(found)
-    return found
+    reading = on_loop(read_zookeeper(ensemble, lambda: datetime.now(UTC)))
+    if isinstance(reading, Failure):
+        raise failed(reading)
+    return reading
 
 
-def draw(console: Console, seen: ZooKeeperReading, observation: Observation | None = None) -> None:
-    """What was read, in lines; below them what could not be read, and what to do. `observation`: made after it."""
-    for title, text in zookeeper_lines(seen, observation):
+def draw(console: Console, zookeeper_reading: ZooKeeperReading, observation: Observation | None = None) -> None:
+    """Print what was read; below it what could not be read, and what to do. `observation`: made after it."""
+    for title, text in zookeeper_lines(zookeeper_reading, observation):
         hanging(console, Text(printable(text)), indent=_TITLE, first=Text(f"{title:<{_TITLE}}", "bold"))
-    for failure in seen.failures:
+    for failure in zookeeper_reading.failures:
         line(console, Text(f"Not read: {printable(str(failure))}", "red"))

@@ -39,47 +39,47 @@ def add_name_flag(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look once and print the document as YAML, with comments for what a person has to do or may add."""
     settings = settings_from_flags(arguments)
-    seen = on_cluster(look(settings))
-    document = document_of(arguments.name, settings, seen)
+    observation = on_cluster(look(settings))
+    document = document_of(arguments.name, settings, observation)
     levels = document["spec"]["features"]["levels"]
     secrets = _secrets_in(document["spec"]["cluster"])
     if secrets:
         print(f"# It needs these Secrets, each with the label {CREDENTIALS}=true: {'; '.join(secrets)}")
     print_document(_with_names(document), "yaml")
-    for line in _not_finalized(seen) if levels else ():
+    for line in _not_finalized(observation) if levels else ():
         print(f"    # {line}")
     return Exit.DONE
 
 
 def _with_names(document: dict[str, Any]) -> dict[str, Any]:
     """The document with the names of levels that have one."""
-    for one in document["spec"]["features"]["levels"]:
-        one["level"] = level_name(one["name"], one["level"]) or one["level"]
+    for level in document["spec"]["features"]["levels"]:
+        level["level"] = level_name(level["name"], level["level"]) or level["level"]
     return document
 
 
 def _secrets_in(cluster: dict[str, Any]) -> list[str]:
     """The Secrets that the document names, each with its keys, as a person has to make them."""
     listeners = (cluster, cluster.get("controllerListener") or {})
-    named = dict.fromkeys(
+    names = dict.fromkeys(
         reference["name"]
         for listener in listeners
         for part in (listener.get("tls") or {}, listener.get("sasl") or {})
         for reference in part.values()
         if isinstance(reference, dict)
     )
-    return [f"{name} ({_KEYS[name]})" for name in named]
+    return [f"{name} ({_KEYS[name]})" for name in names]
 
 
-def _not_finalized(seen: Observation) -> Iterator[str]:
+def _not_finalized(observation: Observation) -> Iterator[str]:
     """Features that every node supports, and that are not finalized: lines of YAML that can be added to the levels."""
-    finalized = seen.known_levels
-    rest = [name for name in seen.feature_names() if not finalized.get(name) and name != KRAFT_VERSION]
-    plain = filter(_NAME.fullmatch, rest)  # a node may say anything, and a comment has no escapes
-    found = {name: it for name, it in supported_by_all(seen, plain).items() if it is not None and it.max > 0}
-    if found:
+    finalized = observation.known_levels
+    unfinalized = [name for name in observation.feature_names() if not finalized.get(name) and name != KRAFT_VERSION]
+    plain = filter(_NAME.fullmatch, unfinalized)  # a node may say anything, and a comment has no escapes
+    ranges = {name: it for name, it in supported_by_all(observation, plain).items() if it is not None and it.max > 0}
+    if ranges:
         yield "Not finalized; remove the comment signs of a level to name it:"
-    for name, supported in found.items():
+    for name, supported in ranges.items():
         yield f"- name: {name}"
         yield f"  level: {supported.max}"
 
@@ -124,13 +124,13 @@ def _listed(addresses: tuple[Address, ...]) -> str:
 
 def _listener(security: Security) -> dict[str, Any]:
     """References only: the secrets have to be made under these names (docs/how-to/connect.md)."""
-    found: dict[str, Any] = {}
+    listener: dict[str, Any] = {}
     if security.tls is not None:
-        found["tls"] = {}
+        listener["tls"] = {}
         if security.tls.ca:
-            found["tls"]["caSecretRef"] = {"name": _CA}
+            listener["tls"]["caSecretRef"] = {"name": _CA}
         if security.tls.certificate:
-            found["tls"]["clientSecretRef"] = {"name": _CLIENT}
+            listener["tls"]["clientSecretRef"] = {"name": _CLIENT}
     if security.sasl is not None:
-        found["sasl"] = {"mechanism": security.sasl.mechanism, "secretRef": {"name": _LOGIN}}
-    return found
+        listener["sasl"] = {"mechanism": security.sasl.mechanism, "secretRef": {"name": _LOGIN}}
+    return listener

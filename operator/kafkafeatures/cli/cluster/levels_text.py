@@ -26,7 +26,7 @@ def draw(console: Console, levels: Iterable[Json]) -> None:
         hanging(console, Text(f"{title}  Kafka {span_of(level['releases'])}{mark}"), indent=4, first=Text("  "))
         if not level["turnsOn"]:
             hanging(console, Text("turns on nothing by itself", "dim"), indent=6)
-        for name, before in _LINES.items():
+        for name, label in _LINES.items():
             if level[name]:
                 source = f" ({level['source']})" if name == "turnsOn" else ""
-                hanging(console, Text(f"{before}{level[name]}{source}", "dim"), indent=6)
+                hanging(console, Text(f"{label}{level[name]}{source}", "dim"), indent=6)

@@ -55,20 +55,20 @@ def draw(console: Console, observation: Observation, *, blockers: bool = True, f
     `flags`: how our own commands reach the cluster; with them the cure of each ghost is shown.
     """
     highest = highest_levels(observation)
-    found = blockers_of(observation, highest, flags or ANY_CLUSTER)
+    all_blockers = blockers_of(observation, highest, flags or ANY_CLUSTER)
     _quorum_lost(console, observation)
-    could, blocked = headline(observation, highest.get(METADATA_VERSION, 0), found)
+    could, blocked = headline(observation, highest.get(METADATA_VERSION, 0), all_blockers)
     if could:
         line(console, Text.assemble((could, "bold"), (blocked, "bold red")))
     _cluster(console, observation)
     _features(console, observation, highest)
     _protocol(console, observation)
-    blocking = {node.key for one in found for node in one.nodes} if blockers else set()
+    blocking = {node.key for blocker in all_blockers for node in blocker.nodes} if blockers else set()
     _apart(console, observation, flags, blocking)
     _observers(console, observation)
-    if blockers and found:
+    if blockers and all_blockers:
         _title(console, "Blockers of the highest levels that a live node supports")
-        draw_blockers(console, map(blocker_status, grouped(found)))
+        draw_blockers(console, map(blocker_status, grouped(all_blockers)))
     _not_read(console, observation)
 
 
@@ -124,7 +124,7 @@ def _cluster(console: Console, observation: Observation) -> None:
 
 
 def _counts(observation: Observation) -> Iterator[str]:
-    """How many nodes of each kind there are; what is registered without a node is a ghost, and no node."""
+    """Number of nodes of each kind; what is registered without a node is a ghost, and no node."""
     nodes = [node for node in observation.nodes if node.state is not NodeState.GHOST]
     kinds = (
         ("controller", (Role.CONTROLLER,)),
@@ -139,7 +139,7 @@ def _counts(observation: Observation) -> Iterator[str]:
 
 
 def _votes(observation: Observation) -> str:
-    """How many controllers vote, where not all of them do."""
+    """Number of controllers that vote, where not all of them do."""
     without_vote = observers(observation)
     voters = sum(node.is_voter for node in observation.nodes)
     ids = shortened(node.id for node in without_vote)
@@ -157,13 +157,13 @@ def _observers(console: Console, observation: Observation) -> None:
 
 
 def _protocol(console: Console, observation: Observation) -> None:
-    """What brokers in ZooKeeper mode have instead of a finalized metadata.version, where they were asked."""
+    """Print what brokers in ZooKeeper mode have instead of a finalized metadata.version, where they were asked."""
     if not observation.in_zookeeper_mode:
         return
     from kafkafeatures.core.ibp.report import in_use
 
-    if found := in_use(observation):
-        line(console, Text(f"{IBP}: {found}"))
+    if protocol := in_use(observation):
+        line(console, Text(f"{IBP}: {protocol}"))
 
 
 def _apart(console: Console, observation: Observation, flags: str = "", blocking: set[NodeKey] | None = None) -> None:
@@ -179,20 +179,20 @@ def _apart(console: Console, observation: Observation, flags: str = "", blocking
         console.print()
     for state in NodeState:
         for (_, _, story, by), nodes in ((key, tuple(nodes)) for key, nodes in stories.items() if key[0] is state):
-            where = f" {nodes[0].host}:{nodes[0].port}" if len(nodes) == 1 and nodes[0].port >= 0 else ""
-            text = Text(f"{title_of(nodes)}{where}: {in_its_place(nodes) or story}{by}")
+            address = f" {nodes[0].host}:{nodes[0].port}" if len(nodes) == 1 and nodes[0].port >= 0 else ""
+            text = Text(f"{title_of(nodes)}{address}: {in_its_place(nodes) or story}{by}")
             hanging(console, text, indent=_STATE_WIDTH, first=Text(f"{state.value:<{_STATE_WIDTH}}", "bold red"))
             if flags and state is NodeState.GHOST and not {node.key for node in nodes} <= (blocking or set()):
                 remedy(console, ghost_remedy(nodes, flags, observation.finalized), indent=_STATE_WIDTH)
 
 
 def _registration(node: Node) -> str:
-    """What a node that does not answer was when it registered."""
-    release, written = inferred_release(node), node.known_range_of(METADATA_VERSION)
-    if isinstance(node.answer, Known) or not node.registered or written is None:
+    """Release and range that a node that does not answer had when it registered."""
+    release, versions = inferred_release(node), node.known_range_of(METADATA_VERSION)
+    if isinstance(node.answer, Known) or not node.registered or versions is None:
         return ""
     by = f" by Kafka {release}" if release else ""
-    return f", registered{by} with metadata.version {format_range(METADATA_VERSION, written)}"
+    return f", registered{by} with metadata.version {format_range(METADATA_VERSION, versions)}"
 
 
 def _ghost_story(node: Node) -> str:
@@ -279,22 +279,22 @@ def _release_cell(node: Node) -> Text:
 
 
 def _name_cell(node: Node) -> Text:
-    found = node.range_of(METADATA_VERSION)
-    return Text(level_name(METADATA_VERSION, found.value.max) if isinstance(found, Known) else "")
+    supported = node.range_of(METADATA_VERSION)
+    return Text(level_name(METADATA_VERSION, supported.value.max) if isinstance(supported, Known) else "")
 
 
 def _feature_cell(observation: Observation, name: str, best: int, node: Node) -> Text:
-    found = node.range_of(name)
-    if isinstance(found, Unknown):
+    supported = node.range_of(name)
+    if isinstance(supported, Unknown):
         return Text(UNKNOWN_CELL, "yellow")
-    text = ABSENT_CELL if found.value == NOT_SUPPORTED else str(found.value)
-    if found.value.max < best:
+    text = ABSENT_CELL if supported.value == NOT_SUPPORTED else str(supported.value)
+    if supported.value.max < best:
         return Text(f"{text}{BLOCKS}", "bold red")
     if isinstance(observation.finalized, Known) and isinstance(node.answer, Known) and node.runs_in_kraft_mode:
         level = observation.finalized.value.get(name, 0)
-        seen = node.answer.value.finalized.get(name, 0)
-        if seen != level:
-            return Text(f"{text} (reports {seen})", "yellow")
+        reported = node.answer.value.finalized.get(name, 0)
+        if reported != level:
+            return Text(f"{text} (reports {reported})", "yellow")
     return Text(text)
 
 

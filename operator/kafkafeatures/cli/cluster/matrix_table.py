@@ -59,14 +59,14 @@ class Group(Struct, frozen=True):
 
 def grouped_nodes(nodes: Sequence[Node], rows: Sequence[Row]) -> list[Group]:
     """The nodes, equal ones together."""
-    found: dict[tuple[object, ...], list[Node]] = {}
+    nodes_by_key: dict[tuple[object, ...], list[Node]] = {}
     cells: dict[tuple[object, ...], tuple[Text, ...]] = {}
     for node in nodes:
         row = tuple(row.cell(node) for row in rows)
         key = (node.roles, *(cell.plain for cell in row))
-        found.setdefault(key, []).append(node)
+        nodes_by_key.setdefault(key, []).append(node)
         cells[key] = row
-    return [Group(tuple(those), cells[key]) for key, those in found.items()]
+    return [Group(tuple(those), cells[key]) for key, those in nodes_by_key.items()]
 
 
 def draw_table(
@@ -115,13 +115,13 @@ def _turned(corner: tuple[str, str], rows: Sequence[Row], groups: Sequence[Group
 
 def _joined(rows: Sequence[Row], cells: Sequence[Text]) -> list[Text]:
     """The cells of the columns: what belongs to the row above stands below it."""
-    found: list[Text] = []
+    columns: list[Text] = []
     for row, cell in zip(rows, cells, strict=True):
         if not row.is_below:
-            found.append(cell)
+            columns.append(cell)
         elif cell:
-            found[-1] = Text("\n").join((found[-1], cell))
-    return found
+            columns[-1] = Text("\n").join((columns[-1], cell))
+    return columns
 
 
 def _lined(console: Console, corner: tuple[str, str], rows: Sequence[Row], groups: Sequence[Group]) -> None:
@@ -131,8 +131,8 @@ def _lined(console: Console, corner: tuple[str, str], rows: Sequence[Row], group
         title = Text(f"  {row.title}") if row.is_below else Text(row.title, "bold")
         console.print(title.append(level, "none"), overflow="fold")
         for group in groups:
-            cell, left = group.cells[index], f"  {group.title:<{width}}  "
-            hanging(console, cell, indent=len(left), first=Text(left))
+            cell, label = group.cells[index], f"  {group.title:<{width}}  "
+            hanging(console, cell, indent=len(label), first=Text(label))
 
 
 def _folded(ids: str, width: int = 18) -> str:

@@ -1,4 +1,4 @@
-"""What a command draws on a terminal, as a picture or a page: `describe -o svg` for a README, `-o html` for a chat.
+"""Drawings of a command for a terminal, as a picture or a page: `describe -o svg` for a README, `-o html` for a chat.
 
 Neither needs anything else: no script, no font from elsewhere, light or dark as the reader's system is. In the picture
 each run of words has a place of its own, so that columns stay aligned whatever monospace font there is.
@@ -45,9 +45,9 @@ def as_svg(draw: Callable[[Console], None], title: str) -> str:
     texts = []
     for number, line in enumerate(lines):
         runs = "".join(
-            f'<tspan x="{_EDGE + _CELL * (start + found.start()):.1f}"{kind}>{escape(found[0])}</tspan>'
+            f'<tspan x="{_EDGE + _CELL * (start + words.start()):.1f}"{kind}>{escape(words[0])}</tspan>'
             for start, text, kind in _runs(line)
-            for found in _WORDS.finditer(text)
+            for words in _WORDS.finditer(text)
         )
         texts += [f'<text y="{_EDGE + _LINE * number + 15}">{runs}</text>'] if runs else []
     return (
@@ -60,12 +60,12 @@ def as_svg(draw: Callable[[Console], None], title: str) -> str:
 
 def as_html(draw: Callable[[Console], None], title: str) -> str:
     """A page of what is drawn: its text can be selected and copied."""
-    drawn = _drawn(draw)
-    size = f"clamp(1px, calc((100vw - {2 * _EDGE}px) / {_columns(drawn) * 0.61:.1f}), 14px)"
+    text_lines = _drawn(draw)
+    size = f"clamp(1px, calc((100vw - {2 * _EDGE}px) / {_columns(text_lines) * 0.61:.1f}), 14px)"
     style = f":root {{ color-scheme: light dark; }}\nbody {{ margin: {_EDGE}px; }}\n"
     style += f"pre {{ font: {_FONT}; font-size: {size}; line-height: 1.43; overflow-x: auto; }}\n"
     style += _rules("pre", "color", "body {{ background: {page}; }}")
-    lines = ("".join(f"<span{kind}>{escape(text)}</span>" for _, text, kind in _runs(line)) for line in drawn)
+    lines = ("".join(f"<span{kind}>{escape(text)}</span>" for _, text, kind in _runs(line)) for line in text_lines)
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

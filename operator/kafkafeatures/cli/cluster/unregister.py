@@ -33,9 +33,9 @@ _GONE = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `unregister`."""
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--broker", type=int, metavar="ID", help=f"a broker that {_GONE[Role.BROKER]}")
-    which.add_argument(
+    selection = parser.add_mutually_exclusive_group(required=True)
+    selection.add_argument("--broker", type=int, metavar="ID", help=f"a broker that {_GONE[Role.BROKER]}")
+    selection.add_argument(
         "--controller",
         type=int,
         metavar="ID",
@@ -78,8 +78,8 @@ async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> No
 async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
     """The node, if it is gone for certain."""
     observation = observe(*await cluster.read())
-    if role is Role.CONTROLLER and (why := objection(observation, node_id)):
-        raise CommandFailed(why, Exit.BLOCKED)
+    if role is Role.CONTROLLER and (reason := objection(observation, node_id)):
+        raise CommandFailed(reason, Exit.BLOCKED)
     node = next((node for node in observation.nodes if node.id == node_id and role in node.roles), None)
     if node is None:
         raise CommandFailed(f"no broker {node_id} is registered; list them with describe", Exit.BLOCKED)
@@ -89,8 +89,8 @@ async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
 
 
 async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
-    if why := not_a_ghost_broker(node):
-        raise CommandFailed(why, Exit.BLOCKED)
+    if reason := not_a_ghost_broker(node):
+        raise CommandFailed(reason, Exit.BLOCKED)
     hosted = await cluster.topics_on(node.id)
     if isinstance(hosted, Failure):
         raise failed(hosted)
@@ -99,9 +99,9 @@ async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
 
 
 def _why_not(node: Node, hosted: HostedTopics) -> str:
-    """What is to be done with the replicas first; the file for that is printed."""
+    """Message on what is to be done with the replicas first; the file for that is printed."""
     moved = {name for name, _, _ in hosted.moves}
-    only = [name for name in hosted.topics if name not in moved]
+    stranded = [name for name in hosted.topics if name not in moved]
     text = f"broker {node.id} hosts replicas of {_shown(hosted.topics)}"
     if hosted.moves:
         print(_reassignment(hosted))
@@ -110,14 +110,14 @@ def _why_not(node: Node, hosted: HostedTopics) -> str:
             "kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file reassign.json "
             "--execute (its --generate may fail for a broker that is gone), and run this command again"
         )
-    if only:
-        text += f"; the only replicas of {_shown(only)} are there: start the broker, or delete what is lost with it"
+    if stranded:
+        text += f"; the only replicas of {_shown(stranded)} are there: start the broker, or delete what is lost with it"
     return text
 
 
 def _shown(topics: Sequence[str]) -> str:
-    shown = ", ".join(topics[:TOPICS_SHOWN]) + (", ..." if len(topics) > TOPICS_SHOWN else "")
-    return f"{counted(len(topics), 'topic')} ({shown})"
+    names = ", ".join(topics[:TOPICS_SHOWN]) + (", ..." if len(topics) > TOPICS_SHOWN else "")
+    return f"{counted(len(topics), 'topic')} ({names})"
 
 
 def _reassignment(hosted: HostedTopics) -> str:

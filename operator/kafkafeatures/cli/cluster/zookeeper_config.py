@@ -1,4 +1,4 @@
-"""How to speak to ZooKeeper (`--zookeeper-config FILE`), in the properties that a broker's own file has for it.
+"""The connection to ZooKeeper (`--zookeeper-config FILE`), in the properties that a broker's own file has for it.
 
 Read: zookeeper.ssl.client.enable, zookeeper.ssl.* with PEM files, and a user of the digest scheme, for which Kafka has
 no properties but a JAAS file: zookeeper.digest.username and zookeeper.digest.password. Everything else of a broker's
@@ -31,26 +31,26 @@ def access_of(path: Path | None) -> tuple[Tls | None, Digest | None]:
     """Raises CommandFailed that names file and property, never a value that could be secret."""
     if path is None:
         return None, None
-    where = "stdin" if path == STDIN else str(path)
+    source = "stdin" if path == STDIN else str(path)
     try:
         with open(0, closefd=False, encoding="utf-8") if path == STDIN else path.open(encoding="utf-8") as file:
             ours = ("zookeeper.", "config.providers")
-            said = {name: value for name, value in parse_properties(file.read()).items() if name.startswith(ours)}
-            tls, digest = read_access(resolve(said, where), where)
+            properties = {name: value for name, value in parse_properties(file.read()).items() if name.startswith(ours)}
+            tls, digest = read_access(resolve(properties, source), source)
         if tls is not None:
             contexts.context(tls)
     except ConfigInvalid as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
     except TlsFailed as error:
-        raise CommandFailed(f"{where}: {error}; {error.remedy}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{source}: {error}; {error.remedy}", Exit.BLOCKED) from None
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise CommandFailed(f"{where}: {why}", Exit.BLOCKED) from None
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise CommandFailed(f"{source}: {reason}", Exit.BLOCKED) from None
     return tls, digest
 
 
 def read_access(properties: dict[str, str], where: str) -> tuple[Tls | None, Digest | None]:
-    """What the properties of the file `where` say. Raises ConfigInvalid."""
+    """Return what the properties of the file `where` say. Raises ConfigInvalid."""
     for name, value in properties.items():
         if name.startswith((SSL, DIGEST, "zookeeper.sasl.")) and name not in _UNDERSTOOD and value.lower() != "false":
             raise ConfigInvalid(f"{where}: unsupported property {name}; it would change the connection")

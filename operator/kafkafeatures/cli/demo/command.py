@@ -79,16 +79,16 @@ def run(arguments: argparse.Namespace) -> int:
         tell_the_migration()
     if arguments.story == _FIRST:
         tell("The same for a cluster of your own, in this shell. Both commands only read:")
-        where = "--bootstrap-server HOST:PORT"
-        show(f"  {ours} describe {where}\n  {ours} check --release 4.2 {where}\n")
-    others = ", ".join(f"{name} ({what})" for name, what in MORE.items() if name != arguments.story)
+        flag = "--bootstrap-server HOST:PORT"
+        show(f"  {ours} describe {flag}\n  {ours} check --release 4.2 {flag}\n")
+    stories = ", ".join(f"{name} ({topic})" for name, topic in MORE.items() if name != arguments.story)
     took = time.monotonic() - began
-    tell(f"Done after {took:.0f} s; the simulated cluster is stopped. More: {ours} demo --story NAME, with {others}.")
+    tell(f"Done after {took:.0f} s; the simulated cluster is stopped. More: {ours} demo --story NAME, with {stories}.")
     return Exit.DONE
 
 
 def _as_typed() -> str:
-    """How a reader starts the program of this environment: by its name, or by its path if the name is another one."""
+    """Program of this environment as a reader types it: by its name, or by its path if the name is another one."""
     program = "kafkafeatures"
     path = str(Path(sys.executable).with_name(program))
     return program if shutil.which(program) == path else path.removeprefix(f"{Path.cwd()}/")
@@ -108,7 +108,7 @@ def _tell_over_the_wire(chosen: Sequence[str]) -> None:
 
 
 def _upgrade(stage: Stage, simulator: Simulator) -> None:
-    """What Kafka says to a raise, and what is said here; the cure; the raise."""
+    """Tell what Kafka says to a raise, and what is said here; the cure; the raise."""
     servers = _one(simulator)
     on_it = ("--release", "4.2", "--bootstrap-server", servers)
     tell(
@@ -118,8 +118,8 @@ def _upgrade(stage: Stage, simulator: Simulator) -> None:
     plan = ("plan", "-f", stage.write("levels.yaml", _DOCUMENT % simulator.greeting).name, "-o", "json")
     tell(json.loads(stage.quiet(plan, code=Exit.BLOCKED))["serverVerdict"]["message"], indent="  ")
     tell("Here are all of them, each with what to do:")
-    found = ("GhostRegistration: broker 4", "NodeRange: broker 2", "upgrade Kafka on broker 2")
-    stage.run(("check", *on_it), code=Exit.BLOCKED, shows=found)
+    blockers = ("GhostRegistration: broker 4", "NodeRange: broker 2", "upgrade Kafka on broker 2")
+    stage.run(("check", *on_it), code=Exit.BLOCKED, shows=blockers)
 
     turn_the_page()
     tell("Broker 4 no longer exists, and is unregistered. Broker 2 gets Kafka 4.2 (here: a command to the simulator).")
@@ -226,8 +226,8 @@ def _one(simulator: Simulator) -> str:
 def _finalized(stage: Stage, servers: str, wanted: dict[str, int]) -> None:
     """The last proof is not a look at a picture but the document."""
     output = stage.quiet(("describe", "--bootstrap-server", servers, "-o", "json"))
-    found = {feature["name"]: feature.get("finalized") for feature in json.loads(output)["features"]}
-    wrong = {name: found.get(name) for name, level in wanted.items() if found.get(name) != level}
+    levels = {feature["name"]: feature.get("finalized") for feature in json.loads(output)["features"]}
+    wrong = {name: levels.get(name) for name, level in wanted.items() if levels.get(name) != level}
     if wrong:
         raise not_the_story(f"the levels should be {wanted}, but they are {wrong}")
 

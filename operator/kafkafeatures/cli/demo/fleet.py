@@ -48,18 +48,18 @@ def tell_the_fleet() -> None:
         stage.run(("pipeline", "run", *words), code=Exit.DONE, shows=(f"{SMALL.clusters} clusters",))
 
         tell(f"May they be taken to {_RELEASE}? A line for each cluster, and an exit code for a pipeline.")
-        asked = ("pipeline", "gate", *words, "--release", _RELEASE)
-        stage.run((*asked, "-o", "text"), code=Exit.BLOCKED, shows=("blocked", "ready"))
+        command = ("pipeline", "gate", *words, "--release", _RELEASE)
+        stage.run((*command, "-o", "text"), code=Exit.BLOCKED, shows=("blocked", "ready"))
 
-        document = json.loads(stage.quiet(asked, code=Exit.BLOCKED))
-        ready = next((one["cluster"] for one in document["clusters"] if one["verdict"] == "ready"), None)
+        document = json.loads(stage.quiet(command, code=Exit.BLOCKED))
+        ready = next((cluster["cluster"] for cluster in document["clusters"] if cluster["verdict"] == "ready"), None)
         if ready is None:
             raise not_the_story("no cluster is ready")
         tell("One of them alone:")
-        one = (*asked, "--cluster", ready, "-o", "text")
-        stage.run(one, code=Exit.DONE, shows=(f"{ready}: ready",))
+        cluster_command = (*command, "--cluster", ready, "-o", "text")
+        stage.run(cluster_command, code=Exit.DONE, shows=(f"{ready}: ready",))
 
         tell("And as pages for people: ghost registrations, drift, a migration that is stuck, rolls.")
-        asked = ("pipeline", "report", *words, "--release", _RELEASE)
-        stage.run((*asked, "--html", str(pages)), code=Exit.DONE, shows=("fleet.html",))
+        command = ("pipeline", "report", *words, "--release", _RELEASE)
+        stage.run((*command, "--html", str(pages)), code=Exit.DONE, shows=("fleet.html",))
     tell(f"Open {pages / 'fleet.html'} in a browser. Only these pages stay.")

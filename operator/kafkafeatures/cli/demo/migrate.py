@@ -129,17 +129,17 @@ class _Scene(Scene):
             effects=self.effects.append, zookeeper=SimulatedEnsemble(self._cluster),
         )  # fmt: skip
 
-    def looked(self, before: Status, done: Reconciliation) -> None:
+    def looked(self, previous_status: Status, done: Reconciliation) -> None:
         ready = done.status.condition(Condition.READY)
         self._person.does("" if ready is None else ready.message)
 
     def is_shown(self, message: str, reason: str | None) -> bool:
-        """How a node comes back is seen once for each thing that it is restarted as."""
-        asked = ASKED.search(message)
-        if asked is None and reason in (Reason.ROLLING_NODES, Reason.PREFLIGHT, Reason.MIGRATING):
+        """Tell whether it is shown: how a node comes back is seen once for each thing that it is restarted as."""
+        match = ASKED.search(message)
+        if match is None and reason in (Reason.ROLLING_NODES, Reason.PREFLIGHT, Reason.MIGRATING):
             return False
-        what = asked[3] if asked is not None else message.partition(", of which")[0]
-        is_new, self._seen = what not in self._seen, self._seen | {what}
+        subject = match[3] if match is not None else message.partition(", of which")[0]
+        is_new, self._seen = subject not in self._seen, self._seen | {subject}
         return is_new
 
     # --- what people do ---
@@ -175,15 +175,15 @@ class _Scene(Scene):
     # --- what is checked ---
 
     def must_be_controlled_by(self, role: Role) -> None:
-        """Who is controller, and that all topics are there."""
+        """Raise an error unless this role is the controller, and all topics are there."""
         by_quorum = self._cluster.is_led_by_quorum
-        found = {
+        topics = {
             partition.topic for partition in (self._cluster.deciding.partitions() if self._cluster.deciding else ())
         }
-        if by_quorum == (role is Role.BROKER) or not found >= {one.name for one in _TOPICS}:
-            raise not_the_story(f"controlled by the quorum: {by_quorum}; topics: {sorted(found)}")
+        if by_quorum == (role is Role.BROKER) or not topics >= {topic.name for topic in _TOPICS}:
+            raise not_the_story(f"controlled by the quorum: {by_quorum}; topics: {sorted(topics)}")
 
     def must_be_finalized(self) -> None:
         self.must_be_controlled_by(Role.CONTROLLER)
-        if any(self._cluster.zookeeper.nodes[Role.BROKER, one].running for one in self._cluster.broker_ids):
+        if any(self._cluster.zookeeper.nodes[Role.BROKER, broker_id].running for broker_id in self._cluster.broker_ids):
             raise not_the_story("a broker still runs in ZooKeeper mode")

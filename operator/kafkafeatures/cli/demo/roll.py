@@ -116,9 +116,11 @@ class _Scene(Scene):
     """The simulated world, and what was seen of it."""
 
     def __init__(self, state: Path) -> None:
-        nodes = [(Role.CONTROLLER, one) for one in _CONTROLLERS] + [(Role.BROKER, one) for one in _BROKERS]
+        nodes = [(Role.CONTROLLER, node_id) for node_id in _CONTROLLERS] + [
+            (Role.BROKER, node_id) for node_id in _BROKERS
+        ]
         plan = Plan(
-            tuple(NodePlan(role, one, _BEFORE) for role, one in nodes),
+            tuple(NodePlan(role, node_id, _BEFORE) for role, node_id in nodes),
             {METADATA_VERSION: _BEFORE.bootstrap_level},
             leader=_CONTROLLERS[0],
             addresses=addresses(_SETS),
@@ -127,7 +129,7 @@ class _Scene(Scene):
         self._world = World(plan, now_ms=BEGINS_MS, random=Random(1))  # noqa: S311 - ids of a simulation, no secret
         super().__init__(_DOCUMENT, state)
         self._pods = Pods(self._world, _SETS)
-        self._pods.budgets.append(BudgetPlan("kafka", tuple(one.name for one in _SETS)))
+        self._pods.budgets.append(BudgetPlan("kafka", tuple(set_plan.name for set_plan in _SETS)))
         self._kafka = SimulatedCluster(self._world)
         self._restarted: list[int] = []
         self.fewest_in_sync = min(self._in_sync())
@@ -145,18 +147,18 @@ class _Scene(Scene):
             effects=self.effects.append, workloads=SimulatedWorkloads(self._pods),
         )  # fmt: skip
 
-    def looked(self, before: Status, done: Reconciliation) -> None:
+    def looked(self, previous_status: Status, done: Reconciliation) -> None:
         self.fewest_in_sync = min(self.fewest_in_sync, *self._in_sync())
-        events = events_between(before, done.status)
+        events = events_between(previous_status, done.status)
         self._restarted += [self._pods.node_of(event.facts.pod) for event in events if event.reason == RESTARTED]
 
     @property
     def evictions(self) -> int:
-        """How many the reconciliation asked for."""
+        """Number of evictions that the reconciliation asked for."""
         return sum(effect.via is Via.API_SERVER for effect in self.effects)
 
     def _in_sync(self) -> list[int]:
-        """How many replicas of each partition are in sync now."""
+        """Number of replicas of each partition that are in sync now."""
         return [len(state.in_sync) for _, _, state in self._world.image.partitions.rows()]
 
     # --- what people do ---

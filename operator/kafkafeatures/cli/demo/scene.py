@@ -1,4 +1,4 @@
-"""What the parts of the walkthrough on a simulated world share: one resource in a file, and what is printed of it.
+"""Parts that the walkthroughs on a simulated world share: one resource in a file, and what is printed of it.
 
 Production's `reconcile` and file store run on ports of the simulator. Time is the simulated world's: a wait lets that
 much happen there. What every reconciliation wrote into the status is printed: the Events that the operator makes of it,
@@ -54,7 +54,7 @@ class Scene(ABC):
     @property
     @abstractmethod
     def now_ms(self) -> int:
-        """What time it is in the simulated world."""
+        """Time in the simulated world, in milliseconds."""
 
     @abstractmethod
     def advance(self, milliseconds: int) -> None:
@@ -62,13 +62,13 @@ class Scene(ABC):
 
     @abstractmethod
     def context(self, store: FileStore) -> ReconcileContext:
-        """What a reconciliation is given."""
+        """Context that a reconciliation is given."""
 
-    def looked(self, before: Status, done: Reconciliation) -> None:  # noqa: B027 - a part may have nothing to do there
-        """What there is to do after each reconciliation."""
+    def looked(self, previous_status: Status, done: Reconciliation) -> None:  # noqa: B027 - a part may have nothing to do there
+        """Do what there is to do after each reconciliation."""
 
     def is_shown(self, message: str, reason: str | None) -> bool:
-        """Whether this message of Ready is printed."""
+        """Tell whether this message of Ready is printed."""
         return True
 
     async def until(self, reached: Callable[[Status], bool]) -> None:
@@ -114,8 +114,8 @@ class Scene(ABC):
         show(f"  approval:\n    planHash: {approval['planHash']}\n")
         self._document["spec"]["approval"] = approval
 
-    def _print(self, before: Status, done: Reconciliation) -> None:
-        for event in events_between(before, done.status):
+    def _print(self, previous_status: Status, done: Reconciliation) -> None:
+        for event in events_between(previous_status, done.status):
             self._line(event.reason, event.note, "red" if event.warning else "bold")
         ready = done.status.condition(Condition.READY)
         if ready is None or ready.message == self._shown or isinstance(done.decision, Act):
@@ -129,12 +129,12 @@ class Scene(ABC):
         row = Table.grid(padding=(0, 1))
         row.add_column(no_wrap=True)
         row.add_column(overflow="fold")
-        said = Text.assemble((reason, style), ": ", text) if reason else Text(text, style)
-        row.add_row(self.time, said)
+        message = Text.assemble((reason, style), ": ", text) if reason else Text(text, style)
+        row.add_row(self.time, message)
         self._console().print(row)
 
     def _console(self) -> Console:
-        """Where output is drawn; without any escape sequence where NO_COLOR is set."""
+        """Console that output is drawn on; without any escape sequence where NO_COLOR is set."""
         return console(width=width(), plain=bool(os.environ.get("NO_COLOR")))
 
 

@@ -1,4 +1,4 @@
-"""Where the walkthrough runs the shipped commands: in a folder of its own, each shown with its output and checked.
+"""Stage of the walkthrough: runs the shipped commands in a folder of its own, each shown with its output and checked.
 
 Called by `cli/demo/command.py` and `cli/demo/fleet.py`. A command that does not do what is expected ends it.
 """
@@ -34,16 +34,18 @@ class Stage(Struct, frozen=True):
         """
         show(f"$ kafkafeatures {' '.join(words)}{f' > {into}' if into else ''}")
         done = self._execute(words, subprocess.PIPE if into else subprocess.STDOUT)
-        shown = done.stdout
+        output = done.stdout
         if into:
             self.write(into, done.stdout)
-            shown = done.stderr
-        show(shown)
+            output = done.stderr
+        show(output)
         show(f"(exit code {done.returncode})\n")
         if done.returncode != code:
             raise not_the_story(f"`{words[0]}` ended with {done.returncode} instead of {int(code)}")
-        read = " ".join(_COLOURS.sub("", shown).split())  # as people read it: neither colours nor breaks of lines
-        if missing := [word for word in shows if word not in read]:
+        words_shown = " ".join(
+            _COLOURS.sub("", output).split()
+        )  # as people read it: neither colours nor breaks of lines
+        if missing := [word for word in shows if word not in words_shown]:
             raise not_the_story(f"`{words[0]}` does not mention {', '.join(missing)}")
 
     def quiet(self, words: Sequence[str], *, code: Exit = Exit.DONE) -> str:
@@ -81,9 +83,9 @@ class Stage(Struct, frozen=True):
 
 def environment() -> dict[str, str]:
     """Ours, with the width of our terminal, and with its colours where it has any."""
-    found = dict(os.environ)
-    found["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_SOURCE_ROOT), found.get("PYTHONPATH"))))
-    found["COLUMNS"] = str(width())
-    if sys.stdout.isatty() and not found.get("NO_COLOR"):
-        found["FORCE_COLOR"] = "1"
-    return found
+    variables = dict(os.environ)
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_SOURCE_ROOT), variables.get("PYTHONPATH"))))
+    variables["COLUMNS"] = str(width())
+    if sys.stdout.isatty() and not variables.get("NO_COLOR"):
+        variables["FORCE_COLOR"] = "1"
+    return variables

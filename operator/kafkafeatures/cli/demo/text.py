@@ -1,4 +1,4 @@
-"""What the walkthrough itself says, beside what the product shows: comments of a shell, no wider than the terminal."""
+"""Words of the walkthrough itself, beside what the product shows: comments of a shell, no wider than the terminal."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def show(text: str) -> None:
     print(text, file=clean_stdout(), flush=True)  # what the commands drew has colours, and is clean
 
 
-def not_the_story(why: str) -> CommandFailed:
+def not_the_story(reason: str) -> CommandFailed:
     """Something else happened than the walkthrough says."""
-    return CommandFailed(f"the demo did not work as expected: {why}; please report it", Exit.FAILED)
+    return CommandFailed(f"the demo did not work as expected: {reason}; please report it", Exit.FAILED)

@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_apply_flags(parser: argparse.ArgumentParser) -> None:
-    """What is not about the document: `--timeout`, `--yes`, `--dry-run`, `-o`."""
+    """Flags that are not about the document: `--timeout`, `--yes`, `--dry-run`, `-o`."""
     parser.add_argument(
         "--timeout",
         type=duration,
@@ -120,8 +120,8 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
             if driver.asks_people and arguments.timeout <= stable_for:
                 tell(_NEVER_STABLE.format(document, format_span(timedelta(seconds=stable_for))))
             store = stack.enter_context(document.store(arguments, again=True))
-        named = bool(resource.spec.approval.plan_hash)
-        permission, progress = Permission(store, arguments, approved_in_document=named), _Progress()
+        has_hash = bool(resource.spec.approval.plan_hash)
+        permission, progress = Permission(store, arguments, approved_in_document=has_hash), _Progress()
         while True:
             try:
                 last, code = on_loop(
@@ -194,9 +194,9 @@ async def _until_settled(
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
-                    found = await evaluate(context, await store.read())
-                    progress.read(found)
-                    last = await execute(context, found)
+                    evaluation = await evaluate(context, await store.read())
+                    progress.read(evaluation)
+                    last = await execute(context, evaluation)
             except TimeoutError:
                 if last is not None and last.status == (await store.read()).status:
                     return last, Exit.UNREACHABLE  # nothing was begun since, so that is still how it is
@@ -217,14 +217,14 @@ async def _until_settled(
             await asyncio.sleep(max(pause, 0.0))
 
 
-def _before_act(permission: Permission, progress: _Progress, found: Evaluation) -> None:
-    permission.check(found)
-    progress.begin(found)
+def _before_act(permission: Permission, progress: _Progress, evaluation: Evaluation) -> None:
+    permission.check(evaluation)
+    progress.begin(evaluation)
 
 
 class _Progress:
-    """What outlives a question: what was said already, whether the cluster was seen, how old its stamps are. On a
-    terminal each level has a line that is drawn anew.
+    """State that outlives a question: what was said already, whether the cluster was seen, how old its stamps are.
+    On a terminal each level has a line that is drawn anew.
     """
 
     def __init__(self) -> None:
@@ -238,10 +238,10 @@ class _Progress:
 
             self._live = LiveSteps(SYSTEM.monotonic)
 
-    def begin(self, found: Evaluation) -> None:
+    def begin(self, evaluation: Evaluation) -> None:
         """The next step is about to be sent."""
         if self._live is not None:
-            self._live.begin(found)
+            self._live.begin(evaluation)
 
     def sent(self, effect: EffectRecord) -> None:
         """A step was sent."""
@@ -250,7 +250,7 @@ class _Progress:
             self._live.sent(effect)
 
     def read(self, found: Evaluation | Unread) -> None:
-        """What the cluster shows now."""
+        """Update the levels to what the cluster shows now."""
         if self._live is not None and isinstance(found, Evaluation):
             self._live.read(found.observation)
 
@@ -265,7 +265,7 @@ class _Progress:
 
     @property
     def summary(self) -> str:
-        """What was done, where a person watched."""
+        """Summary of what was done, where a person watched."""
         return self._live.summary() if self._live is not None else ""
 
     def code_of(self, last: Reconciliation) -> Exit | None:
@@ -301,13 +301,15 @@ def _line(last: Reconciliation, code: Exit | None) -> str:
         return ""
     if not isinstance(decision, Wait | Stalled | Held) or not decision.blockers:
         return summary_of(last)
-    if code is not None and decision.message.startswith(tuple(one.message for one in grouped(decision.blockers))):
+    if code is not None and decision.message.startswith(
+        tuple(blocker.message for blocker in grouped(decision.blockers))
+    ):
         return ""
     return f"{summary_of(last)}{'; waiting' if isinstance(decision, Wait) and _may_pass(decision) else ''}"
 
 
 def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
-    """What prevents more: in blocks on a terminal, in lines elsewhere."""
+    """Print what prevents more: in blocks on a terminal, in lines elsewhere."""
     from kafkafeatures.cli.cluster.blockers_text import blocker_lines, draw_blockers
     from kafkafeatures.core.report.blockers import blocker_status
 
@@ -322,7 +324,7 @@ def _tell_blockers(blockers: tuple[Blocker, ...]) -> None:
 
 
 def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
-    """Why it ended, and what prevents more."""
+    """Print why it ended, and what prevents more."""
     decision: Decision | Failure = last.decision
     if isinstance(decision, Stalled | Wait | Held):
         if decision.blockers:

@@ -49,74 +49,76 @@ def run(arguments: argparse.Namespace) -> int:
     levels = bundle(arguments.release or "") or {}
     settings = settings_of(changes_between(levels, {}))
     settings |= {MIN_INSYNC_REPLICAS} if ELIGIBLE_LEADER_REPLICAS in levels else set()
-    seen = on_cluster(look(settings_from_flags(arguments), partitions=True, settings_of_nodes=settings))
+    observation = on_cluster(look(settings_from_flags(arguments), partitions=True, settings_of_nodes=settings))
     replication = None
-    if isinstance(seen.partitions, Known):
+    if isinstance(observation.partitions, Known):
         from kafkafeatures.core.facts.replication import Replication
 
-        replication = Replication(seen.partitions.value)
-    found = check(seen, levels, flags_of(arguments), replication)
+        replication = Replication(observation.partitions.value)
+    outcome = check(observation, levels, flags_of(arguments), replication)
     if arguments.output == "table":
-        _draw(found, seen, arguments.release)
+        _draw(outcome, observation, arguments.release)
     elif arguments.output == JUNIT:
-        sys.stdout.write(_junit(found, seen, arguments.release) + "\n")
+        sys.stdout.write(_junit(outcome, observation, arguments.release) + "\n")
     else:
-        print_document(_document(found, seen, arguments.release), arguments.output)
-    return CODES[found.verdict]
+        print_document(_document(outcome, observation, arguments.release), arguments.output)
+    return CODES[outcome.verdict]
 
 
-def _draw(found: Check, seen: Observation, release: str | None) -> None:
+def _draw(check: Check, observation: Observation, release: str | None) -> None:
     from rich.text import Text
 
     from kafkafeatures.cli.cluster.blockers_text import draw_blockers
     from kafkafeatures.cli.shell.indented import item
     from kafkafeatures.core.report.blockers import blocker_status
 
-    nodes = counted(sum(bool(node.roles) for node in seen.nodes), "node")
-    what = f"{nodes} healthy" + (f", and ready for Kafka {release}" if release else "")
-    print(f"{found.verdict}: {what}" if found.verdict is CheckVerdict.READY else f"{found.verdict}")
-    draw_blockers(console(), map(blocker_status, found.blockers))
-    for gap in found.unread:
+    nodes = counted(sum(bool(node.roles) for node in observation.nodes), "node")
+    summary = f"{nodes} healthy" + (f", and ready for Kafka {release}" if release else "")
+    print(f"{check.verdict}: {summary}" if check.verdict is CheckVerdict.READY else f"{check.verdict}")
+    draw_blockers(console(), map(blocker_status, check.blockers))
+    for gap in check.unread:
         print(f"  not read: {gap}")
-    for warning in found.warnings:
+    for warning in check.warnings:
         item(console(), Text(warning))
 
 
-def _document(found: Check, seen: Observation, release: str | None) -> dict[str, Any]:
+def _document(check: Check, observation: Observation, release: str | None) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": "Check",
-        "clusterId": seen.cluster_id.value if isinstance(seen.cluster_id, Known) else None,
+        "clusterId": observation.cluster_id.value if isinstance(observation.cluster_id, Known) else None,
         "release": release,
-        "verdict": found.verdict.value,
+        "verdict": check.verdict.value,
         "blockers": [
             {
-                "kind": one.kind.value, "message": one.message, "remedy": one.remedy,
-                "nodes": [{"id": node.id, "roles": [role.value for role in node.roles]} for node in one.nodes],
-                "feature": one.feature or None, "wanted": one.wanted if one.wanted >= 0 else None,
+                "kind": blocker.kind.value, "message": blocker.message, "remedy": blocker.remedy,
+                "nodes": [{"id": node.id, "roles": [role.value for role in node.roles]} for node in blocker.nodes],
+                "feature": blocker.feature or None, "wanted": blocker.wanted if blocker.wanted >= 0 else None,
             }
-            for one in found.blockers
+            for blocker in check.blockers
         ],
-        "unread": list(map(str, found.unread)),
-        "warnings": list(found.warnings),
+        "unread": list(map(str, check.unread)),
+        "warnings": list(check.warnings),
     }  # fmt: skip
 
 
-def _junit(found: Check, seen: Observation, release: str | None) -> str:
+def _junit(check: Check, observation: Observation, release: str | None) -> str:
     """One case for each node, and one for the cluster, as CI servers read them."""
     suite = ElementTree.Element("testsuite", name="kafkafeatures check")
-    of_cluster = [one for one in found.blockers if not one.nodes]
+    of_cluster = [blocker for blocker in check.blockers if not blocker.nodes]
     cases = [(f"cluster, for Kafka {release}" if release else "cluster", of_cluster)]
     cases += [
-        (node.title, [one for one in found.blockers if node.key in {it.key for it in one.nodes}])
-        for node in seen.nodes
+        (node.title, [blocker for blocker in check.blockers if node.key in {it.key for it in blocker.nodes}])
+        for node in observation.nodes
         if node.roles
     ]
     for title, blockers in cases:
         case = ElementTree.SubElement(suite, "testcase", classname="kafkafeatures.check", name=title)
-        for one in blockers:
-            ElementTree.SubElement(case, "failure", type=one.kind.value, message=one.message).text = one.remedy
-    for gap in found.unread:
+        for blocker in blockers:
+            ElementTree.SubElement(
+                case, "failure", type=blocker.kind.value, message=blocker.message
+            ).text = blocker.remedy
+    for gap in check.unread:
         case = ElementTree.SubElement(suite, "testcase", classname="kafkafeatures.check", name=f"read {gap.where}")
         ElementTree.SubElement(case, "error", message=str(gap))
     suite.set("tests", str(len(suite)))

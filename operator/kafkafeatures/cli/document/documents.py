@@ -123,7 +123,7 @@ class Document(Struct, frozen=True):
 
 def documents_of(arguments: argparse.Namespace) -> list[Document]:
     """All that the flags name, checked. Raises CommandFailed with everything that is wrong with them."""
-    found: list[Document] = []
+    documents: list[Document] = []
     problems: list[CommandFailed] = []
     owners: dict[str, str] = {}
     security = None
@@ -134,43 +134,43 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     for file, of_folder in _files(arguments.file):
         try:
             with document_errors(file):
-                resources, others = read_file(file)
-                for one in resources:
-                    bootstrap_of(one.spec.cluster)
-                    wanted_of(one)
+                resources, other_names = read_file(file)
+                for resource in resources:
+                    bootstrap_of(resource.spec.cluster)
+                    wanted_of(resource)
         except CommandFailed as failed:
             problems.append(failed)
             continue
-        if others and (resources or of_folder):
-            tell(f"{shown_file(file)}: skipped, as not of KafkaFeatures: {', '.join(others)}")
-        elif others:
-            problems.append(_refused(f"no KafkaFeatures document in it, only {', '.join(others)}", file))
+        if other_names and (resources or of_folder):
+            tell(f"{shown_file(file)}: skipped, as not of KafkaFeatures: {', '.join(other_names)}")
+        elif other_names:
+            problems.append(_refused(f"no KafkaFeatures document in it, only {', '.join(other_names)}", file))
         alone = len(resources) == 1
-        found += [Document(file, resource, alone, owners, _settings(resource, security)) for resource in resources]
-    problems += _twins(found)
-    if not found and not problems:
+        documents += [Document(file, resource, alone, owners, _settings(resource, security)) for resource in resources]
+    problems += _twins(documents)
+    if not documents and not problems:
         problems.append(_refused("no KafkaFeatures document found; subfolders are not followed", *arguments.file))
     if len(problems) == 1:
         raise problems[0]
     if problems:
         raise CommandFailed("\n".join(map(str, problems)), Exit.BLOCKED)
-    if len(found) > 1 and arguments.state is not None:
-        text = f"--state is the state file of one document, and there are {len(found)}; each has its own without it"
+    if len(documents) > 1 and arguments.state is not None:
+        text = f"--state is the state file of one document, and there are {len(documents)}; each has its own without it"
         raise CommandFailed(text, Exit.USAGE)
-    return found
+    return documents
 
 
 def _refused(what: str, *files: Path) -> CommandFailed:
-    where = ", ".join(map(shown_file, files))
-    return CommandFailed(printable(f"{where}: {what}"), Exit.BLOCKED, what=what, where=where)
+    names = ", ".join(map(shown_file, files))
+    return CommandFailed(printable(f"{names}: {what}"), Exit.BLOCKED, what=what, where=names)
 
 
 def _settings(resource: KafkaFeatures, security: tuple[Security, Security] | None) -> ClusterSettings | None:
-    """How to reach its cluster with this security instead of its own; None where that is not given."""
+    """Settings to reach its cluster with this security instead of its own; None where that is not given."""
     if security is None:
         return None
-    where = replace(resource.spec.cluster, tls=None, sasl=None, controller_listener=None)
-    return replace(settings_of(where, secrets_in(None)), brokers=security[0], controllers=security[1])
+    addresses = replace(resource.spec.cluster, tls=None, sasl=None, controller_listener=None)
+    return replace(settings_of(addresses, secrets_in(None)), brokers=security[0], controllers=security[1])
 
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
@@ -183,8 +183,8 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
             continue
         with document_errors(path):
             inside = sorted(path.iterdir())
-            files = [one for one in inside if one.suffix in _SUFFIXES and one.is_file()]
-        if files and any(one.is_dir() and not one.name.startswith(".") for one in inside):
+            files = [entry for entry in inside if entry.suffix in _SUFFIXES and entry.is_file()]
+        if files and any(entry.is_dir() and not entry.name.startswith(".") for entry in inside):
             tell(f"{path}: its subfolders are not followed; name each with -f")
         yield from ((file, True) for file in files if not file.name.endswith(STATE))
 
@@ -212,7 +212,7 @@ def _twins(documents: Sequence[Document]) -> Iterator[CommandFailed]:
 
 
 def state_of(arguments: argparse.Namespace, document: Document) -> Path | None:
-    """Where the status is kept. None where nothing was said and the document is no file that one could be beside.
+    """Path of the status. None where nothing was said and the document is no file that one could be beside.
 
     Beside a file with one document as FILE.status.yaml, else by name as well; the state that a document has is kept,
     also where documents were added to its file or removed.
@@ -222,17 +222,19 @@ def state_of(arguments: argparse.Namespace, document: Document) -> Path | None:
         return None
     state = arguments.state or file.with_suffix(STATE)
     if arguments.state is None:
-        named = file.with_suffix(f".{document.resource.metadata.namespace}.{document.resource.metadata.name}{STATE}")
-        if named.exists() or not (document.alone or is_state_of(state, document.resource)):
-            state = named
-    for wrong, what in (
+        state_by_name = file.with_suffix(
+            f".{document.resource.metadata.namespace}.{document.resource.metadata.name}{STATE}"
+        )
+        if state_by_name.exists() or not (document.alone or is_state_of(state, document.resource)):
+            state = state_by_name
+    for wrong, problem in (
         (not state.parent.is_dir(), f"the directory {state.parent} of the state file does not exist"),
         (state.is_dir(), f"the state file {state} is a directory"),
         (state.exists() and not state.is_file(), f"the state file {state} is not a regular file"),
         (state.resolve() == file.resolve(), f"{file} is the document itself, not its state file"),
     ):
         if wrong:
-            raise CommandFailed(f"{what}; name another with --state FILE", Exit.USAGE)
+            raise CommandFailed(f"{problem}; name another with --state FILE", Exit.USAGE)
     return state
 
 
@@ -242,7 +244,7 @@ def is_stream(file: Path) -> bool:
 
 
 def shown_file(file: Path) -> str:
-    """How it is called in messages."""
+    """Name of a file in messages."""
     return "stdin" if file == STDIN else str(file)
 
 
@@ -250,10 +252,10 @@ def how_to_approve(arguments: argparse.Namespace, document: Document, plan_hash:
     """The command line that approves a plan of this document, to be copied; where the document approves another plan,
     which holds everything, that it has to be changed.
     """
-    named = document.resource.spec.approval.plan_hash
-    if named and not plan_hash.startswith(named):
-        where = "the document" if is_stream(document.file) else document.file
-        return f"set spec.approval.planHash of {where}, which is of another plan, to {plan_hash[:HASH_SHOWN]}"
+    approved_hash = document.resource.spec.approval.plan_hash
+    if approved_hash and not plan_hash.startswith(approved_hash):
+        source = "the document" if is_stream(document.file) else document.file
+        return f"set spec.approval.planHash of {source}, which is of another plan, to {plan_hash[:HASH_SHOWN]}"
     flags = ("state", "secrets_dir", "config", "controller_config")
     words = document.command or ("apply", "-f", str(document.file), *flags_given(arguments, flags))
     return shlex.join(["kafkafeatures", *words, "--approve", plan_hash[:HASH_SHOWN]])
@@ -261,13 +263,13 @@ def how_to_approve(arguments: argparse.Namespace, document: Document, plan_hash:
 
 def flags_given(arguments: argparse.Namespace, names: Iterable[str]) -> tuple[str, ...]:
     """Flags that have a value, each with it, as they are typed."""
-    given = ((f"--{name.replace('_', '-')}", getattr(arguments, name)) for name in names)
-    return tuple(chain.from_iterable((flag, str(value)) for flag, value in given if value))
+    flag_values = ((f"--{name.replace('_', '-')}", getattr(arguments, name)) for name in names)
+    return tuple(chain.from_iterable((flag, str(value)) for flag, value in flag_values if value))
 
 
 @contextmanager
 def document_errors(path: Path) -> Iterator[None]:
-    """Whatever is wrong with a document, its state or its secrets ends the command in words."""
+    """End the command in words for whatever is wrong with a document, its state or its secrets."""
     try:
         yield
     except InvalidDocument as error:
@@ -276,12 +278,12 @@ def document_errors(path: Path) -> Iterator[None]:
     except (CredentialsInvalid, StateHeld, StateUnreadable) as error:
         raise CommandFailed(str(error), Exit.BLOCKED, where=shown_file(path)) from None
     except OSError as error:
-        where = error.filename if isinstance(error.filename, str) else "stdin"
-        raise CommandFailed(f"{where}: {error.strerror}", Exit.BLOCKED, what=str(error.strerror), where=where) from None
+        name = error.filename if isinstance(error.filename, str) else "stdin"
+        raise CommandFailed(f"{name}: {error.strerror}", Exit.BLOCKED, what=str(error.strerror), where=name) from None
 
 
 class Reach(NamedTuple):
-    """How to reach a cluster, and its ensemble where something is wanted of it."""
+    """Settings to reach a cluster, and its ensemble where something is wanted of it."""
 
     settings: ClusterSettings
     ensemble: Ensemble | None
@@ -296,7 +298,7 @@ class Reach(NamedTuple):
 
 
 def reach_of(arguments: argparse.Namespace, document: Document) -> Reach:
-    """How to reach its cluster. Raises what `document_errors` turns into a CommandFailed."""
+    """Return how to reach its cluster. Raises what `document_errors` turns into a CommandFailed."""
     spec = document.resource.spec
     secrets = secrets_in(arguments.secrets_dir)
     ensemble = ensemble_of(spec.cluster, secrets) if spec.wants_ensemble else None

@@ -1,4 +1,4 @@
-"""How far each level is while `apply` changes it: a line for each, drawn anew on a terminal.
+"""Progress of each level while `apply` changes it: a line for each, drawn anew on a terminal.
 
 Imported only where a person watches: it brings `rich`. What is said meanwhile is printed above these lines.
 """
@@ -40,7 +40,7 @@ class _Line:
 
     @property
     def says(self) -> str:
-        """How far it is, and the seconds that it took."""
+        """State of it, and the seconds that it took."""
         return self.state if self.sent_at is None else f"{self.state}  {self.took:.1f} s"
 
 
@@ -60,27 +60,27 @@ class LiveSteps:
             line.state, line.sent_at = "sent", self._monotonic()
             self._draw()
 
-    def begin(self, found: Evaluation) -> None:
+    def begin(self, evaluation: Evaluation) -> None:
         """A level is about to be changed: it has a line from now on, and so have those that come after it."""
-        changes = levels_in(found.proposal).changes
-        if isinstance(found.decision, Act) and found.decision.step in changes:
-            state = "dry run accepted" if isinstance(found.verdict, DryRunAccepted) else "pending"
+        changes = levels_in(evaluation.proposal).changes
+        if isinstance(evaluation.decision, Act) and evaluation.decision.step in changes:
+            state = "dry run accepted" if isinstance(evaluation.verdict, DryRunAccepted) else "pending"
             for change in changes:
                 self._lines.setdefault(change, _Line(state))
             self._draw()
 
-    def read(self, seen: Observation) -> None:
-        """What the cluster shows of them now."""
+    def read(self, observation: Observation) -> None:
+        """Update the lines to what the cluster shows now."""
         for change, line in self._lines.items():
-            if line.sent_at is None or line.is_verified or seen.level_of(change.feature) != change.after:
+            if line.sent_at is None or line.is_verified or observation.level_of(change.feature) != change.after:
                 continue
-            there, nodes = verified_on(seen, change.feature, change.after)
-            line.state, line.is_verified = f"verified {there}/{nodes}", there == nodes
+            verified, nodes = verified_on(observation, change.feature, change.after)
+            line.state, line.is_verified = f"verified {verified}/{nodes}", verified == nodes
             self._nodes = max(self._nodes, nodes)
         self._draw()
 
     def ended(self, last: Reconciliation) -> bool:
-        """What became of the step that was sent. Whether these lines say all of it."""
+        """Show what became of the step that was sent. Tell whether these lines say all of it."""
         if isinstance(last.decision, Act) and (line := self._of(last.decision.step)) is not None:
             line.state = _OUTCOMES[type(last.outcome).__name__]
             self._draw()
@@ -95,7 +95,7 @@ class LiveSteps:
         self._draw()
 
     def summary(self) -> str:
-        """What was done, in a line; empty where nothing was."""
+        """Summary of what was done, in a line; empty where nothing was."""
         done = [line for line in self._lines.values() if line.is_verified]
         if not done:
             return ""
@@ -118,7 +118,7 @@ class LiveSteps:
         self._drawn = len(self._lines)
 
     def _titles(self) -> list[str]:
-        """What is changed, as long as there is room for it beside the longest state."""
+        """Titles of the changes, as long as there is room for them beside the longest state."""
         room = self._console.width - 4 - max((len(line.says) for line in self._lines.values()), default=0)
         titles = [change.title for change in self._lines]
         if any(len(title) > room for title in titles):

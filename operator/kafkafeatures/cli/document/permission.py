@@ -43,16 +43,16 @@ class Permission:
         self._given = ""  # the hash of a plan
         self._shown = ""  # the same
 
-    def check(self, found: Evaluation) -> None:
+    def check(self, evaluation: Evaluation) -> None:
         """Raises what keeps the reconciliation from acting on the plan, which is shown first."""
-        if self._given == found.proposal.plan.hash:
+        if self._given == evaluation.proposal.plan.hash:
             return
-        why = "" if self._sure else self._store.why_unverified(used_by(found))
-        if (why or not (self._sure or self._approved)) and at_terminal():
-            raise Question(found.status, approves=False, doubts=why)
-        self.show(found.status)
-        if why:
-            raise CommandFailed(f"{why}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
+        doubts = "" if self._sure else self._store.why_unverified(used_by(evaluation))
+        if (doubts or not (self._sure or self._approved)) and at_terminal():
+            raise Question(evaluation.status, approves=False, doubts=doubts)
+        self.show(evaluation.status)
+        if doubts:
+            raise CommandFailed(f"{doubts}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
 
     def check_approval(self, status: Status) -> None:
         """Raises Question where a plan waits for an approval that the user at the terminal may give."""
@@ -66,9 +66,9 @@ class Permission:
             raise RuntimeError("nothing is asked without a plan")
         self.show(question.status)
         steps = (step.consent for step in plan.steps if step.state != StepState.DONE)
-        why = question.doubts or self._store.why_unverified(steps)
-        if why:
-            paragraph(f"{why[0].upper()}{why[1:]}.", errors=True)
+        doubts = question.doubts or self._store.why_unverified(steps)
+        if doubts:
+            paragraph(f"{doubts[0].upper()}{doubts[1:]}.", errors=True)
         print(
             "Approve and apply? [y/N] " if question.approves else "Apply this plan? [y/N] ",
             end="",
@@ -99,12 +99,12 @@ class Permission:
             paragraph(warning, errors=True)
 
 
-def used_by(found: Evaluation) -> Iterator[str]:
+def used_by(evaluation: Evaluation) -> Iterator[str]:
     """The consents that the plan of an evaluation uses, as far as they may have been used before."""
-    yield from levels_in(found.proposal).unverified
-    yield from chain.from_iterable(stage.unverified for stage in found.stages)
+    yield from levels_in(evaluation.proposal).unverified
+    yield from chain.from_iterable(stage.unverified for stage in evaluation.stages)
 
 
 def at_terminal() -> bool:
-    """Whether there is a person who reads what is asked, and can answer."""
+    """Tell whether there is a person who reads what is asked, and can answer."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

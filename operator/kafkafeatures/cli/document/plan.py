@@ -107,25 +107,29 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
         reach = reach_of(arguments, document)
         store = document.store(arguments)
         resource = store.peek()
-    seen = on_cluster(_evaluated(reach, document, store, resource, latest=latest))
-    if isinstance(seen, Unread):
-        raise failed(seen.failure)
-    status = seen.status  # made anew each time that it is asked for
+    evaluation = on_cluster(_evaluated(reach, document, store, resource, latest=latest))
+    if isinstance(evaluation, Unread):
+        raise failed(evaluation.failure)
+    status = evaluation.status  # made anew each time that it is asked for
     verdict = plan_verdict(status, resource.generation, sends=False)
-    if verdict is PlanVerdict.BLOCKED and isinstance(seen.decision, Wait) and only_the_asker(seen.decision.blockers):
+    if (
+        verdict is PlanVerdict.BLOCKED
+        and isinstance(evaluation.decision, Wait)
+        and only_the_asker(evaluation.decision.blockers)
+    ):
         verdict = PlanVerdict.UNKNOWN
     if arguments.output in (None, *DRAWN):
         from kafkafeatures.cli.document.plan_text import draw_plan
 
-        to_approve = "" if latest else how_to_approve(arguments, document, seen.proposal.plan.hash)
-        drawn = partial(draw_plan, seen=seen, status=status, verdict=verdict, to_approve=to_approve)
-        show(arguments.output or "table", drawn, TITLE)
-        why = "" if latest else store.why_unverified(used_by(seen))
-        if why and isinstance(seen.decision, Act) and arguments.output in (None, "table"):
-            print(f"apply asks for confirmation, or needs --yes: {why}")
+        to_approve = "" if latest else how_to_approve(arguments, document, evaluation.proposal.plan.hash)
+        draw = partial(draw_plan, seen=evaluation, status=status, verdict=verdict, to_approve=to_approve)
+        show(arguments.output or "table", draw, TITLE)
+        doubts = "" if latest else store.why_unverified(used_by(evaluation))
+        if doubts and isinstance(evaluation.decision, Act) and arguments.output in (None, "table"):
+            print(f"apply asks for confirmation, or needs --yes: {doubts}")
         return _code(arguments, verdict), None
     shape = plan_document(
-        seen.decision, seen.observation, seen.proposal, seen.verdict,
+        evaluation.decision, evaluation.observation, evaluation.proposal, evaluation.verdict,
         status=status, name=resource.name, generation=resource.generation, verdict=verdict,
     )  # fmt: skip
     return _code(arguments, verdict), shape
@@ -141,8 +145,8 @@ async def _evaluated(
 ) -> Evaluation | Unread:
     async with cluster_of(reach.settings) as cluster:
         if latest:
-            wanted = replace(resource.wanted, levels={}, bundle=_latest(observe(*await cluster.read())))
-            resource = replace(resource, wanted=wanted)
+            target = replace(resource.wanted, levels={}, bundle=_latest(observe(*await cluster.read())))
+            resource = replace(resource, wanted=target)
         context = ReconcileContext(
             store,
             cluster,
@@ -158,5 +162,5 @@ async def _evaluated(
 
 def _latest(observation: Observation) -> dict[str, int]:
     """The highest level of each feature that every node supports; never kraft.version, which is irreversible."""
-    found = supported_by_all(observation, (name for name in observation.feature_names() if name != KRAFT_VERSION))
-    return {name: supported.max for name, supported in found.items() if supported is not None}
+    ranges = supported_by_all(observation, (name for name in observation.feature_names() if name != KRAFT_VERSION))
+    return {name: supported.max for name, supported in ranges.items() if supported is not None}

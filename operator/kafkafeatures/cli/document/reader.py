@@ -37,22 +37,22 @@ def read_file(path: Path) -> Contents:
         data = file.read(MAX_DOCUMENT_BYTES + 1)
     if len(data) > MAX_DOCUMENT_BYTES:
         raise InvalidDocument((f"document too long; at most {MAX_DOCUMENT_BYTES} bytes are allowed",))
-    found = list(_flat(_parsed(data)))
-    if not found:
+    documents = list(_flat(_parsed(data)))
+    if not documents:
         raise InvalidDocument(("the file is empty; expected a KafkaFeatures document",))
-    resources, others, problems = [], [], []
-    for number, document in enumerate(found, start=1):
+    resources, other_names, problems = [], [], []
+    for number, document in enumerate(documents, start=1):
         if _is_of_others(document):
-            others.append(f"{document['kind']}{_named(document)}")
+            other_names.append(f"{document['kind']}{_named(document)}")
             continue
         try:
             resources.append(read_document(document))
         except InvalidDocument as error:
-            which = f"document {number}{_named(document)}: " if len(found) > 1 else ""
-            problems += [f"{which}{problem}" for problem in error.problems]
+            prefix = f"document {number}{_named(document)}: " if len(documents) > 1 else ""
+            problems += [f"{prefix}{problem}" for problem in error.problems]
     if problems:
         raise InvalidDocument(tuple(problems))
-    return Contents(tuple(resources), tuple(others))
+    return Contents(tuple(resources), tuple(other_names))
 
 
 def _flat(documents: Iterable[Any]) -> Iterator[Any]:
@@ -77,13 +77,13 @@ def _named(document: Any) -> str:
 
 def _parsed(data: bytes) -> list[Any]:
     try:
-        return [one for one in yaml.load_all(data, Loader=_Loader) if one is not None]
+        return [document for document in yaml.load_all(data, Loader=_Loader) if document is not None]
     except yaml.reader.ReaderError as error:  # raw bytes, or characters, that no YAML may have
         raise InvalidDocument((_of_reader(error),)) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
-        raise InvalidDocument((f"{where}invalid YAML: {_problem_of(error)}",)) from None
+        position = f"line {mark.line + 1}: " if mark else ""
+        raise InvalidDocument((f"{position}invalid YAML: {_problem_of(error)}",)) from None
     except RecursionError:
         raise InvalidDocument(("nested too deeply; this is not a KafkaFeatures document",)) from None
     except (UnicodeDecodeError, ValueError) as error:
@@ -98,17 +98,17 @@ def _problem_of(error: yaml.YAMLError) -> str:
 
 
 def _of_reader(error: Any) -> str:
-    what = f"byte 0x{error.character[0]:02x}" if isinstance(error.character, bytes) else f"U+{error.character:04X}"
-    return f"invalid YAML: {what} at position {error.position} is not allowed; YAML is printable text in UTF-8"
+    character = f"byte 0x{error.character[0]:02x}" if isinstance(error.character, bytes) else f"U+{error.character:04X}"
+    return f"invalid YAML: {character} at position {error.position} is not allowed; YAML is printable text in UTF-8"
 
 
 class _Decimal(float):
     """Remembers how it was written: 4.10 is not 4.1 to who meant a release."""
 
     def __new__(cls, value: float, text: str) -> _Decimal:
-        made = super().__new__(cls, value)
-        made.text = text
-        return made
+        decimal = super().__new__(cls, value)
+        decimal.text = text
+        return decimal
 
     text: str
 
@@ -134,14 +134,14 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
+        keys = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, str) or key in seen:
+            if not isinstance(key, str) or key in keys:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {str(key)[:60]!r} is duplicated or not a string", key_node.start_mark
                 )
-            seen.add(key)
+            keys.add(key)
         return super().construct_mapping(node, deep)
 
 

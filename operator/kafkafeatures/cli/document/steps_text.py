@@ -35,8 +35,8 @@ UNDO: Mapping[str, str] = {Undo.IMPOSSIBLE: "irreversible", Undo.LOSSY: "downgra
 
 
 def draw_steps(console: Console, steps: Iterable[StepStatus]) -> None:
-    """What each changes, whether it is done, how it can be undone where that is not safe, and how far one can go back
-    afterwards where that is not all there is to say.
+    """Draw what each changes, whether it is done, how it can be undone where that is not safe, and how far one can go
+    back afterwards where that is not all there is to say.
     """
     from rich.text import Text
 
@@ -57,7 +57,7 @@ def step_lines(steps: Iterable[StepStatus]) -> Iterator[str]:
 
 
 def warnings_of(steps: Iterable[StepStatus]) -> Iterator[str]:
-    """What has to be known before one says yes to these steps, in sentences."""
+    """Sentences to read before one says yes to these steps."""
     pending = [step for step in steps if step.state != StepState.DONE]
     lossy = [step.detail or "?" for step in pending if step.undo == Undo.LOSSY and step.consent]
     if lossy:  # of all steps only downgrades have such a consent
@@ -86,7 +86,7 @@ def _title(step: StepStatus) -> str:
 
 
 def _mark(step: StepStatus) -> str:
-    """What people have to know before they approve it; nothing where it is safe to undo and needs no consent."""
+    """Facts that people have to know before they approve it; nothing where it is safe to undo and needs no consent."""
     consent = f"uses consent {step.consent}" if step.consent else ""
     marks = ", ".join(filter(None, (UNDO.get(step.undo), consent)))
     return f"  {marks}" if marks else ""

@@ -58,16 +58,18 @@ def run(arguments: argparse.Namespace) -> int:
         text = "not a terminal; use --yes to skip confirmation, or --approve HASH for the plan that --dry-run shows"
         raise CommandFailed(text, Exit.USAGE)
     command = _command(arguments)
-    made = document_of(arguments.name, settings, on_cluster(look(settings)))
-    levels = made["spec"]["features"]["levels"]
+    content = document_of(arguments.name, settings, on_cluster(look(settings)))
+    levels = content["spec"]["features"]["levels"]
     _tell_higher(levels, arguments.release)
-    made["spec"] |= {"mode": "Apply", "features": {"levels": _raised(levels, arguments)}}
+    content["spec"] |= {"mode": "Apply", "features": {"levels": _raised(levels, arguments)}}
     if file is None or arguments.dry_run:
-        return apply_all(arguments, [Document(file or STDIN, read_document(made), settings=settings, command=command)])
+        return apply_all(
+            arguments, [Document(file or STDIN, read_document(content), settings=settings, command=command)]
+        )
     state = file.with_suffix(STATE)
-    new = tuple(one for one in (file, state, lock_of(state)) if not one.exists())
-    document = Document(file, read_document(made), settings=settings, command=command, made=new)
-    _save(made, file)
+    new = tuple(path for path in (file, state, lock_of(state)) if not path.exists())
+    document = Document(file, read_document(content), settings=settings, command=command, made=new)
+    _save(content, file)
     try:
         return apply_all(arguments, [document])
     finally:
@@ -96,15 +98,15 @@ def _tell_higher(levels: list[dict[str, Any]], release: str) -> None:
 
 def _raised(levels: list[dict[str, Any]], arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """These levels, and those of the release where they are higher."""
-    wanted = {level["name"]: level["level"] for level in levels}
+    targets = {level["name"]: level["level"] for level in levels}
     for name, level in (bundle(arguments.release) or {}).items():
-        wanted[name] = max(level, wanted.get(name, 0))
-    return [{"name": name, "level": _named(name, level)} for name, level in sorted(wanted.items()) if level]
+        targets[name] = max(level, targets.get(name, 0))
+    return [{"name": name, "level": _named(name, level)} for name, level in sorted(targets.items()) if level]
 
 
 def _named(feature: str, level: int) -> int | str:
-    known = METADATA_VERSIONS.get(level) if feature == METADATA_VERSION else None
-    return level if known is None else known.name
+    version = METADATA_VERSIONS.get(level) if feature == METADATA_VERSION else None
+    return level if version is None else version.name
 
 
 def _save(document: dict[str, Any], file: Path) -> None:

@@ -62,7 +62,7 @@ class Changed(CommandFailed):
 
 
 def add_kube_flags(parser: argparse.ArgumentParser) -> None:
-    """Which API server, which namespace, and as whom: as kubectl has them."""
+    """Flags for the API server, the namespace and the user, as kubectl has them."""
     parser.add_argument(
         "-n",
         "--namespace",
@@ -150,14 +150,14 @@ class Kube:
 
     def resource(self, name: str) -> KubeResource:
         """One KafkaFeatures as it is now."""
-        found = self._ours("get", name)
-        return KubeResource(found)
+        raw = self._ours("get", name)
+        return KubeResource(raw)
 
     def resources(self, *, everywhere: bool, selector: str = "") -> list[KubeResource]:
         """All KafkaFeatures of the namespace, or of all namespaces, that have these labels."""
-        only = {"labelSelector": selector} if selector else {}
+        query = {"labelSelector": selector} if selector else {}
         namespace = None if everywhere else self.namespace
-        return [KubeResource(one) for one in self._pages(_OURS, only, API_VERSION, PLURAL, namespace)]
+        return [KubeResource(raw) for raw in self._pages(_OURS, query, API_VERSION, PLURAL, namespace)]
 
     def stateful_set(self, name: str) -> dict[str, Any] | None:
         """One StatefulSet as it is now; None where there is none."""
@@ -198,16 +198,18 @@ class Kube:
         return str(answer.text)
 
     def may(self, group: str, resource: str, verb: str) -> bool | None:
-        """Whether this user may do so in the namespace; None where the API server could not judge all of it."""
+        """Tell whether this user may do so in the namespace; None where the API server could not judge all of it."""
         name, _, subresource = resource.partition("/")
-        about = {"namespace": self.namespace, "verb": verb, "group": group, "resource": name}
+        attributes = {"namespace": self.namespace, "verb": verb, "group": group, "resource": name}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": about | ({"subresource": subresource} if subresource else {})},
+            "spec": {"resourceAttributes": attributes | ({"subresource": subresource} if subresource else {})},
         }
-        what = ("selfsubjectaccessreviews", "authorization.k8s.io")
-        answer = self._send("post", "create", what, version=review["apiVersion"], url=what[0], json=review)
+        resource_type = ("selfsubjectaccessreviews", "authorization.k8s.io")
+        answer = self._send(
+            "post", "create", resource_type, version=review["apiVersion"], url=resource_type[0], json=review
+        )
         status = answer.get("status") or {}
         return bool(status.get("allowed")) or (None if status.get("evaluationError") else False)
 
@@ -226,20 +228,20 @@ class Kube:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Events about the resource of this name, and about earlier ones that had it."""
-        only = {"fieldSelector": f"regarding.kind={KIND},regarding.name={name}"}
-        return self._pages(_EVENTS, only, "events.k8s.io/v1", "events", self.namespace)
+        query = {"fieldSelector": f"regarding.kind={KIND},regarding.name={name}"}
+        return self._pages(_EVENTS, query, "events.k8s.io/v1", "events", self.namespace)
 
     def _pages(
         self, what: tuple[str, str], only: Mapping[str, str], version: str, url: str, namespace: str | None
     ) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        more: dict[str, Any] = {**only, "limit": PAGE}
+        items: list[dict[str, Any]] = []
+        parameters: dict[str, Any] = {**only, "limit": PAGE}
         while True:
-            page = self._send("get", "list", what, version=version, namespace=namespace, url=url, params=more)
-            found += page.get("items") or ()
-            more["continue"] = page.get("metadata", {}).get("continue", "")
-            if not more["continue"]:
-                return found
+            page = self._send("get", "list", what, version=version, namespace=namespace, url=url, params=parameters)
+            items += page.get("items") or ()
+            parameters["continue"] = page.get("metadata", {}).get("continue", "")
+            if not parameters["continue"]:
+                return items
 
     def version(self) -> str:
         return str(self._send("get", "get", ("/version", ""), version="", base="/version").get("gitVersion", "unknown"))
@@ -270,8 +272,8 @@ class Kube:
         if code < 300:
             return answer  # type: ignore[no-any-return]  # pykube has no types
         body = _body(answer) or {}
-        said = printable(str(body.get("message") or answer.reason)[:500])  # webhooks speak here as well
-        raise self._failure(code, said, verb, what, name, details=body.get("details") or {})
+        message = printable(str(body.get("message") or answer.reason)[:500])  # webhooks speak here as well
+        raise self._failure(code, message, verb, what, name, details=body.get("details") or {})
 
     def _failure(
         self, code: int, said: str, verb: str, what: tuple[str, str], name: str, *, details: Mapping[str, Any]
@@ -283,9 +285,9 @@ class Kube:
                 text = f"{self.server} rejects the credentials of context {self._context!r}"
                 return self._failed(Denied, text, "log in again")
             case 403:
-                why = said.partition(" is forbidden: ")[2] or said  # else an admission webhook speaks
-                needed = "impersonate on users and groups" if "cannot impersonate" in why else f"{verb} on {plural}"
-                return self._failed(Denied, f"not authorized: {why}", f"grant the verb {needed} with a role")
+                reason = said.partition(" is forbidden: ")[2] or said  # else an admission webhook speaks
+                needed = "impersonate on users and groups" if "cannot impersonate" in reason else f"{verb} on {plural}"
+                return self._failed(Denied, f"not authorized: {reason}", f"grant the verb {needed} with a role")
             case 404 if name and details.get("name") == name:
                 text = f"{KIND if what == _OURS else what[0]} {full} not found at {self.server}"
                 return self._failed(NotFound, text, f"list them with kubectl get {what[0]} -A")
@@ -311,19 +313,19 @@ class Kube:
             return self._away(f"no answer in {self.patience:.3g} s")
         return self._away(f"{'by its proxy, ' if isinstance(error, ProxyError) else ''}{_words(root)}")
 
-    def _away(self, why: str) -> CommandFailed:
-        text = f"the API server {self.server} cannot be reached: {why}"
+    def _away(self, reason: str) -> CommandFailed:
+        text = f"the API server {self.server} cannot be reached: {reason}"
         return self._failed(Away, text, "check the context and the network", Exit.UNREACHABLE)
 
-    def _broken(self, why: str) -> CommandFailed:
-        return self._failed(CommandFailed, f"context {self._context!r}: {why}", "correct it with kubectl config")
+    def _broken(self, reason: str) -> CommandFailed:
+        return self._failed(CommandFailed, f"context {self._context!r}: {reason}", "correct it with kubectl config")
 
     def _failed(self, kind: type[CommandFailed], what: str, remedy: str, code: Exit = Exit.BLOCKED) -> CommandFailed:
         return kind(f"{what}; {remedy}", code, what=what, where=self.server, remedy=remedy)
 
     def _keys_in_files(self, content: dict[str, Any]) -> None:
         """Write a kubeconfig's keys into a private folder: pykube would leave them in /tmp, readable by all."""
-        for key in [one for one in content if one.endswith("-data")]:
+        for key in [name for name in content if name.endswith("-data")]:
             name = key.removesuffix("-data")
             try:
                 content[name] = self._kept(name, base64.b64decode(content.pop(key), validate=True))
@@ -360,14 +362,14 @@ def _check(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> None:
 
 def _body(answer: Any) -> dict[str, Any] | None:
     try:
-        found = answer.json()
+        body = answer.json()
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return body if isinstance(body, dict) else None
 
 
 def _root(error: BaseException) -> BaseException:
-    """What happened at the bottom: the client wraps it four times."""
+    """Error at the bottom: the client wraps it four times."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return error

@@ -59,8 +59,8 @@ def _check(resource: KubeResource, named: str) -> None:
     if not resource.plan_hash or not (resource.says(Condition.APPROVAL_REQUIRED) or resource.is_approved):
         raise CommandFailed(f"no plan of {resource} is waiting for approval: {_why_not(resource)}", Exit.BLOCKED)
     if resource.approved_in_document and not is_named(resource.plan_hash, resource.approved_in_document):
-        shown = resource.approved_in_document[:HASH_SHOWN]
-        text = f"spec.approval.planHash of {resource} approves another plan, {shown}; remove it, or replace it there"
+        approved = resource.approved_in_document[:HASH_SHOWN]
+        text = f"spec.approval.planHash of {resource} approves another plan, {approved}; remove it, or replace it there"
         raise CommandFailed(text, Exit.BLOCKED)
 
 

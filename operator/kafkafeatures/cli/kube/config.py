@@ -1,4 +1,4 @@
-"""Which API server, and who we are to it: the files of KUBECONFIG, ~/.kube/config, or the account of the pod.
+"""The API server, and who we are to it: the files of KUBECONFIG, ~/.kube/config, or the account of the pod.
 
 Called by `cli/kube/api.py`. pykube-ng resolves what it is given: context, namespace, TLS, the account of a pod. Done
 here is only what pykube-ng 23.6 lacks beside kubectl, with the reason at each place. Of what stands in these files
@@ -28,14 +28,14 @@ def kubeconfig(context: str = "", file: Path | None = None) -> KubeConfig:
     """The kubeconfig that kubectl would use; pykube-ng would prefer the service account. Raises CommandFailed."""
     if file is not None:
         return _chosen([file], context)
-    named = _named()
-    files = _there(named)
+    paths = _named()
+    files = _there(paths)
     if files:
         return _chosen(files, context)
-    if named:
-        folders = [one for one in named if one.is_dir()]
-        names, what = ", ".join(map(str, folders or named)), "that is a folder" if folders else "no such file"
-        raise _refused(f"KUBECONFIG names {names}: {what}; set it to a kubeconfig file")
+    if paths:
+        folders = [path for path in paths if path.is_dir()]
+        names, problem = ", ".join(map(str, folders or paths)), "that is a folder" if folders else "no such file"
+        raise _refused(f"KUBECONFIG names {names}: {problem}; set it to a kubeconfig file")
     if not context and (POD_ACCOUNT / "token").is_file():
         return _of_pod()
     raise _refused("no kubeconfig: KUBECONFIG is not set and ~/.kube/config does not exist; set it as for kubectl")
@@ -60,11 +60,11 @@ def only(context: str, cluster: Mapping[str, Any], user: Mapping[str, Any], name
 
 
 def _named() -> list[Path]:
-    return [Path(one).expanduser() for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
+    return [Path(path).expanduser() for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
 
 
 def _there(named: list[Path]) -> list[Path]:
-    return [one for one in named or [Path("~/.kube/config").expanduser()] if one.is_file()]
+    return [path for path in named or [Path("~/.kube/config").expanduser()] if path.is_file()]
 
 
 def _of_pod() -> KubeConfig:
@@ -81,25 +81,25 @@ def _of_pod() -> KubeConfig:
 
 
 def _chosen(files: list[Path], context: str) -> KubeConfig:
-    where = ", ".join(map(str, files))
-    current, known = _merged(files)
+    paths = ", ".join(map(str, files))
+    current, entries = _merged(files)
     name = context or current
     if not name:
-        raise _refused(f"{where}: no current context; choose one with --context")
-    if name not in known["contexts"]:
-        valid = ", ".join(sorted(known["contexts"])[:8]) or "none"
-        raise _refused(f"{where}: no context {name!r}; valid contexts: {valid}")
-    content = known["contexts"][name]
-    cluster, user = known["clusters"].get(content.get("cluster")), known["users"].get(content.get("user"), {})
+        raise _refused(f"{paths}: no current context; choose one with --context")
+    if name not in entries["contexts"]:
+        valid = ", ".join(sorted(entries["contexts"])[:8]) or "none"
+        raise _refused(f"{paths}: no context {name!r}; valid contexts: {valid}")
+    content = entries["contexts"][name]
+    cluster, user = entries["clusters"].get(content.get("cluster")), entries["users"].get(content.get("user"), {})
     if not cluster or not str(cluster.get("server", "")).startswith(("https://", "http://")):
-        raise _refused(f"{where}: context {name!r} has no cluster with a server; correct it with kubectl config")
+        raise _refused(f"{paths}: context {name!r} has no cluster with a server; correct it with kubectl config")
     for key in _NOT_SUPPORTED:
         if key in user:
             raise _refused(
-                f"{where}: the user of context {name!r} has {key!r}, which is not supported; use a token or exec"
+                f"{paths}: the user of context {name!r} has {key!r}, which is not supported; use a token or exec"
             )
     if not isinstance(user.get("as", ""), str) or not isinstance(user.get("as-groups") or [], list):
-        raise _refused(f"{where}: the user of context {name!r}: as must be a name, and as-groups a list of names")
+        raise _refused(f"{paths}: the user of context {name!r}: as must be a name, and as-groups a list of names")
     return only(name, cluster, user, content.get("namespace") or "")
 
 
@@ -114,12 +114,12 @@ def _merged(files: list[Path]) -> tuple[str, dict[str, dict[str, Any]]]:
         document = _read(file)
         try:
             current = current or _current(document, file)
-            for kind, found in merged.items():
+            for kind, entries in merged.items():
                 for entry in document.get(kind) or ():
                     content = dict(entry[kind.removesuffix("s")] or {})
                     for key in ("cluster", "user", "namespace") if kind == "contexts" else ():
                         _text(content.get(key) or "")
-                    found.setdefault(_text(entry["name"]), _absolute(content, file.parent))
+                    entries.setdefault(_text(entry["name"]), _absolute(content, file.parent))
         except (AttributeError, KeyError, TypeError, ValueError):
             raise _refused(f"{file} is not a kubeconfig; see what kubectl config view says of it") from None
     return current, merged
@@ -157,11 +157,11 @@ def _read(file: Path) -> Any:
 
 def _absolute(content: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Paths are relative to the file they stand in, a command with a slash too; pykube-ng knows one folder."""
-    found = {**content, **{key: str(folder.resolve() / content[key]) for key in _PATHS if content.get(key)}}
+    resolved = {**content, **{key: str(folder.resolve() / content[key]) for key in _PATHS if content.get(key)}}
     plugin = content.get("exec")
     if plugin and os.sep in plugin["command"]:
-        found["exec"] = {**plugin, "command": str(folder.resolve() / plugin["command"])}
-    return found
+        resolved["exec"] = {**plugin, "command": str(folder.resolve() / plugin["command"])}
+    return resolved
 
 
 def _refused(text: str) -> CommandFailed:

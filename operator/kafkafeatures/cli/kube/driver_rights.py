@@ -1,4 +1,4 @@
-"""What this user may do of what a driver does in Kubernetes. Asks the API server, changes nothing."""
+"""Rights of this user for what a driver does in Kubernetes. Asks the API server, changes nothing."""
 
 from __future__ import annotations
 

@@ -43,21 +43,21 @@ def run(arguments: argparse.Namespace) -> int:
         def read() -> list[KubeResource]:
             return kube.resources(everywhere=everywhere, selector=arguments.selector)
 
-        where = "any namespace" if everywhere else f"namespace {kube.namespace}"
+        scope = "any namespace" if everywhere else f"namespace {kube.namespace}"
         rows = _Rows(everywhere=everywhere)
         if not arguments.watch and form != "table":
-            items = [one.document for one in read()]
+            items = [resource.document for resource in read()]
             print_document({"apiVersion": "v1", "kind": "List", "items": items}, form)
             return Exit.DONE
         essence = rows.cells if form == "table" else attrgetter("without_version")
         for change in changes(kube, read, essence) if arguments.watch else (read(),):
             if not change:
-                tell(f"no {KIND} ({API_VERSION}) in {where}")
+                tell(f"no {KIND} ({API_VERSION}) in {scope}")
             elif form == "table":
                 rows.draw(sorted(change, key=_urgency))
             else:
-                for one in change:
-                    print_document(one.document, form, another=True)
+                for resource in change:
+                    print_document(resource.document, form, another=True)
     return Exit.DONE
 
 
@@ -99,16 +99,18 @@ class _Rows:
 
         from kafkafeatures.cli.kube.status_text import NOT_YET, READY_WORDS, age, reason_since
 
-        now = datetime.now(UTC)
+        current_time = datetime.now(UTC)
         rows = []
-        for one in found:
-            ready = one.status.condition(Condition.READY)
-            cells = self.cells(one, "-" if ready is None else age(reason_since(one.status, ready), now))
+        for resource in found:
+            ready = resource.status.condition(Condition.READY)
+            cells = self.cells(
+                resource, "-" if ready is None else age(reason_since(resource.status, ready), current_time)
+            )
             style = READY_WORDS.get(ready.status if ready else "", NOT_YET)[1]
             rows.append([Text(cells[title], style if title == "State" else "") for title in self._titles])
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=not self._drawn)
         for title, column in zip(self._titles, zip(*rows, strict=True), strict=True):
-            self._widths[title] = max(self._widths[title], *(one.cell_len for one in column))
+            self._widths[title] = max(self._widths[title], *(cell.cell_len for cell in column))
             table.add_column(title, overflow="fold", min_width=self._widths[title] if self._drawn else None)
         for row in rows:
             table.add_row(*row)

@@ -1,4 +1,4 @@
-"""How requests say who they are: a token, a token in a file that is renewed, or what an exec plugin gives.
+"""Credentials of requests: a token, a token in a file that is renewed, or what an exec plugin gives.
 
 `requests` calls a Login for every request. pykube-ng 23.6 has no `tokenFile`; it runs a plugin for every request, of
 v1beta1 at most, tells it nothing, and quotes its arguments when it fails; and it sends a token over http too, and to
@@ -59,7 +59,7 @@ class Login:
         return acting
 
     def forget(self) -> None:
-        """What a plugin gave was not accepted: ask it again."""
+        """Ask the plugin again: what it gave was not accepted."""
         self._given = {}
 
     def _token(self) -> str:
@@ -123,18 +123,18 @@ def _asked(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> Mapping[str
 
 
 def _environment(plugin: Mapping[str, Any]) -> dict[str, str]:
-    """What the kubeconfig adds to ours. An invalid entry is refused, as kubectl does."""
-    found: dict[str, str] = {}
-    for number, one in enumerate(plugin.get("env") or (), start=1):
-        name, value = (one.get("name"), one.get("value")) if isinstance(one, Mapping) else (None, None)
+    """Environment that the kubeconfig adds to ours. An invalid entry is refused, as kubectl does."""
+    environment: dict[str, str] = {}
+    for number, entry in enumerate(plugin.get("env") or (), start=1):
+        name, value = (entry.get("name"), entry.get("value")) if isinstance(entry, Mapping) else (None, None)
         if not isinstance(name, str) or not name or not isinstance(value, str):
-            which = f"{name!r}" if isinstance(name, str) and name else f"number {number}"
+            label = f"{name!r}" if isinstance(name, str) and name else f"number {number}"
             raise _refused(
-                f"the login plugin {plugin['command']}: env entry {which} needs a name and a value that are texts; "
+                f"the login plugin {plugin['command']}: env entry {label} needs a name and a value that are texts; "
                 "set both in the kubeconfig"
             )
-        found[name] = value
-    return found
+        environment[name] = value
+    return environment
 
 
 def _refused(text: str) -> CommandFailed:

@@ -1,4 +1,4 @@
-"""What Tab offers while a command line is typed: commands, flags, values, and names that are there now.
+"""Completions offered by Tab while a command line is typed: commands, flags, values, and names that are there now.
 
 Asked by kubectl as `kubectl_complete-kafkafeatures WORDS`, and by the scripts of `cli/shell/completion.py`, only for
 names, as `kafkafeatures __complete WORDS`.
@@ -24,16 +24,16 @@ def offer(words: Sequence[str]) -> None:
 
     The answer is that of Cobra's `__complete`: `:4` for nothing else, `:0` for files.
     """
-    *before, current = words or [""]
-    offered, files = _offered(before)
-    print(*(one for one in offered if one.startswith(current)), f":{0 if files else 4}", sep="\n")
+    *earlier_words, current = words or [""]
+    offered, files = _offered(earlier_words)
+    print(*(completion for completion in offered if completion.startswith(current)), f":{0 if files else 4}", sep="\n")
 
 
 def _offered(before: list[str]) -> tuple[list[str], bool]:
-    """What may come next, and whether files may."""
+    """Completions of the next word, and whether it may be a file."""
     if not before:
         return [f"{name}\t{help_line}" for name, (_, help_line) in COMMANDS.items()], False
-    actions = [one for _, _, found in every_command(before[0]) for one in found]
+    actions = [action for _, _, command_actions in every_command(before[0]) for action in command_actions]
     flags = {flag: action for action in actions for flag in action.option_strings}
     asking = flags.get(before[-1])
     if asking is not None and asking.nargs != 0:
@@ -59,8 +59,8 @@ def _live(kind: str, words: Sequence[str]) -> list[str]:
         if kind == "context":
             return contexts(flags.kubeconfig)
         with connected(flags) as kube:
-            found = kube.resources(everywhere=kind == "namespace")
-        return sorted({str(one.metadata[kind]) for one in found})
+            resources = kube.resources(everywhere=kind == "namespace")
+        return sorted({str(resource.metadata[kind]) for resource in resources})
     except (Exception, SystemExit):
         return []
     finally:

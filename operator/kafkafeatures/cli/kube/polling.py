@@ -44,25 +44,25 @@ class Ending(Struct, frozen=True):
 
 
 def readings(kube: Kube, read: Callable[[], T], deadline: float = inf) -> Iterator[T | Away | Denied]:
-    """What is read each second, or why it cannot be read now. The last one is of the deadline (`time.monotonic`)."""
+    """Readings, one each second, or why there is none now. The last one is of the deadline (`time.monotonic`)."""
     lenient_until = 0.0
     while True:
         kube.patience = min(REQUEST_TIMEOUT, max(deadline - time.monotonic(), 0.1))
-        found: T | Away | Denied
+        reading: T | Away | Denied
         try:
-            found = read()
+            reading = read()
             lenient_until = time.monotonic() + GRACE
         except Away as away:
-            found = away
+            reading = away
         except Denied as denied:
             if time.monotonic() > lenient_until:
                 raise
-            found = denied
-        yield found
-        left = deadline - time.monotonic()
-        if left <= 0:
+            reading = denied
+        yield reading
+        remaining_seconds = deadline - time.monotonic()
+        if remaining_seconds <= 0:
             return
-        time.sleep(min(EVERY, left))
+        time.sleep(min(EVERY, remaining_seconds))
 
 
 class Said:
@@ -106,22 +106,24 @@ def changes(
     kube: Kube, read: Callable[[], Iterable[KubeResource]], essence: Callable[[KubeResource], object]
 ) -> Iterator[list[KubeResource]]:
     """At first all that are read, then those that differ in essence from before; without an end."""
-    before: dict[str, object] | None = None
+    previous: dict[str, object] | None = None
     say = Said()
     for reading in readings(kube, read):
         if isinstance(reading, Away | Denied):
             say(str(reading))
             continue
         say.line = ""
-        resources = {str(one): one for one in reading}
-        now = {name: essence(one) for name, one in resources.items()}
-        changed = [one for name, one in resources.items() if before is None or before.get(name) != now[name]]
-        for name in (before or {}).keys() - now.keys():
+        resources = {str(resource): resource for resource in reading}
+        current = {name: essence(resource) for name, resource in resources.items()}
+        changed = [
+            resource for name, resource in resources.items() if previous is None or previous.get(name) != current[name]
+        ]
+        for name in (previous or {}).keys() - current.keys():
             tell(f"{name} was deleted")
-        if changed or before is None:
+        if changed or previous is None:
             yield changed
             sys.stdout.flush()
-        before = now
+        previous = current
 
 
 def add_watch_flag(parser: argparse.ArgumentParser) -> None:

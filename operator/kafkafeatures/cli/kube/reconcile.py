@@ -30,20 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask, wait for the answer, print it."""
     with connected(arguments) as kube:
-        asked = kube.annotate(arguments.name, {RECONCILE: datetime.now(UTC).isoformat()})
+        resource = kube.annotate(arguments.name, {RECONCILE: datetime.now(UTC).isoformat()})
         ending = until(
             kube,
             lambda: kube.resource(arguments.name),
             lambda found, _: answer(found),
             lambda _: f"waiting for the operator; check that it is running and watches namespace {kube.namespace}",
             seconds=arguments.timeout,
-            missing=f"{asked} is not reconciled yet",
+            missing=f"{resource} is not reconciled yet",
         )
     return ending.conclude()
 
 
 def answer(resource: KubeResource) -> Ending | None:
-    """What the operator says after the last request, which may be one that came after ours; None before that."""
+    """Return what the operator says after the last request, which may be one that came after ours; None before that."""
     if resource.status.last_handled_reconcile_at != resource.annotation(RECONCILE):
         return None
     ready, text = resource.status.condition(Condition.READY), f"{resource}: {progress(resource, Goal())}"

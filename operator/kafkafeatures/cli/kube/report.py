@@ -41,9 +41,11 @@ _METADATA = ("name", "namespace", "uid", "generation", "resourceVersion", "creat
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `report`."""
     add_resource_flags(parser)
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to this file; - is stdout (default)")
-    where.add_argument(
+    output_flags = parser.add_mutually_exclusive_group()
+    output_flags.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write to this file; - is stdout (default)"
+    )
+    output_flags.add_argument(
         "--html", type=Path, metavar="FILE", help="write one HTML page for people to this file; - is stdout"
     )
     add_connection_flags(parser, "cluster, for the roll on the HTML page")
@@ -81,19 +83,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> ClusterSettings | None:
-    """Where the cluster is, if flags say so."""
+    """Settings of the cluster, if flags say where it is."""
     flags = ("bootstrap_server", "bootstrap_controller", "config", "controller_config")
-    given = [name for name in flags if getattr(arguments, name)]
-    if given and not arguments.html:
-        raise CommandFailed(f"--{given[0].replace('_', '-')} needs --html FILE: it is for the page alone", Exit.USAGE)
-    return settings_from_flags(arguments) if given else None
+    given_flags = [name for name in flags if getattr(arguments, name)]
+    if given_flags and not arguments.html:
+        raise CommandFailed(
+            f"--{given_flags[0].replace('_', '-')} needs --html FILE: it is for the page alone", Exit.USAGE
+        )
+    return settings_from_flags(arguments) if given_flags else None
 
 
 def _metadata_log(settings: ClusterSettings | None, resource: KubeResource) -> RollHistory | str:
-    """What it tells of the roll; else why it was not read."""
+    """Roll as the metadata log tells it; else why that was not read."""
     if settings is None:
-        kind, where = resource.bootstrap
-        return f"Run `report` with --bootstrap-{kind} {where}, and --config FILE if the cluster asks for a login."
+        kind, addresses = resource.bootstrap
+        return f"Run `report` with --bootstrap-{kind} {addresses}, and --config FILE if the cluster asks for a login."
     from kafkafeatures.cli.kube.report_log import read_roll
     from kafkafeatures.cli.pages.roll_rows import window_begins
 
@@ -137,16 +141,18 @@ def _report(kube: Kube, resource: KubeResource) -> tuple[dict[str, Any], Sequenc
 
 
 def without_status(resource: KubeResource) -> dict[str, Any]:
-    """What the user wrote, and who it is."""
+    """Return the resource as its user wrote it, and its identity."""
     annotations = resource.metadata.get("annotations") or {}
-    kept: dict[str, Any] = {key: resource.metadata[key] for key in _METADATA if key in resource.metadata}
-    kept["labels"] = dict(resource.metadata.get("labels") or {})
-    kept["annotations"] = {name: text for name, text in annotations.items() if name.startswith(f"{GROUP}/")}
+    resource_metadata: dict[str, Any] = {key: resource.metadata[key] for key in _METADATA if key in resource.metadata}
+    resource_metadata["labels"] = dict(resource.metadata.get("labels") or {})
+    resource_metadata["annotations"] = {
+        name: text for name, text in annotations.items() if name.startswith(f"{GROUP}/")
+    }
     return {
         "apiVersion": resource.raw.get("apiVersion"),
         "kind": resource.raw.get("kind"),
-        "metadata": kept,
-        "otherAnnotations": sorted(set(annotations) - set(kept["annotations"])),
+        "metadata": resource_metadata,
+        "otherAnnotations": sorted(set(annotations) - set(resource_metadata["annotations"])),
         "spec": dict(resource.spec),
     }
 

@@ -1,4 +1,4 @@
-"""What the metadata log of a cluster tells of the roll of a resource, read when a report is made.
+"""The roll of a resource by the metadata log of its cluster, read when a report is made.
 
 Nothing is stored for it anywhere: Kafka's own log has it, for as long as a controller keeps records. Called by
 `report.py`. Where the log was not read, the answer is why, for people: a page with a gap is better than none.
@@ -19,20 +19,20 @@ from kraftlog.rolls import RollHistory, RollReader
 def read_roll(settings: ClusterSettings, cluster_id: str, since: datetime) -> RollHistory | str:
     """Restarts and levels from the metadata log, or why it was not read. An empty `cluster_id` accepts any cluster."""
     try:
-        found = on_cluster(_read(settings, cluster_id, since))
+        history = on_cluster(_read(settings, cluster_id, since))
     except CommandFailed as failed:
         return str(failed)
-    return str(found) if isinstance(found, Failure) else found
+    return str(history) if isinstance(history, Failure) else history
 
 
 async def _read(settings: ClusterSettings, cluster_id: str, since: datetime) -> RollHistory | Failure:
     async with cluster_of(settings) as cluster:
         readings = await cluster.read()
-        seen = readings.probe.cluster_id
-        if isinstance(seen, Failure):
-            return seen
-        if cluster_id and seen != cluster_id:
-            text = f"connected to cluster {seen}, expected {cluster_id}"
+        probed_id = readings.probe.cluster_id
+        if isinstance(probed_id, Failure):
+            return probed_id
+        if cluster_id and probed_id != cluster_id:
+            text = f"connected to cluster {probed_id}, expected {cluster_id}"
             return Failure(FailureKind.WRONG_CLUSTER, "metadata log", text, "use the addresses of that cluster")
         if isinstance(readings.log, Failure):
             return readings.log

@@ -1,4 +1,4 @@
-"""What `report` has of the operator that wrote a status: its Deployment, its pod, and its log about this resource.
+"""The operator that wrote a status, for `report`: its Deployment, its pod, and its log about this resource.
 
 Of the log only the lines that name the resource are taken over: the others are about resources of other people.
 """
@@ -33,19 +33,22 @@ def operator_of(kube: Kube, resource: KubeResource, tried: Tried) -> dict[str, A
     who = OperatorIdentity.of(resource.raw)
     if who is None:
         return None
-    found: dict[str, Any] = dict(who.shape)
+    document: dict[str, Any] = dict(who.shape)
     if not who.namespace:
-        return found
+        return document
     deployment = tried("the operator's Deployment", lambda: _there(kube.deployment(who.namespace, who.name)))
     pod = tried("the operator's pod", lambda: _there(kube.pod(who.namespace, who.instance)))
     lines = tried("the operator's log", lambda: kube.log(who.namespace, who.instance, LINES)) if pod else None
     if deployment is not None:
-        found["deployment"] = {"generation": deployment["metadata"].get("generation"), **deployment.get("status", {})}
+        document["deployment"] = {
+            "generation": deployment["metadata"].get("generation"),
+            **deployment.get("status", {}),
+        }
     if pod is not None:
-        found["pod"] = {name: pod.get("status", {}).get(name) for name in _OF_POD}
+        document["pod"] = {name: pod.get("status", {}).get(name) for name in _OF_POD}
     if lines is not None:
-        found["log"] = lines_about(resource.metadata["namespace"], resource.metadata["name"], lines)
-    return found
+        document["log"] = lines_about(resource.metadata["namespace"], resource.metadata["name"], lines)
+    return document
 
 
 _OF_POD = ("phase", "startTime", "conditions", "containerStatuses")

@@ -35,8 +35,8 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.raw["metadata"]
-        return found
+        metadata: Mapping[str, Any] = self.raw["metadata"]
+        return metadata
 
     @property
     def document(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def without_version(self) -> dict[str, Any]:
-        """What is another one only where something was changed."""
+        """The object for comparisons: another one only where something was changed."""
         metadata = {key: value for key, value in self.document["metadata"].items() if key != "resourceVersion"}
         return {**self.document, "metadata": metadata}
 
@@ -74,7 +74,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def paused(self) -> bool:
-        """Whether an annotation suspends the resource."""
+        """Tell whether an annotation suspends the resource."""
         return self.annotation(PAUSE) == "true"
 
     # --- the document ---
@@ -82,8 +82,8 @@ class KubeResource(Struct, frozen=True, dict=True):
     @property
     def spec(self) -> Mapping[str, Any]:
         """The spec as written; it may hold fields of a newer release."""
-        found: Mapping[str, Any] = self.raw.get("spec") or {}
-        return found
+        spec: Mapping[str, Any] = self.raw.get("spec") or {}
+        return spec
 
     @property
     def mode(self) -> str:
@@ -92,7 +92,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def suspended_in_document(self) -> bool:
-        """Whether `spec.suspend` suspends the resource."""
+        """Tell whether `spec.suspend` suspends the resource."""
         return bool(self.spec.get("suspend"))
 
     @property
@@ -112,12 +112,12 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     def stateful_sets_of(self, roles: Iterable[str]) -> tuple[str, ...]:
         """The StatefulSets that its document names for these roles."""
-        named = self._part("workload").get("statefulSet") or {}
-        return tuple(dict.fromkeys(name for role in roles for name in named.get(role) or ()))
+        names_by_role = self._part("workload").get("statefulSet") or {}
+        return tuple(dict.fromkeys(name for role in roles for name in names_by_role.get(role) or ()))
 
     @property
     def wants_migration(self) -> bool:
-        """Whether its document asks for a migration."""
+        """Tell whether its document asks for a migration."""
         return bool(self._part("migration").get("desired", Desired.NONE) != Desired.NONE)
 
     @property
@@ -127,22 +127,22 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def bootstrap(self) -> tuple[str, str]:
-        """Where its cluster is: "controller" or "server", and the addresses."""
+        """Bootstrap of its cluster: "controller" or "server", and the addresses."""
         cluster = self._part("cluster")
         kind = "controller" if cluster.get("bootstrapControllers") else "server"
         return kind, str(cluster.get(f"bootstrap{kind.title()}s", "HOST:PORT"))
 
     def _part(self, name: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.spec.get(name) or {}
-        return found
+        part: Mapping[str, Any] = self.spec.get(name) or {}
+        return part
 
     # --- the status ---
 
     @property
     def written_status(self) -> Mapping[str, Any]:
         """The status as the API server has it, for documents."""
-        found: Mapping[str, Any] = self.raw.get("status") or {}
-        return found
+        status: Mapping[str, Any] = self.raw.get("status") or {}
+        return status
 
     @cached_property
     def status(self) -> Status:
@@ -151,11 +151,13 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     def says(self, kind: Condition) -> StatusCondition | None:
         """The condition where it is True of the current generation."""
-        found = self.status.condition(kind)
-        return found if found is not None and found.status == "True" and self.is_current(found) else None
+        condition = self.status.condition(kind)
+        return (
+            condition if condition is not None and condition.status == "True" and self.is_current(condition) else None
+        )
 
     def is_current(self, condition: StatusCondition) -> bool:
-        """Whether it speaks of the spec as it is now."""
+        """Tell whether a condition speaks of the spec as it is now."""
         return condition.observed_generation == self.generation
 
     @property
@@ -165,12 +167,12 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def is_approved(self) -> bool:
-        """Whether its plan, and no other one, is approved there, also where the operator did not read that yet."""
+        """Tell whether its plan, and no other one, is approved in it, also where the operator did not read that yet."""
         plan = self.status.plan
         if plan is None:
             return False
-        given = {self.annotation(APPROVE).strip(), self.approved_in_document} - {""}
-        return bool(plan.approved_by) or (bool(given) and not is_another_named(plan.hash, given))
+        approved_hashes = {self.annotation(APPROVE).strip(), self.approved_in_document} - {""}
+        return bool(plan.approved_by) or (bool(approved_hashes) and not is_another_named(plan.hash, approved_hashes))
 
     def feature(self, name: str) -> FeatureStatus | None:
         """One of `status.features`."""
@@ -183,7 +185,7 @@ def level_of(feature: FeatureStatus, level: int | None, absent: str) -> str:
 
 
 def range_of(feature: FeatureStatus, absent: str) -> str:
-    """What all nodes support; `absent` where it is not known."""
+    """Range that all nodes support; `absent` where it is not known."""
     if feature.supported_min is None or feature.supported_max is None:
         return absent
     return f"{feature.supported_min}-{feature.supported_max}"

@@ -29,9 +29,9 @@ ATTEMPTS = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `restart`."""
     add_resource_flags(parser)
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--only", choices=ROLES, help="restart the nodes of these StatefulSets alone")
-    which.add_argument("--pod", type=resource_name, metavar="POD", help="restart the node of this pod alone")
+    selection = parser.add_mutually_exclusive_group()
+    selection.add_argument("--only", choices=ROLES, help="restart the nodes of these StatefulSets alone")
+    selection.add_argument("--pod", type=resource_name, metavar="POD", help="restart the node of this pod alone")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
             first = f"kubectl wait pod/{arguments.pod} -n {kube.namespace} --for=delete --timeout=1h && "
         else:
             _restart_all(kube, resource, names)
-    for why in _held_back(resource):
-        print(f"No node is restarted before {why}")
+    for reason in _held_back(resource):
+        print(f"No node is restarted before {reason}")
     print(f"To wait for it: {first}kafkafeatures wait {resource.flags} --for rolled")
     return Exit.DONE
 
@@ -55,9 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _restart_all(kube: Kube, resource: KubeResource, names: tuple[str, ...]) -> None:
     for name in names:
         _version(_stateful_set(kube, resource, name), kube.namespace)
-    now = datetime.now(UTC).isoformat()
+    requested_at = datetime.now(UTC).isoformat()
     for name in names:
-        _restart(kube, resource, name, now)
+        _restart(kube, resource, name, requested_at)
         print(f"{resource}: restart of the pods of {name} requested")
 
 
@@ -65,8 +65,12 @@ def _restart_one(kube: Kube, resource: KubeResource, names: tuple[str, ...], nam
     pod = kube.pod(kube.namespace, name)
     if pod is None:
         raise CommandFailed(f"pod {kube.namespace}/{name} does not exist", Exit.BLOCKED)
-    owners = {one["uid"] for one in pod["metadata"].get("ownerReferences") or ()}
-    sets = (found for name in names if (found := _stateful_set(kube, resource, name))["metadata"]["uid"] in owners)
+    owners = {reference["uid"] for reference in pod["metadata"].get("ownerReferences") or ()}
+    sets = (
+        stateful_set
+        for name in names
+        if (stateful_set := _stateful_set(kube, resource, name))["metadata"]["uid"] in owners
+    )
     owner = next(sets, None)
     if owner is None:
         text = f"pod {kube.namespace}/{name} is in no StatefulSet that {resource} names ({', '.join(names)})"
@@ -111,30 +115,30 @@ def _names(resource: KubeResource, roles: tuple[str, ...]) -> tuple[str, ...]:
 
 def _restart(kube: Kube, resource: KubeResource, name: str, now: str) -> None:
     """The status of a StatefulSet is written to all the time, so it is read, and examined, anew for each attempt."""
-    for left in reversed(range(ATTEMPTS)):
+    for retries in reversed(range(ATTEMPTS)):
         try:
             version = _version(_stateful_set(kube, resource, name), kube.namespace)
             kube.annotate_template(name, {RESTART: now}, version)
             return
         except Changed:
-            if not left:
+            if not retries:
                 raise
 
 
 def _stateful_set(kube: Kube, resource: KubeResource, name: str) -> Json:
-    found = kube.stateful_set(name)
-    if found is None:
+    stateful_set = kube.stateful_set(name)
+    if stateful_set is None:
         raise CommandFailed(
             f"StatefulSet {kube.namespace}/{name}, which {resource} names, does not exist", Exit.BLOCKED
         )
-    return found
+    return stateful_set
 
 
 def _version(found: Json, namespace: str) -> str:
     """The resourceVersion of a StatefulSet that leaves its pods to the operator."""
     strategy = (found["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate")
     if strategy != "OnDelete":
-        what = f"StatefulSet {namespace}/{found['metadata']['name']} has the update strategy {strategy}"
-        why = "with which Kubernetes would restart its pods itself, without waiting for partitions"
-        raise CommandFailed(f"{what}, {why}; set spec.updateStrategy.type to OnDelete", Exit.BLOCKED)
+        problem = f"StatefulSet {namespace}/{found['metadata']['name']} has the update strategy {strategy}"
+        consequence = "with which Kubernetes would restart its pods itself, without waiting for partitions"
+        raise CommandFailed(f"{problem}, {consequence}; set spec.updateStrategy.type to OnDelete", Exit.BLOCKED)
     return str(found["metadata"]["resourceVersion"])

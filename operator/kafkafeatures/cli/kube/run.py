@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="probes and metrics; without HOST: all addresses, IPv4 and IPv6 (default: %(default)s)",
     )
-    for flag, what in (
+    for flag, meaning in (
         ("--allow-address", "connect to no other addresses"),
         ("--deny-address", "never connect to these"),
     ):
@@ -49,9 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             type=_network,
             action="append",
             metavar="CIDR",
-            help=f"addresses of Kafka: {what}; can be repeated",
+            help=f"addresses of Kafka: {meaning}; can be repeated",
         )
-    for flag, default, what in (
+    for flag, default, meaning in (
         (
             "--memory-per-cluster",
             "64Mi",
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     ):
         parser.add_argument(
-            flag, type=_size, metavar="SIZE", help=f"memory that {what} (32Mi or more, default: {default})"
+            flag, type=_size, metavar="SIZE", help=f"memory that {meaning} (32Mi or more, default: {default})"
         )
     parser.add_argument(
         "--max-partition-images",
@@ -77,12 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="record the metadata log of each cluster there (default: nowhere); it holds credentials of Kafka users",
     )
-    for flag, default, what in (
+    for flag, default, meaning in (
         ("--recorder-per-cluster", "1Gi", "of one resource; the oldest are removed"),
         ("--recorder-all-clusters", "8Gi", "of all together; those of the largest are removed"),
     ):
         parser.add_argument(
-            flag, type=_size, metavar="SIZE", help=f"room for recordings {what} (32Mi or more, default: {default})"
+            flag, type=_size, metavar="SIZE", help=f"room for recordings {meaning} (32Mi or more, default: {default})"
         )
     parser.add_argument(
         "--log-format",
@@ -160,16 +160,16 @@ def _operator() -> OperatorIdentity:
 
 
 def _namespaces() -> list[str]:
-    listed = (one.strip() for one in os.environ.get("KAFKAFEATURES_NAMESPACES", "").split(","))
+    listed = (name.strip() for name in os.environ.get("KAFKAFEATURES_NAMESPACES", "").split(","))
     try:
-        return [_namespace(one) for one in listed if one]
+        return [_namespace(name) for name in listed if name]
     except argparse.ArgumentTypeError as error:
         raise CommandFailed(f"KAFKAFEATURES_NAMESPACES: {error}", Exit.USAGE) from None
 
 
 def _networks_in(variable: str) -> list[Network]:
     try:
-        return [_network(one) for one in os.environ.get(variable, "").split(",") if one]
+        return [_network(cidr) for cidr in os.environ.get(variable, "").split(",") if cidr]
     except argparse.ArgumentTypeError as error:
         raise CommandFailed(f"{variable}: {error}", Exit.USAGE) from None
 
@@ -194,12 +194,12 @@ def _images() -> int:
 
 def _one_of(variable: str, allowed: tuple[str, ...]) -> str:
     """The value of an environment variable, empty where it is not set."""
-    found = os.environ.get(variable, "")
-    if found and found not in allowed:
+    value = os.environ.get(variable, "")
+    if value and value not in allowed:
         *first, last = allowed
         expected = f"{', '.join(first)} or {last}"
-        raise CommandFailed(f"{variable}: invalid value {found[:60]!r}; expected {expected}", Exit.USAGE)
-    return found
+        raise CommandFailed(f"{variable}: invalid value {value[:60]!r}; expected {expected}", Exit.USAGE)
+    return value
 
 
 def _namespace(text: str) -> str:
@@ -211,8 +211,8 @@ def _namespace(text: str) -> str:
 
 
 def _size(text: str) -> int:
-    found = re.fullmatch("([0-9]{1,9})(Ki|Mi|Gi)", text)
-    size = int(found[1]) * _UNITS[found[2]] if found else 0
+    match = re.fullmatch("([0-9]{1,9})(Ki|Mi|Gi)", text)
+    size = int(match[1]) * _UNITS[match[2]] if match else 0
     if size < LEAST_MEMORY:
         raise argparse.ArgumentTypeError(f"invalid size {text[:60]!r}: expected 32Mi or more, such as 64Mi or 1Gi")
     return size
@@ -239,7 +239,7 @@ def _network(text: str) -> Network:
 
 
 def _listen(text: str) -> tuple[str, int]:
-    """Where to listen, from "host:port"; without a host on all addresses."""
+    """Address to listen on, from "host:port"; without a host on all addresses."""
     name, colon, port = text.rpartition(":")
     host = name.strip("[]")
     if not colon or (name and not host) or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:

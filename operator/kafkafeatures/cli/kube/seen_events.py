@@ -33,11 +33,11 @@ _TAKEN = ("type", "reason", "action", "note", "reportingController", "reportingI
 
 
 def seen_event(raw: Mapping[str, Any]) -> SeenEvent:
-    """What a report takes of an Event of events.k8s.io/v1."""
+    """Return what a report takes of an Event of events.k8s.io/v1."""
     metadata = raw["metadata"]
     at = raw.get("eventTime") or metadata.get("creationTimestamp", "")
-    taken = {name: raw[name] for name in _TAKEN if name in raw}
-    return shown(SeenEvent, {"at": at, **taken, "facts": _facts((metadata.get("annotations") or {}).get(EVENT_FACTS))})
+    fields = {name: raw[name] for name in _TAKEN if name in raw}
+    return shown(SeenEvent, {"at": at, **fields, "facts": _facts((metadata.get("annotations") or {}).get(EVENT_FACTS))})
 
 
 def _facts(annotation: str | None) -> object:

@@ -32,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
             _show(kube.resource(arguments.name), arguments.output)
             return Exit.DONE
         essence = _line if arguments.output == "table" else attrgetter("without_version")
-        for number, found in enumerate(changes(kube, lambda: (kube.resource(arguments.name),), essence)):
-            for resource in found:
+        for number, resources in enumerate(changes(kube, lambda: (kube.resource(arguments.name),), essence)):
+            for resource in resources:
                 _show(resource, arguments.output, another=number > 0)
     return Exit.DONE
 

@@ -54,32 +54,32 @@ _STATES = {"InSync": "green", "Pending": "yellow", "Blocked": "red", "Drifted": 
 _AGES = ((90, 1, "s"), (90 * 60, 60, "m"), (36 * 3600, 3600, "h"), (float("inf"), 86400, "d"))
 
 
-def draw_status(console: Console, resource: KubeResource, now: datetime) -> None:
+def draw_status(console: Console, resource: KubeResource, current_time: datetime) -> None:
     """Print all of it."""
-    draw_headline(console, resource, now)
+    draw_headline(console, resource, current_time)
     draw_features(console, resource)
     plan = resource.status.plan
     if plan is not None:
         _title(console, "Plan")
-        line(console, _plan_line(resource, plan, now))
+        line(console, _plan_line(resource, plan, current_time))
         draw_steps(console, plan.steps)
-        _soak(console, resource, now)
+        _soak(console, resource, current_time)
         draw_how_to_approve(console, resource)
     draw_blockers_of(console, resource)
     _migration(console, resource)
     if plan is None:  # else it is said with the plan
         draw_way_back(console, resource.status.way_back)
     _roll(console, resource)
-    _in_progress(console, resource, now)
-    _conditions(console, resource, now)
+    _in_progress(console, resource, current_time)
+    _conditions(console, resource, current_time)
     _history(console, resource)
 
 
-def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict, now: datetime) -> None:
-    """What `plan NAME` shows of it."""
+def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict, current_time: datetime) -> None:
+    """Print what `plan NAME` shows of it."""
     cluster = resource.status.cluster_id
     line(console, Text.assemble((str(resource), "bold"), f"  cluster {cluster or 'unknown'}"))
-    for caution in cautions(resource, now):
+    for caution in cautions(resource, current_time):
         line(console, Text(caution, "yellow"))
     draw_features(console, resource)
     plan = resource.status.plan
@@ -91,22 +91,22 @@ def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict,
     console.print()
     text = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
     if plan is not None:
-        text.append("  ").append_text(_plan_line(resource, plan, now))
+        text.append("  ").append_text(_plan_line(resource, plan, current_time))
     line(console, text)
     ready = resource.status.condition(Condition.READY)
     line(console, Text(f"{ready.reason}: {ready.message}" if ready else NOT_RECONCILED))
-    _soak(console, resource, now)
+    _soak(console, resource, current_time)
     draw_how_to_approve(console, resource)
 
 
-def draw_headline(console: Console, resource: KubeResource, now: datetime) -> None:
-    """How it is and since when; which cluster; and whatever makes the rest less true than it looks."""
+def draw_headline(console: Console, resource: KubeResource, current_time: datetime) -> None:
+    """Print how it is and since when, which cluster, and whatever makes the rest less true than it looks."""
     status = resource.status
     ready = status.condition(Condition.READY)
     word, style = READY_WORDS.get(ready.status if ready else "", NOT_YET)
     text = Text.assemble((str(resource), "bold"), "  ", (word, style))
     if ready:
-        text.append(f": {ready.reason}", style).append(f", for {_ages_of(status, ready, word, now)}")
+        text.append(f": {ready.reason}", style).append(f", for {_ages_of(status, ready, word, current_time)}")
     line(console, text)
     line(console, Text(ready.message if ready else NOT_RECONCILED))
     facts = (
@@ -117,22 +117,22 @@ def draw_headline(console: Console, resource: KubeResource, now: datetime) -> No
         f"operator {status.operator_version}" if status.operator_version else "",
     )
     line(console, Text("  ".join(filter(None, facts))))
-    for caution in cautions(resource, now):
+    for caution in cautions(resource, current_time):
         line(console, Text(caution, "yellow"))
 
 
-def cautions(resource: KubeResource, now: datetime) -> Iterator[str]:
-    """What has to be known before the rest is believed."""
+def cautions(resource: KubeResource, current_time: datetime) -> Iterator[str]:
+    """Warnings to be read before the rest is believed."""
     ready, levels = map(resource.status.condition, (Condition.READY, Condition.FEATURES_FINALIZED))
     if resource.deleted_at:
-        yield f"Being deleted for {age(resource.deleted_at, now)}."
+        yield f"Being deleted for {age(resource.deleted_at, current_time)}."
     if ready and not resource.is_current(ready):
         yield (
             f"Generation {resource.generation} is not reconciled yet; the status is of "
             f"generation {ready.observed_generation or '?'}."
         )
     if levels and levels.status == "Unknown":
-        since = age(levels.last_transition_time, now)
+        since = age(levels.last_transition_time, current_time)
         yield f"The cluster could not be read for {since}; levels and plan are from the last successful read."
     if resource.paused:
         yield f"Suspended by the annotation {PAUSE}; to resume: kafkafeatures resume {resource.flags}"
@@ -149,17 +149,20 @@ def draw_features(console: Console, resource: KubeResource) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("FEATURE", "FINALIZED", "DESIRED", "SUPPORTED", "STATE"):
         table.add_column(column, no_wrap=True)
-    for one in features:
-        levels = level_of(one, one.finalized, "?"), level_of(one, one.desired, "-")
-        table.add_row(one.name, *levels, range_of(one, "?"), _state(one))
+    for feature in features:
+        levels = level_of(feature, feature.finalized, "?"), level_of(feature, feature.desired, "-")
+        table.add_row(feature.name, *levels, range_of(feature, "?"), _state(feature))
     if natural_width(console, table) <= console.width:
         console.print(table)
         return
-    for one in features:
-        line(console, Text.assemble((one.name, "bold"), "  ", _state(one)))
-        moves = one.desired is not None and one.desired != one.finalized
-        wanted = f" -> {level_of(one, one.desired, '-')}" if moves else ""
-        item(console, Text(f"{level_of(one, one.finalized, '?')}{wanted}; all nodes support {range_of(one, '?')}"))
+    for feature in features:
+        line(console, Text.assemble((feature.name, "bold"), "  ", _state(feature)))
+        moves = feature.desired is not None and feature.desired != feature.finalized
+        target = f" -> {level_of(feature, feature.desired, '-')}" if moves else ""
+        item(
+            console,
+            Text(f"{level_of(feature, feature.finalized, '?')}{target}; all nodes support {range_of(feature, '?')}"),
+        )
 
 
 def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
@@ -176,17 +179,17 @@ def draw_blockers_of(console: Console, resource: KubeResource) -> None:
         return
     _title(console, "Blockers")
     draw_blockers(console, blockers)
-    more = resource.status.blockers_total - len(blockers)
-    if more > 0:
-        console.print(Text(f"  and {more} more"))
+    omitted = resource.status.blockers_total - len(blockers)
+    if omitted > 0:
+        console.print(Text(f"  and {omitted} more"))
 
 
-def age(moment: str, now: datetime) -> str:
-    """How long ago, in one unit; "?" of what is no moment. A clock that is behind the API server's makes it 0."""
+def age(moment: str, current_time: datetime) -> str:
+    """Age in one unit; "?" of what is no moment. A clock that is behind the API server's makes it 0."""
     then = time_of(moment)
     if then is None:
         return "?"
-    seconds = max((now - then).total_seconds(), 0.0)
+    seconds = max((current_time - then).total_seconds(), 0.0)
     unit, letter = next((unit, letter) for below, unit, letter in _AGES if seconds < below)
     return f"{int(seconds // unit)}{letter}"
 
@@ -194,28 +197,30 @@ def age(moment: str, now: datetime) -> str:
 # --- parts ---
 
 
-def _ages_of(status: Status, ready: StatusCondition, word: str, now: datetime) -> str:
-    """How long Ready has had its reason; and how long it has been what it is, where that is longer."""
-    whole, began = ready.last_transition_time, time_of(ready.last_transition_time)
+def _ages_of(status: Status, ready: StatusCondition, word: str, current_time: datetime) -> str:
+    """Return how long Ready has had its reason; and how long it has been what it is, where that is longer."""
+    changed_at, began = ready.last_transition_time, time_of(ready.last_transition_time)
     reason = reason_since(status, ready)
     since = time_of(reason)
     if began is None or since is None or since <= began:
-        return age(whole, now)
-    return age(reason, now) + (f" ({word} for {age(whole, now)})" if since - began >= WORTH_SAYING else "")
+        return age(changed_at, current_time)
+    return age(reason, current_time) + (
+        f" ({word} for {age(changed_at, current_time)})" if since - began >= WORTH_SAYING else ""
+    )
 
 
 def reason_since(status: Status, ready: StatusCondition) -> str:
     """Since when Ready has its reason. The status of an older release has it only in the condition of that reason."""
-    written = status.ready_reason
-    if written is not None and written.reason == ready.reason and written.since:
-        return written.since
-    others = (
+    ready_reason = status.ready_reason
+    if ready_reason is not None and ready_reason.reason == ready.reason and ready_reason.since:
+        return ready_reason.since
+    conditions = (
         condition for condition in status.conditions if condition.reason == ready.reason and condition.status == "True"
     )
-    return next(others, ready).last_transition_time
+    return next(conditions, ready).last_transition_time
 
 
-def _plan_line(resource: KubeResource, plan: PlanStatus, now: datetime) -> Text:
+def _plan_line(resource: KubeResource, plan: PlanStatus, current_time: datetime) -> Text:
     line = Text(plan.hash[:HASH_SHOWN])
     if plan.irreversible:
         line.append("  irreversible", "yellow")
@@ -226,20 +231,20 @@ def _plan_line(resource: KubeResource, plan: PlanStatus, now: datetime) -> Text:
     elif resource.status.condition(Condition.APPROVAL_REQUIRED):
         line.append("  waiting for approval", "yellow")
     if plan.created_at:
-        line.append(f"  created {age(plan.created_at, now)} ago")
+        line.append(f"  created {age(plan.created_at, current_time)} ago")
     return line
 
 
-def _soak(console: Console, resource: KubeResource, now: datetime) -> None:
+def _soak(console: Console, resource: KubeResource, current_time: datetime) -> None:
     """Since when all nodes have been healthy with what the plan needs, and the way back."""
     since = resource.status.soak_started_at
     if since:
-        line(console, Text(f"Soaking for {age(since, now)}: every node healthy since {since}"))
+        line(console, Text(f"Soaking for {age(since, current_time)}: every node healthy since {since}"))
     draw_way_back(console, resource.status.way_back)
 
 
 def _migration(console: Console, resource: KubeResource) -> None:
-    """Where it is, and what is left of it."""
+    """Print where it is, and what is left of it."""
     status = resource.status
     if status.migration is None or not status.migration.phase:
         return
@@ -248,17 +253,17 @@ def _migration(console: Console, resource: KubeResource) -> None:
         item(console, Text(text))
 
 
-def _in_progress(console: Console, resource: KubeResource, now: datetime) -> None:
+def _in_progress(console: Console, resource: KubeResource, current_time: datetime) -> None:
     intents = resource.status.intents
     if intents:
         _title(console, "In progress")
     for intent in intents:
-        line = in_flight(intent).progress(lambda moment: age(moment, now))
+        line = in_flight(intent).progress(lambda moment: age(moment, current_time))
         item(console, Text(line))
 
 
 def _roll(console: Console, resource: KubeResource) -> None:
-    """How many nodes are current, how long each takes, and what limits how many are restarted at once."""
+    """Print how many nodes are current, how long each takes, and what limits how many are restarted at once."""
     rollout = resource.status.rollout
     if rollout is None or not rollout.is_in_progress:
         return
@@ -278,28 +283,30 @@ def _roll(console: Console, resource: KubeResource) -> None:
 
 def _forecast(rollout: RolloutStatus) -> Iterator[str]:
     """The time left: what a restart has taken on average so far, times the rounds that remain."""
-    left = rollout.total - rollout.done
-    nodes = rollout.restarted + left
+    remaining = rollout.total - rollout.done
+    nodes = rollout.restarted + remaining
     if rollout.rounds and nodes:
-        seconds = rollout.node_seconds * max(1, round(rollout.rounds * left / nodes))
+        seconds = rollout.node_seconds * max(1, round(rollout.rounds * remaining / nodes))
         yield f"about {seconds} s left" if seconds < 120 else f"about {round(seconds / 60)} min left"
 
 
-def _conditions(console: Console, resource: KubeResource, now: datetime) -> None:
+def _conditions(console: Console, resource: KubeResource, current_time: datetime) -> None:
     """All but Ready; a message only where it says something that was not said above."""
-    others = [condition for condition in resource.status.conditions if condition.type != Condition.READY]
-    if not others:
+    conditions = [condition for condition in resource.status.conditions if condition.type != Condition.READY]
+    if not conditions:
         return
     ready = resource.status.condition(Condition.READY)
-    said = {ready.message} if ready else set()
+    messages = {ready.message} if ready else set()
     _title(console, "Conditions")
-    for other in others:
+    for other in conditions:
         of_old = "" if resource.is_current(other) else f" (of generation {other.observed_generation or '?'})"
-        line = f"{other.type}={other.status}, for {age(other.last_transition_time, now)}: {other.reason}{of_old}"
+        line = (
+            f"{other.type}={other.status}, for {age(other.last_transition_time, current_time)}: {other.reason}{of_old}"
+        )
         item(console, Text(line))
-        if other.message not in said:
+        if other.message not in messages:
             hanging(console, Text(other.message), indent=4)
-        said.add(other.message)
+        messages.add(other.message)
 
 
 def _history(console: Console, resource: KubeResource) -> None:
@@ -307,12 +314,12 @@ def _history(console: Console, resource: KubeResource) -> None:
     if history:
         _title(console, "History, newest first")
     newest = len(history) - HISTORY_SHOWN
-    for number, one in reversed([*enumerate(history)]):
-        irreversible = _is_irreversible(one)
+    for number, entry in reversed([*enumerate(history)]):
+        irreversible = _is_irreversible(entry)
         if number < newest and not irreversible:
             continue
-        why = f": {one.message}" if one.message else ""
-        line = Text(f"{one.at or '?'}  {one.action or '?'}: {one.result or '?'}{why}")
+        message = f": {entry.message}" if entry.message else ""
+        line = Text(f"{entry.at or '?'}  {entry.action or '?'}: {entry.result or '?'}{message}")
         item(console, line.append("  irreversible", "yellow") if irreversible else line)
     if resource.status.spent_consents:
         _title(console, "Used consents")
@@ -321,7 +328,7 @@ def _history(console: Console, resource: KubeResource) -> None:
 
 
 def _is_irreversible(entry: HistoryEntry) -> bool:
-    """Whether it is a step that cannot be undone, and that was carried out, as far as is known."""
+    """Tell whether it is a step that cannot be undone, and that was carried out, as far as is known."""
     kind = kind_of(entry)
     return kind is not None and entry.result not in _NOT_MADE and kind.is_irreversible(entry)
 

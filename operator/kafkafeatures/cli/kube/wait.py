@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None, waited: float = 0.0) -> Ending | None:
-    """Whether the wait is over by what was read. See the prologue. `waited`: seconds so far."""
+    """Return the end of the wait, if what was read ends it. See the prologue. `waited`: seconds so far."""
     if goal.rolled:
         driver = driver_of(resource)
         if driver is not None and not driver.restarts_nodes:
@@ -102,12 +102,14 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
     elif ready := resource.says(Condition.READY):
         return Ending(Exit.DONE, f"{resource} is ready: {ready.reason}: {ready.message}")
     if stalled := resource.says(Condition.STALLED):
-        named = (
+        blockers = (
             blocker
             for blocker in resource.status.blockers
             if blocker.message and stalled.message.startswith(blocker.message)
         )
-        remedy = next((one.remedy for one in named if one.remedy), f"see kafkafeatures status {resource.flags}")
+        remedy = next(
+            (blocker.remedy for blocker in blockers if blocker.remedy), f"see kafkafeatures status {resource.flags}"
+        )
         text = f"{resource} is stalled: {stalled.reason}: {stalled.message}"
         return Ending(Exit.STALLED, text if remedy in stalled.message else f"{text}; {remedy}")
     if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
@@ -120,7 +122,7 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
 
 
 def progress(resource: KubeResource, goal: Goal, templates: Templates | None = None) -> str:
-    """Where it is, in one line."""
+    """Progress in one line."""
     if goal.rolled:
         return why_not_rolled(resource, templates or {})
     ready = resource.status.condition(Condition.READY)
@@ -154,22 +156,22 @@ def _until(kube: Kube, name: str, goal: Goal, seconds: float) -> Ending:
 
 
 def _templates(kube: Kube, resource: KubeResource) -> Templates:
-    read = {name: kube.stateful_set(name) for name in stateful_sets_of(resource)}
-    return {name: None if raw is None else Template.of(raw) for name, raw in read.items()}
+    stateful_sets = {name: kube.stateful_set(name) for name in stateful_sets_of(resource)}
+    return {name: None if raw is None else Template.of(raw) for name, raw in stateful_sets.items()}
 
 
 def _reached(resource: KubeResource, goal: Goal) -> bool:
     """A level is a fact as long as the cluster can be read: FeaturesFinalized is True or False then, not Unknown."""
     levels, feature = resource.status.condition(Condition.FEATURES_FINALIZED), resource.feature(goal.feature)
-    known = levels is not None and levels.status in ("True", "False")
-    return known and feature is not None and (feature.finalized or 0) >= goal.level
+    is_known = levels is not None and levels.status in ("True", "False")
+    return is_known and feature is not None and (feature.finalized or 0) >= goal.level
 
 
 def _finalized(resource: KubeResource, feature: str) -> str:
-    found = resource.feature(feature)
-    if found is None or found.finalized is None:
+    feature_status = resource.feature(feature)
+    if feature_status is None or feature_status.finalized is None:
         return "an unknown level"
-    return format_level(feature, found.finalized)
+    return format_level(feature, feature_status.finalized)
 
 
 def _goal(text: str) -> Goal:
@@ -189,5 +191,5 @@ def _goal(text: str) -> Goal:
 def _level(feature: str, text: str) -> int | None:
     if text.isascii() and text.isdigit():
         return int(text)
-    named = metadata_version_named(text) if feature == METADATA_VERSION else None
-    return named.level if named else None
+    version = metadata_version_named(text) if feature == METADATA_VERSION else None
+    return version.level if version else None

@@ -19,7 +19,7 @@ from kafkafeatures.core.words import counted
 
 
 class Template(Struct, frozen=True):
-    """What a StatefulSet asks for. `revision`: empty while Kubernetes has not given the newest template one."""
+    """Revision and replicas that a StatefulSet asks for. `revision`: empty while the newest template has none yet."""
 
     revision: str
     replicas: int
@@ -37,7 +37,7 @@ Templates = Mapping[str, Template | None]
 
 
 def driver_of(resource: KubeResource) -> Driver | None:
-    """Who restarts its nodes; None for a driver that is not known here."""
+    """Driver that restarts its nodes; None for one that is not known here."""
     return driver_named(resource.driver or NOBODY.name)
 
 
@@ -48,25 +48,25 @@ def stateful_sets_of(resource: KubeResource) -> tuple[str, ...]:
 
 
 def is_of_these(resource: KubeResource, templates: Templates) -> bool:
-    """Whether the status speaks of the templates as they are now."""
+    """Tell whether the status speaks of the templates as they are now."""
     return all(
-        one is not None and one.revision and _seen(resource, name).update_revision == one.revision
-        for name, one in templates.items()
+        template is not None and template.revision and _seen(resource, name).update_revision == template.revision
+        for name, template in templates.items()
     )
 
 
 def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
-    """What is missing, in one line; empty: everything is rolled."""
-    for name, one in templates.items():
-        if one is None:
+    """Return what is missing, in one line; empty: everything is rolled."""
+    for name, template in templates.items():
+        if template is None:
             return f"StatefulSet {resource.metadata['namespace']}/{name} not found"
-        if not one.revision:
+        if not template.revision:
             return f"Kubernetes has not processed the change of StatefulSet {name} yet"
-        seen = _seen(resource, name)
-        if (seen.update_revision, seen.total) != (one.revision, one.replicas):
-            return f"the operator has not seen revision {one.revision} of StatefulSet {name} yet"
-        if seen.updated != one.replicas:
-            return f"{seen.updated} of {one.replicas} pods of {name} at revision {one.revision}"
+        workload = _seen(resource, name)
+        if (workload.update_revision, workload.total) != (template.revision, template.replicas):
+            return f"the operator has not seen revision {template.revision} of StatefulSet {name} yet"
+        if workload.updated != template.replicas:
+            return f"{workload.updated} of {template.replicas} pods of {name} at revision {template.revision}"
     condition = resource.status.condition(Condition.NODES_ROLLED)
     if condition is None:
         return "not reconciled yet"
@@ -76,15 +76,17 @@ def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
 
 
 def rolled_text(templates: Templates) -> str:
-    """What every pod runs, for people."""
+    """Return what every pod runs, for people."""
     parts = (
-        f"{counted(one.replicas, 'pod')} of {name} at revision {one.revision}" for name, one in templates.items() if one
+        f"{counted(template.replicas, 'pod')} of {name} at revision {template.revision}"
+        for name, template in templates.items()
+        if template
     )
     return ", ".join(parts) or "no node needs a restart"
 
 
 def _seen(resource: KubeResource, name: str) -> WorkloadStatus:
-    """What the operator saw of it."""
+    """Workload as the operator saw it."""
     return next(
         (workload for workload in resource.status.workloads if workload.name == name), WorkloadStatus(name=name)
     )

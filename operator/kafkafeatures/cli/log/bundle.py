@@ -43,7 +43,7 @@ class _TooMuch(Exception):
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether the first bytes of a file are those of a bundle; False for a file that cannot be read."""
+    """Tell whether the first bytes of a file are those of a bundle; False for a file that cannot be read."""
     try:
         with Opened(path) as data:
             head = bytes(data[: _TAR_MAGIC_AT + len(_TAR_MAGIC)])
@@ -55,32 +55,32 @@ def is_bundle(path: Path) -> bool:
 def of_bundle(path: Path) -> list[LogFolder]:
     """The logs in a bundle, by the paths that they have there. Raises CommandFailed for one that cannot be read."""
     try:
-        kept = _Kept(path)
+        members = _Kept(path)
         with open_regular(path) as file:
             magic = file.read(4)
             file.seek(0)
-            (_of_zip if magic == _ZIP_MAGIC else _of_tar)(kept, file, magic)
+            (_of_zip if magic == _ZIP_MAGIC else _of_tar)(members, file, magic)
     except _TooMuch as error:
         raise refused(path, f"{error}; unpack it, and give the directory") from None
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         if _is_one_file(path):
-            what = "one compressed file, and no archive"
-            raise refused(path, f"{what}; decompress it first: gunzip -k {shlex.quote(str(path))}") from None
+            kind = "one compressed file, and no archive"
+            raise refused(path, f"{kind}; decompress it first: gunzip -k {shlex.quote(str(path))}") from None
         raise refused(path, f"the bundle is damaged or cut: {error}") from None
     except OSError as error:
         raise refused(path, error.strerror or f"the bundle is damaged or cut: {error}") from None
     except (ValueError, RuntimeError, OverflowError, IndexError, struct.error) as error:  # of the library's readers
         raise refused(path, f"the bundle cannot be read: {type(error).__name__}") from None
-    found = kept.folders()
-    if not found:
+    folders = members.folders()
+    if not folders:
         raise refused(
             path, f"no file of a metadata log is in this bundle; expected files like {files.DIRECTORY}/{0:020}.log"
         )
-    return found
+    return folders
 
 
 def _is_one_file(path: Path) -> bool:
-    """Whether it is compressed by gzip and no tar is in it, which would name itself in its first header."""
+    """Tell whether it is compressed by gzip, without a tar in it, which would name itself in its first header."""
     try:
         with gzip.open(path) as source:
             head = source.read(_TAR_MAGIC_AT + len(_TAR_MAGIC))
@@ -91,7 +91,7 @@ def _is_one_file(path: Path) -> bool:
 
 @dataclass(slots=True)
 class _Kept:
-    """What was copied out of a bundle: one file without a name, and where in it each member is.
+    """Members copied out of a bundle: one file without a name, and where in it each of them is.
 
     It is open for as long as one of its logs may be read.
     """
@@ -108,7 +108,7 @@ class _Kept:
             self.file.close()
 
     def wants(self, name: str) -> PurePosixPath | None:
-        """Where a member belongs in the bundle, if it is one that is read."""
+        """Path of a member in the bundle, if it is one that is read."""
         if len(name) > MAX_NAME:
             return None
         path = PurePosixPath(name.lstrip("/"))
@@ -116,8 +116,8 @@ class _Kept:
         is_segment = is_log and files.parse(path.name) is not None
         if is_segment or (is_log and files.compressed([path.name])):
             self.names.setdefault(path.parent, []).append(path.name)
-        known = is_segment or path.name == files.PROPERTIES
-        return path if known and ".." not in path.parts and path not in self.places else None
+        is_read = is_segment or path.name == files.PROPERTIES
+        return path if is_read and ".." not in path.parts and path not in self.places else None
 
     def copy(self, path: PurePosixPath, source: IO[bytes]) -> None:
         """Copy a whole member of the bundle."""
@@ -149,31 +149,31 @@ class _Kept:
         return _Copied(self, Path(f"{self.path}:{folder / name}"), *self.places[folder / name])
 
     def _properties(self, folder: PurePosixPath) -> dict[str, str]:
-        for place in (folder.parent / files.PROPERTIES, folder / files.PROPERTIES):
-            if place in self.places:
-                return parse_properties(bytes(_Copied(self, self.path, *self.places[place])[0:MAX_PROPERTIES]))
+        for path in (folder.parent / files.PROPERTIES, folder / files.PROPERTIES):
+            if path in self.places:
+                return parse_properties(bytes(_Copied(self, self.path, *self.places[path])[0:MAX_PROPERTIES]))
         return {}
 
 
 class _Copied(Opened):
     """The bytes of one member."""
 
-    def __init__(self, kept: _Kept, shown: Path, begin: int, size: int) -> None:
-        self._kept = kept
-        self._path, self._file, self._begin, self._size = shown, kept.file, begin, size
+    def __init__(self, cache: _Kept, shown: Path, begin: int, size: int) -> None:
+        self._kept = cache
+        self._path, self._file, self._begin, self._size = shown, cache.file, begin, size
         self._start, self._piece = 0, b""
 
     def __exit__(self, *_: object) -> None:
         pass
 
 
-def _of_zip(kept: _Kept, file: IO[bytes], _: bytes) -> None:
+def _of_zip(cache: _Kept, file: IO[bytes], _: bytes) -> None:
     with zipfile.ZipFile(file) as bundle:
         members = bundle.infolist()
         if len(members) > MAX_MEMBERS:
             raise _TooMuch(f"more than {MAX_MEMBERS} members in it")
         for member in members:
-            path = kept.wants(member.filename)
+            path = cache.wants(member.filename)
             kind = stat.S_IFMT(member.external_attr >> 16)
             if path is None or member.is_dir() or kind not in (0, stat.S_IFREG):
                 continue
@@ -182,19 +182,19 @@ def _of_zip(kept: _Kept, file: IO[bytes], _: bytes) -> None:
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise _TooMuch("its members are compressed in another way than deflate")
             with bundle.open(member) as source:
-                kept.copy(path, source)
+                cache.copy(path, source)
 
 
-def _of_tar(kept: _Kept, file: IO[bytes], magic: bytes) -> None:
+def _of_tar(cache: _Kept, file: IO[bytes], magic: bytes) -> None:
     source: IO[bytes] = gzip.GzipFile(fileobj=file) if magic[:2] == GZIP_MAGIC else file  # type: ignore[assignment]  # read, seek and tell are all that is used
     with tarfile.open(fileobj=_Bounded(source), mode="r:") as bundle:  # type: ignore[call-overload]  # the same three
         for member in _members(bundle):
-            path = kept.wants(member.name)
+            path = cache.wants(member.name)
             if path is None or not member.isreg():
                 continue
             content = bundle.extractfile(member)
             if content is not None:
-                kept.copy(path, content)
+                cache.copy(path, content)
 
 
 def _members(bundle: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

@@ -1,4 +1,4 @@
-"""What `log state` says of clients and topics: names and counts. Secrets are not part of an image, so none is shown."""
+"""Clients and topics in `log state`: names and counts. Secrets are not part of an image, so none is shown."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def clients_shape(image: Image) -> Json:
             for (user, code), iterations in sorted(clients.credentials.items())
         ],
         "delegationTokens": [
-            {"id": id_, "owner": one.owner, "requester": one.requester, "expires": format_time(one.expires_ms)}
-            for id_, one in sorted(clients.tokens.items())
+            {"id": id_, "owner": token.owner, "requester": token.requester, "expires": format_time(token.expires_ms)}
+            for id_, token in sorted(clients.tokens.items())
         ],
         "quotas": [
             {"entity": dict(entity), "key": key, "value": _number(value)}
@@ -102,8 +102,8 @@ def _number(value: float) -> float | str:
 
 
 def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    omitted = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + omitted
 
 
 def _count(number: int, one: str, more: str) -> str:

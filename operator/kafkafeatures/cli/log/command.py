@@ -44,7 +44,7 @@ _WHOLE = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to do, with which files, and how to show it."""
+    """Flags for the action, its files, and the form of its output."""
     parser.add_argument(
         "action", choices=("decode", "verify", *_WHOLE),
         help="decode: show every record; verify: check every byte; state: show the state at an offset; "
@@ -77,26 +77,26 @@ def run(arguments: argparse.Namespace) -> int:
         return int(command.run(arguments))
     verify = arguments.action == "verify"
     beside = found(arguments.paths, snapshots=True)
-    every = [one for one in beside if verify or not one.is_snapshot or one.path in arguments.paths]
+    shown_files = [file for file in beside if verify or not file.is_snapshot or file.path in arguments.paths]
     impossible = impossible_of(beside)
     out = clean_stdout()  # JSON escapes what does not print
     sound = True
-    for one in every:
-        with one.opened() as data:
-            reading, refused = Reading(data), impossible.get(one.path, ())
+    for file in shown_files:
+        with file.opened() as data:
+            reading, refused = Reading(data), impossible.get(file.path, ())
             if verify:
-                problems = [_damage(item) for item in reading.damages() if not _is_end(item, one)]
+                problems = [_damage(item) for item in reading.damages() if not _is_end(item, file)]
             else:
-                problems = _decode(reading, one, refused, arguments, out.write)
-        lacks = missing(one, reading)
-        is_sound = not problems and not lacks and not refused and _is_whole(reading.account, one)
-        shown = problems if verify else []  # `decode` has shown them in their places
-        _report(arguments, one, reading.account, problems=shown, refused=refused, lacks=lacks, sound=is_sound)
+                problems = _decode(reading, file, refused, arguments, out.write)
+        lacks = missing(file, reading)
+        is_sound = not problems and not lacks and not refused and _is_whole(reading.account, file)
+        reported = problems if verify else []  # `decode` has shown them in their places
+        _report(arguments, file, reading.account, problems=reported, refused=refused, lacks=lacks, sound=is_sound)
         sound = sound and is_sound
-    for one in beside:
-        if one not in every:  # a snapshot, of which no record is shown
-            for judged in impossible.get(one.path, ()):
-                out.write(_refused(judged, one, arguments))
+    for file in beside:
+        if file not in shown_files:  # a snapshot, of which no record is shown
+            for judged in impossible.get(file.path, ()):
+                out.write(_refused(judged, file, arguments))
                 sound = False
     for line in unread(arguments.paths) if verify else ():
         tell(line)
@@ -142,8 +142,8 @@ def _decode(
         if not _is_end(item, file):
             problems.append(_damage(item))
         if arguments.output == "json":
-            what = {"position": item.position, "size": item.size, "damage": item.reason.value, "detail": item.detail}
-            write(json.dumps({"file": str(file.path), **what}) + "\n")
+            fields = {"position": item.position, "size": item.size, "damage": item.reason.value, "detail": item.detail}
+            write(json.dumps({"file": str(file.path), **fields}) + "\n")
         else:
             write(f"# {printable(str(file.path))}: {_damage(item)}\n")
     for judged in unshown:
@@ -173,8 +173,8 @@ def _impossible(judged: Judged) -> dict[str, object]:
 
 def _lines(reading: Reading, arguments: argparse.Namespace) -> Iterator[str | Damage]:
     """A line for each record, or many of them; of a large file many at once, where what that needs is installed."""
-    show, around, width = (_object, _OBJECT, 0) if arguments.output == "json" else (_line, _LINE, _OFFSET)
-    form = Form(partial(show, no_redact=arguments.no_redact), format_time, around, width)
+    show, separators, width = (_object, _OBJECT, 0) if arguments.output == "json" else (_line, _LINE, _OFFSET)
+    form = Form(partial(show, no_redact=arguments.no_redact), format_time, separators, width)
     if reading.account.size >= _LARGE:
         try:
             from kraftlog.arrow.lines import lines as of_many
@@ -188,15 +188,15 @@ def _lines(reading: Reading, arguments: argparse.Namespace) -> Iterator[str | Da
 def _object(entry: Entry, no_redact: bool) -> str:
     """One object: offset, timestamp, type, version and data, or why there is none."""
     name, version, content = _shown(entry, no_redact)
-    when = format_time(entry.timestamp_ms)
-    return f'{{"offset":{entry.offset},"timestamp":"{when}","type":"{name}","version":{version},{content}}}'
+    timestamp = format_time(entry.timestamp_ms)
+    return f'{{"offset":{entry.offset},"timestamp":"{timestamp}","type":"{name}","version":{version},{content}}}'
 
 
 def _line(entry: Entry, no_redact: bool) -> str:
     """A record as one line of text."""
     name, version, content = _shown(entry, no_redact)
-    when = format_time(entry.timestamp_ms)
-    return f"{entry.offset:>{_OFFSET}}  {when}  {name} v{version}  {content.removeprefix(_DATA)}"
+    timestamp = format_time(entry.timestamp_ms)
+    return f"{entry.offset:>{_OFFSET}}  {timestamp}  {name} v{version}  {content.removeprefix(_DATA)}"
 
 
 _DATA = '"data":'
@@ -215,15 +215,15 @@ _LARGE = 4 * 1024 * 1024
 
 
 def _shown(entry: Entry, no_redact: bool) -> tuple[str, int, str]:
-    found = entry.content
-    if isinstance(found, Decoded):
-        text = body(found, redact=not no_redact)
-        more = f',"layout":"{found.layout}"' if found.layout else ""
-        return found.type.name, found.version, f"{_DATA}{text}{more}"
-    name = "" if entry.control else NAMES.get(found.key, "")
-    why = found.reason.value if isinstance(found, Raw) else found.why
-    kept = bytes_of(found.value, redact=not no_redact, data=None, key=found.key, why=why)
-    return name or "UNKNOWN", found.version, json.dumps(kept, separators=(",", ":"))[1:-1]
+    content = entry.content
+    if isinstance(content, Decoded):
+        text = body(content, redact=not no_redact)
+        layout = f',"layout":"{content.layout}"' if content.layout else ""
+        return content.type.name, content.version, f"{_DATA}{text}{layout}"
+    name = "" if entry.control else NAMES.get(content.key, "")
+    reason = content.reason.value if isinstance(content, Raw) else content.why
+    shape = bytes_of(content.value, redact=not no_redact, data=None, key=content.key, why=reason)
+    return name or "UNKNOWN", content.version, json.dumps(shape, separators=(",", ":"))[1:-1]
 
 
 def _is_end(damage: Damage, file: File) -> bool:
@@ -236,8 +236,8 @@ def _is_whole(account: Account, file: File) -> bool:
 
 
 def _damage(damage: Damage) -> str:
-    what = f"{damage.size} bytes damaged at byte {damage.position}" if damage.size else f"at byte {damage.position}"
-    return printable(f"{what}: {damage.reason.value}" + (f" ({damage.detail})" if damage.detail else ""))
+    extent = f"{damage.size} bytes damaged at byte {damage.position}" if damage.size else f"at byte {damage.position}"
+    return printable(f"{extent}: {damage.reason.value}" + (f" ({damage.detail})" if damage.detail else ""))
 
 
 def _report(
@@ -250,27 +250,29 @@ def _report(
     lacks: list[str],
     sound: bool,
 ) -> None:
-    """What became of each byte: the result of `verify`, beside the records for `decode`."""
+    """Report what became of each byte: the result of `verify`, beside the records for `decode`."""
     stream = sys.stdout if arguments.action == "verify" else sys.stderr
     name = printable(str(file.path))
     if arguments.action == "verify" and arguments.output == "json":
         shares = {kind: _counts(getattr(account, kind)) for kind in ("decoded", "kept", "damaged")}
         document = {"file": str(file.path), "bytes": account.size, "batches": account.batches, **shares}
         ends = {"headerBytes": account.headers, "inflatedBytes": account.inflated, "breaks": account.breaks}
-        impossible = [_impossible(one) for one in refused]
+        impossible = [_impossible(judged) for judged in refused]
         print(json.dumps({**document, **ends, "missing": lacks, "impossible": impossible, "sound": sound}), file=stream)
         return
-    stops = [printable(str(one)) for one in refused] if arguments.action == "verify" else []
+    stops = [printable(str(judged)) for judged in refused] if arguments.action == "verify" else []
     for problem in [*problems, *stops, *lacks]:
         print(f"{name}: {problem}", file=stream)
-    decoded, kept, damaged = (_sum(one) for one in (account.decoded, account.kept, account.damaged))
-    behind = sum(account.damaged[one.value].bytes for one in _END if file.is_open and one.value in account.damaged)
+    decoded, raw, damaged = (_sum(shares) for shares in (account.decoded, account.kept, account.damaged))
+    beyond = sum(
+        account.damaged[reason.value].bytes for reason in _END if file.is_open and reason.value in account.damaged
+    )
     text = (
         f"{name}: {account.size} bytes, {account.batches} batches, {account.claimed} records: "
-        f"{decoded.records} decoded, {kept.records} kept as bytes, {damaged.records} damaged"
+        f"{decoded.records} decoded, {raw.records} kept as bytes, {damaged.records} damaged"
     )
-    text += f"; {damaged.bytes - behind} bytes damaged" if damaged.bytes > behind else ""
-    print(text + (f"; {behind} bytes behind the end" if behind else ""), file=stream)
+    text += f"; {damaged.bytes - beyond} bytes damaged" if damaged.bytes > beyond else ""
+    print(text + (f"; {beyond} bytes behind the end" if beyond else ""), file=stream)
 
 
 def _sum(shares: dict[str, Share]) -> Share:
@@ -278,4 +280,4 @@ def _sum(shares: dict[str, Share]) -> Share:
 
 
 def _counts(shares: dict[str, Share]) -> dict[str, dict[str, int]]:
-    return {name: {"records": one.records, "bytes": one.bytes} for name, one in sorted(shares.items())}
+    return {name: {"records": share.records, "bytes": share.bytes} for name, share in sorted(shares.items())}

@@ -57,8 +57,8 @@ class File(Struct, frozen=True):
 
 def files_of(folder: Path, beside: list[files.Segment | files.Snapshot], *, snapshots: bool) -> list[File]:
     """The files of a log that lie beside each other: segments, oldest first, and behind them snapshots if asked for."""
-    segments = [file_of(folder / one.name, beside) for one in beside if isinstance(one, files.Segment)]
-    images = [one for one in beside if isinstance(one, files.Snapshot)]
+    segments = [file_of(folder / segment.name, beside) for segment in beside if isinstance(segment, files.Segment)]
+    images = [snapshot for snapshot in beside if isinstance(snapshot, files.Snapshot)]
     first = segments[0].begins if segments else 0
     if first and all(image.end_offset < first for image in images):
         segments[0] = replace(segments[0], is_orphan=True)
@@ -68,7 +68,7 @@ def files_of(folder: Path, beside: list[files.Segment | files.Snapshot], *, snap
 def parsed(names: Iterable[str]) -> list[files.Segment | files.Snapshot]:
     """Segments and snapshots among these names, in the order of names, which is that of offsets."""
     parsed = (files.parse(name) for name in sorted(names))
-    return [one for one in parsed if one is not None]
+    return [file for file in parsed if file is not None]
 
 
 def file_of(path: Path, beside: list[files.Segment | files.Snapshot]) -> File:
@@ -76,13 +76,13 @@ def file_of(path: Path, beside: list[files.Segment | files.Snapshot]) -> File:
     this = files.parse(path.name)
     if not isinstance(this, files.Segment):
         return File(path, is_open=path.suffix == ".log", begins=0 if path.suffix == ".checkpoint" else None)
-    bases = [one.base_offset for one in beside if isinstance(one, files.Segment)]
+    bases = [segment.base_offset for segment in beside if isinstance(segment, files.Segment)]
     later = bases[bisect_right(bases, this.base_offset) :]
     return File(path, is_open=not later, begins=this.base_offset, ends=later[0] if later else None)
 
 
 def missing(file: File, reading: Reading) -> list[str]:
-    """What a file that was read to its end does not hold, although it has to."""
+    """Problems of a file that was read to its end: what it does not hold, although it has to."""
     says = []
     if file.is_orphan:
         says.append(f"the records before offset {file.begins} are missing, and no snapshot that ends there is here")
@@ -106,9 +106,9 @@ class Opened:
         self._file = open_regular(path)
         self._begin, self._size = 0, os.fstat(self._file.fileno()).st_size
         self._start, self._piece = 0, b""
-        if path.name != files.PROPERTIES and (why := _other_content(path, bytes(self[:_HEAD]))):
+        if path.name != files.PROPERTIES and (reason := _other_content(path, bytes(self[:_HEAD]))):
             self._file.close()
-            raise refused(path, why)
+            raise refused(path, reason)
 
     def __enter__(self) -> Opened:
         return self
@@ -133,16 +133,16 @@ class Opened:
             except OSError as error:
                 raise refused(self._path, error.strerror) from None
             if not part:
-                why = f"changed while it was read: it had {self._size} bytes and now has {start} at most; run again"
-                raise refused(self._path, why)
+                reason = f"changed while it was read: it had {self._size} bytes and now has {start} at most; run again"
+                raise refused(self._path, reason)
             parts.append(part)
             start += len(part)
         return b"".join(parts)
 
 
 def _other_content(path: Path, head: bytes) -> str:
-    """Why it cannot be a file of a log, whatever its name; empty where it may be one. The first byte of one is that of
-    its first offset, and always 0.
+    """Reason why it cannot be a file of a log, whatever its name; empty where it may be one. The first byte of one is
+    that of its first offset, and always 0.
     """
     if command := files.compressed([path.name]).get(path.name):
         return f"it is compressed; decompress it first: {command} {shlex.quote(str(path))}"
@@ -165,12 +165,12 @@ def refuse_compressed(folder: Path, names: Iterable[str]) -> None:
     if not compressed:
         return
     first, command = next(iter(compressed.items()))
-    same = [name for name, this in compressed.items() if this == command]
+    same_kind = [name for name, this in compressed.items() if this == command]
     end = first[first.rindex(".") :]
-    every = shlex.quote(str(folder / first)) if len(same) == 1 else f"{shlex.quote(str(folder))}/*{end}"
+    pattern = shlex.quote(str(folder / first)) if len(same_kind) == 1 else f"{shlex.quote(str(folder))}/*{end}"
     if len(compressed) == 1:
-        raise refused(folder, f"{first} is compressed; decompress it first: {command} {every}")
-    raise refused(folder, f"{first} and others of its files are compressed; decompress them first: {command} {every}")
+        raise refused(folder, f"{first} is compressed; decompress it first: {command} {pattern}")
+    raise refused(folder, f"{first} and others of its files are compressed; decompress them first: {command} {pattern}")
 
 
 def open_regular(path: Path) -> BinaryIO:

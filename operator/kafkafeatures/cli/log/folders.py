@@ -46,7 +46,7 @@ class LogFolder(Struct, frozen=True):
 
     @property
     def node_id(self) -> int | None:
-        """Whose log it is; None where it is not known."""
+        """Node whose log it is; None where it is not known."""
         text = self.properties.get("node.id", "")
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 11 else None
 

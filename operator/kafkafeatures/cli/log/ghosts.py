@@ -48,8 +48,8 @@ class Where(Struct, frozen=True):
     @property
     def shape(self) -> Json:
         """For documents."""
-        when = "notAfter" if self.is_state else "timestamp"
-        return {"file": self.file, "offset": self.offset, when: format_time(self.at_ms)}
+        time_field = "notAfter" if self.is_state else "timestamp"
+        return {"file": self.file, "offset": self.offset, time_field: format_time(self.at_ms)}
 
     def __str__(self) -> str:
         if self.is_state:
@@ -72,21 +72,21 @@ def run(arguments: argparse.Namespace) -> int:
     """Show them. 0 where all of the log could be read, 1 where something is missing, so that there may be others."""
     (path,) = arguments.paths
     folder = log_folder(path)
-    found = restored(folder, None)
-    evidence = Evidence(folder, found.image)
-    candidates = list(_candidates(folder, found.image, evidence))
-    problems = problems_of(found)
+    state = restored(folder, None)
+    evidence = Evidence(folder, state.image)
+    candidates = list(_candidates(folder, state.image, evidence))
+    problems = problems_of(state)
     if arguments.output in ("text", "table"):
-        _draw(console(), folder, found.image, evidence, candidates)
+        _draw(console(), folder, state.image, evidence, candidates)
     else:
-        print_document(_document(folder, found, evidence, candidates), arguments.output)
+        print_document(_document(folder, state, evidence, candidates), arguments.output)
     for problem in problems:
         tell(f"{folder.shown}: {problem}")
     return Exit.FAILED if problems else Exit.DONE
 
 
 class Evidence:
-    """What the files say of each node, up to the offset of the image."""
+    """Evidence of the files about each node, up to the offset of the image."""
 
     def __init__(self, folder: LogFolder, image: Image) -> None:
         self._registered: dict[tuple[str, int, str], Where] = {}
@@ -118,10 +118,10 @@ class Evidence:
                 pass
 
     def _state(self, image: Image, where: Where) -> None:
-        for role, one in registrations(image):
-            self._registered.setdefault((role.lower(), one.id, kafka_uuid(one.incarnation)), where)
-            if isinstance(one, BrokerRegistration):
-                self._fence(one.id, one.fenced, where)
+        for role, registration in registrations(image):
+            self._registered.setdefault((role.lower(), registration.id, kafka_uuid(registration.incarnation)), where)
+            if isinstance(registration, BrokerRegistration):
+                self._fence(registration.id, registration.fenced, where)
         if image.voters is not None:
             self.voters_from = where
 
@@ -141,25 +141,25 @@ class Evidence:
 
 
 def _candidates(folder: LogFolder, image: Image, evidence: Evidence) -> Iterator[Candidate]:
-    for role, one in registrations(image):
-        fenced = evidence.fenced(one.id) if isinstance(one, BrokerRegistration) else None
+    for role, registration in registrations(image):
+        fenced = evidence.fenced(registration.id) if isinstance(registration, BrokerRegistration) else None
         suspected = may_be_ghost(
-            one,
+            registration,
             voters=evidence.voters,
             fenced_since_ms=None if fenced is None else fenced.at_ms,
             end_ms=image.timestamp_ms,
         )
-        own = folder.node_id == one.id
-        if isinstance(one, ControllerRegistration):
-            judged = _controller(suspected, own)
+        is_own = folder.node_id == registration.id
+        if isinstance(registration, ControllerRegistration):
+            judged = _controller(suspected, is_own)
         else:
-            judged = _broker(suspected, fenced, image.timestamp_ms, own) if one.fenced else None
+            judged = _broker(suspected, fenced, image.timestamp_ms, is_own) if registration.fenced else None
         if judged is not None:
-            yield Candidate(role, one, *judged, evidence.registered(role, one), fenced)
+            yield Candidate(role, registration, *judged, evidence.registered(role, registration), fenced)
 
 
 def _controller(suspected: bool | None, own: bool) -> tuple[bool | None, str] | None:
-    """What is said of it, and why; None for one that the cluster counts on."""
+    """Return what is said of it, and why; None for one that the cluster counts on."""
     if suspected is None:
         return None, "who votes is not known: no record of a leader or of voters is in these files"
     if not suspected:
@@ -168,7 +168,7 @@ def _controller(suspected: bool | None, own: bool) -> tuple[bool | None, str] | 
 
 
 def _broker(suspected: bool | None, fenced: Where | None, end_ms: int, own: bool) -> tuple[bool | None, str]:
-    """Whether a fenced broker is suspected, and why. A snapshot shows that it was fenced, but not since when."""
+    """Tell whether a fenced broker is suspected, and why. A snapshot shows that it was fenced, but not since when."""
     if own:
         return False, "fenced, but these files are its own"
     if suspected is None or fenced is None:
@@ -185,18 +185,18 @@ def _span(milliseconds: int) -> str:
     return format_span(timedelta(seconds=min(seconds - seconds % 60 if seconds > 60 else seconds, 10**9)))
 
 
-def _document(folder: LogFolder, found: Restored, evidence: Evidence, candidates: list[Candidate]) -> Json:
+def _document(folder: LogFolder, restored: Restored, evidence: Evidence, candidates: list[Candidate]) -> Json:
     """The document of `log ghosts -o json`. ghosts: what is suspected. unclear: fenced or not a voter, but no more."""
     return {
         "apiVersion": API_VERSION,
         "kind": "GhostRegistrations",
         "clusterId": folder.cluster_id or None,
-        "source": source_shape(folder, found, folder.committed()),
+        "source": source_shape(folder, restored, folder.committed()),
         "voters": None if evidence.voters is None else list(evidence.voters),
         "votersFrom": None if evidence.voters_from is None else evidence.voters_from.shape,
         "ghosts": [_shape(candidate) for candidate in candidates if candidate.suspected],
         "unclear": [_shape(candidate) for candidate in candidates if not candidate.suspected],
-        "problems": problems_of(found),
+        "problems": problems_of(restored),
     }
 
 
@@ -226,20 +226,24 @@ def _draw(screen: Console, folder: LogFolder, image: Image, evidence: Evidence, 
     whose = "" if folder.node_id is None else f", files of node {folder.node_id}"
     say(f"Cluster {folder.cluster_id or 'id unknown'}{whose}")
     voters = "unknown" if evidence.voters is None else ", ".join(map(str, evidence.voters))
-    when = "" if image.timestamp_ms < 0 else f", {format_time(image.timestamp_ms)}"
-    say(f"Registrations at offset {image.offset}{when}; voters {voters}")
+    timestamp = "" if image.timestamp_ms < 0 else f", {format_time(image.timestamp_ms)}"
+    say(f"Registrations at offset {image.offset}{timestamp}; voters {voters}")
     ghosts = [candidate for candidate in candidates if candidate.suspected]
     unclear = [candidate for candidate in candidates if not candidate.suspected]
     for heading, ones in (("Suspected ghost registrations", ghosts), ("Not clear", unclear)):
         if ones:
             say("")
             say(heading, "bold")
-        for one in ones:
-            say(f"{one.role.lower()} {one.registration.id}: {one.reason}", "red" if one.suspected else "yellow", at=2)
-            say(f"registered {one.registered or 'when is not in these files'}", at=4)
-            if one.fenced is not None:
-                say(f"fenced {one.fenced}", at=4)
-            say(f"supports metadata.version {format_ranges(one.registration.features)}", at=4)
+        for candidate in ones:
+            say(
+                f"{candidate.role.lower()} {candidate.registration.id}: {candidate.reason}",
+                "red" if candidate.suspected else "yellow",
+                at=2,
+            )
+            say(f"registered {candidate.registered or 'when is not in these files'}", at=4)
+            if candidate.fenced is not None:
+                say(f"fenced {candidate.fenced}", at=4)
+            say(f"supports metadata.version {format_ranges(candidate.registration.features)}", at=4)
     say("")
     if not ghosts:
         say("No ghost registration is suspected." if not unclear else "No other registration is suspected.")

@@ -1,4 +1,4 @@
-"""What happened in the log of a node, file by file, and what is missing between: for `timeline` and `ghosts`.
+"""Events in the log of a node, file by file, and what is missing between: for `timeline` and `ghosts`.
 
 What it decides: in which order segments and snapshots are read, and what is said where they do not meet. A snapshot is
 a state that was reached by its time, and no event: it is given out only where it tells what the log here does not, at
@@ -40,7 +40,7 @@ class ImpossibleRecord(Struct, frozen=True):
 
 
 class StateOf(Struct, frozen=True):
-    """What a snapshot says was so at `offset`; what led to it is not known from here."""
+    """State that a snapshot has at `offset`; what led to it is not known from here."""
 
     file: str
     offset: int
@@ -72,10 +72,10 @@ class History:
         self._snapshots = folder.snapshots
         self.end = self._segments[0].base_offset if self._segments else 0
         impossible = impossible_in(folder)
-        self._refused = frozenset((one.file, one.impossible.offset) for one in impossible)
+        self._refused = frozenset((judged.file, judged.impossible.offset) for judged in impossible)
         self._unshown: defaultdict[str, deque[Judged]] = defaultdict(deque)  # by file
-        for one in impossible:
-            self._unshown[one.file].append(one)
+        for judged in impossible:
+            self._unshown[judged.file].append(judged)
         self._understood = not impossible
         self._read = -1  # the end of the log that was read: no snapshot moves it
         # What a controller was formatted with (0-0.checkpoint) its log says once more, and says when.
@@ -83,7 +83,7 @@ class History:
 
     @property
     def open_transaction(self) -> int | None:
-        """Where the metadata transaction begins that had not ended when the log did."""
+        """Offset at which the metadata transaction begins that had not ended when the log did."""
         return self._reader.open_transaction
 
     @property
@@ -157,18 +157,18 @@ class History:
                     continue
                 yield run.batch(number)
 
-    def _miss(self, file: str, until: int | None, why: str) -> Missing:
+    def _miss(self, file: str, until: int | None, reason: str) -> Missing:
         self._reader.miss()
-        missing, self.end = Missing(file, self.end, until, why), max(self.end, until or 0)
+        missing, self.end = Missing(file, self.end, until, reason), max(self.end, until or 0)
         return missing
 
     def _states(self, until: int | None) -> Iterator[Item]:
-        """What snapshots add that end between the records read so far and those read next."""
+        """States that snapshots add which end between the records read so far and those read next."""
         while self._snapshots and (until is None or self._snapshots[0].end_offset <= until):
             snapshot = self._snapshots.pop(0)
             if snapshot.end_offset < self.end or (self._reader.is_complete and snapshot.end_offset == self.end):
                 continue
-            if until is None and any(one.end_offset > snapshot.end_offset for one in self._snapshots):
+            if until is None and any(later.end_offset > snapshot.end_offset for later in self._snapshots):
                 continue  # behind the log the newest says most
             try:
                 image = self._image(snapshot)

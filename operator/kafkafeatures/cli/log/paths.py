@@ -1,4 +1,4 @@
-"""Which metadata logs lie behind the paths that a command was given: directories, single files, support bundles.
+"""The metadata logs behind the paths that a command was given: directories, single files, support bundles.
 
 What it decides: where a log is looked for, and that of several nodes one is named. Called by the commands of `log` and
 by `describe --from`. Nothing is written or locked, and no link is followed on the way down.
@@ -34,30 +34,30 @@ def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
     Of a support bundle those of every directory in it.
     """
     folders: dict[Path, list[files.Segment | files.Snapshot]] = {}
-    every = []
+    log_files = []
     for path in paths:
         if path.is_dir():
-            every += _of_folder(_log_in(path), snapshots=snapshots)
+            log_files += _of_folder(_log_in(path), snapshots=snapshots)
             continue
         if files.parse(path.name) is None and is_bundle(path):
-            for one in of_bundle(path):
-                inside = files_of(Path(one.shown), parsed(one.names), snapshots=snapshots)
-                every += [replace(each, bundled=partial(one.opened, each.path.name)) for each in inside]
+            for folder in of_bundle(path):
+                inside = files_of(Path(folder.shown), parsed(folder.names), snapshots=snapshots)
+                log_files += [replace(each, bundled=partial(folder.opened, each.path.name)) for each in inside]
             continue
         if path.parent not in folders:
             try:
                 folders[path.parent] = parsed(os.listdir(path.parent))
             except OSError:  # one may read a file of a directory that one may not list
                 folders[path.parent] = []
-        every.append(file_of(path, folders[path.parent]))
-    return every
+        log_files.append(file_of(path, folders[path.parent]))
+    return log_files
 
 
 def unread(paths: Iterable[Path]) -> list[str]:
-    """What is not read in the directories among paths, and why: each with its name."""
+    """Files that are not read in the directories among paths, each with its name and the reason."""
     folders = [_log_in(path) for path in paths if path.is_dir()]
     names = sorted((folder / name for folder in folders for name in os.listdir(folder)), key=str)
-    return [f"{name}: not read; {why}" for name in names if (why := _why_unread(name.name))]
+    return [f"{name}: not read; {reason}" for name in names if (reason := _why_unread(name.name))]
 
 
 def _why_unread(name: str) -> str:
@@ -80,17 +80,17 @@ def _of_folder(folder: Path, *, snapshots: bool) -> list[File]:
         raise refused(folder, error.strerror) from None
     refuse_compressed(folder, names)
     beside = parsed(names)
-    if not any(isinstance(one, files.Segment) for one in beside):
+    if not any(isinstance(file, files.Segment) for file in beside):
         raise _nothing(folder, "segment")
     return files_of(folder, beside, snapshots=snapshots)
 
 
 def log_folder(path: Path) -> LogFolder:
     """The one log behind a path. Raises CommandFailed where there is none, or more than one."""
-    found = list(log_folders(path))
-    if len(found) > 1:
-        raise refused(path, f"holds the metadata logs of {len(found)} nodes; give one of them: {_names(found)}")
-    return found[0]
+    folders = list(log_folders(path))
+    if len(folders) > 1:
+        raise refused(path, f"holds the metadata logs of {len(folders)} nodes; give one of them: {_names(folders)}")
+    return folders[0]
 
 
 def _names(folders: Sequence[LogFolder]) -> str:
@@ -101,37 +101,37 @@ def log_folders(path: Path) -> list[LogFolder]:
     """Every log behind a path, at least one."""
     if not path.is_dir():
         if bundle := _bundle_of(path):
-            every = of_bundle(bundle)
-            if named := [one for one in every if one.shown == str(path)]:
-                return named
-            raise refused(path, f"not a directory of the bundle with a metadata log; expected {_names(every)}")
+            bundle_folders = of_bundle(bundle)
+            if matches := [folder for folder in bundle_folders if folder.shown == str(path)]:
+                return matches
+            raise refused(path, f"not a directory of the bundle with a metadata log; expected {_names(bundle_folders)}")
         return of_bundle(path) if files.parse(path.name) is None and is_bundle(path) else [_of_file(path)]
     try:
-        found = list(_below(path, DEPTH))
+        folders = list(_below(path, DEPTH))
     except OSError as error:
         raise refused(path, error.strerror) from None
-    if not found:
+    if not folders:
         raise _nothing(path, "file")
-    return found[:MAX_FOLDERS]
+    return folders[:MAX_FOLDERS]
 
 
 def _nothing(folder: Path, what: str) -> CommandFailed:
-    """Where a recording was begun a while ago, it is no mistake to look for it here."""
+    """Return the refusal. Where a recording was begun a while ago, it is no mistake to look for it here."""
     recording = (f"{above}{files.DIRECTORY}/*{files.OPEN}*" for above in ("", "*/", "*/*/"))
     for pattern in (f"*{files.OPEN}*", *recording):
-        for one in folder.glob(pattern):
-            return refused(one, _RECORDED)
+        for path in folder.glob(pattern):
+            return refused(path, _RECORDED)
     return refused(folder, f"no {what} of a metadata log is here; expected files like {0:020}.log")
 
 
 def _bundle_of(path: Path) -> Path | None:
     """The bundle of `bundle.tar.gz:node-1/__cluster_metadata-0`, if it is one."""
-    whole = str(path)
-    at = whole.find(":")
+    text = str(path)
+    at = text.find(":")
     while at > 0:
-        if not path.exists() and Path(whole[:at]).is_file():
-            return Path(whole[:at])
-        at = whole.find(":", at + 1)
+        if not path.exists() and Path(text[:at]).is_file():
+            return Path(text[:at])
+        at = text.find(":", at + 1)
     return None
 
 
@@ -165,9 +165,9 @@ def _of_file(path: Path) -> LogFolder:
 
 def _properties(folder: Path) -> Mapping[str, str]:
     """The node's `meta.properties`, which lies in the parent of the directory of its metadata log."""
-    for place in (folder.parent, folder):
+    for directory in (folder.parent, folder):
         try:
-            with Opened(place / files.PROPERTIES) as data:
+            with Opened(directory / files.PROPERTIES) as data:
                 return parse_properties(bytes(data[:MAX_PROPERTIES]))
         except CommandFailed:  # missing or unreadable: then nothing says whose log it is
             continue

@@ -42,14 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the state. 0 where it is exact and all of it was understood, 1 where something is missing or damaged."""
     (path,) = arguments.paths
     folder = log_folder(path)
-    found = restored(folder, arguments.at, frozenset(Section) - {Section.CONFIGS})
+    state = restored(folder, arguments.at, frozenset(Section) - {Section.CONFIGS})
     committed = folder.committed()
-    problems = problems_of(found)
+    problems = problems_of(state)
     if arguments.output in ("text", "table"):
-        _draw(console(), folder, found, committed)
+        _draw(console(), folder, state, committed)
     else:
-        print_document(state_document(folder, found, committed), arguments.output)
-    for note in found.left_out:
+        print_document(state_document(folder, state, committed), arguments.output)
+    for note in state.left_out:
         tell(f"{folder.shown}: a snapshot that is not whole was left out: {note}")
     for problem in problems:
         tell(f"{folder.shown}: {problem}")
@@ -60,26 +60,26 @@ def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SM
     """The image at an offset, or at the end, or before the first record at which Kafka stops. Raises CommandFailed
     where it cannot be known.
     """
-    shown = printable(folder.shown)
+    name = printable(folder.shown)
     try:
         impossible = [judged for judged in impossible_in(folder) if at is None or judged.begins < at]
-        whole = image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
-        base = max((each.end_offset for each in folder.snapshots if each.name in whole.made_of), default=0)
-        stop = next((each for each in impossible if _stops(each, base, whole.image.offset)), None)
+        state = image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
+        base = max((each.end_offset for each in folder.snapshots if each.name in state.made_of), default=0)
+        stop = next((each for each in impossible if _stops(each, base, state.image.offset)), None)
         if stop is None:
-            others = tuple(f"{each.file}: {each}" for each in impossible)
-            return Restored(whole.image, whole.made_of, whole.left_out, whole.stopped, others)
+            messages = tuple(f"{each.file}: {each}" for each in impossible)
+            return Restored(state.image, state.made_of, state.left_out, state.stopped, messages)
         if at is not None:
             raise StateUnknown(f"{stop.file}: {stop}", stop.begins)
         begin = image_at(folder.names, folder.opened, at=stop.begins, sections=sections, limit=MAX_IMAGE)
-        others = tuple(f"{each.file}: {each}" for each in impossible if each is not stop)
-        return Restored(begin.image, begin.made_of, begin.left_out, f"{stop.file}: {stop}", others)
+        messages = tuple(f"{each.file}: {each}" for each in impossible if each is not stop)
+        return Restored(begin.image, begin.made_of, begin.left_out, f"{stop.file}: {stop}", messages)
     except StateUnknown as error:
         until = f"; the state is known up to --at {error.exact_until}" if error.exact_until is not None else ""
-        where = "" if at is None else f"the state at offset {at} is not known: "
-        raise CommandFailed(f"{shown}: {where}{error}{until}", Exit.FAILED) from None
+        context = "" if at is None else f"the state at offset {at} is not known: "
+        raise CommandFailed(f"{name}: {context}{error}{until}", Exit.FAILED) from None
     except KraftLogError as error:
-        raise CommandFailed(f"{shown}: {error}", Exit.FAILED) from None
+        raise CommandFailed(f"{name}: {error}", Exit.FAILED) from None
 
 
 def _stops(judged: Judged, base: int, end: int) -> bool:
@@ -87,48 +87,48 @@ def _stops(judged: Judged, base: int, end: int) -> bool:
     return judged.end_offset is None and base <= judged.begins < end
 
 
-def problems_of(found: Restored) -> list[str]:
-    """Why there may be more to it than the image says."""
-    image, says = found.image, []
-    if found.stopped:
-        says.append(f"the state behind offset {image.offset} is not known: {found.stopped}")
-    says += found.impossible[:_SHOWN]
-    if (more := len(found.impossible) - _SHOWN) > 0:
-        says.append(f"Kafka stops at {more} more of the records; see log verify")
+def problems_of(restored: Restored) -> list[str]:
+    """Reasons why there may be more to it than the image says."""
+    image, says = restored.image, []
+    if restored.stopped:
+        says.append(f"the state behind offset {image.offset} is not known: {restored.stopped}")
+    says += restored.impossible[:_SHOWN]
+    if (omitted := len(restored.impossible) - _SHOWN) > 0:
+        says.append(f"Kafka stops at {omitted} more of the records; see log verify")
     if image.unreadable:
         many = f"{image.unreadable} records" if image.unreadable > 1 else "1 record"
         says.append(f"{many} could not be understood: what they changed is not known; see log decode")
     return says
 
 
-def state_document(folder: LogFolder, found: Restored, committed: int) -> Json:
+def state_document(folder: LogFolder, restored: Restored, committed: int) -> Json:
     """The document of `log state -o json`."""
-    image, levels = found.image, levels_of(found.image)
+    image, levels = restored.image, levels_of(restored.image)
     code = image.zk_migration_state
     return {
         "apiVersion": API_VERSION,
         "kind": "MetadataState",
         "clusterId": folder.cluster_id or None,
-        "source": source_shape(folder, found, committed),
+        "source": source_shape(folder, restored, committed),
         "features": [{"name": name, **level_in_kraft(name, levels)} for name in levels],
         "quorum": {"voters": voters_of(image), "leader": image.leader_id},
         "migration": None if code is None else {"state": migration_state(code), "code": code},
-        "registrations": [_registration(role, one) for role, one in registrations(image)],
+        "registrations": [_registration(role, registration) for role, registration in registrations(image)],
         **clients_shape(image),
         "unreadable": image.unreadable,
-        "problems": problems_of(found),
+        "problems": problems_of(restored),
     }
 
 
-def source_shape(folder: LogFolder, found: Restored, committed: int) -> Json:
-    """What a document rests on. committed: null where it is not known whether all of it is."""
-    image = found.image
+def source_shape(folder: LogFolder, restored: Restored, committed: int) -> Json:
+    """Source that a document rests on. committed: null where it is not known whether all of it is."""
+    image = restored.image
     return {
         "kind": "Files",
         "path": folder.shown,
         "node": folder.node_id,
-        "files": list(found.made_of),
-        "leftOut": list(found.left_out),
+        "files": list(restored.made_of),
+        "leftOut": list(restored.left_out),
         "offset": image.offset,
         "epoch": image.epoch,
         "timestamp": None if image.timestamp_ms < 0 else format_time(image.timestamp_ms),
@@ -157,23 +157,27 @@ def registrations(image: Image) -> Iterator[tuple[str, BrokerRegistration | Cont
     yield from (("Broker", image.brokers[id_]) for id_ in sorted(image.brokers))
 
 
-def _registration(role: str, one: BrokerRegistration | ControllerRegistration) -> Json:
-    shape: Json = {"id": one.id, "role": role, "incarnation": kafka_uuid(one.incarnation)}
-    if isinstance(one, BrokerRegistration):
-        shape |= {"epoch": one.epoch, "fenced": one.fenced, "inControlledShutdown": one.in_controlled_shutdown}
-        shape |= {"rack": one.rack}
-    shape["listeners"] = [{"name": e.name, "host": e.host, "port": e.port} for e in one.endpoints]
-    return shape | {"features": ranges_shape(one.features)}
+def _registration(role: str, registration: BrokerRegistration | ControllerRegistration) -> Json:
+    shape: Json = {"id": registration.id, "role": role, "incarnation": kafka_uuid(registration.incarnation)}
+    if isinstance(registration, BrokerRegistration):
+        shape |= {
+            "epoch": registration.epoch,
+            "fenced": registration.fenced,
+            "inControlledShutdown": registration.in_controlled_shutdown,
+        }
+        shape |= {"rack": registration.rack}
+    shape["listeners"] = [{"name": e.name, "host": e.host, "port": e.port} for e in registration.endpoints]
+    return shape | {"features": ranges_shape(registration.features)}
 
 
-def headline(folder: LogFolder, found: Restored, committed: int) -> Iterator[str]:
-    """Whose log it is, which offset, of what it was made, and how sure it is."""
-    image = found.image
+def headline(folder: LogFolder, restored: Restored, committed: int) -> Iterator[str]:
+    """Lines that say whose log it is, which offset, of what it was made, and how sure it is."""
+    image = restored.image
     whose = "" if folder.node_id is None else f"  files of node {folder.node_id}"
     yield f"Cluster {folder.cluster_id or 'id unknown'}{whose}"
-    when = "" if image.timestamp_ms < 0 else f", {format_time(image.timestamp_ms)}"
-    yield f"State at offset {image.offset}, epoch {image.epoch}{when}"
-    yield f"Read from {', '.join(found.made_of) or 'an empty log'}"
+    timestamp = "" if image.timestamp_ms < 0 else f", {format_time(image.timestamp_ms)}"
+    yield f"State at offset {image.offset}, epoch {image.epoch}{timestamp}"
+    yield f"Read from {', '.join(restored.made_of) or 'an empty log'}"
     if image.offset > committed:
         since = f"from offset {committed} on" if committed else "for all of it"
         yield f"Committed: unknown {since}; what is behind the last snapshot may yet be removed by a new leader"
@@ -181,13 +185,13 @@ def headline(folder: LogFolder, found: Restored, committed: int) -> Iterator[str
         yield "Inside of a metadata transaction: its changes are not part of the state yet"
 
 
-def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -> None:
+def _draw(screen: Console, folder: LogFolder, restored: Restored, committed: int) -> None:
     from rich.text import Text
 
     from kafkafeatures.cli.shell.indented import line
 
-    image = found.image
-    for text in headline(folder, found, committed):
+    image = restored.image
+    for text in headline(folder, restored, committed):
         line(screen, Text(text))
     line(screen, Text(_quorum(image)))
     code = image.zk_migration_state
@@ -197,8 +201,13 @@ def _draw(screen: Console, folder: LogFolder, found: Restored, committed: int) -
     levels = levels_of(image)
     show_table(screen, ("FEATURE", "FINALIZED"), [(name, format_in_kraft(name, levels)) for name in levels])
     rows = [
-        (f"{role.lower()} {one.id}", _standing(one), format_ranges(one.features), _address(one))
-        for role, one in registrations(image)
+        (
+            f"{role.lower()} {registration.id}",
+            _standing(registration),
+            format_ranges(registration.features),
+            _address(registration),
+        )
+        for role, registration in registrations(image)
     ]
     if rows:
         screen.print()
@@ -216,11 +225,11 @@ def _quorum(image: Image) -> str:
     return f"Quorum: voters {', '.join(map(str, voters))}, {leader}"
 
 
-def _standing(one: BrokerRegistration | ControllerRegistration) -> str:
-    if isinstance(one, ControllerRegistration):
+def _standing(registration: BrokerRegistration | ControllerRegistration) -> str:
+    if isinstance(registration, ControllerRegistration):
         return "-"
-    return "fenced" if one.fenced else "stopping" if one.in_controlled_shutdown else "unfenced"
+    return "fenced" if registration.fenced else "stopping" if registration.in_controlled_shutdown else "unfenced"
 
 
-def _address(one: BrokerRegistration | ControllerRegistration) -> str:
-    return f"{one.endpoints[0].host}:{one.endpoints[0].port}" if one.endpoints else "-"
+def _address(registration: BrokerRegistration | ControllerRegistration) -> str:
+    return f"{registration.endpoints[0].host}:{registration.endpoints[0].port}" if registration.endpoints else "-"

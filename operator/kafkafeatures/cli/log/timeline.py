@@ -53,14 +53,14 @@ def run(arguments: argparse.Namespace) -> int:
     history, committed = History(folder), folder.committed()
     if arguments.output in ("text", "table"):
         return _text(folder, history, committed)
-    whole = True
+    is_complete = True
     for document in _documents(history, committed):
-        whole = whole and document["event"] not in ("Missing", "NotUnderstood", "Impossible")
+        is_complete = is_complete and document["event"] not in ("Missing", "NotUnderstood", "Impossible")
         if arguments.output == "json":
             clean_stdout().write(json.dumps(document) + "\n")
         else:
             print_document([document], "yaml")
-    return Exit.DONE if whole else Exit.FAILED
+    return Exit.DONE if is_complete else Exit.FAILED
 
 
 # --- documents
@@ -92,8 +92,8 @@ def document_of(item: Item, committed: int) -> Json:
             impossible = judged.impossible
             shape = {"offset": impossible.offset, "timestamp": format_time(judged.at_ms), "event": "Impossible"}
             shape |= {"record": impossible.name, "reason": impossible.reason, "check": impossible.check.method}
-            where = {} if judged.end_offset is None else {"snapshot": judged.end_offset}
-            return {**shape, **where, "file": file}
+            snapshot = {} if judged.end_offset is None else {"snapshot": judged.end_offset}
+            return {**shape, **snapshot, "file": file}
         case StateOf(file, offset, image):
             return {
                 "offset": offset,
@@ -101,9 +101,9 @@ def document_of(item: Item, committed: int) -> Json:
                 "event": "State",
                 **_levels(levels_of(image)),
                 "registrations": [
-                    {"id": one.id, "role": role}
-                    | ({"fenced": one.fenced} if isinstance(one, BrokerRegistration) else {})
-                    for role, one in registrations(image)
+                    {"id": registration.id, "role": role}
+                    | ({"fenced": registration.fenced} if isinstance(registration, BrokerRegistration) else {})
+                    for role, registration in registrations(image)
                 ],
                 "voters": voters_of(image),
                 "migration": None if image.zk_migration_state is None else migration_state(image.zk_migration_state),
@@ -121,8 +121,8 @@ def _levels(levels: Mapping[str, int]) -> Json:
 def _level(change: LevelChange) -> Json:
     shape: Json = {"event": "FeatureLevel", "feature": change.feature, "level": change.level}
     shape["previous"] = change.previous
-    if named := level_name(change.feature, change.level):
-        shape["levelName"] = named
+    if name := level_name(change.feature, change.level):
+        shape["levelName"] = name
     if change.layout:
         shape["layout"] = change.layout
     return shape | ({} if change.takes_effect else {"takesEffect": False})
@@ -138,8 +138,8 @@ def _registration(change: Registration) -> Json:
 
 def _migration(change: MigrationChange) -> Json:
     shape = {"event": "Migration", "state": migration_state(change.state), "code": change.state}
-    before = None if change.previous is None else migration_state(change.previous)
-    return {**shape, "previous": before, **({"perhapsWrittenBy34": True} if change.by_3_4 else {})}
+    previous = None if change.previous is None else migration_state(change.previous)
+    return {**shape, "previous": previous, **({"perhapsWrittenBy34": True} if change.by_3_4 else {})}
 
 
 _SHAPES: dict[type, Callable[[Any], Json]] = {
@@ -170,7 +170,7 @@ def _text(folder: LogFolder, history: History, committed: int) -> int:
     width = console().width
     whose = "" if folder.node_id is None else f", files of node {folder.node_id}"
     sys.stdout.write(f"Cluster {folder.cluster_id or 'id unknown'}{whose}\n")
-    file, sure, whole = "", True, True
+    file, sure, is_complete = "", True, True
     for item in history:
         if isinstance(item, Happened) and sure and item.event.effective_offset >= committed:
             sure = False
@@ -178,7 +178,7 @@ def _text(folder: LogFolder, history: History, committed: int) -> int:
         if item.file != file:
             file = item.file
             _write([f"# {file}"], width)
-        whole = whole and not isinstance(item, Missing | ImpossibleRecord) and not _is_unread(item)
+        is_complete = is_complete and not isinstance(item, Missing | ImpossibleRecord) and not _is_unread(item)
         _write(_line(item), width)
         if isinstance(item, ImpossibleRecord):
             tell(f"{folder.shown}: {item.file}: {item.judged}")
@@ -187,7 +187,7 @@ def _text(folder: LogFolder, history: History, committed: int) -> int:
     if history.has_no_level:
         _write([f"-- {METADATA_VERSION} {format_in_kraft(METADATA_VERSION, {})}"], width)
     _write([f"-- the log ends at offset {history.end}"], width)
-    return Exit.DONE if whole else Exit.FAILED
+    return Exit.DONE if is_complete else Exit.FAILED
 
 
 def _is_unread(item: Item) -> bool:
@@ -198,16 +198,16 @@ def _line(item: Item) -> list[str]:
     """Offset, time and words; or words alone."""
     match item:
         case Happened(_, event):
-            more = f" (in effect from {event.effective_offset} on, the end of its transaction)"
-            words = words_of(event.change) + (more if event.effective_offset != event.offset else "")
+            note = f" (in effect from {event.effective_offset} on, the end of its transaction)"
+            words = words_of(event.change) + (note if event.effective_offset != event.offset else "")
             return [str(event.offset), format_time(event.effective_ms), words]
         case ImpossibleRecord(_, judged):
-            where = "" if judged.end_offset is None else "in the snapshot: "
-            return [str(judged.impossible.offset), format_time(judged.at_ms), where + judged.impossible.reason]
+            prefix = "" if judged.end_offset is None else "in the snapshot: "
+            return [str(judged.impossible.offset), format_time(judged.at_ms), prefix + judged.impossible.reason]
         case StateOf(_, offset, image):
             finalized = levels_of(image)
             levels = ", ".join(f"{name} {format_in_kraft(name, finalized)}" for name in finalized)
-            nodes = ", ".join(f"{role.lower()} {one.id}" for role, one in registrations(image))
+            nodes = ", ".join(f"{role.lower()} {registration.id}" for role, registration in registrations(image))
             words = f"by this time, as the snapshot says: {levels}; registered: {nodes or 'none'}"
             return [str(offset), format_time(image.timestamp_ms), words]
         case Missing(_, _, _, why):
@@ -216,24 +216,24 @@ def _line(item: Item) -> list[str]:
 
 def _write(parts: list[str], width: int) -> None:
     """One line; in a narrow terminal as many as it takes, none of them wider."""
-    *place, words = map(printable, parts)
-    if not place:
+    *columns, words = map(printable, parts)
+    if not columns:
         sys.stdout.write("\n".join(textwrap.wrap(words, width, subsequent_indent="   ")) + "\n")
         return
-    head = f"{place[0]:>10}  {place[1]:<26}  "
+    head = f"{columns[0]:>10}  {columns[1]:<26}  "
     if width < _WIDE:
         lines = textwrap.wrap(words, width, initial_indent="  ", subsequent_indent="  ")
-        sys.stdout.write("\n".join([f"{place[0]}  {place[1]}", *lines]) + "\n")
+        sys.stdout.write("\n".join([f"{columns[0]}  {columns[1]}", *lines]) + "\n")
         return
-    first, *more = textwrap.wrap(words, width - _INDENT) or [""]
-    sys.stdout.write("\n".join([head + first, *(" " * _INDENT + one for one in more)]) + "\n")
+    first, *continuation = textwrap.wrap(words, width - _INDENT) or [""]
+    sys.stdout.write("\n".join([head + first, *(" " * _INDENT + line for line in continuation)]) + "\n")
 
 
 def words_of(change: Change) -> str:
-    """What people read of it."""
+    """Return what people read of it."""
     match change:
-        case LevelChange(feature=name, level=level, previous=before, takes_effect=effect, layout=layout):
-            was = "unknown" if before is None else format_level(name, before)
+        case LevelChange(feature=name, level=level, previous=previous, takes_effect=effect, layout=layout):
+            was = "unknown" if previous is None else format_level(name, previous)
             notes = [f"record of Kafka {layout}"] if layout else []
             notes += [] if effect else ["a record without effect: the quorum follows its own (KAFKA-18979)"]
             return f"{name} {was} -> {format_level(name, level)}" + (f" ({'; '.join(notes)})" if notes else "")
@@ -242,12 +242,12 @@ def words_of(change: Change) -> str:
             who = f"{change.role} {change.node_id} registered{state}"
             return f"{who}: metadata.version {format_ranges(change.features)}, {kafka_uuid(change.incarnation)}"
         case FencingChange(node_id=id_, fenced=fenced, stopping=stopping):
-            said = [{True: "fenced", False: "unfenced"}[fenced]] if fenced is not None else []
-            return f"broker {id_} {' and '.join(said + (['in controlled shutdown'] if stopping else []))}"
+            states = [{True: "fenced", False: "unfenced"}[fenced]] if fenced is not None else []
+            return f"broker {id_} {' and '.join(states + (['in controlled shutdown'] if stopping else []))}"
         case Unregistration(role=role, node_id=id_):
             return f"{role} {id_} unregistered"
-        case MigrationChange(state=state, previous=before, by_3_4=unsure):
-            was = "unknown" if before is None else migration_state(before)
+        case MigrationChange(state=state, previous=previous, by_3_4=unsure):
+            was = "unknown" if previous is None else migration_state(previous)
             note = " (by Kafka 3.4 the other one of Migration and PreMigration)" if unsure else ""
             return f"migration from ZooKeeper {was} -> {migration_state(state)} ({state}){note}"
         case VotersChange(voters=voters, previous=earlier):

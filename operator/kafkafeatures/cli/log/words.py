@@ -1,4 +1,4 @@
-"""How the commands of `log` word what a metadata log says: times, ranges, the states of a migration; and their tables.
+"""Words of the commands of `log` for a metadata log: times, ranges, the states of a migration; and their tables.
 
 Used by `log_state`, `log_timeline` and `log_ghosts`. Nothing here reads a file.
 """
@@ -27,21 +27,21 @@ def _second(seconds: int) -> str:
 
 def format_time(milliseconds: int) -> str:
     """A time stamp such as 2026-11-21T00:24:59.728Z; the number itself where it is no valid date."""
-    seconds, rest = divmod(milliseconds, 1000)
+    seconds, remainder = divmod(milliseconds, 1000)
     text = _second(seconds)
-    return f"{text}.{rest:03}Z" if text else str(milliseconds)
+    return f"{text}.{remainder:03}Z" if text else str(milliseconds)
 
 
 def migration_state(code: int) -> str:
     """The name of a state; "Unknown" for a code that no release has."""
-    found = ZkMigrationState.of(code)
-    return "Unknown" if found is None else found.name.title().replace("_", "")
+    state = ZkMigrationState.of(code)
+    return "Unknown" if state is None else state.name.title().replace("_", "")
 
 
 def format_ranges(features: Mapping[str, tuple[int, int]]) -> str:
     """The range of metadata.version that a node supports, as text; "-" where it registered none."""
-    found = features.get("metadata.version")
-    return f"{found[0]}-{found[1]}" if found else "-"
+    bounds = features.get("metadata.version")
+    return f"{bounds[0]}-{bounds[1]}" if bounds else "-"
 
 
 def ranges_shape(features: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
@@ -62,7 +62,7 @@ def show_table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[s
     if natural_width(console, table) <= console.width:
         console.print(table)
         return
-    for first, *others in rows:
+    for first, *cells in rows:
         console.print(Text(first, "bold"), overflow="fold")
-        for head, cell in zip(heads[1:], others, strict=True):
+        for head, cell in zip(heads[1:], cells, strict=True):
             console.print(Text(f"  {head.lower()} {cell}"), overflow="fold")

@@ -23,7 +23,7 @@ ACTIONS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What is asked, and where the cluster and its ensemble are."""
+    """Flags for what is asked, and for the cluster and its ensemble."""
     parser.add_argument(
         "action", choices=tuple(ACTIONS),
         help="settings: show the lines that each kind of node needs for the next phase, and what each node has "
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_zookeeper_flags(parser, "the ensemble of the cluster, as the brokers' zookeeper.connect names it")
     parser.add_argument(
         "--to",
-        choices=tuple(one.value for one in TARGETS),
+        choices=tuple(target.value for target in TARGETS),
         help="of settings: where the migration is to go (default: where the document wants it)",
     )
     add_output_flag(parser)

@@ -28,20 +28,20 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where both say the same, 4 where they do not, 5 where it is not known."""
-    where = where_of(arguments)
-    found = on_cluster(_compared(where.settings, where.ensemble))
+    connection = where_of(arguments)
+    equality = on_cluster(_compared(connection.settings, connection.ensemble))
     if arguments.output != "table":
-        document = {"apiVersion": API_VERSION, "kind": "MigrationEquality", **equality_document(found)}
+        document = {"apiVersion": API_VERSION, "kind": "MigrationEquality", **equality_document(equality)}
         print_document(document, arguments.output)
-    elif isinstance(found, Unknown):
-        raise CommandFailed(printable(str(found.why)), Exit.UNREACHABLE)
+    elif isinstance(equality, Unknown):
+        raise CommandFailed(printable(str(equality.why)), Exit.UNREACHABLE)
     else:
         out = console()
-        for text in equality_lines(found):
+        for text in equality_lines(equality):
             line(out, Text(text))
-    if isinstance(found, Unknown):
+    if isinstance(equality, Unknown):
         return Exit.UNREACHABLE
-    return Exit.BLOCKED if isinstance(found, Differs) else Exit.DONE
+    return Exit.BLOCKED if isinstance(equality, Differs) else Exit.DONE
 
 
 async def _compared(settings: ClusterSettings, ensemble: Ensemble) -> Equality:

@@ -19,7 +19,7 @@ from kafkafeatures.kafka.base.settings import ClusterSettings
 
 
 class Seen(Struct, frozen=True):
-    """What was read, and where the cluster is."""
+    """Readings of cluster and ensemble, and where the cluster is."""
 
     zookeeper: ZooKeeperReading
     observation: Observation
@@ -27,7 +27,7 @@ class Seen(Struct, frozen=True):
 
     @property
     def place(self) -> tuple[Position, Facts] | Misplaced | Failure:
-        """Where the cluster is, and by which facts."""
+        """Position of the cluster, and by which facts."""
         facts = facts_of(self.observation, self.zookeeper)
         if isinstance(facts, Failure):
             return facts
@@ -38,16 +38,18 @@ class Seen(Struct, frozen=True):
 def look(where: Where, names: frozenset[str]) -> Seen:
     """The ensemble first: the metadata log has to be newer than the znodes. Raises CommandFailed."""
     zookeeper = ensemble.read(where.ensemble)
-    observation, said = on_cluster(_cluster(where.settings, names, zookeeper))
-    return Seen(zookeeper, observation, said)
+    observation, node_settings = on_cluster(_cluster(where.settings, names, zookeeper))
+    return Seen(zookeeper, observation, node_settings)
 
 
 async def _cluster(
     settings: ClusterSettings, names: frozenset[str], zookeeper: ZooKeeperReading
 ) -> tuple[Observation, Said]:
     async with cluster_of(settings) as cluster:
-        found = await cluster.read()
-        observation, said = observe(*found, zookeeper=zookeeper), await cluster.settings_of(names)
-        if is_before_the_copy(found.probe, found.log, zookeeper):
-            said = {key: by_files(one) if key[0] is Role.CONTROLLER else one for key, one in said.items()}
-        return observation, said
+        readings = await cluster.read()
+        observation, node_settings = observe(*readings, zookeeper=zookeeper), await cluster.settings_of(names)
+        if is_before_the_copy(readings.probe, readings.log, zookeeper):
+            node_settings = {
+                key: by_files(values) if key[0] is Role.CONTROLLER else values for key, values in node_settings.items()
+            }
+        return observation, node_settings

@@ -28,70 +28,76 @@ from kafkafeatures.core.words import printable
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where nothing differs, 4 where something does or there is no way, 5 where something is not known."""
-    where = where_of(arguments)
-    to = arguments.to or where.desired
+    connection = where_of(arguments)
+    to = arguments.to or connection.desired
     if to not in TARGETS:
         raise CommandFailed("where is the migration to go? use --to, or set spec.migration.desired", Exit.USAGE)
-    seen = look(where, NAMES)
-    place = seen.place
-    if isinstance(place, (Failure, Misplaced)):
-        passes = "; this may pass within a minute: look again before" if getattr(place, "may_pass", False) else ""
+    readings = look(connection, NAMES)
+    placement = readings.place
+    if isinstance(placement, (Failure, Misplaced)):
+        passes = "; this may pass within a minute: look again before" if getattr(placement, "may_pass", False) else ""
         raise CommandFailed(
-            f"which phase the cluster is in is not known: {printable(str(place))}{passes}", Exit.UNREACHABLE
+            f"which phase the cluster is in is not known: {printable(str(placement))}{passes}", Exit.UNREACHABLE
         )
-    position, facts = place
+    position, facts = placement
     desired = Desired(to)
     edge = next_edge(position, desired, facts)
     if isinstance(edge, Refused):
         raise CommandFailed(f"{edge.message}; {edge.remedy}", Exit.BLOCKED)
     end = TARGETS[desired] if edge is None else edge.end_from(position)
-    found = demands(position, end, edge, known_of(seen.said, release_of(seen.observation)), seen.said)
-    found = msgspec.structs.replace(found, missing=(*found.missing, *unseen(found, seen.observation)))
+    differences = demands(position, end, edge, known_of(readings.said, release_of(readings.observation)), readings.said)
+    differences = msgspec.structs.replace(
+        differences, missing=(*differences.missing, *unseen(differences, readings.observation))
+    )
     if arguments.output == "table":
-        draw(console(), found)
+        draw(console(), differences)
     else:
-        document = settings_document(found)
+        document = settings_document(differences)
         print_document({"apiVersion": API_VERSION, "kind": "MigrationSettings", **document}, arguments.output)
-    if found.unknown:
+    if differences.unknown:
         return Exit.UNREACHABLE
-    return Exit.BLOCKED if found.differing else Exit.DONE
+    return Exit.BLOCKED if differences.differing else Exit.DONE
 
 
-def unseen(found: Demands, seen: Observation) -> Iterator[Failure]:
+def unseen(demands: Demands, observation: Observation) -> Iterator[Failure]:
     """Controllers of which nothing is known: none was asked, or none answers and some are to be there next."""
-    if (why := why_uncertain(found.position, seen)) is not None:
-        yield why
-    elif found.position is Position.ZOOKEEPER and any(role is Role.CONTROLLER for role, _, _ in found.lines):
+    if (failure := why_uncertain(demands.position, observation)) is not None:
+        yield failure
+    elif demands.position is Position.ZOOKEEPER and any(role is Role.CONTROLLER for role, _, _ in demands.lines):
         yield Failure(FailureKind.UNREACHABLE, "controllers", "none answers", "start them with these lines")
 
 
-def draw(out: Console, found: Demands) -> None:
+def draw(out: Console, demands: Demands) -> None:
     """The lines of each kind of node, then each node with what it has otherwise."""
-    edge = found.edge
-    rest = ", where it is to be" if edge is None else f"; next is {found.end}"
-    unless = ", unless a controller runs" if any(one.kind is FailureKind.NOT_ASKED for one in found.missing) else ""
-    line(out, Text(f"The cluster is at {found.position}{unless}{rest}.", "bold"))
+    edge = demands.edge
+    next_stage = ", where it is to be" if edge is None else f"; next is {demands.end}"
+    unless = (
+        ", unless a controller runs"
+        if any(failure.kind is FailureKind.NOT_ASKED for failure in demands.missing)
+        else ""
+    )
+    line(out, Text(f"The cluster is at {demands.position}{unless}{next_stage}.", "bold"))
     for ask in edge.beside if edge is not None else ():
         line(out, Text(f"Needed besides: {ask.value}."))
     if edge is not None and edge.caution:
         line(out, Text(f"{edge.caution}.", "bold red"))
-    for role, shape, lines in found.lines:
+    for role, shape, lines in demands.lines:
         out.print(Text(f"\nEach {role.value.lower()} is {shape.value}:", "bold"))
-        for one in (*lines.add, *(f"without {name}" for name in lines.remove)):
-            item(out, Text(str(one)))
+        for setting in (*lines.add, *(f"without {name}" for name in lines.remove)):
+            item(out, Text(str(setting)))
     out.print()
-    for (role, lacks), ids in _alike(found).items():
+    for (role, lacks), ids in _alike(demands).items():
         title = f"{role.value.lower()}{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
         for text, style in lacks or (("have all of it" if len(ids) > 1 else "has all of it", ""),):
             line(out, Text(f"{title}: {text}", style))
-    for failure in found.missing:
+    for failure in demands.missing:
         line(out, Text(f"Not known: {printable(str(failure))}", "red"))
 
 
-def _alike(found: Demands) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:
+def _alike(demands: Demands) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:
     """Ids of nodes that lack the same, by what they lack: lines, each with its colour."""
     alike: dict[tuple[Role, tuple[tuple[str, str], ...]], list[int]] = {}
-    for node in found.nodes:
+    for node in demands.nodes:
         if isinstance(node.differs, Failure):
             lines: tuple[tuple[str, str], ...] = ((f"unknown: {printable(str(node.differs))}", "red"),)
         else:

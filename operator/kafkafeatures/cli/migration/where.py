@@ -1,4 +1,4 @@
-"""Which cluster and which ensemble a command of `migration` is about: a document's, or those of the flags."""
+"""The cluster and the ensemble that a command of `migration` is about: a document's, or those of the flags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 
 
 class Where(NamedTuple):
-    """How to reach both. `desired`: where the document wants the migration to go; empty where flags name both."""
+    """Settings to reach both. `desired`: where the document wants the migration to go; empty where flags name both."""
 
     settings: ClusterSettings
     ensemble: Ensemble
@@ -33,16 +33,16 @@ def where_of(arguments: argparse.Namespace) -> Where:
 
 
 def _in_document(arguments: argparse.Namespace) -> Where:
-    given = [
+    given_flags = [
         f"--{name.replace('_', '-')}"
         for name in ("zookeeper", "zookeeper_config", "bootstrap_server", "bootstrap_controller")
         if getattr(arguments, name)
     ]
-    if given:
-        raise CommandFailed(f"-f and {given[0]} cannot be combined: the document names the cluster", Exit.USAGE)
-    document, *others = documents_of(arguments)
-    if others:
-        raise CommandFailed(f"{1 + len(others)} documents found; migration is about one cluster", Exit.USAGE)
+    if given_flags:
+        raise CommandFailed(f"-f and {given_flags[0]} cannot be combined: the document names the cluster", Exit.USAGE)
+    document, *other_documents = documents_of(arguments)
+    if other_documents:
+        raise CommandFailed(f"{1 + len(other_documents)} documents found; migration is about one cluster", Exit.USAGE)
     with document_errors(document.file):
         spec, secrets = document.resource.spec, secrets_in(arguments.secrets_dir)
         ensemble = ensemble_of(spec.cluster, secrets)

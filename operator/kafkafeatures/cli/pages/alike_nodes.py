@@ -34,7 +34,7 @@ class AlikeNodes(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Who they are: "broker 3", "brokers 1-5"."""
+        """Role and ids: "broker 3", "brokers 1-5"."""
         return f"{self.role}{'s' if len(self.rows) > 1 else ''} {shortened(self.rows)}"
 
     @property
@@ -45,12 +45,12 @@ class AlikeNodes(Struct, frozen=True):
     @property
     def kinds(self) -> str:
         """The kinds of their blockers."""
-        return ", ".join(dict.fromkeys(one["reason"] for one in self.first))
+        return ", ".join(dict.fromkeys(blocker["reason"] for blocker in self.first))
 
     @property
     def lacks(self) -> list[str]:
-        """What they support and what is required, in the words of `describe`."""
-        lacks = [one for one in self.first if one["needed"] is not None]
+        """Ranges that they support and what is required, in the words of `describe`."""
+        lacks = [blocker for blocker in self.first if blocker["needed"] is not None]
         statuses = [
             BlockerStatus(
                 kind=lack["reason"],
@@ -67,41 +67,41 @@ class AlikeNodes(Struct, frozen=True):
     @property
     def in_short(self) -> str:
         """One line of it."""
-        if any(one["needed"] is None for one in self.first):
-            what = NOT_REGISTERED
+        if any(blocker["needed"] is None for blocker in self.first):
+            lack = NOT_REGISTERED
         elif self.release:
-            what = f"Kafka {self.release}"
+            lack = f"Kafka {self.release}"
         else:
-            what = f"no support of {', '.join(one['feature'] for one in self.first)}"
-        return f"{self.title}: {what}{f' ({MAY_BE_A_GHOST})' if self.is_ghost else ''}"
+            lack = f"no support of {', '.join(blocker['feature'] for blocker in self.first)}"
+        return f"{self.title}: {lack}{f' ({MAY_BE_A_GHOST})' if self.is_ghost else ''}"
 
     @property
     def remedy(self) -> str:
-        """What to do about it."""
+        """Remedy for all of them."""
         if self.is_ghost:
             return self._of_ghosts()
-        if any(one["needed"] is None for one in self.first):
+        if any(blocker["needed"] is None for blocker in self.first):
             return f"start {self.title}, so that it registers"
-        if any(one["needed"] < one["supportedMin"] for one in self.first):
+        if any(blocker["needed"] < blocker["supportedMin"] for blocker in self.first):
             return "choose a level that every node supports"
-        release = _first_with({one["feature"]: one["needed"] for one in self.first})
-        which = f"to {release} or newer" if release else "to a release that supports it"
-        return f"upgrade Kafka on {self.title} {which}"
+        release = _first_with({blocker["feature"]: blocker["needed"] for blocker in self.first})
+        target = f"to {release} or newer" if release else "to a release that supports it"
+        return f"upgrade Kafka on {self.title} {target}"
 
     def _of_ghosts(self) -> str:
-        one = min(self.rows)
+        first_id = min(self.rows)
         gone = f"if {self.title} {'are' if len(self.rows) > 1 else 'is'} permanently gone"
         if self.role == "broker":
             each = "for each of them: " if len(self.rows) > 1 else ""
-            return f"{gone}: {each}`kafkafeatures unregister --broker {one} {ANY_CLUSTER}`"
+            return f"{gone}: {each}`kafkafeatures unregister --broker {first_id} {ANY_CLUSTER}`"
         return f"{gone}, see how to remove the registration: `kafkafeatures describe {ANY_CLUSTER}`"
 
 
 def alike_nodes(cluster: ClusterTables) -> list[AlikeNodes]:
     """Brokers first, in the order of their ids."""
     blockers: dict[tuple[str, int], list[Row]] = {}
-    for one in cluster.gate["blockers"]["nodes"]:
-        blockers.setdefault((one["role"], one["nodeId"]), []).append(one)
+    for blocker in cluster.gate["blockers"]["nodes"]:
+        blockers.setdefault((blocker["role"], blocker["nodeId"]), []).append(blocker)
     ranges = {(row["role"], row["node_id"]): row["features"] for row in cluster.current}
     groups: dict[object, tuple[str, bool, str, dict[int, Sequence[Row]]]] = {}
     for (role, id_), rows in sorted(blockers.items()):
@@ -115,7 +115,7 @@ def alike_nodes(cluster: ClusterTables) -> list[AlikeNodes]:
 
 def release_of(features: Iterable[tuple[str, Any]] | None) -> str:
     """The release of Kafka that registers with these ranges, a map as Arrow gives it; empty where none does."""
-    ranges = {name: VersionRange(held["min"], held["max"]) for name, held in features or ()}
+    ranges = {name: VersionRange(bounds["min"], bounds["max"]) for name, bounds in features or ()}
     return " or ".join(releases_with(ranges))
 
 

@@ -69,28 +69,28 @@ def _head(gate: Row, cluster: ClusterTables, target: str) -> str:
         "Copies read": ", ".join(coverage["copies"]) or "none",
         "Voters": voters,
     }
-    shown = " | ".join(f"{label}: {text(fact)}" for label, fact in facts.items())
+    details = " | ".join(f"{label}: {text(fact)}" for label, fact in facts.items())
     lines = [one["text"] for one in one["unknownBecause"]] if one["verdict"] == "unknown" else []
     if cluster.blocking:
         lines.insert(0, f"Not supported by {cluster.behind('node')}")
     lines += [words for _, words in other_blockers(one)]
-    why = "".join(f"<br>{text(line)}" for line in lines)
-    return f'<p class="box">{verdict(one["verdict"])} for {text(target)}{why}</p>\n<p class="muted">{shown}</p>'
+    reasons = "".join(f"<br>{text(line)}" for line in lines)
+    return f'<p class="box">{verdict(one["verdict"])} for {text(target)}{reasons}</p>\n<p class="muted">{details}</p>'
 
 
 def _blockers(cluster: ClusterTables) -> str:
-    found = alike_nodes(cluster)
+    groups = alike_nodes(cluster)
     rows = [
         (
-            f'{text(one.title)}<span class="at">{text(one.kinds)}</span>'
-            + (f'<span class="at">{MAY_BE_A_GHOST}</span>' if one.is_ghost else ""),
-            text(one.release or "-"),
-            "<br>".join(map(text, one.lacks)),
-            folded("Remedy", remedy(one.remedy), is_open=len(found) == 1) + folded("Evidence", _evidence(one)),
+            f'{text(group.title)}<span class="at">{text(group.kinds)}</span>'
+            + (f'<span class="at">{MAY_BE_A_GHOST}</span>' if group.is_ghost else ""),
+            text(group.release or "-"),
+            "<br>".join(map(text, group.lacks)),
+            folded("Remedy", remedy(group.remedy), is_open=len(groups) == 1) + folded("Evidence", _evidence(group)),
         )
-        for one in found
+        for group in groups
     ]
-    rows += [(text(kind), "-", text(why), "-") for kind, why in other_blockers(cluster.gate)]
+    rows += [(text(kind), "-", text(message), "-") for kind, message in other_blockers(cluster.gate)]
     head = ("Where", "Kafka (inferred)", "What is missing", "What to do")
     return section("Blockers", "What prevents the change", head, rows)
 
@@ -98,16 +98,19 @@ def _blockers(cluster: ClusterTables) -> str:
 def _evidence(nodes: AlikeNodes) -> str:
     """The last registration of each."""
     return "".join(
-        f"<div>{text(f'{nodes.role} {id_}')}: {evidence(one['node'], one['file'], one['offset'], one['ts'])}</div>"
-        for id_, (one, *_) in nodes.rows.items()
+        f"<div>{text(f'{nodes.role} {id_}')}: {evidence(row['node'], row['file'], row['offset'], row['ts'])}</div>"
+        for id_, (row, *_) in nodes.rows.items()
     )
 
 
 def _levels(cluster: ClusterTables, target: str) -> str:
-    """What would change, the level before and after."""
+    """Levels that would change, before and after."""
     rows = [
-        (text(one["feature"]), *(text(format_level(one["feature"], one[name])) for name in ("fromLevel", "toLevel")))
-        for one in cluster.gate["changes"]
+        (
+            text(change["feature"]),
+            *(text(format_level(change["feature"], change[name])) for name in ("fromLevel", "toLevel")),
+        )
+        for change in cluster.gate["changes"]
     ]
     return section("Levels", f"What {target} would change", ("Feature", "Finalized", "Afterwards"), rows)
 
@@ -123,17 +126,17 @@ def _targets(cluster: ClusterTables) -> str:
 
 
 def _changes(changes: Sequence[Any]) -> str:
-    shown = (
+    descriptions = (
         f"{change['feature']} "
         + " -> ".join(format_level(change["feature"], change[end]) for end in ("from_level", "to_level"))
         for change in changes
     )
-    return ", ".join(shown) or "none"
+    return ", ".join(descriptions) or "none"
 
 
 def _features(cluster: ClusterTables) -> str:
     spans = sorted(cluster.rows("feature_timeline"), key=lambda row: (row["feature"], row["from_offset"] or 0))
-    before = [None, *spans][: len(spans)]
+    previous = [None, *spans][: len(spans)]
     rows = [
         (
             text(row["feature"]),
@@ -144,12 +147,12 @@ def _features(cluster: ClusterTables) -> str:
             text(moment(row["to_ts"]) if row["to_offset"] is not None else "now"),
             text(in_words(row["attribution"])),
         )
-        for last, row in zip(before, spans, strict=True)
+        for last, row in zip(previous, spans, strict=True)
     ]
     head = ("Feature", "Before", "After", "Change", "From", "Until", "By")
-    found = section("Feature timeline", "Finalized levels, as far as the log goes back", head, rows)
+    timeline = section("Feature timeline", "Finalized levels, as far as the log goes back", head, rows)
     drifted = [drift(row) for row in cluster.drifted]
-    return found + section("Drift", "Not what the document names", ("Feature", "Level", "Document"), drifted)
+    return timeline + section("Drift", "Not what the document names", ("Feature", "Level", "Document"), drifted)
 
 
 def _registrations(cluster: ClusterTables) -> str:
@@ -164,16 +167,16 @@ def _registrations(cluster: ClusterTables) -> str:
         for (role, *facts), ids in alike.items()
     ]
     head = ("Node", "Kafka (inferred)", "State", "Supports", "Last registration")
-    shown = section("", "At the end of what was read", head, rows)
+    html = section("", "At the end of what was read", head, rows)
     words = counted(len(cluster.current), "registration")
-    return f"<h2>Registrations</h2>\n{folded(words, shown, is_open=len(rows) <= _FEW)}" if rows else ""
+    return f"<h2>Registrations</h2>\n{folded(words, html, is_open=len(rows) <= _FEW)}" if rows else ""
 
 
 def _last(role: str, registrations: Mapping[int, str]) -> str:
     """The last registration of each node, folded where there are several."""
     if len(registrations) == 1:
         return next(iter(registrations.values()))
-    each = "".join(f"<div>{text(f'{role} {id_}')}: {one}</div>" for id_, one in registrations.items())
+    each = "".join(f"<div>{text(f'{role} {id_}')}: {registration}</div>" for id_, registration in registrations.items())
     return folded(f"{len(registrations)} registrations", each)
 
 
@@ -190,7 +193,9 @@ def _state(row: Row) -> str:
 
 def _ranges(features: Any) -> list[tuple[str, str]]:
     """A map as Arrow gives it: pairs."""
-    return [(name, f"{held['min']}-{held['max']}") for name, held in sorted(features or (), key=lambda one: one[0])]
+    return [
+        (name, f"{bounds['min']}-{bounds['max']}") for name, bounds in sorted(features or (), key=lambda one: one[0])
+    ]
 
 
 def _migration(cluster: ClusterTables) -> str:

@@ -1,4 +1,4 @@
-"""What the pipeline's tables say of one cluster, and how its facts are worded.
+"""One cluster in the pipeline's tables, and how its facts are worded.
 
 Pure. Called by the pages of a fleet and of a cluster, and by `pipeline gate` for a line for each cluster. What a log
 holds is not trusted: every text is escaped.
@@ -48,7 +48,7 @@ def in_words(value: str) -> str:
 
 
 class ClusterTables(Struct, frozen=True):
-    """What the pipeline's tables say of one cluster. gate: its part of the gate's document. tables: rows by table.
+    """One cluster in the pipeline's tables. gate: its part of the gate's document. tables: rows by table.
     releases: what the gate says of each release of Kafka, the oldest first.
     """
 
@@ -72,7 +72,7 @@ class ClusterTables(Struct, frozen=True):
 
     @property
     def migrations(self) -> list[Row]:
-        """What is in progress."""
+        """Migrations that are in progress."""
         return [
             row
             for row in self.rows("migration_timeline")
@@ -87,14 +87,14 @@ class ClusterTables(Struct, frozen=True):
     @property
     def blocking(self) -> set[int]:
         """Node ids that block the target, ghosts too."""
-        return {one["nodeId"] for one in self.gate["blockers"]["nodes"]}
+        return {blocker["nodeId"] for blocker in self.gate["blockers"]["nodes"]}
 
     @property
     def gone(self) -> set[int]:
         """Ids whose every registration may be a ghost's. A node that is broker and controller registers twice."""
-        known = [(row["node_id"], row["ghost_suspect"]) for row in self.current]
-        known += [(one["nodeId"], one["ghostSuspect"]) for one in self.gate["blockers"]["nodes"]]
-        return {id_ for id_, _ in known} - {id_ for id_, suspected in known if suspected is not True}
+        registrations = [(row["node_id"], row["ghost_suspect"]) for row in self.current]
+        registrations += [(blocker["nodeId"], blocker["ghostSuspect"]) for blocker in self.gate["blockers"]["nodes"]]
+        return {id_ for id_, _ in registrations} - {id_ for id_, suspected in registrations if suspected is not True}
 
     @property
     def nodes(self) -> set[int]:
@@ -102,15 +102,15 @@ class ClusterTables(Struct, frozen=True):
         return ({row["node_id"] for row in self.current} | self.blocking) - self.gone
 
     def behind(self, noun: str = "") -> str:
-        """How many nodes and ghosts do not support the target, as `describe` counts them. `noun`: of the nodes."""
+        """Nodes and ghosts that do not support the target, counted as `describe` does. `noun`: of the nodes."""
         ghosts = len(self.blocking & self.gone)
         words = f"{len(self.blocking - self.gone)} of {counted(len(self.nodes), noun) if noun else len(self.nodes)}"
         return f"{words} and {counted(ghosts, 'ghost')}" if ghosts else words
 
     def level(self, feature: str) -> int | None:
         """The level that is finalized at the end of what was read; None where the log does not say."""
-        found = (row["level"] for row in self.rows("feature_timeline") if row["feature"] == feature and _lasts(row))
-        return next(found, None)
+        levels = (row["level"] for row in self.rows("feature_timeline") if row["feature"] == feature and _lasts(row))
+        return next(levels, None)
 
     @property
     def can_reach(self) -> str:
@@ -129,7 +129,7 @@ def _lasts(row: Row) -> bool:
 
 
 def is_downgrade(changes: Sequence[Any]) -> bool:
-    """Whether metadata.version would be downgraded by these."""
+    """Tell whether metadata.version would be downgraded by these."""
     return any(
         change["feature"] == METADATA_VERSION and change["to_level"] < change["from_level"] for change in changes
     )
@@ -137,26 +137,26 @@ def is_downgrade(changes: Sequence[Any]) -> bool:
 
 def section(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of at most MAX_ROWS rows under its title; empty where there are no rows."""
-    more = f"; {len(rows) - MAX_ROWS} more are not shown" if len(rows) > MAX_ROWS else ""
+    omitted = f"; {len(rows) - MAX_ROWS} more are not shown" if len(rows) > MAX_ROWS else ""
     head_line = f"<h2>{title}</h2>\n" if title else ""
-    return f"{head_line}{table(caption + more, head, rows[:MAX_ROWS])}" if rows else ""
+    return f"{head_line}{table(caption + omitted, head, rows[:MAX_ROWS])}" if rows else ""
 
 
 def verdict(word: str) -> str:
     """The gate's answer for a cluster, in HTML."""
-    style, shown = LOOKS[word]
-    return f'<strong class="{style}">{shown}</strong>'
+    style, label = LOOKS[word]
+    return f'<strong class="{style}">{label}</strong>'
 
 
 def blockers(gate: Row) -> list[tuple[str, str]]:
     """All blockers of a cluster as (kind, text)."""
-    return [(one["reason"], node_blocker(one)) for one in gate["blockers"]["nodes"]] + other_blockers(gate)
+    return [(blocker["reason"], node_blocker(blocker)) for blocker in gate["blockers"]["nodes"]] + other_blockers(gate)
 
 
 def other_blockers(gate: Row) -> list[tuple[str, str]]:
     """The blockers that do not concern a single node."""
-    losses = [("DowngradeLoss", one["text"]) for one in gate["blockers"]["losses"]]
-    return losses + [(one["kind"], one["text"]) for one in gate["blockers"]["others"]]
+    losses = [("DowngradeLoss", loss["text"]) for loss in gate["blockers"]["losses"]]
+    return losses + [(blocker["kind"], blocker["text"]) for blocker in gate["blockers"]["others"]]
 
 
 MAY_BE_A_GHOST = "may be a ghost registration"
@@ -167,28 +167,28 @@ def summary(gate: Row) -> list[str]:
     if gate["verdict"] == "ready":
         return []
     lacks: dict[tuple[str, int, bool], list[str]] = {}
-    for one in gate["blockers"]["nodes"]:
-        feature, level = one["feature"], one["needed"]
+    for blocker in gate["blockers"]["nodes"]:
+        feature, level = blocker["feature"], blocker["needed"]
         lack = "a registration" if level is None else f"{feature} {format_level(feature, level)}"
-        lacks.setdefault((one["role"], one["nodeId"], one["ghostSuspect"] is True), []).append(lack)
+        lacks.setdefault((blocker["role"], blocker["nodeId"], blocker["ghostSuspect"] is True), []).append(lack)
     nodes: dict[tuple[str, bool, tuple[str, ...]], list[int]] = {}
     for (role, id_, suspected), lacking in sorted(lacks.items()):
         nodes.setdefault((role, suspected, tuple(lacking)), []).append(id_)
     lines = []
     for (role, suspected, needed), ids in nodes.items():
-        shown = ", ".join(map(str, ids[:MOST_IDS])) + (f" and {len(ids) - MOST_IDS} more" if ids[MOST_IDS:] else "")
+        id_text = ", ".join(map(str, ids[:MOST_IDS])) + (f" and {len(ids) - MOST_IDS} more" if ids[MOST_IDS:] else "")
         verb = "do not" if len(ids) > 1 else "does not"
-        what = "have" if needed == ("a registration",) else "support"
+        predicate = "have" if needed == ("a registration",) else "support"
         ghosts = f" ({MAY_BE_A_GHOST})" if suspected else ""
-        lines.append(f"{role}{'s' if len(ids) > 1 else ''} {shown}{ghosts} {verb} {what} {', '.join(needed)}")
+        lines.append(f"{role}{'s' if len(ids) > 1 else ''} {id_text}{ghosts} {verb} {predicate} {', '.join(needed)}")
     lines += [words for _, words in other_blockers(gate)]
     if gate["verdict"] == "unknown":
-        lines += [one["text"] for one in gate["unknownBecause"]]
+        lines += [reason["text"] for reason in gate["unknownBecause"]]
     return lines
 
 
 def node_blocker(one: Row) -> str:
-    """What a node lacks."""
+    """Sentence on what a node lacks."""
     who = f"{one['role']} {one['nodeId']}"
     if one["needed"] is None:
         return f"{who} votes and is not registered"
@@ -197,21 +197,21 @@ def node_blocker(one: Row) -> str:
 
 
 def ghost(row: Row) -> tuple[str, str, str]:
-    """Who, why, and the evidence."""
+    """Node, reason and evidence of a ghost."""
     return text(f"{row['role']} {row['node_id']}"), text(row["ghost_reason"]), last_registration(row)
 
 
 def drift(row: Row) -> tuple[str, str, str]:
     """The feature, both levels, and whose document it is."""
     feature = row["feature"]
-    level, wanted = (format_level(feature, row[name] or 0) for name in ("level", "desired_level"))
-    return text(feature), text(f"{level}, desired is {wanted}"), text(row["document"] or "-")
+    level, desired = (format_level(feature, row[name] or 0) for name in ("level", "desired_level"))
+    return text(feature), text(f"{level}, desired is {desired}"), text(row["document"] or "-")
 
 
 def migration(row: Row) -> tuple[str, str, str]:
-    """How far it is, since when, and who is waited for."""
-    left = ", ".join(map(str, row["zk_brokers_remaining"] or ())) or "none"
-    return text(in_words(row["state_name"] or f"state {row['state_code']}")), text(since(row)), text(left)
+    """State of it, since when, and who is waited for."""
+    remaining = ", ".join(map(str, row["zk_brokers_remaining"] or ())) or "none"
+    return text(in_words(row["state_name"] or f"state {row['state_code']}")), text(since(row)), text(remaining)
 
 
 def last_registration(row: Row) -> str:
@@ -225,7 +225,7 @@ def evidence(node: object, file: object, offset: object, at: object) -> str:
 
 
 def place(node: object, file: object, offset: object) -> str:
-    """Where a record lies."""
+    """Place of a record, as HTML."""
     return f'<span class="at">{text(f"{node}/{file}, offset {offset}")}</span>'
 
 
@@ -235,5 +235,5 @@ def moment(at: object) -> str:
 
 
 def since(row: Row) -> str:
-    """When a span began. A snapshot does not say that; only that it was so by then."""
+    """Time at which a span began. A snapshot does not say that; only that it was so by then."""
     return moment(row["from_ts"]) if row["from_ts"] is not None else f"{moment(row['not_after'])} or before"

@@ -103,7 +103,7 @@ def _facts(gate: Row) -> str:
     counts = gate["counts"]
     style, word = LOOKS[gate["verdict"]]
     facts = "".join(
-        f'<li><strong class="{LOOKS[one][0]}">{counts[one]}</strong>{LOOKS[one][1].lower()}</li>' for one in LOOKS
+        f'<li><strong class="{LOOKS[key][0]}">{counts[key]}</strong>{LOOKS[key][1].lower()}</li>' for key in LOOKS
     )
     return (
         f'<p class="box"><strong class="{style}">{word}</strong>: {counted(sum(counts.values()), "cluster")}. '
@@ -130,11 +130,11 @@ def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: M
         )
         for link, cluster in sorted(clusters, key=lambda each: order[each[1].gate["verdict"]])
     ]
-    more = f"; {len(rows) - MAX_ROWS} more are not shown" if len(rows) > MAX_ROWS else ""
+    omitted = f"; {len(rows) - MAX_ROWS} more are not shown" if len(rows) > MAX_ROWS else ""
     head = ("Cluster", "Verdict", "Finalized", "Can reach", "Nodes behind", "Why, and what else", "Read until")
     words = [word for _, word in LOOKS.values()]
-    shown = sortable.sortable(f"The blocked ones first{more}", head, rows[:MAX_ROWS], "Verdict", words)
-    return f"<h2>Clusters</h2>\n{shown}"
+    clusters_table = sortable.sortable(f"The blocked ones first{omitted}", head, rows[:MAX_ROWS], "Verdict", words)
+    return f"<h2>Clusters</h2>\n{clusters_table}"
 
 
 def _can_reach(cluster: ClusterTables) -> str:
@@ -144,7 +144,7 @@ def _can_reach(cluster: ClusterTables) -> str:
 
 
 def _behind(cluster: ClusterTables) -> str:
-    """How many of its nodes cannot; a dash where that is not known."""
+    """Number of its nodes that cannot; a dash where that is not known."""
     return cluster.behind() if cluster.blocking or cluster.gate["verdict"] != "unknown" else "-"
 
 
@@ -163,8 +163,8 @@ def _remarks(cluster: ClusterTables, flaps: Sequence[Lane]) -> Iterable[str]:
         yield from (text(alike_node.in_short) for alike_node in alike_nodes(cluster))
         yield from (text(words) for _, words in other_blockers(gate))
     if gate["verdict"] == "unknown":
-        yield from (text(one["text"]) for one in gate["unknownBecause"])
-    blocking = {(one["role"], one["nodeId"]) for one in gate["blockers"]["nodes"]}
+        yield from (text(reason["text"]) for reason in gate["unknownBecause"])
+    blocking = {(blocker["role"], blocker["nodeId"]) for blocker in gate["blockers"]["nodes"]}
     if ghosts := [row for row in cluster.ghosts if (row["role"], row["node_id"]) not in blocking]:
         yield counted(len(ghosts), "ghost registration")
     if cluster.drifted:
@@ -173,12 +173,15 @@ def _remarks(cluster: ClusterTables, flaps: Sequence[Lane]) -> Iterable[str]:
 
 
 def _kinds(clusters: Iterable[tuple[str, ClusterTables]]) -> list[tuple[str, ...]]:
-    where: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     nodes: Counter[str] = Counter()
     for _, cluster in clusters:
-        where.update({kind for kind, _ in blockers(cluster.gate)})
-        nodes.update(kind for kind, _ in {(one["reason"], one["nodeId"]) for one in cluster.gate["blockers"]["nodes"]})
-    return [(text(kind), str(where[kind]), str(nodes[kind] or "-")) for kind in sorted(where)]
+        counts.update({kind for kind, _ in blockers(cluster.gate)})
+        nodes.update(
+            kind
+            for kind, _ in {(blocker["reason"], blocker["nodeId"]) for blocker in cluster.gate["blockers"]["nodes"]}
+        )
+    return [(text(kind), str(counts[kind]), str(nodes[kind] or "-")) for kind in sorted(counts)]
 
 
 def _link(link: str, cluster: ClusterTables) -> str:

@@ -1,4 +1,4 @@
-"""What a page of a report is put together from: its style, tables, escaped texts, and times.
+"""Parts of a page of a report: its style, tables, escaped texts, and times.
 
 Called by the modules that make pages: of a resource, of its roll, of a fleet and of a cluster in it. Whatever it is
 given as text is escaped here. Colours have names, a light and a dark value each; a drawing never relies on colour
@@ -89,7 +89,7 @@ def whole_page(title: str, sections: Iterable[str], style: str = "", script: str
 
 def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], style: str = "") -> str:
     """`rows`: of HTML. `style`: a class of its own."""
-    heads = "".join(f'<th scope="col">{escape(one)}</th>' for one in head)
+    heads = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in head)
     body = "".join(f'<tr><th scope="row">{row[0]}</th>{_cells(head[1:], row[1:])}</tr>\n' for row in rows)
     kind = f' class="{style}"' if style else ""
     return (
@@ -99,7 +99,7 @@ def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], styl
 
 
 def _cells(head: Sequence[str], row: Sequence[str]) -> str:
-    return "".join(f'<td data-head="{escape(name)}">{one}</td>' for name, one in zip(head, row, strict=True))
+    return "".join(f'<td data-head="{escape(name)}">{cell}</td>' for name, cell in zip(head, row, strict=True))
 
 
 def folded(summary: str, shown: str, *, is_open: bool = False, is_printed: bool = True) -> str:
@@ -119,7 +119,7 @@ def text(value: object) -> str:
 
 
 def remedy(value: str) -> str:
-    """What is to be done, as HTML: each command on a line of its own, so that it can be copied."""
+    """Remedy as HTML: each command on a line of its own, so that it can be copied."""
     parts = enumerate(_COMMAND.split(value))
     return "".join(
         f'<code class="command">{escape(printable(part))}</code>' if number % 2 else text(part.lstrip("; "))
@@ -147,8 +147,8 @@ def day_and_time(moment: datetime | None) -> str:
 
 def as_written(value: object) -> str:
     """A time of a status or an Event like all others on a page; what is no time stays as it was written."""
-    found = time_of(value)
-    return day_and_time(found) if found is not None else str(value)
+    moment = time_of(value)
+    return day_and_time(moment) if moment is not None else str(value)
 
 
 def lasting(seconds: float) -> str:

@@ -36,33 +36,33 @@ class Lane(Struct, frozen=True):
 
     @property
     def is_flapping(self) -> bool:
-        """Whether it was away so often, and not because it was shut down."""
+        """Tell whether it was away so often, and not because it was shut down."""
         begins = sorted(_begin(row) for row in self.rows if row["kind"] != "controlled")
         return any(last - first <= WITHIN for first, last in zip(begins, begins[FLAPS - 1 :], strict=False))
 
     @property
     def last(self) -> datetime:
-        """When it went away for the last time."""
+        """Time at which it went away for the last time."""
         return max(map(_begin, self.rows))
 
     @property
     def took(self) -> str:
-        """How long it was away in all."""
-        known = [row["duration_ms"] for row in self.rows if row["duration_ms"] is not None]
-        if not known:
+        """Time that it was away in all."""
+        durations = [row["duration_ms"] for row in self.rows if row["duration_ms"] is not None]
+        if not durations:
             return "not known"
-        total = lasting(sum(known) / 1000)
-        return total if len(known) == len(self.rows) else f"at least {total}"
+        total = lasting(sum(durations) / 1000)
+        return total if len(durations) == len(self.rows) else f"at least {total}"
 
 
 def lanes(cluster: ClusterTables) -> list[Lane]:
     """Every node that was away, with the latest times that it was; in the order of roles and ids."""
     rows = sorted(cluster.rows("rolls"), key=lambda row: (row["roll_id"], row["step"]))[-MAX_ROWS:]
-    found: dict[tuple[str, int], list[Row]] = {}
+    rows_by_node: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         if _times(row):
-            found.setdefault((row["role"], row["node_id"]), []).append(row)
-    return [Lane(f"{role} {id_}", found[role, id_]) for role, id_ in sorted(found)]
+            rows_by_node.setdefault((row["role"], row["node_id"]), []).append(row)
+    return [Lane(f"{role} {id_}", rows_by_node[role, id_]) for role, id_ in sorted(rows_by_node)]
 
 
 def flapping(cluster: ClusterTables) -> list[Lane]:
@@ -72,22 +72,22 @@ def flapping(cluster: ClusterTables) -> list[Lane]:
 
 def rolls(cluster: ClusterTables) -> str:
     """The section; empty where no node was away."""
-    found = lanes(cluster)
-    rows = [row for lane in found for row in lane.rows]
+    node_lanes = lanes(cluster)
+    rows = [row for lane in node_lanes for row in lane.rows]
     if not rows:
         return ""
     axis = Axis(min(map(_begin, rows)), max(map(_end, rows)))
-    drawn = [
+    tracks = [
         (
             text(lane.node) + f'<span class="at">{counted(len(lane.rows), "time")}{_flag(lane)}</span>',
             axis.track(map(_piece, lane.rows)),
             text(day_and_time(lane.last)),
             text(lane.took),
         )
-        for lane in found
+        for lane in node_lanes
     ]
     window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
-    picture = table(f"Times that a node was away, {window}", ("Node", "When", "Last", "Away in all"), drawn, "drawn")
+    picture = table(f"Times that a node was away, {window}", ("Node", "When", "Last", "Away in all"), tracks, "drawn")
     times = [
         (
             text(lane.node),
@@ -96,7 +96,7 @@ def rolls(cluster: ClusterTables) -> str:
             text(in_words(row["outcome"])),
             text(lasting(row["duration_ms"] / 1000) if row["duration_ms"] is not None else "not known"),
         )
-        for lane in found
+        for lane in node_lanes
         for row in lane.rows
     ]
     each = table("Each time that a node was away", ("Node", "From", "How it went", "How it is back", "Took"), times)

@@ -60,11 +60,13 @@ _NO_RETURN = {
 }
 
 
-def migration(resource: KubeResource, events: Sequence[SeenEvent], now: datetime, log: RollHistory | str) -> str:
+def migration(
+    resource: KubeResource, events: Sequence[SeenEvent], current_time: datetime, log: RollHistory | str
+) -> str:
     """The section; empty where neither the status nor the log knows of a migration."""
     status = resource.status.migration
-    found = log.migration if isinstance(log, RollHistory) else MigrationHistory()
-    states = [state for state in found.states if state.code != ZkMigrationState.NONE]
+    history = log.migration if isinstance(log, RollHistory) else MigrationHistory()
+    states = [state for state in history.states if state.code != ZkMigrationState.NONE]
     if (status is None or not status.phase) and not states:
         return ""
     parts = ["<h2>Migration from ZooKeeper</h2>", _no_return(resource, states)]
@@ -74,18 +76,18 @@ def migration(resource: KubeResource, events: Sequence[SeenEvent], now: datetime
         )
         parts.append(f"<ul>{lines}</ul>")
     if isinstance(log, RollHistory) and states:
-        parts += _timeline(found, states, log)
+        parts += _timeline(history, states, log)
     else:
-        why = log if isinstance(log, str) else "It has no record of a migration."
+        reason = log if isinstance(log, str) else "It has no record of a migration."
         parts.append(
             '<p class="box"><strong class="wait">The modes of each broker over time are not shown</strong><br>'
-            f"They come from the metadata log of the cluster. {text(why)}</p>"
+            f"They come from the metadata log of the cluster. {text(reason)}</p>"
         )
     return "\n".join((*parts, _phases(events)))
 
 
 def _no_return(resource: KubeResource, states: Sequence[StateChange]) -> str:
-    """Whether the point of no return was passed: by the log, else by the status."""
+    """Box that says whether the point of no return was passed: by the log, else by the status."""
     status, back = resource.status.migration, resource.status.way_back
     passed = next((state.at for state in states if state.code == ZkMigrationState.POST_MIGRATION), None)
     if passed is not None:
@@ -113,18 +115,18 @@ def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollH
     changes = {id_: [mode for mode in found.modes if mode.node_id == id_] for id_ in nodes}
     tracks = [("all", [*_states(states, axis)])]
     tracks += [(f"broker {id_}", [*_modes(changes[id_], axis)]) for id_ in nodes]
-    drawn = [
+    track_rows = [
         (escape("the cluster" if name == "all" else name), axis.track(pieces), _last(pieces)) for name, pieces in tracks
     ]
-    more = f"; {len(nodes) - MAX_NODES} more are in the table" if len(nodes) > MAX_NODES else ""
+    omitted = f"; {len(nodes) - MAX_NODES} more are in the table" if len(nodes) > MAX_NODES else ""
     window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
-    caption = f"Modes of {counted(len(nodes), 'broker')}, {window}, as the metadata log has them{more}"
-    yield with_axis(table(caption, ("Node", "When", "At the end"), drawn[: MAX_NODES + 1], "drawn"), axis)
+    caption = f"Modes of {counted(len(nodes), 'broker')}, {window}, as the metadata log has them{omitted}"
+    yield with_axis(table(caption, ("Node", "When", "At the end"), track_rows[: MAX_NODES + 1], "drawn"), axis)
     used = {style for _, pieces in tracks for style, _, _ in pieces}
     yield keys((style, words) for style, words in _KEYS if style in used)
     rows = [("the cluster", _name_of(state), *_when(state.at, log)) for state in states]
     rows += [(f"broker {mode.node_id}", _WORDS[mode.in_kraft], *_when(mode.at, log)) for mode in found.modes]
-    cells = [(escape(who), escape(what), at, escape(offset)) for who, what, at, offset in rows]
+    cells = [(escape(who), escape(mode), at, escape(offset)) for who, mode, at, offset in rows]
     head = ("Node", "Became", "When", "Record")
     times = table("Each change, and the offset of the record that says so", head, cells)
     yield folded("Times of each change", times)
@@ -146,11 +148,11 @@ def _when(at: Moment, log: RollHistory) -> tuple[str, str]:
 
 def _states(states: Sequence[StateChange], axis: Axis) -> Iterator[Piece]:
     ends = [*(time_in_log(state.at.at_ms) for state in states[1:]), axis.end]
-    for one, end in zip(states, ends, strict=True):
-        state = ZkMigrationState.of(one.code)
+    for change, end in zip(states, ends, strict=True):
+        state = ZkMigrationState.of(change.code)
         style = _OF_STATE.get(state) if state is not None else None
         if style is not None:
-            yield style, time_in_log(one.at.at_ms), end
+            yield style, time_in_log(change.at.at_ms), end
 
 
 def _modes(changes: Sequence[ModeChange], axis: Axis) -> Iterator[Piece]:
@@ -159,9 +161,9 @@ def _modes(changes: Sequence[ModeChange], axis: Axis) -> Iterator[Piece]:
     if first > axis.begin:
         yield "zookeeper", axis.begin, first
     ends = [*(time_in_log(change.at.at_ms) for change in changes[1:]), axis.end]
-    for one, end in zip(changes, ends, strict=True):
-        if one.in_kraft is not None:
-            yield "kraft" if one.in_kraft else "flagged", time_in_log(one.at.at_ms), end
+    for change, end in zip(changes, ends, strict=True):
+        if change.in_kraft is not None:
+            yield "kraft" if change.in_kraft else "flagged", time_in_log(change.at.at_ms), end
 
 
 def _last(pieces: Sequence[Piece]) -> str:

@@ -30,18 +30,20 @@ NOT_RECONCILED = StatusCondition(type="", status="", last_transition_time=Stamp(
 _STATES = {"InSync": "good", "Pending": "wait", "Blocked": "bad", "Drifted": "bad", "Unmanaged": "muted"}
 
 
-def page(resource: KubeResource, events: Sequence[SeenEvent] | None, now: datetime, log: RollHistory | str) -> str:
+def page(
+    resource: KubeResource, events: Sequence[SeenEvent] | None, current_time: datetime, log: RollHistory | str
+) -> str:
     """The whole document.
 
     `events`: the oldest first; None where they could not be read. `log`: what the metadata log tells of
     the roll, or why it was not read.
     """
     sections = (
-        _head(resource, now),
+        _head(resource, current_time),
         _blockers(resource),
         _plan(resource),
-        migration(resource, events or (), now, log),
-        roll(resource, events or (), now, log),
+        migration(resource, events or (), current_time, log),
+        roll(resource, events or (), current_time, log),
         _features(resource),
         _conditions(resource),
         _happened(resource, events),
@@ -52,7 +54,7 @@ def page(resource: KubeResource, events: Sequence[SeenEvent] | None, now: dateti
 # --- sections ---
 
 
-def _head(resource: KubeResource, now: datetime) -> str:
+def _head(resource: KubeResource, current_time: datetime) -> str:
     status = resource.status
     ready = status.condition(Condition.READY) or NOT_RECONCILED
     look = {"True": ("Ready", "good"), "False": ("Not ready", "bad"), "Unknown": ("Unknown", "wait")}
@@ -67,7 +69,7 @@ def _head(resource: KubeResource, now: datetime) -> str:
         "Mode": resource.mode,
         "Generation": resource.generation,
         "Operator": status.operator_version,
-        "Report made": day_and_time(now),
+        "Report made": day_and_time(current_time),
     }
     described = " | ".join(f"{escape(name)}: {text(fact)}" for name, fact in facts.items() if fact)
     return (
@@ -83,8 +85,8 @@ def _plan(resource: KubeResource) -> str:
     plan, back = status.plan, status.way_back
     if plan is None:
         is_known = status.condition(Condition.READY) is not None
-        why = "Nothing is to be changed." if is_known else "No plan yet: the operator has not reconciled it."
-        return f"<h2>Plan</h2>\n<p>{why}</p>"
+        reason = "Nothing is to be changed." if is_known else "No plan yet: the operator has not reconciled it."
+        return f"<h2>Plan</h2>\n<p>{reason}</p>"
     marks = (plan.hash, "irreversible" if plan.irreversible else "", APPROVED.get(plan.approved_by, ""))
     steps = (
         (
@@ -96,11 +98,11 @@ def _plan(resource: KubeResource) -> str:
         )
         for step in plan.steps
     )
-    way = f"\n<p>Way back, {text(until_of(back))}: {text(back.how)}</p>" if back else ""
+    way_back = f"\n<p>Way back, {text(until_of(back))}: {text(back.how)}</p>" if back else ""
     since = status.soak_started_at
     soak = f"\n<p>Soaking: every node healthy since {text(as_written(since))}</p>" if since else ""
     steps_of_it = table("Steps, in their order", ("Step", "State", "Undo"), list(steps))
-    return f"<h2>Plan</h2>\n<p>{text(', '.join(filter(None, marks)))}</p>\n{steps_of_it}{soak}{way}"
+    return f"<h2>Plan</h2>\n<p>{text(', '.join(filter(None, marks)))}</p>\n{steps_of_it}{soak}{way_back}"
 
 
 def _features(resource: KubeResource) -> str:
@@ -120,17 +122,17 @@ def _features(resource: KubeResource) -> str:
 
 def _blockers(resource: KubeResource) -> str:
     """A row for equal nodes, with all that they lack and one remedy; and one for each other blocker."""
-    rows, found = [], blocks(resource.status.blockers)
-    for block in found:
+    rows, groups = [], blocks(resource.status.blockers)
+    for block in groups:
         first, about_ranges = block[0], is_about_ranges(block[0])
         lines = range_lines(block) if about_ranges else [*messages(block)]
-        remedies = dict.fromkeys(one.remedy for one in block if one.remedy)
+        remedies = dict.fromkeys(blocker.remedy for blocker in block if blocker.remedy)
         rows.append(
             (
                 text(first.nodes or "the cluster") + f'<span class="at">{text(first.kind or "?")}</span>',
                 text(first.inferred_release or "-"),
                 "<br>".join(map(text, lines)),
-                folded("Remedy", "<br>".join(map(remedy, remedies)), is_open=len(found) == 1) if remedies else "-",
+                folded("Remedy", "<br>".join(map(remedy, remedies)), is_open=len(groups) == 1) if remedies else "-",
             )
         )
     head = ("Where", "Kafka (inferred)", "What prevents the change", "What to do")
@@ -138,17 +140,28 @@ def _blockers(resource: KubeResource) -> str:
 
 
 def _conditions(resource: KubeResource) -> str:
-    written = resource.status.conditions
-    facts = ((one.type, one.status, one.reason, one.message, as_written(one.last_transition_time)) for one in written)
+    conditions = resource.status.conditions
+    facts = (
+        (
+            condition.type,
+            condition.status,
+            condition.reason,
+            condition.message,
+            as_written(condition.last_transition_time),
+        )
+        for condition in conditions
+    )
     rows = [tuple(map(text, fact)) for fact in facts]
     head = ("Type", "Status", "Reason", "Message", "Since")
-    shown = table("As the operator wrote them", head, rows)
-    return f"<h2>Conditions</h2>\n{folded('All conditions', shown)}" if rows else ""
+    html = table("As the operator wrote them", head, rows)
+    return f"<h2>Conditions</h2>\n{folded('All conditions', html)}" if rows else ""
 
 
 def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> str:
     rows = [(event.at, event.reason, event.note) for event in events or ()]
-    rows += [(one.at, one.result, f"{one.action or '?'} {one.message}".strip()) for one in resource.status.history]
+    rows += [
+        (entry.at, entry.result, f"{entry.action or '?'} {entry.message}".strip()) for entry in resource.status.history
+    ]
     rows += [
         (str(intent.unknown.get("at", "")), "not known yet", str(in_flight(intent)))
         for intent in resource.status.intents
@@ -156,6 +169,6 @@ def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> str
     ]
     unread = "" if events is not None else "\n<p>The Events could not be read.</p>"
     head = ("When", "What", "Detail")
-    told = [(text(as_written(at)), text(what), text(detail)) for at, what, detail in sorted(rows)]
-    shown = table("Events and history, the oldest first", head, told) if told else "<p>No Event and no change yet.</p>"
-    return f"<h2>What happened</h2>{unread}\n{shown}"
+    cells = [(text(as_written(at)), text(name), text(detail)) for at, name, detail in sorted(rows)]
+    html = table("Events and history, the oldest first", head, cells) if cells else "<p>No Event and no change yet.</p>"
+    return f"<h2>What happened</h2>{unread}\n{html}"

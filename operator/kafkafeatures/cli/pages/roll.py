@@ -81,34 +81,34 @@ _STATES = (
 )
 
 
-def roll(resource: KubeResource, events: Sequence[SeenEvent], now: datetime, log: RollHistory | str) -> str:
+def roll(resource: KubeResource, events: Sequence[SeenEvent], current_time: datetime, log: RollHistory | str) -> str:
     """The section; empty where there is nothing to tell. `log`: what was read, or why it was not."""
     status = resource.status
     rollout, workloads = status.rollout, status.workloads
-    known = log if isinstance(log, RollHistory) else None
-    since, stable_for = window_begins(status, now), _stable_for(resource)
-    rows = rows_of(restarts_of(status, events), known, stable_for, since, now)
-    if not (rollout or workloads or rows or (known and known.affected)):
+    history = log if isinstance(log, RollHistory) else None
+    since, stable_for = window_begins(status, current_time), _stable_for(resource)
+    rows = rows_of(restarts_of(status, events), history, stable_for, since, current_time)
+    if not (rollout or workloads or rows or (history and history.affected)):
         return ""
     parts = ["<h2>Roll</h2>"]
     if rollout:
         waits = f"; {rollout.waiting_for}" if rollout.waiting_for else ""
         parts.append(f"<p>{text(f'{rollout.done} of {rollout.total} nodes are current{waits}')}</p>")
-    if known is not None:
-        parts.append(_facts(rows, known, now))
+    if history is not None:
+        parts.append(_facts(rows, history, current_time))
     if workloads:
         sets = [
             (workload.name or "?", workload.update_revision or "?", workload.updated, workload.total)
             for workload in workloads
         ]
         head = ("Name", "Update revision", "Pods at it", "All pods")
-        parts.append(table("StatefulSets", head, [tuple(map(text, one)) for one in sets]))
-    axis = _axis(rows, known, now)
+        parts.append(table("StatefulSets", head, [tuple(map(text, row)) for row in sets]))
+    axis = _axis(rows, history, current_time)
     if rows:
-        parts += _timeline(rows, axis, known, now)
-    parts.append(_source(known, since) if known is not None else _not_read(str(log)))
-    if known is not None:
-        parts.append(_partitions(known, axis))
+        parts += _timeline(rows, axis, history, current_time)
+    parts.append(_source(history, since) if history is not None else _not_read(str(log)))
+    if history is not None:
+        parts.append(_partitions(history, axis))
     return "\n".join(parts)
 
 
@@ -119,42 +119,42 @@ def _stable_for(resource: KubeResource) -> timedelta:
         return timedelta(seconds=30)
 
 
-def _axis(rows: Iterable[Row], log: RollHistory | None, now: datetime) -> Axis:
+def _axis(rows: Iterable[Row], log: RollHistory | None, current_time: datetime) -> Axis:
     moments = [point.at for row in rows for point in row.points if point is not None]
     if not all(row.is_over for row in rows):
-        moments.append(now)
+        moments.append(current_time)
     for strip in log.strips if log is not None else ():
         moments += [time_in_log(ms) for stretch in strip.stretches for ms in (stretch.begin_ms, stretch.end_ms)]
-    return Axis(min(moments, default=now), max(moments, default=now))
+    return Axis(min(moments, default=current_time), max(moments, default=current_time))
 
 
-def _facts(rows: Sequence[Row], log: RollHistory, now: datetime) -> str:
-    """What people ask first."""
+def _facts(rows: Sequence[Row], log: RollHistory, current_time: datetime) -> str:
+    """List of the facts that people ask for first."""
     restarts = sum(row.is_restart for row in rows)
-    ends = [row.last if row.is_over else now for row in rows]
+    ends = [row.last if row.is_over else current_time for row in rows]
     took = lasting((max(ends) - min(row.begin for row in rows)).total_seconds()) if rows else "-"
     below = str(log.below_minimum) if log.minimum_known else f"at least {log.below_minimum}"
     longest = max((strip.under_replicated_ms for strip in log.strips), default=0)
     facts = (
         (str(restarts), f"restart{'' if restarts == 1 else 's'}"),
         (took, "from the first to the last"),
-        (str(_most_at_once(rows, now)), "most nodes away at once"),
+        (str(_most_at_once(rows, current_time)), "most nodes away at once"),
         (f"{log.without_leader} of {log.partitions}", "partitions without a leader"),
         (f"{below} of {log.partitions}", "partitions below min.insync.replicas"),
         (lasting(longest / 1000), "most time that a partition lacked a replica"),
     )
     return (
         '<ul class="facts">'
-        + "".join(f"<li><strong>{escape(one)}</strong>{escape(what)}</li>" for one, what in facts)
+        + "".join(f"<li><strong>{escape(figure)}</strong>{escape(label)}</li>" for figure, label in facts)
         + "</ul>"
     )
 
 
-def _most_at_once(rows: Iterable[Row], now: datetime) -> int:
-    """How many nodes were away at once. A node is away from the request to stop until it is in sync."""
+def _most_at_once(rows: Iterable[Row], current_time: datetime) -> int:
+    """Most nodes that were away at once. A node is away from the request to stop until it is in sync."""
     changes = []
     for row in rows:
-        back = row.in_sync.at if row.in_sync is not None else row.last if row.is_over else now
+        back = row.in_sync.at if row.in_sync is not None else row.last if row.is_over else current_time
         changes += [(row.begin, 1), (back, -1)]
     away = most = 0
     for _, change in sorted(changes):
@@ -166,26 +166,26 @@ def _most_at_once(rows: Iterable[Row], now: datetime) -> int:
 # --- nodes ---
 
 
-def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, now: datetime) -> list[str]:
-    drawn = rows[-MAX_ROWS:]
-    more = f"; the {len(rows) - len(drawn)} earlier ones are not shown" if len(drawn) < len(rows) else ""
+def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, current_time: datetime) -> list[str]:
+    latest_rows = rows[-MAX_ROWS:]
+    omitted = f"; the {len(rows) - len(latest_rows)} earlier ones are not shown" if len(latest_rows) < len(rows) else ""
     words = "as the metadata log and the operator tell it" if log is not None else "as far as Events tell of it"
     window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
-    caption = f"Timeline of {counted(sum(row.is_restart for row in rows), 'restart')}, {window}, {words}{more}"
-    phases = [_pieces(row, now) for row in drawn]
+    caption = f"Timeline of {counted(sum(row.is_restart for row in rows), 'restart')}, {window}, {words}{omitted}"
+    phases = [_pieces(row, current_time) for row in latest_rows]
     lanes: dict[str, list[int]] = {}
-    for at, row in enumerate(drawn):
+    for at, row in enumerate(latest_rows):
         lanes.setdefault(row.node, []).append(at)
     pictures = [
         (
-            _name([drawn[at] for at in lane]),
+            _name([latest_rows[at] for at in lane]),
             axis.track(piece for at in lane for piece in phases[at]),
-            text(_all_took([drawn[at] for at in lane], now)),
+            text(_all_took([latest_rows[at] for at in lane], current_time)),
         )
         for lane in lanes.values()
     ]
     used = {style for phase in phases for style, _, _ in phase}
-    times = [(text(row.node), *map(_cell, row.points), text(_took(row, now))) for row in drawn]
+    times = [(text(row.node), *map(_cell, row.points), text(_took(row, current_time))) for row in latest_rows]
     head = ("Node", "Stop", "Down", "Start", "Unfenced", "In sync", "Stable", "Took")
     details = table("When, and the offset of the record that says so; without one the operator says so", head, times)
     return [
@@ -199,42 +199,48 @@ def _name(rows: Sequence[Row]) -> str:
     """The node of a lane, its pod or who restarted it the last time, and how often it was away if more than once."""
     row = rows[-1]
     who = row.pod or ("by hand" if row.pod == "" else "")
-    what = who if row.is_restart else "not restarted"
+    cause = who if row.is_restart else "not restarted"
     often = f"{len(rows)} times" if len(rows) > 1 else ""
-    return f'{text(row.node)}<span class="at">{text(", ".join(filter(None, (what, often))))}</span>'
+    return f'{text(row.node)}<span class="at">{text(", ".join(filter(None, (cause, often))))}</span>'
 
 
-def _pieces(row: Row, now: datetime) -> list[Piece]:
-    """What is drawn, in order: from each moment that is known to the next one."""
+def _pieces(row: Row, current_time: datetime) -> list[Piece]:
+    """Pieces to draw, in order: from each moment that is known to the next one."""
     gone = ("stopping" if row.down is not None else "down", "down", "fenced")
     if row.start is None and row.unfenced is not None:
         gone = ("fenced",) * 3  # it may have run all the time
     elif row.start is None and (row.down is None or row.in_sync is not None):
         gone = ("unclear",) * 3
     styles = (*gone, "catching", "watched")
-    known = [(at, one) for at, one in enumerate(row.points) if one is not None]
-    found = []
-    for (at, one), (_, after) in pairwise(known):
-        found.append((styles[at], one.at, max(after.at, one.at)))
-    last, point = known[-1]
+    points = [(at, point) for at, point in enumerate(row.points) if point is not None]
+    pieces = []
+    for (at, begin), (_, end) in pairwise(points):
+        pieces.append((styles[at], begin.at, max(end.at, begin.at)))
+    last, point = points[-1]
     if not row.is_over:
-        found.append((styles[last], point.at, max(now, point.at)))
-    return found or [("unclear", point.at, point.at)]
+        pieces.append((styles[last], point.at, max(current_time, point.at)))
+    return pieces or [("unclear", point.at, point.at)]
 
 
-def _took(row: Row, now: datetime) -> str:
+def _took(row: Row, current_time: datetime) -> str:
     if not row.is_over:
-        return f"{lasting((now - row.begin).total_seconds())} so far"
+        return f"{lasting((current_time - row.begin).total_seconds())} so far"
     return lasting((row.last - row.begin).total_seconds()) if row.stop is not None and row.stable is not None else "?"
 
 
-def _all_took(rows: Sequence[Row], now: datetime) -> str:
-    """How long a node was away in all."""
+def _all_took(rows: Sequence[Row], current_time: datetime) -> str:
+    """Time that a node was away in all."""
     if len(rows) == 1:
-        return _took(rows[0], now)
-    known = [row for row in rows if not row.is_over or (row.stop is not None and row.stable is not None)]
-    total = sum(((row.last if row.is_over else now) - row.begin).total_seconds() for row in known)
-    words = f"{lasting(total)} in all" if len(known) == len(rows) else f"at least {lasting(total)}" if known else "?"
+        return _took(rows[0], current_time)
+    timed_rows = [row for row in rows if not row.is_over or (row.stop is not None and row.stable is not None)]
+    total = sum(((row.last if row.is_over else current_time) - row.begin).total_seconds() for row in timed_rows)
+    words = (
+        f"{lasting(total)} in all"
+        if len(timed_rows) == len(rows)
+        else f"at least {lasting(total)}"
+        if timed_rows
+        else "?"
+    )
     return words if all(row.is_over for row in rows) else f"{words}, so far"
 
 
@@ -268,20 +274,22 @@ def _partitions(log: RollHistory, axis: Axis) -> str:
     head = ("Partition, at its worst", "When", "Without leader", "Below minimum", "Lacked a replica")
     well = log.partitions - log.affected
     caption = f"Availability of {counted(log.affected, 'partition')} that lacked a replica, the worst first"
-    rest = log.affected - len(log.strips)
-    said = [f"{rest} more of them had it no worse than the last one here."] if rest else []
+    omitted = log.affected - len(log.strips)
+    remarks = [f"{omitted} more of them had it no worse than the last one here."] if omitted else []
     if well > 0:
-        said.append(f"The other {counted(well, 'partition')} had all replicas in sync all the time.")
+        remarks.append(f"The other {counted(well, 'partition')} had all replicas in sync all the time.")
     if not log.minimum_known:
-        said.append("min.insync.replicas is not known of every topic: the brokers that have it did not tell.")
+        remarks.append("min.insync.replicas is not known of every topic: the brokers that have it did not tell.")
     if any(strip.is_cut for strip in strips):
-        said.append("Where there was too much to draw, the earlier part of a strip is left out; the times are whole.")
+        remarks.append(
+            "Where there was too much to draw, the earlier part of a strip is left out; the times are whole."
+        )
     used = {_look(stretch) for strip in strips for stretch in strip.stretches}
     return "\n".join(
         (
             with_axis(table(caption, head, rows, "drawn"), axis),
             keys((style, words) for style, words in _STATES if style in used),
-            f"<p>{escape(' '.join(said))}</p>" if said else "",
+            f"<p>{escape(' '.join(remarks))}</p>" if remarks else "",
         )
     )
 
@@ -306,17 +314,21 @@ def _for(ms: int) -> str:
 
 
 def _source(log: RollHistory, since: datetime) -> str:
-    known = log.known_from
-    begins = f"from {day_and_time(time_in_log(known.at_ms))} on (a snapshot at offset {known.offset})" if known else ""
-    late = known is not None and time_in_log(known.at_ms) > since
+    known_from = log.known_from
+    begins = (
+        f"from {day_and_time(time_in_log(known_from.at_ms))} on (a snapshot at offset {known_from.offset})"
+        if known_from
+        else ""
+    )
+    late = known_from is not None and time_in_log(known_from.at_ms) > since
     gap = " What happened before that is no longer in the log and is missing here." if late else ""
     ends = f"up to offset {log.end.offset} ({day_and_time(time_in_log(log.end.at_ms))})"
     words = f"Source: the metadata log {begins or 'from its beginning'} {ends}; the times are the controllers'.{gap}"
     return f'<p class="muted">{text(words)}</p>'
 
 
-def _not_read(why: str) -> str:
+def _not_read(reason: str) -> str:
     return (
         '<p class="box"><strong class="wait">The phases of each restart and the availability of partitions are not '
-        f"shown</strong><br>They come from the metadata log of the cluster. {text(why)}</p>"
+        f"shown</strong><br>They come from the metadata log of the cluster. {text(reason)}</p>"
     )

@@ -43,7 +43,7 @@ class Restart(Struct, frozen=True):
 
 
 class Point(Struct, frozen=True):
-    """When something was so. `offset`: of the record that says it; None: no record says it alone, but `by` does."""
+    """Moment of a fact. `offset`: of the record that says it; None: no record says it alone, but `by` does."""
 
     at: datetime
     offset: int | None = None
@@ -90,20 +90,20 @@ class Row(Struct, frozen=True):
 
 def restarts_of(status: Status, events: Iterable[SeenEvent]) -> tuple[Restart, ...]:
     """Restarts that Events still exist of, in the order in which they began; those in flight from the status."""
-    found: list[Restart] = []
+    restarts: list[Restart] = []
     for event in events:
         facts, at = event.facts, time_of(event.at)
         if facts is None or not facts.node:
             continue
         if event.reason in (RESTARTING, REQUESTED):
-            found.append(Restart(facts.node, facts.pod, at))
+            restarts.append(Restart(facts.node, facts.pod, at))
         elif event.reason == RESTARTED:
-            _end(found, facts, at)
+            _end(restarts, facts, at)
     for intent in status.intents:
         facts = facts_of(intent)
         if facts.node:
-            _in_flight(found, facts)
-    return tuple(found)
+            _in_flight(restarts, facts)
+    return tuple(restarts)
 
 
 def _end(found: list[Restart], facts: EventFacts, at: datetime | None) -> None:
@@ -116,30 +116,30 @@ def _end(found: list[Restart], facts: EventFacts, at: datetime | None) -> None:
 
 def _in_flight(found: list[Restart], facts: EventFacts) -> None:
     """The status has its moments to the point; of an Event it is known when it was written."""
-    now = Restart(facts.node, facts.pod, time_of(facts.begun_at), time_of(facts.in_sync_at), is_in_flight=True)
+    restart = Restart(facts.node, facts.pod, time_of(facts.begun_at), time_of(facts.in_sync_at), is_in_flight=True)
     index = _without_end(found, facts.node)
     if index is None:
-        found.append(now)
+        found.append(restart)
     else:
-        found[index] = now
+        found[index] = restart
 
 
 def _without_end(found: Sequence[Restart], node: str) -> int | None:
-    """Where the last restart of this node is that has no end yet."""
+    """Index of the last restart of this node that has no end yet."""
     return next((at for at in reversed(range(len(found))) if found[at].node == node and found[at].ended is None), None)
 
 
 # --- together with the log ---
 
 
-def window_begins(status: Status, now: datetime) -> datetime:
+def window_begins(status: Status, current_time: datetime) -> datetime:
     """From when on restarts are shown: a little before the last roll began; without one the last day."""
     began = time_of(status.rollout.started_at) if status.rollout is not None else None
-    return now - DAY if began is None else began - BEFORE
+    return current_time - DAY if began is None else began - BEFORE
 
 
 def rows_of(
-    restarts: Sequence[Restart], log: RollHistory | None, stable_for: timedelta, since: datetime, now: datetime
+    restarts: Sequence[Restart], log: RollHistory | None, stable_for: timedelta, since: datetime, current_time: datetime
 ) -> list[Row]:
     """Every restart once, in the order in which they began. `log` None: it was not read. The log shows nothing that
     ended before `since`.
@@ -147,21 +147,21 @@ def rows_of(
     absences = log.absences if log is not None else ()
     of_absences: dict[Absence, list[Restart]] = {absence: [] for absence in absences}
     rows = []
-    for one in restarts:
-        near = {absence: apart for absence in absences if (apart := _apart(one, absence, now)) is not None}
-        found = min(near, key=lambda absence: near[absence], default=None)
-        if found is not None:
-            of_absences[found].append(one)
-        elif log is None or one.ended is None or one.ended >= since:
-            rows.append(_row_of_operator(one, now))
+    for restart in restarts:
+        near = {absence: apart for absence in absences if (apart := _apart(restart, absence, current_time)) is not None}
+        nearest = min(near, key=lambda absence: near[absence], default=None)
+        if nearest is not None:
+            of_absences[nearest].append(restart)
+        elif log is None or restart.ended is None or restart.ended >= since:
+            rows.append(_row_of_operator(restart, current_time))
     if log is not None:
         begins = _begins(absences)
         rows += [_row(absence, several, log, stable_for, begins) for absence, several in of_absences.items()]
     return sorted(rows, key=lambda one: (one.begin, one.node))
 
 
-def _apart(restart: Restart, absence: Absence, now: datetime) -> timedelta | None:
-    """How far a restart and a time that the node was away are apart: what follows an eviction, follows it at once.
+def _apart(restart: Restart, absence: Absence, current_time: datetime) -> timedelta | None:
+    """Distance between a restart and a time that the node was away: what follows an eviction, follows it at once.
 
     None: they cannot be the same. A pod may be evicted again before its node is back: then it is in the midst of it.
     """
@@ -169,19 +169,19 @@ def _apart(restart: Restart, absence: Absence, now: datetime) -> timedelta | Non
     if number != str(absence.node_id) or (role != absence.role and "node" not in (role, absence.role)):
         return None
     back = absence.in_sync or (absence.registered if absence.role == "controller" else None)
-    first, last = time_in_log(absence.first.at_ms), time_in_log(back.at_ms) if back is not None else now
-    began = restart.began or restart.back or restart.ended or now
+    first, last = time_in_log(absence.first.at_ms), time_in_log(back.at_ms) if back is not None else current_time
+    began = restart.began or restart.back or restart.ended or current_time
     if began > last:
         return 2 * (began - last) if began - last <= CLOCKS else None
-    return max(first - began, timedelta(0)) if first <= (restart.ended or now) + CLOCKS else None
+    return max(first - began, timedelta(0)) if first <= (restart.ended or current_time) + CLOCKS else None
 
 
 def _begins(absences: Iterable[Absence]) -> dict[int, list[datetime]]:
-    """When each node was away, in order."""
-    found: defaultdict[int, list[datetime]] = defaultdict(list)
+    """Times at which each node was away, in order."""
+    times_by_node: defaultdict[int, list[datetime]] = defaultdict(list)
     for absence in absences:
-        found[absence.node_id].append(time_in_log(absence.first.at_ms))
-    return {node: sorted(moments) for node, moments in found.items()}
+        times_by_node[absence.node_id].append(time_in_log(absence.first.at_ms))
+    return {node: sorted(moments) for node, moments in times_by_node.items()}
 
 
 def _row(
@@ -221,16 +221,16 @@ def _row(
 
 
 def _stable(absence: Absence, until: datetime, log: RollHistory, begins: Sequence[datetime]) -> Point | None:
-    """When a node had been stable for long enough by the log, where that shows no other absence meanwhile."""
+    """Moment at which a node had been stable long enough by the log, where that shows no other absence meanwhile."""
     later = bisect_right(begins, time_in_log(absence.first.at_ms))
     went_again = later < len(begins) and begins[later] < until
     return None if went_again or until > time_in_log(log.end.at_ms) else Point(until, by="whole log")
 
 
-def _row_of_operator(one: Restart, now: datetime) -> Row:
+def _row_of_operator(one: Restart, current_time: datetime) -> Row:
     """The row of a restart that only the operator recorded, because the log does not show it."""
     points = [Point(at) if at is not None else None for at in (one.began, one.back, one.ended)]
-    stop = points[0] if any(points) else Point(now, is_latest=True)
+    stop = points[0] if any(points) else Point(current_time, is_latest=True)
     return Row(one.node, one.pod, stop=stop, in_sync=points[1], stable=points[2], is_over=not one.is_in_flight)
 
 

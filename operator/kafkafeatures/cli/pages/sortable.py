@@ -70,7 +70,7 @@ def sortable(
     caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], column: str, values: Iterable[str]
 ) -> str:
     """A table below its tools. `column`: the one that a reader chooses one of its `values` of."""
-    choices = "".join(f"<option>{escape(one)}</option>" for one in values)
+    choices = "".join(f"<option>{escape(value)}</option>" for value in values)
     return (
         '<div class="tools" hidden><label>Filter<input type="search"></label>'
         f'<label>{escape(column)}<select data-column="{list(head).index(column)}"><option value="">all</option>'

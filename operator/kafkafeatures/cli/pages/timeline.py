@@ -1,4 +1,4 @@
-"""What is drawn on a time axis: tracks with pieces, ticks, and a key of what each piece stands for.
+"""Drawings on a time axis: tracks with pieces, ticks, and a key of what each piece stands for.
 
 Pure. Called by the sections of a page that show what happened to nodes: `roll.py`, `migration.py`. A style is never a
 colour alone: each has a pattern or a height of its own.
@@ -25,8 +25,8 @@ class Axis(Struct, frozen=True):
 
     def at(self, moment: datetime) -> float:
         """Percent from the left."""
-        whole = max((self.end - self.begin).total_seconds(), 0.001)
-        return min(max(100 * (moment - self.begin).total_seconds() / whole, 0.0), 100.0)
+        duration = max((self.end - self.begin).total_seconds(), 0.001)
+        return min(max(100 * (moment - self.begin).total_seconds() / duration, 0.0), 100.0)
 
     def track(self, pieces: Iterable[Piece]) -> str:
         """One line of the drawing, over the whole width, with these pieces on it."""
@@ -34,22 +34,22 @@ class Axis(Struct, frozen=True):
 
     def _span(self, piece: Piece) -> str:
         style, begin, end = piece
-        left = self.at(begin)
-        return f'<span class="{style}" style="left:{left:.2f}%;width:{self.at(end) - left:.2f}%"></span>'
+        offset = self.at(begin)
+        return f'<span class="{style}" style="left:{offset:.2f}%;width:{self.at(end) - offset:.2f}%"></span>'
 
     @property
     def ticks(self) -> str:
         """Begin, middle and end."""
         middle = self.begin + (self.end - self.begin) / 2
-        shown = ((one, self.at(one)) for one in (self.begin, middle, self.end))
+        marks = ((moment, self.at(moment)) for moment in (self.begin, middle, self.end))
         write = clock if self.end - self.begin < DAY else _day
-        return "".join(f'<span style="left:{left:.0f}%">{write(one)}</span>' for one, left in shown)
+        return "".join(f'<span style="left:{offset:.0f}%">{write(moment)}</span>' for moment, offset in marks)
 
 
 def keys(of: Iterable[tuple[str, str]]) -> str:
-    """What each style of a piece stands for."""
-    shown = "".join(f'<li class="key"><i><span class="{style}"></span></i>{escape(words)}</li>' for style, words in of)
-    return f'<ul class="keys">{shown}</ul>'
+    """Key that says what each style of a piece stands for."""
+    items = "".join(f'<li class="key"><i><span class="{style}"></span></i>{escape(words)}</li>' for style, words in of)
+    return f'<ul class="keys">{items}</ul>'
 
 
 def with_axis(drawn: str, axis: Axis) -> str:

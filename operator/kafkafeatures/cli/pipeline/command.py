@@ -41,7 +41,7 @@ _ANSWERS: Mapping[str, Callable[[argparse.Namespace, Config], int]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to do, and the file that says with what."""
+    """Flags for what to do, and for the file that says with what."""
     parser.add_argument(
         "action",
         choices=("run", *_ANSWERS),
@@ -96,9 +96,9 @@ def _run(config: Config) -> tuple[Summary, str]:
     from featurelog.run import Run
     from featurelog.tables import NO_DOCUMENTS, Documents, Judging, tables_of
 
-    given = list(documents(config.documents)) if config.documents else []
-    known = Documents.of(given) if config.documents else NO_DOCUMENTS
-    beside = hashlib.sha256(repr(given).encode()).hexdigest() if config.documents else ""
+    contents = list(documents(config.documents)) if config.documents else []
+    fleet_documents = Documents.of(contents) if config.documents else NO_DOCUMENTS
+    beside = hashlib.sha256(repr(contents).encode()).hexdigest() if config.documents else ""
     judging = Judging(at_ms=int(time.time() * 1000))
     used = ["nothing new"]
     with ExitStack() as stack:
@@ -107,7 +107,7 @@ def _run(config: Config) -> tuple[Summary, str]:
             used[0] = f"Spark on {config.spark.master}" if config.spark.enabled else "one core"
             return _on_spark(config, stack) if config.spark.enabled else OneCore()
 
-        derive = partial(tables_of, documents=known, judging=judging)
+        derive = partial(tables_of, documents=fleet_documents, judging=judging)
         return Run(config.settings, derive, start, progress=_progress(), beside=beside)(), used[0]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where to."""
+    """Flag for the place of the export."""
     parser.add_argument("--to", metavar="PLACE", help="of export: a folder, or s3://bucket/prefix")
 
 
@@ -43,10 +43,13 @@ def export(arguments: argparse.Namespace, config: Config) -> int:
     except OSError as error:
         raise CommandFailed(f"{error.filename or output}: {error.strerror}; check the rights", Exit.FAILED) from None
     if arguments.output == "json":
-        shown = [{"table": one.table, "rows": one.rows, "version": one.version, "written": one.is_new} for one in done]
-        print_document({"to": arguments.to, "sequence": tables.sequence, "tables": shown}, "json")
+        shapes = [
+            {"table": table.table, "rows": table.rows, "version": table.version, "written": table.is_new}
+            for table in done
+        ]
+        print_document({"to": arguments.to, "sequence": tables.sequence, "tables": shapes}, "json")
     else:
-        new = sum(one.is_new for one in done)
+        new = sum(table.is_new for table in done)
         print(
             f"pipeline: {len(done)} Delta tables in {arguments.to}, as run {tables.sequence} left them: "
             f"{new} written, {len(done) - new} were the same"
@@ -55,5 +58,5 @@ def export(arguments: argparse.Namespace, config: Config) -> int:
 
 
 def missing(error: ModuleNotFoundError, extras: str, more: str = "") -> CommandFailed:
-    """What is not installed, and how to install it."""
+    """Failure that says what is not installed, and how to install it."""
     return CommandFailed(f"{error.name} is not installed: {to_install(extras)}{more}", Exit.BLOCKED)

@@ -34,10 +34,10 @@ FLEET_PAGE = "fleet.html"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `gate` and `report` are asked about."""
-    wanted = parser.add_mutually_exclusive_group()
-    wanted.add_argument("--release", metavar="X", help="of gate and report: a release of Kafka, such as 4.2")
-    wanted.add_argument(
+    """Flags of `gate` and `report`: what they are asked about."""
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument("--release", metavar="X", help="of gate and report: a release of Kafka, such as 4.2")
+    target.add_argument(
         "--feature", metavar="NAME=LEVEL", help="of gate and report: a level, such as metadata.version=4.2-IV1"
     )
     parser.add_argument(
@@ -50,12 +50,12 @@ def gate(arguments: argparse.Namespace, config: Config) -> int:
     """Exit code 0: ready, 4: blocked, 5: unknown."""
     tables, names = _fleet(config)
     target = _target(arguments)
-    found = _judged(target, _rows(tables, _READINESS), names, arguments.cluster)
+    answer = _judged(target, _rows(tables, _READINESS), names, arguments.cluster)
     if arguments.output == "text":
-        print("\n".join(_lines(found)))
+        print("\n".join(_lines(answer)))
     else:
-        print_document(found.as_json(), "json")
-    return _exit(found)
+        print_document(answer.as_json(), "json")
+    return _exit(answer)
 
 
 def report(arguments: argparse.Namespace, config: Config) -> int:
@@ -68,19 +68,21 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
         raise CommandFailed("report: --html DIR is required: the folder for its pages", Exit.USAGE)
     tables, names = _fleet(config)
     target, readiness = _target(arguments), _rows(tables, _READINESS)
-    found = _judged(target, readiness, names, arguments.cluster).as_json()
+    document = _judged(target, readiness, names, arguments.cluster).as_json()
     rows = _by_cluster({_READINESS: readiness, **{name: _rows(tables, name) for name in _PAGES}})
     reach = _of_releases(readiness, names)
     clusters = []
-    for number, one in enumerate(found["clusters"], 1):
-        name = one["cluster"], one["clusterId"]
-        clusters.append((_file_of(number, one["cluster"]), ClusterTables(one, rows.get(name, {}), reach[name])))
+    for number, cluster_gate in enumerate(document["clusters"], 1):
+        name = cluster_gate["cluster"], cluster_gate["clusterId"]
+        clusters.append(
+            (_file_of(number, cluster_gate["cluster"]), ClusterTables(cluster_gate, rows.get(name, {}), reach[name]))
+        )
     folder: Path = arguments.html
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for page, cluster in clusters:
-            (folder / page).write_text(cluster_page(found, cluster, FLEET_PAGE), encoding="utf-8")
-        (folder / FLEET_PAGE).write_text(fleet_page(found, clusters), encoding="utf-8")
+            (folder / page).write_text(cluster_page(document, cluster, FLEET_PAGE), encoding="utf-8")
+        (folder / FLEET_PAGE).write_text(fleet_page(document, clusters), encoding="utf-8")
     except OSError as error:
         raise CommandFailed(
             f"{error.filename or folder}: {error.strerror}; choose another folder", Exit.BLOCKED
@@ -95,50 +97,50 @@ def _file_of(number: int, cluster: str) -> str:
 
 
 def _target(arguments: argparse.Namespace) -> Target:
-    """What is asked about. Raises CommandFailed."""
+    """Target that is asked about. Raises CommandFailed."""
     from featurelog.gate import Target
     from kafkafeatures.api.names import METADATA_VERSION
     from kafkafeatures.core.facts.releases import metadata_version_named, releases
 
     if arguments.release is not None:
         if arguments.release not in releases():
-            known = f"{releases()[0]} to {releases()[-1]}"
-            raise CommandFailed(f"unknown release {arguments.release[:60]!r}; expected one of {known}", Exit.USAGE)
+            expected = f"{releases()[0]} to {releases()[-1]}"
+            raise CommandFailed(f"unknown release {arguments.release[:60]!r}; expected one of {expected}", Exit.USAGE)
         return Target("release", arguments.release)
     if arguments.feature is None:
         raise CommandFailed(f"{arguments.action}: --release X or --feature NAME=LEVEL is required", Exit.USAGE)
     feature, _, level = arguments.feature.rpartition("=")
-    named = metadata_version_named(level) if feature == METADATA_VERSION else None
-    if named is None and not (feature and level.isascii() and level.isdecimal()):
+    version = metadata_version_named(level) if feature == METADATA_VERSION else None
+    if version is None and not (feature and level.isascii() and level.isdecimal()):
         text = f"invalid value {arguments.feature[:60]!r}; expected NAME=LEVEL, such as group.version=1"
         raise CommandFailed(text, Exit.USAGE)
-    return Target("feature", f"{feature}={int(level) if named is None else named.level}")
+    return Target("feature", f"{feature}={int(level) if version is None else version.level}")
 
 
 def tables_of(config: Config) -> tuple[Manifest, Ledger]:
-    """What the last run left. Raises CommandFailed where there is nothing, or nothing that can be read."""
+    """Return what the last run left. Raises CommandFailed where there is nothing, or nothing that can be read."""
     from featurelog import manifest
 
     try:
-        found = manifest.load(config.settings.output)
+        output = manifest.load(config.settings.output)
     except manifest.OutputError as error:
         raise CommandFailed(str(error), Exit.UNREACHABLE) from None
-    if not found[0].tables:
+    if not output[0].tables:
         text = f"{config.settings.output}: there are no tables; `kafkafeatures pipeline run` makes them"
         raise CommandFailed(text, Exit.UNREACHABLE)
-    return found
+    return output
 
 
 def _fleet(config: Config) -> tuple[Manifest, set[ClusterName]]:
     """The tables, and all clusters that the last run saw, also one of which nothing could be read."""
     from featurelog.gate import ClusterName
 
-    found, ledger = tables_of(config)
+    manifest, ledger = tables_of(config)
     folders: dict[str, set[str | None]] = {}
     for node in ledger.nodes:
         folders.setdefault(node.cluster, set()).add(node.cluster_id)
     # A node that does not say its cluster's id is of the one that the others of its folder name, if it is one.
-    return found, {
+    return manifest, {
         ClusterName(folder, id_)
         for folder, ids in folders.items()
         for id_ in (ids - {None} if len(ids) == 2 and None in ids else ids)
@@ -162,16 +164,16 @@ def _judged(target: Target, readiness: Sequence[Row], names: set[ClusterName], o
 def _of_releases(
     readiness: Sequence[Row], names: set[ClusterName]
 ) -> Mapping[tuple[str, str | None], Mapping[str, str]]:
-    """What the gate says of each release of Kafka, the oldest first, by cluster."""
+    """Verdict of the gate for each release of Kafka, the oldest first, by cluster."""
     from featurelog.gate import Target, judge
     from kafkafeatures.core.facts.releases import releases
 
     at_ms = int(time.time() * 1000)
-    found: dict[tuple[str, str | None], dict[str, str]] = {}
+    verdicts: dict[tuple[str, str | None], dict[str, str]] = {}
     for release in releases():
         for cluster in judge(Target("release", release), readiness, names, at_ms=at_ms).clusters:
-            found.setdefault((cluster.name.cluster, cluster.name.cluster_id), {})[release] = cluster.verdict.value
-    return found
+            verdicts.setdefault((cluster.name.cluster, cluster.name.cluster_id), {})[release] = cluster.verdict.value
+    return verdicts
 
 
 def _rows(tables: Manifest, name: str) -> list[Row]:
@@ -182,11 +184,11 @@ def _rows(tables: Manifest, name: str) -> list[Row]:
 
 
 def _by_cluster(tables: Mapping[str, Sequence[Row]]) -> Mapping[tuple[str, str | None], Mapping[str, list[Row]]]:
-    found: dict[tuple[str, str | None], dict[str, list[Row]]] = {}
+    rows_by_cluster: dict[tuple[str, str | None], dict[str, list[Row]]] = {}
     for name, rows in tables.items():
         for row in rows:
-            found.setdefault((row["cluster"], row["cluster_id"]), {}).setdefault(name, []).append(row)
-    return found
+            rows_by_cluster.setdefault((row["cluster"], row["cluster_id"]), {}).setdefault(name, []).append(row)
+    return rows_by_cluster
 
 
 def _lines(gate: Gate) -> Iterable[str]:
@@ -195,9 +197,9 @@ def _lines(gate: Gate) -> Iterable[str]:
     from kafkafeatures.core.words import printable
 
     document = gate.as_json()
-    for one in document["clusters"]:
-        why = "; ".join(summary(one))
-        yield printable(f"{one['cluster']}: {one['verdict']}{f': {why}' if why else ''}")
+    for cluster in document["clusters"]:
+        reasons = "; ".join(summary(cluster))
+        yield printable(f"{cluster['cluster']}: {cluster['verdict']}{f': {reasons}' if reasons else ''}")
     counts = ", ".join(f"{count} {verdict}" for verdict, count in document["counts"].items())
     yield f"{gate.target.kind} {gate.target.name}: {document['verdict']} ({counts})"
 

@@ -1,1 +1,1 @@
-"""What every command shares: finding the command, its output, exit codes, and values of flags."""
+"""Parts that every command shares: finding the command, its output, exit codes, and values of flags."""

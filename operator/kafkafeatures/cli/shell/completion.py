@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _bash() -> str:
-    """Where a flag wants a value that is not one of a few there are no words, and the shell offers files."""
+    """Script of bash. For a value that is not one of a few there are no words, and the shell offers files."""
     values, flags = [], []
     for command, _, actions in every_command():
         names = [flag for action in actions for flag in action.option_strings]
@@ -96,7 +96,7 @@ def _bash() -> str:
 
 
 def is_live(action: argparse.Action) -> bool:
-    """Whether it takes a resource, a namespace or a context, which are offered as they are now."""
+    """Tell whether an action takes a resource, a namespace or a context, which are offered as they are now."""
     return action.dest in (("namespace", "context") if action.option_strings else ("name",))
 
 
@@ -110,7 +110,7 @@ def _fish() -> str:
     for program in PROGRAMS:
         for command, help_line, actions in every_command():
             lines.append(f"complete -c {program} -n __fish_use_subcommand -a {command} -d {_quoted(help_line)}")
-            here = f"complete -c {program} -n {_quoted(f'__fish_seen_subcommand_from {command}')}"
+            prefix = f"complete -c {program} -n {_quoted(f'__fish_seen_subcommand_from {command}')}"
             for action in actions:
                 names = "".join(
                     f" -{'l' if option_string.startswith('--') else 's'} {option_string.lstrip('-')}"
@@ -120,7 +120,7 @@ def _fish() -> str:
                 words = f" -{'x' if names else 'f'} -a {_quoted(choices)}" if choices else ""
                 value = words or (" -r" if action.option_strings and action.nargs != 0 else "")
                 if names or words:
-                    lines.append(f"{here}{names}{value} -d {_quoted((action.help or '') % vars(action))}")
+                    lines.append(f"{prefix}{names}{value} -d {_quoted((action.help or '') % vars(action))}")
     return "\n".join(lines) + "\n"
 
 

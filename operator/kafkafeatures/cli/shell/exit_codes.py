@@ -8,7 +8,7 @@ PROGRAM = "kafkafeatures"
 
 
 class Exit(IntEnum):
-    """What a script can rely on."""
+    """Codes that a script can rely on."""
 
     DONE = 0
     FAILED = 1
@@ -35,7 +35,7 @@ SEVERITY = (
 
 
 def to_install(extras: str) -> str:
-    """What to type for libraries that the command line alone does without. The package is in no registry."""
+    """Text to type for libraries that the command line alone does without. The package is in no registry."""
     return f"pip install '.[{extras}]' in the folder of this repository"
 
 

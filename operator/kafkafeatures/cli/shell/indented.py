@@ -21,16 +21,16 @@ _NARROWEST = 24
 
 def hanging(console: Console, text: Text, *, indent: int, first: Text | None = None) -> None:
     """Print a paragraph, all of it indented. `first`: what stands to the left of its first line instead."""
-    left = first if first is not None else Text(" " * indent)
+    margin = first if first is not None else Text(" " * indent)
     for paragraph in text.split(allow_blank=True):
         for line in paragraph.divide(_breaks(paragraph.plain, max(console.width - indent, _NARROWEST))):
             line.rstrip()
-            console.print(Text.assemble(left, line), soft_wrap=True)
-            left = Text(" " * indent)
+            console.print(Text.assemble(margin, line), soft_wrap=True)
+            margin = Text(" " * indent)
 
 
 def _breaks(text: str, width: int) -> Iterator[int]:
-    """Where lines begin but the first. What is quoted is copied, as JSON for a znode, and never broken."""
+    """Offsets at which lines begin but the first. What is quoted is copied, as JSON for a znode, and never broken."""
     start = 0
     for word in _WORD.finditer(text):
         if start < word.start() and cell_len(text[start : word.end()]) > width:
@@ -67,13 +67,13 @@ def remedy(console: Console, text: str, *, indent: int) -> None:
 
 
 def _command(console: Console, words: str, indent: int) -> None:
-    left, more = " " * indent, " " * (indent + 2)
+    margin, flag_margin = " " * indent, " " * (indent + 2)
     first, *flags = words.split(" --")
-    lines = [f"{left}{first}"]
+    lines = [f"{margin}{first}"]
     for flag in flags:
         if len(lines[-1]) + len(f" --{flag} \\") > console.width:
             lines[-1] += " \\"
-            lines.append(f"{more}--{flag}")
+            lines.append(f"{flag_margin}--{flag}")
         else:
             lines[-1] += f" --{flag}"
     console.print(Text("\n".join(lines)), soft_wrap=True)

@@ -92,7 +92,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def wrong_usage(message: str, program: str, explained_by: str) -> CommandFailed:
-    """What is wrong with the words of a command line, and which command explains them."""
+    """Error that says what is wrong with the words of a command line, and which command explains them."""
     text = f"{message}; see {explained_by} --help"
     return CommandFailed(text, Exit.USAGE, what=message, remedy=f"see {explained_by} --help", program=program)
 
@@ -154,8 +154,8 @@ def grouped_help() -> str:
     for group, names in GROUPS.items():
         lines += ["", f"{group}:"]
         for name in names:
-            first, *more = wrap(COMMANDS[name][1], 80 - width)
-            lines += [f"  {name:<{width - 2}}{first}", *(" " * width + one for one in more)]
+            first, *continuation = wrap(COMMANDS[name][1], 80 - width)
+            lines += [f"  {name:<{width - 2}}{first}", *(" " * width + line for line in continuation)]
     return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help explains a command, --version shows the version."]) + "\n"
 
 
@@ -167,8 +167,8 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
 
         similar = get_close_matches(words[0].lower(), (*COMMANDS, *ANSWERS), n=1)
         if similar and similar[0] in ANSWERS:
-            what, remedy = f"there is no command {words[0][:60]!r}", ANSWERS[similar[0]]
-            raise CommandFailed(f"{what}: {remedy}", Exit.USAGE, what=what, remedy=remedy)
+            problem, remedy = f"there is no command {words[0][:60]!r}", ANSWERS[similar[0]]
+            raise CommandFailed(f"{problem}: {remedy}", Exit.USAGE, what=problem, remedy=remedy)
         meant = f" (did you mean {similar[0]!r}?)" if similar else ""
         parser.error(f"unknown command {words[0][:60]!r}{meant}")
 

@@ -119,7 +119,7 @@ def print_document(
 
 def _escaped(line: str) -> str:
     """JSON has such characters within texts only, where its own escapes may stand for them."""
-    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in line)
+    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in line)
 
 
 def tell(text: str) -> None:

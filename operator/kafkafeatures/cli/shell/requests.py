@@ -35,7 +35,7 @@ def note(text: str) -> None:
 
 
 def are_shown() -> bool:
-    """Whether notes are written."""
+    """Tell whether notes are written."""
     return _logger.isEnabledFor(logging.DEBUG)
 
 

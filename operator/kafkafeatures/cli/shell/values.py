@@ -1,4 +1,4 @@
-"""What flags take, as argparse types: names of resources, durations, hashes of plans. Shared by the commands."""
+"""Types of flags for argparse: names of resources, durations, hashes of plans. Shared by the commands."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LONGEST = 999_999 * 3600
 def duration(text: str) -> float:
     """Seconds of 90s, 10m, 1h."""
     match = _DURATION.match(text)
-    found = int(match[1]) * _UNITS[match[2]] if match else 0
-    if not 0 < found <= _LONGEST:
+    seconds = int(match[1]) * _UNITS[match[2]] if match else 0
+    if not 0 < seconds <= _LONGEST:
         raise argparse.ArgumentTypeError(
             f"invalid duration {text[:20]!r}: expected 1ms to 999999h, such as 90s, 10m or 1h"
         )
-    return found
+    return seconds
 
 
 def plan_hash(text: str) -> str:
@@ -43,11 +43,11 @@ def release(text: str) -> str:
 
     if bundle(text) is None:
         if kafka := kafka_in_confluent(text):
-            what = f"release {text[:60]!r} is one of Confluent Platform, with Kafka {kafka}; use {kafka}"
-            raise argparse.ArgumentTypeError(what)
-        found = re.search(r"\d+\.\d+", text)
+            message = f"release {text[:60]!r} is one of Confluent Platform, with Kafka {kafka}; use {kafka}"
+            raise argparse.ArgumentTypeError(message)
+        match = re.search(r"\d+\.\d+", text)
         meant = (
-            f"did you mean {found[0]}?" if found and bundle(found[0]) else "kafkafeatures version lists those that are"
+            f"did you mean {match[0]}?" if match and bundle(match[0]) else "kafkafeatures version lists those that are"
         )
         raise argparse.ArgumentTypeError(f"release {text[:60]!r} is not known to this version; {meant}")
     return text

@@ -33,10 +33,10 @@ def flags_behind(words: Sequence[str]) -> list[str]:
 
 
 def form_in(words: Sequence[str]) -> str:
-    """What -o asks for, also where something else of the words is wrong; empty where it is not there."""
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    """Form that -o asks for, also where something else of the words is wrong; empty where it is not there."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
         if word in ("-o", "--output"):
-            return after
+            return following
         for flag in ("--output=", "-o"):
             if word.startswith(flag):
                 return word.removeprefix(flag).removeprefix("=")
@@ -46,22 +46,24 @@ def form_in(words: Sequence[str]) -> str:
 def unknown_flag(
     parser: argparse.ArgumentParser, words: Sequence[str], others: Callable[[], Mapping[str, frozenset[str]]]
 ) -> str:
-    """What is wrong with the first flag that the command does not have; empty where it has all. `others`: the flags of
+    """Problem with the first flag that the command does not have; empty where it has all. `others`: the flags of
     each command.
     """
-    known = _flags(parser, words)
-    for before, word in pairwise(["", *words]):
+    own_flags = _flags(parser, words)
+    for previous, word in pairwise(["", *words]):
         name = word.partition("=")[0]
         if word == "--":
             break
-        if (taking := known.get(before)) is not None and taking.nargs != 0:
+        if (taking := own_flags.get(previous)) is not None and taking.nargs != 0:
             continue  # `--namespace -x`: what the first lacks is said by its parser
         is_short = name[:1] == "-" and name[1:2].isalpha()  # its value may follow without a blank
-        if not (name.startswith("--") or is_short) or (name[:2] if is_short else name) in known:
+        if not (name.startswith("--") or is_short) or (name[:2] if is_short else name) in own_flags:
             continue
         from difflib import get_close_matches
 
-        similar = [one for one in sorted(known) if one.startswith(name)] or get_close_matches(name, known, 1, 0.75)
+        similar = [flag for flag in sorted(own_flags) if flag.startswith(name)] or get_close_matches(
+            name, own_flags, 1, 0.75
+        )
         if similar:
             return f"unknown flag {name[:60]} (did you mean {' or '.join(similar[:2])}?)"
         having = [command for command, flags in others().items() if name in flags]
@@ -70,15 +72,15 @@ def unknown_flag(
 
 
 def misplaced_word(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
-    """What is wrong with the first word that stands alone, but is what a flag of this command takes; else empty."""
-    known = _flags(parser, words)
-    for before, word in pairwise(words):
-        taking = known.get(before)
+    """Problem with the first word that stands alone, but is what a flag of this command takes; else empty."""
+    own_flags = _flags(parser, words)
+    for previous, word in pairwise(words):
+        taking = own_flags.get(previous)
         if word.startswith("-") or (taking is not None and taking.nargs != 0):
             continue
         for flag, pattern in _OF_FLAGS.items():
-            if flag in known and (found := re.fullmatch(pattern, word)):
-                return f"invalid argument {word[:60]!r}: use {flag} {' '.join(found.groups() or (word,))}"
+            if flag in own_flags and (match := re.fullmatch(pattern, word)):
+                return f"invalid argument {word[:60]!r}: use {flag} {' '.join(match.groups() or (word,))}"
     return ""
 
 
@@ -88,11 +90,11 @@ def _take(having: Sequence[str]) -> str:
 
 def _flags(parser: argparse.ArgumentParser, words: Sequence[str]) -> dict[str, argparse.Action]:
     """The flags of this parser, and of those of its commands that the words name."""
-    found: dict[str, argparse.Action] = {}
+    flags: dict[str, argparse.Action] = {}
     for action in parser._actions:
-        found |= dict.fromkeys(action.option_strings, action)
+        flags |= dict.fromkeys(action.option_strings, action)
         if isinstance(action, argparse._SubParsersAction):
-            named = next((word for word in words if word in action.choices), None)
-            if named is not None:
-                found |= _flags(action.choices[named], words)
-    return found
+            command = next((word for word in words if word in action.choices), None)
+            if command is not None:
+                flags |= _flags(action.choices[command], words)
+    return flags

@@ -1,4 +1,4 @@
-"""Whether a plan is approved, and how.
+"""Approval of a plan: given or not, and in which way.
 
 Pure. Asked by the gates of `core/engine/gates.py`, and by the report.
 """
@@ -13,52 +13,54 @@ from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 
 
 def not_approved(
-    wanted: Wanted,
+    desired: Wanted,
     plan: Plan,
     *,
     waits: bool,
     unverified: tuple[str, ...] = (),
     pending: Reason = Reason.PLAN_PENDING,
 ) -> Held | None:
-    """What is said while the plan is not approved. `waits`: the policy asks a person before the next step.
+    """Reason to wait while the plan is not approved. `waits`: the policy asks a person before the next step.
 
     `unverified`: consents that may have been used before. `pending`: the reason of the condition.
     """
-    another = another_is_approved(wanted, plan)
-    if not another and (plan.is_approved_by(wanted.approvals) or not waits):
+    is_another = another_is_approved(desired, plan)
+    if not is_another and (plan.is_approved_by(desired.approvals) or not waits):
         return None
-    if another:
+    if is_another:
         return Held(
             Reason.APPROVAL_REQUIRED,
             f"the approval is for another plan; the current plan is {plan.hash[:HASH_SHOWN]}: {plan}; "
             "approve this plan, or remove the approval",
             condition=(Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED),
         )
-    why = ""
+    note = ""
     if unverified:
-        why = f"; it is unknown whether consent {unverified[0]!r} was already used: it is older than the status"
+        note = f"; it is unknown whether consent {unverified[0]!r} was already used: it is older than the status"
     return Held(
         Reason.APPROVAL_REQUIRED,
-        f"approve plan {plan.hash[:HASH_SHOWN]}: {plan}{why}",
+        f"approve plan {plan.hash[:HASH_SHOWN]}: {plan}{note}",
         condition=(Condition.APPROVAL_REQUIRED, pending),
     )
 
 
-def another_is_approved(wanted: Wanted, plan: Plan) -> bool:
-    """Whether a plan was approved that is not this one, also beside this one: that holds everything, under every
+def another_is_approved(desired: Wanted, plan: Plan) -> bool:
+    """Tell whether a plan was approved that is not this one, also beside this one: that holds everything, under every
     policy.
     """
-    given = wanted.approvals | ({wanted.only} - {""})
-    return is_another_named(plan.hash, given)
+    approvals = desired.approvals | ({desired.only} - {""})
+    return is_another_named(plan.hash, approvals)
 
 
-def approved_by(wanted: Wanted, plan: Plan, *, waits: bool) -> ApprovedBy | None:
-    """How the plan was approved; None while it is not, or needs no approval. `waits`: the policy asks a person."""
-    if plan.is_over or another_is_approved(wanted, plan):
+def approved_by(desired: Wanted, plan: Plan, *, waits: bool) -> ApprovedBy | None:
+    """Way in which the plan was approved; None while it is not, or needs no approval. `waits`: the policy asks a
+    person.
+    """
+    if plan.is_over or another_is_approved(desired, plan):
         return None
-    if plan.is_approved_by(wanted.approvals):
-        in_document = plan.is_approved_by(wanted.approvals - {wanted.annotated})
+    if plan.is_approved_by(desired.approvals):
+        in_document = plan.is_approved_by(desired.approvals - {desired.annotated})
         return ApprovedBy.PLAN_HASH if in_document else ApprovedBy.ANNOTATION
     if plan.is_safe_to_undo or waits:
         return None
-    return ApprovedBy.POLICY if wanted.policy is ApprovalPolicy.NEVER else ApprovedBy.NAMED_IN_SPEC
+    return ApprovedBy.POLICY if desired.policy is ApprovalPolicy.NEVER else ApprovedBy.NAMED_IN_SPEC

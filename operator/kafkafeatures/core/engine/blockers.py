@@ -1,4 +1,4 @@
-"""What prevents a change, worded for one node and for three hundred alike.
+"""Blockers of a change, worded for one node and for three hundred alike.
 
 Pure. The checks of `core/levels/checks.py` yield one blocker per node, which is what programs read; people get
 `grouped`: one line for all nodes of which the same is true. Nothing here decides anything.
@@ -20,7 +20,7 @@ Wording = Callable[[Nodes], tuple[str, str]]
 """Message and remedy for the nodes, of which there is at least one and which are all alike."""
 
 RUNS_SHOWN = 5
-"""How many runs of ids are shown in a line: "1, 3, 5, ... 299" where there are more."""
+"""Number of runs of ids that are shown in a line: "1, 3, 5, ... 299" where there are more."""
 
 
 _SUBJECTS = {
@@ -37,7 +37,7 @@ _SUBJECTS = {
     **dict.fromkeys((BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE), "nodes"),
     **dict.fromkeys((BlockerKind.NODE_RANGE, BlockerKind.NODE_UNKNOWN), "nodes"),
 }
-"""What a blocker is about that names neither nodes nor a feature."""
+"""Subject of a blocker that names neither nodes nor a feature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,27 +85,29 @@ def about_nodes(
     feature: str = "",
     wanted: int = -1,
     supported: VersionRange | None = None,
-    why: FailureKind | None = None,
+    failure_kind: FailureKind | None = None,
     alike: Hashable = None,
 ) -> Blocker:
     """A blocker about nodes of the same roles and state. `alike`: what else tells it from others of its kind."""
     message, remedy = wording(nodes)
     key = (kind, nodes[0].roles, nodes[0].state, feature, wanted, supported, alike)
-    return Blocker(kind, message, remedy, feature, wanted, nodes, supported, why=why, alike=key, wording=wording)
+    return Blocker(
+        kind, message, remedy, feature, wanted, nodes, supported, why=failure_kind, alike=key, wording=wording
+    )
 
 
 def grouped(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:
     """Blockers with those that differ only in their node joined into one, at the position of the first of them. Nodes
     are joined where all that is said of them is the same, so that each group of nodes appears with all its features.
     """
-    every = tuple(blockers)
-    said: dict[NodeKey, list[Hashable]] = {}
-    for blocker in every:
+    all_blockers = tuple(blockers)
+    alike_of_node: dict[NodeKey, list[Hashable]] = {}
+    for blocker in all_blockers:
         for node in blocker.nodes:
-            said.setdefault(node.key, []).append(blocker.alike)
+            alike_of_node.setdefault(node.key, []).append(blocker.alike)
     groups: dict[Hashable, list[Blocker]] = {}
-    for position, blocker in enumerate(every):
-        of_node = frozenset(said[blocker.nodes[0].key]) if blocker.nodes else None
+    for position, blocker in enumerate(all_blockers):
+        of_node = frozenset(alike_of_node[blocker.nodes[0].key]) if blocker.nodes else None
         key = position if blocker.alike is None else (blocker.alike, of_node)
         groups.setdefault(key, []).append(blocker)
     return tuple(_as_one(group) for group in groups.values())
@@ -121,8 +123,8 @@ def _as_one(group: list[Blocker]) -> Blocker:
 
 
 def only_the_asker(blockers: Iterable[Blocker]) -> bool:
-    """Whether all that prevents it is how was asked (a right, credentials, TLS): then nothing is known of the cluster.
-    False for no blockers.
+    """Tell whether all that prevents it is how was asked (a right, credentials, TLS): then nothing is known of the
+    cluster. False for no blockers.
     """
     reasons = [blocker.why for blocker in blockers]
     return bool(reasons) and all(reason is not None and reason.is_of_the_asker for reason in reasons)

@@ -1,4 +1,5 @@
-"""Whether a consent of `spec.consents` may be used. Every kind of stage asks here, whatever the consent is for.
+"""States of the consents of `spec.consents`: used, or still to be used. Every kind of stage asks here, whatever the
+consent is for.
 
 Pure. A consent can be used once: it is spent before it is used (`status.spentConsents`). Where the status was lost, or
 knows no cluster yet, nothing shows whether one that is in the document was used (`status.unverifiedConsents`): then a
@@ -14,7 +15,7 @@ from kafkafeatures.api.names import DYNAMIC_QUORUM
 
 
 class ConsentState(Enum):
-    """What a consent is good for."""
+    """State of a consent: whether it still authorises a change."""
 
     MISSING = "not in the document"
     SPENT = "used already"
@@ -22,7 +23,9 @@ class ConsentState(Enum):
 
 
 def state_of(consent: str, consents: Iterable[str], spent: Iterable[str]) -> ConsentState:
-    """Whether a consent is in the document, and was not used by anything else. `consents`: those of the document."""
+    """State of a consent: whether it is in the document, and was not used by anything else. `consents`: those of the
+    document.
+    """
     if consent not in consents:
         return ConsentState.MISSING
     return ConsentState.SPENT if consent in spent else ConsentState.GIVEN

@@ -1,4 +1,4 @@
-"""What restarts make unavailable, by a consent: as a plan shows it and its hash covers it.
+"""Topics that restarts make unavailable, by a consent: as a plan shows it and its hash covers it.
 
 Pure. Its stage of the plan carries it: a roll, a migration, or levels for which a person restarts nodes.
 """
@@ -16,19 +16,19 @@ def as_planned(excused: ExcusedTopics | None) -> ExcusedTopics | None:
 
 
 def excused_in(stages: tuple[Stage, ...]) -> ExcusedTopics | None:
-    """What the restarts of a plan may make unavailable."""
+    """Topics that the restarts of a plan may make unavailable."""
     return next((stage.excused for stage in stages if stage.excused is not None), None)
 
 
 def topics_and_partitions(excused: ExcusedTopics) -> str:
     """The cost of a roll for people: 3 partitions of 2 topics (a, b)."""
-    more = excused.topics - len(excused.names)
-    names = ", ".join(excused.names) + (f" and {more} more" if more > 0 else "")
+    remaining = excused.topics - len(excused.names)
+    names = ", ".join(excused.names) + (f" and {remaining} more" if remaining > 0 else "")
     return f"{counted(excused.partitions, 'partition')} of {counted(excused.topics, 'topic')} ({names})"
 
 
 def costs_of(stages: tuple[Stage, ...]) -> str:
-    """What the restarts of a plan make unavailable, to be added to what it does; empty where nothing is."""
+    """Topics that the restarts of a plan make unavailable, in words to be added to what it does; empty for none."""
     excused = excused_in(stages)
     if excused is None or not excused.partitions:
         return ""

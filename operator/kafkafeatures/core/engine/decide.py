@@ -12,8 +12,8 @@ from kafkafeatures.core.engine.gates import GATES, Question
 
 def decide(question: Question) -> Decision:
     """The first gate that is closed; the next step of the stage whose turn it is where none is."""
-    held = next((found for gate in GATES if (found := gate(question)) is not None), None)
-    decision = held or question.stage.next
+    closed = next((gate_decision for gate in GATES if (gate_decision := gate(question)) is not None), None)
+    decision = closed or question.stage.next
     meanwhile = question.stage.meanwhile
     if meanwhile and not isinstance(decision, Act):
         decision = replace(decision, message=f"{decision.message}; {meanwhile}")

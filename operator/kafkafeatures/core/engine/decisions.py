@@ -1,4 +1,4 @@
-"""What a reconciliation comes to: values with a reason. Made by the gates, and by stages of each kind."""
+"""Decisions that a reconciliation comes to: values with a reason. Made by the gates, and by stages of each kind."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Act(Struct, frozen=True):
 
     @property
     def reason(self) -> Reason:
-        """Why the resource is not ready meanwhile."""
+        """Reason why the resource is not ready meanwhile."""
         return self.step.reason
 
     @property
     def message(self) -> str:
-        """What is carried out."""
+        """Message about what is carried out."""
         return self.step.in_progress
 
     @property
@@ -43,9 +43,9 @@ class Pending(Struct, frozen=True, kw_only=True):
 
 
 class Wait(Pending, frozen=True):
-    """What is waited for may resolve automatically; look again after `after` seconds. `condition`: one that is True
-    meanwhile. `steady`: look that often for as long as it takes, not later and later. `is_dated`: the message says by
-    itself since when, or until when, and what can be done.
+    """Wait for something that may resolve automatically; look again after `after` seconds. `condition`: one that is
+    True meanwhile. `steady`: look that often for as long as it takes, not later and later. `is_dated`: the message says
+    by itself since when, or until when, and what can be done.
     """
 
     reason: Reason
@@ -88,9 +88,7 @@ PARTITIONS_ARE_NOT_NEEDED = Wait(
     Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted", after=2.0,
     subject="spec", remedy="change what holds restarts back in the document: mode, suspend, paused or its windows",
 )  # fmt: skip
-"""What a roll waits for where partitions were not read: the document holds it back, and the status has its needs
-already.
-"""
+"""Wait of a roll where partitions were not read: the document holds it back, and the status has its needs already."""
 
 # What a blocker means: each kind is in one of the two.
 
@@ -119,18 +117,18 @@ DOES_NOT_PASS = frozenset({Reason.UNSUPPORTED_LEVEL, Reason.MIGRATION_BLOCKED})
 """Reasons for which a blocker needs a person also where others of its kind pass by themselves."""
 
 
-def blocked(found: tuple[Blocker, ...]) -> Wait | Stalled:
-    """What blockers come to, of which there is at least one: what needs a person first."""
-    groups = grouped(found)
+def blocked(blockers: tuple[Blocker, ...]) -> Wait | Stalled:
+    """Decision that blockers come to, of which there is at least one: what needs a person first."""
+    groups = grouped(blockers)
     action = [blocker for blocker in groups if blocker.kind in ACTION_REQUIRED]
     if action:
-        return stalled_by(action[0], *found, message=first_of(action[0], groups))
+        return stalled_by(action[0], *blockers, message=first_of(action[0], groups))
     impossible = next((blocker for blocker in groups if blocker.reason in DOES_NOT_PASS), None)
     if impossible is not None and impossible.reason is not None:
-        return stalled_by(impossible, *found, message=first_of(impossible, groups))
+        return stalled_by(impossible, *blockers, message=first_of(impossible, groups))
     first = groups[0]
     return Wait(
-        RESOLVES_AUTOMATICALLY[first.kind], first_of(first, groups), after=2.0, blockers=found,
+        RESOLVES_AUTOMATICALLY[first.kind], first_of(first, groups), after=2.0, blockers=blockers,
         subject=first.subject, remedy=first.remedy,
     )  # fmt: skip
 
@@ -151,12 +149,12 @@ def waits_on(blocker: Blocker, reason: Reason, *, message: str = "", after: floa
     return Wait(reason, text, after=after, blockers=(blocker,), subject=blocker.subject, remedy=blocker.remedy)
 
 
-def unreadable(what: str, why: Failure, *, reason: Reason = Reason.PREFLIGHT, after: float = 2.0) -> Wait:
+def unreadable(what: str, failure: Failure, *, reason: Reason = Reason.PREFLIGHT, after: float = 2.0) -> Wait:
     """A wait for what could not be read."""
-    return Wait(reason, f"{what}: {why}", after=after, subject=why.subject, remedy=why.action)
+    return Wait(reason, f"{what}: {failure}", after=after, subject=failure.subject, remedy=failure.action)
 
 
 def first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:
     """The message of the first blocker, and how many more there are."""
-    more = len(groups) - 1
-    return first.message + (f" (and {more} more)" if more else "")
+    remaining = len(groups) - 1
+    return first.message + (f" (and {remaining} more)" if remaining else "")

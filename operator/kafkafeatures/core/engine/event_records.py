@@ -17,7 +17,7 @@ MAX_NOTE = 1000  # the API server takes 1024 bytes
 
 
 class EventFacts(StatusRecord, frozen=True, kw_only=True):
-    """What an Event is about. A field that says nothing of it is left out.
+    """Subject of an Event. A field that says nothing of it is left out.
 
     kind: of the step that was begun, or has ended. node: as people call it, such as "broker 3". pod: empty where a
     person restarts the node. before, after: levels of `feature`, revisions of the pod, or phases of a
@@ -54,5 +54,5 @@ class EventRecord(Struct, frozen=True):
 
 
 def note_of(action: str, message: str) -> str:
-    """What was done, and what there is to say about it."""
+    """Text of an Event: what was done, and what there is to say about it."""
     return f"{action}: {message}" if message else action

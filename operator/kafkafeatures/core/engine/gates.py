@@ -87,38 +87,42 @@ def cluster(question: Question) -> Decision | None:
     return wrong or _wrong_ensemble(question.seen) or question.log_says
 
 
-def _wrong_ensemble(seen: Observation) -> Stalled | None:
-    """What is read of another cluster's ensemble tells nothing of this one, and nothing may be deleted there. Once a
+def _wrong_ensemble(observation: Observation) -> Stalled | None:
+    """A reading of another cluster's ensemble tells nothing of this one, and nothing may be deleted there. Once a
     migration is finalized nothing is asked of any ensemble.
     """
-    found = seen.zookeeper
-    if seen.has_left_zookeeper or not isinstance(found, Unknown) or found.why.kind is not FailureKind.WRONG_CLUSTER:
+    zookeeper = observation.zookeeper
+    if (
+        observation.has_left_zookeeper
+        or not isinstance(zookeeper, Unknown)
+        or zookeeper.why.kind is not FailureKind.WRONG_CLUSTER
+    ):
         return None
-    why = found.why
-    return Stalled(Reason.CLUSTER_ID_MISMATCH, str(why), subject=why.where, remedy=why.remedy)
+    failure = zookeeper.why
+    return Stalled(Reason.CLUSTER_ID_MISMATCH, str(failure), subject=failure.where, remedy=failure.remedy)
 
 
-def _wrong_cluster(seen: Observation, pinned: str, *, lost: bool) -> Decision | None:
-    if isinstance(seen.cluster_id, Unknown):
-        if seen.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
-            why = seen.cluster_id.why
-            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(why), subject=why.subject, remedy=why.action)
-        return unreadable("the cluster id could not be read", seen.cluster_id.why)
-    if pinned and seen.cluster_id.value != pinned:
+def _wrong_cluster(observation: Observation, pinned: str, *, lost: bool) -> Decision | None:
+    if isinstance(observation.cluster_id, Unknown):
+        if observation.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
+            failure = observation.cluster_id.why
+            return Stalled(Reason.CLUSTER_ID_MISMATCH, str(failure), subject=failure.subject, remedy=failure.action)
+        return unreadable("the cluster id could not be read", observation.cluster_id.why)
+    if pinned and observation.cluster_id.value != pinned:
         return Stalled(
             Reason.CLUSTER_ID_MISMATCH,
-            f"connected to cluster {seen.cluster_id.value}, expected {pinned}; check the bootstrap addresses",
+            f"connected to cluster {observation.cluster_id.value}, expected {pinned}; check the bootstrap addresses",
             subject="spec.cluster",
             remedy="check the bootstrap addresses",
         )
     if lost and not pinned:
         return Stalled(
             Reason.CLUSTER_ID_MISMATCH,
-            f"connected to cluster {seen.cluster_id.value}, and the status no longer says which is expected: "
+            f"connected to cluster {observation.cluster_id.value}, and the status no longer says which is expected: "
             "its clusterId was removed, or dropped by an older CustomResourceDefinition; if this is the intended "
-            f"cluster, set spec.cluster.clusterId to {seen.cluster_id.value}",
+            f"cluster, set spec.cluster.clusterId to {observation.cluster_id.value}",
             subject="status.clusterId",
-            remedy=f"set spec.cluster.clusterId to {seen.cluster_id.value}",
+            remedy=f"set spec.cluster.clusterId to {observation.cluster_id.value}",
         )
     return None
 
@@ -130,7 +134,9 @@ def owner(question: Question) -> Decision | None:
 
 
 def owned_by(owner: Owner | None) -> Wait | Stalled | None:
-    """What the older resource means for this one; None where there is none. Asked again right before an act."""
+    """Decision that an older resource for the same cluster calls for; None where there is none. Asked again right
+    before an act.
+    """
     if owner is None:
         return None
     if owner.known:
@@ -247,11 +253,11 @@ def window(question: Question) -> Decision | None:
 
 def approval(question: Question) -> Decision | None:
     """Open where the plan is approved, or needs no approval, and no other plan is approved."""
-    held = _unapproved(question)
-    if held is None or question.stage.is_at_work is None:
-        return held
-    waits = _beside_work(question, held.message)
-    return None if waits is None else replace(waits, condition=held.condition)
+    unapproved = _unapproved(question)
+    if unapproved is None or question.stage.is_at_work is None:
+        return unapproved
+    waits = _beside_work(question, unapproved.message)
+    return None if waits is None else replace(waits, condition=unapproved.condition)
 
 
 def claim(question: Question) -> Decision | None:
@@ -273,10 +279,10 @@ def _unapproved(question: Question) -> Held | None:
 
 def _can_be_approved(question: Question, wait: Wait) -> Wait:
     """The plan may be approved while it waits."""
-    held = _unapproved(question)
-    if held is None:
+    unapproved = _unapproved(question)
+    if unapproved is None:
         return wait
-    return replace(wait, message=f"{wait.message}; {held.message}", condition=held.condition)
+    return replace(wait, message=f"{wait.message}; {unapproved.message}", condition=unapproved.condition)
 
 
 def _beside_work(question: Question, held: str) -> Wait | None:

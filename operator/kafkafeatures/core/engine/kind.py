@@ -1,4 +1,4 @@
-"""What a kind of stage is: what it wants to be read, what it proposes, and how it judges where it stands.
+"""Protocol of a kind of stage: the readings that it needs, its proposal, and its judgement of where it stands.
 
 Each kind is one object, registered in `core/kinds.py`; nothing else in the engine knows which there are. Pure.
 """
@@ -63,7 +63,7 @@ class Facts(Struct, frozen=True):
 
 
 class Demands(Struct, frozen=True):
-    """What has to be read for a stage, beside what every reconciliation reads."""
+    """Readings that a stage needs, beside those of every reconciliation."""
 
     partitions: bool = False
     znodes: bool = False  # what Kafka keeps in ZooKeeper, read before everything else
@@ -86,7 +86,7 @@ class Demands(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """What is known when it is settled what to read: the document, the status of before, and the pods.
+    """Facts that are known when it is settled what to read: the document, the status of before, and the pods.
 
     seen: the nodes and their levels, None before they were read. kept: by kind, what this process keeps of its last
     reading and is in no status.
@@ -106,16 +106,16 @@ class StageKind(Protocol):
     kind: ClassVar[str]
     """Name of the kind, as in `status.plan.stages`."""
 
-    def demands(self, asked: Asked) -> Demands:
-        """What has to be read for it."""
+    def demands(self, read_context: Asked) -> Demands:
+        """Readings that the stage needs."""
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> Part:
-        """What is to be done from here. `later`: what the kinds propose that come after it."""
+        """Work to do from here. `later`: what the kinds propose that come after it."""
 
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
-        """Where its stage stands now; None where there is nothing to judge."""
+        """State of its stage; None where there is nothing to judge."""
 
-    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
-        """Whether something else is asked for by now than these stages of a plan, all of this kind: by the document, or
-        by the pods as they are to be. Nothing else was read.
+    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+        """Tell whether something else is asked for by now than these stages of a plan, all of this kind: by the
+        document, or by the pods as they are to be. Nothing else was read.
         """

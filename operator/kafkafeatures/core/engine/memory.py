@@ -1,4 +1,4 @@
-"""What a status remembers for the next decision.
+"""Facts that a status remembers for the next decision.
 
 Pure. Called by `reconcile/evaluate.py` before it decides.
 """
@@ -41,7 +41,7 @@ class Memory(Struct, frozen=True):
 
 
 def memory_of(status: Status, age_of: AgeOf, known_for: AgeOf) -> Memory:
-    """What decisions need of it. Levels count as reached only while they are wanted as they were.
+    """Facts of a status that decisions need. Levels count as reached only while they are wanted as they were.
 
     `known_for`: the part of an age that no clock that was set makes longer.
     """
@@ -57,7 +57,7 @@ def memory_of(status: Status, age_of: AgeOf, known_for: AgeOf) -> Memory:
             if feature.state in (FeatureState.IN_SYNC, FeatureState.DRIFTED) and feature.desired is not None
         },
         corrections=Counter(entry.target for entry in status.history if counts_as_correction(entry, age_of)),
-        passed_on={one.target: known_for(one.at) for one in status.history if one.via == Via.BROKER},
+        passed_on={entry.target: known_for(entry.at) for entry in status.history if entry.via == Via.BROKER},
         plan=status.plan,
         rollout=status.rollout if status.rollout is not None and status.rollout.is_in_progress else None,
     )
@@ -67,14 +67,14 @@ NO_MEMORY = Memory()
 
 
 def lost_cluster(status: Status) -> bool:
-    """Whether it tells of a cluster and not of which: the id was removed, or an older schema dropped it."""
+    """Tell whether it is of a cluster and does not say of which: the id was removed, or an older schema dropped it."""
     remembered = status.source, status.features, status.history, status.change_count
     return not status.cluster_id and any((*remembered, status.intents, status.spent_consents, status.plan))
 
 
 def counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:
-    """Whether it counts against the next correction of the same drift. One whose level was not there when it was read
-    does as well: something else may have taken it back at once.
+    """Tell whether it counts against the next correction of the same drift. One whose level was not there when it was
+    read does as well: something else may have taken it back at once.
     """
     return entry.result in (Result.CORRECTED, Result.UNVERIFIED) and age_of(entry.at) < CONFLICT_WINDOW
 

@@ -22,18 +22,18 @@ from kafkafeatures.core.engine.stage import Part, Work
 SHORTEST_HASH = len("sha256:") + 8
 """The shortest hash that an approval may give: eight digits distinguish the plans of a resource."""
 HASH_SHOWN = len("sha256:") + 12
-"""How much of a hash is shown to people: enough to approve by."""
+"""Part of a hash that is shown to people: enough to approve by."""
 
 _canonical = json.JSONEncoder(sort_keys=True).encode  # json.dumps makes an encoder for each call
 
 
 def is_named(plan_hash: str, text: str) -> bool:
-    """Whether the text names the plan of this hash: all of it, or its beginning up to the eighth digit or further."""
+    """Tell whether the text names the plan of this hash: whole, or its beginning up to the eighth digit or further."""
     return len(text) >= SHORTEST_HASH and plan_hash.startswith(text)
 
 
 def is_another_named(plan_hash: str, approvals: Iterable[str]) -> bool:
-    """Whether one of the approvals names another plan than that of this hash: it holds this plan too."""
+    """Tell whether one of the approvals names another plan than that of this hash: it holds this plan too."""
     return any(not is_named(plan_hash, approval) for approval in approvals)
 
 
@@ -51,35 +51,35 @@ class Plan(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it is left to do."""
-        return all(one.is_over for one in self.work)
+        """Tell whether nothing of it is left to do."""
+        return all(stage_work.is_over for stage_work in self.work)
 
     def __str__(self) -> str:
-        """What is left of it."""
-        return ", ".join(chain.from_iterable(one.left for one in self.work)) + self.costs
+        """Summary of what is left of it."""
+        return ", ".join(chain.from_iterable(stage_work.left for stage_work in self.work)) + self.costs
 
     @property
     def costs(self) -> str:
-        """What its restarts make unavailable, by a consent; empty where nothing is."""
+        """Topics that its restarts make unavailable, by a consent, in words; empty where there are none."""
         return costs_of(self.stages)
 
     @property
     def irreversible(self) -> bool:
-        """Whether a step that is still to be done cannot be undone."""
-        return any(one.is_irreversible for one in self.work)
+        """Tell whether a step that is still to be done cannot be undone."""
+        return any(stage_work.is_irreversible for stage_work in self.work)
 
     @property
     def is_safe_to_undo(self) -> bool:
-        """Whether all that is still to be done can be undone without a loss."""
-        return all(one.is_safe_to_undo for one in self.work)
+        """Tell whether all that is still to be done can be undone without a loss."""
+        return all(stage_work.is_safe_to_undo for stage_work in self.work)
 
     def is_approved_by(self, approvals: frozenset[str]) -> bool:
-        """Whether one of the hashes is this plan's, whole or from its eighth digit on."""
+        """Tell whether one of the hashes is this plan's, whole or from its eighth digit on."""
         return any(is_named(self.hash, approval) for approval in approvals)
 
 
 class Proposal(Struct, frozen=True):
-    """What there is to do from here: what each kind of stage proposes, and the plan of all of them."""
+    """Work to do from here: what each kind of stage proposes, and the plan of all of them."""
 
     plan: Plan
     parts: tuple[Part, ...]
@@ -115,9 +115,11 @@ def plan_of(
 
     if standing is not None:
         work = _left_of(standing.stages, parts)
-        if work is not None and not (all(one.is_over for one in work) and all(part.is_known for part in parts)):
+        if work is not None and not (
+            all(stage_work.is_over for stage_work in work) and all(part.is_known for part in parts)
+        ):
             # Computed again, not believed: who may write a status must not be able to give a plan an approved hash.
-            begun_at = change_count - sum(one.counted for one in work)
+            begun_at = change_count - sum(stage_work.counted for stage_work in work)
             stands = Plan(hash_of(standing.stages, begun_at), standing.stages, work, change_count)
             if stands.hash == standing.hash and not _approval_was_taken_back(standing, stands, approvals):
                 return stands
@@ -142,16 +144,16 @@ def stages_of(parts: tuple[Part, ...]) -> tuple[Stage, ...]:
 
 
 def _left_of(stages: tuple[Stage, ...], parts: tuple[Part, ...]) -> tuple[Work, ...] | None:
-    """What each stage comes to by now; None where they are not what there is to do, or not known to this release."""
+    """Work that is left of each stage; None where the stages are not what is to be done, or unknown to this release."""
     if not {stage.kind for stage in stages} <= {part.kind for part in parts}:
         return None
     work: dict[int, Work] = {}
     for part in parts:
-        found = part.work_of(stages)
-        if found is None:
+        part_work = part.work_of(stages)
+        if part_work is None:
             return None
-        own = (number for number, stage in enumerate(stages) if stage.kind == part.kind)
-        work.update(zip(own, found, strict=True))
+        numbers = (number for number, stage in enumerate(stages) if stage.kind == part.kind)
+        work.update(zip(numbers, part_work, strict=True))
     return tuple(work[number] for number in range(len(stages)))
 
 

@@ -1,5 +1,5 @@
-"""What cures a ghost registration, as commands to be copied: with the ids, and with the flags that reach the cluster;
-and what lets a broker in that is not registered.
+"""Remedies of a ghost registration, as commands to be copied: with the ids, and with the flags that reach the cluster;
+and one that lets a broker in that is not registered.
 
 Pure. Called for blockers and by `describe`.
 """
@@ -24,7 +24,9 @@ ADDRESSES_SHOWN = 3
 
 
 def cluster_flags(servers: str, controllers: str, config: str = "") -> str:
-    """How our own commands reach a cluster. `config`: the properties file with its TLS and SASL, empty for none."""
+    """Flags by which our own commands reach a cluster. `config`: the properties file with its TLS and SASL, empty for
+    none.
+    """
     flag, addresses = ("--bootstrap-server", servers) if servers else ("--bootstrap-controller", controllers)
     some = ",".join("".join(addresses.split()).split(",")[:ADDRESSES_SHOWN])  # one that answers names all others
     words = [flag, some, *(["--config", config] if config else [])]
@@ -45,7 +47,7 @@ def ghost_remedy(nodes: Nodes, flags: str, finalized: Known[Mapping[str, int]] |
 
 
 def in_its_place(nodes: Nodes) -> str:
-    """What is there in the place of ghosts that have the same there; empty where nothing is known to be."""
+    """Replacement in the place of ghosts that have the same there; empty where nothing is known to be."""
     replacement = nodes[0].replaced_by
     if replacement is None:
         return ""
@@ -58,7 +60,7 @@ def in_its_place(nodes: Nodes) -> str:
 
 
 def kind_of_replacement(node: Node) -> FailureKind | None:
-    """What tells ghosts apart that have something else in their place."""
+    """Kind of replacement, which tells ghosts apart that have something else in their place."""
     return node.replaced_by.kind if node.replaced_by is not None else None
 
 
@@ -72,7 +74,7 @@ def before_controllers_can_be_unregistered(nodes: Nodes) -> str:
 
 
 def observer_remedy(nodes: Nodes, mode: QuorumMode | None) -> str:
-    """What to do about controllers that run and do not vote."""
+    """Remedy for controllers that run and do not vote."""
     them, is_dynamic = verb(nodes, "it", "them"), mode is QuorumMode.DYNAMIC
     joins = (
         f"add {them} with kafka-metadata-quorum.sh add-controller"
@@ -122,5 +124,5 @@ def _ghost_brokers(nodes: Nodes, flags: str) -> str:
     if replacement is FailureKind.OTHER_ROLE:  # its own process says that it is no broker any more
         return f"{verb(nodes, '', 'for each of them: ')}{unregister}"
     gone = verb(nodes, "if it is permanently gone", "for each that is permanently gone")
-    where = verb(nodes, ", at another address", ", each at another address") if replacement is not None else ""
-    return f"{gone}: {unregister}; otherwise start {verb(nodes, 'it', 'them')} on the new Kafka{where}"
+    address = verb(nodes, ", at another address", ", each at another address") if replacement is not None else ""
+    return f"{gone}: {unregister}; otherwise start {verb(nodes, 'it', 'them')} on the new Kafka{address}"

@@ -19,11 +19,11 @@ from kafkafeatures.core.facts.readings import (
 )
 
 BROKERS_TRIED = 3
-"""How many brokers are tried for one request: without a leader each of them takes its time before it fails."""
+"""Number of brokers that are tried for one request: without a leader each of them takes its time before it fails."""
 
 
 class Route(Struct, frozen=True):
-    """Where a change can be sent. `closed`: why nothing may be sent now."""
+    """Nodes to which a change can be sent. `closed`: why nothing may be sent now."""
 
     controller: ProbedNode | None
     brokers: tuple[ProbedNode, ...] = ()
@@ -31,7 +31,7 @@ class Route(Struct, frozen=True):
 
     @property
     def stops(self) -> tuple[ProbedNode, ...]:
-        """Where a change may be sent, in the order of attempts."""
+        """Nodes to which a change may be sent, in the order of attempts."""
         direct = (self.controller,) if self.controller else ()
         return (*direct, *self.brokers[:BROKERS_TRIED])
 

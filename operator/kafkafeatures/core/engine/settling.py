@@ -18,7 +18,7 @@ SEND_WITHIN = timedelta(seconds=10)
 """After its intent began, a change is written within this time, or not at all."""
 
 DELIVERED_WITHIN = timedelta(seconds=10)
-"""How long after a change was written the sender's kernel gives up what the node has not acknowledged."""
+"""Time after a change was written at which the sender's kernel gives up what the node has not acknowledged."""
 
 ON_ITS_WAY = 1.5 * (SEND_WITHIN + DELIVERED_WITHIN)
 """For so long after an intent was met, another process than the one that met it may still carry it out. Writing the
@@ -29,12 +29,12 @@ BROKER_KEEPS = timedelta(minutes=5)
 """A broker that passed a request on may keep it while no controller is active, and deliver it minutes later (seen)."""
 
 AgeOf = Callable[[str], timedelta]
-"""How long ago a stamp of a status was."""
+"""Age of a stamp of a status."""
 
 
 class Open(Struct, frozen=True):
-    """What became of a step is not known yet. `why`: what is missing, for people; empty where time shows it.
-    `rights`: a right has to be granted first.
+    """Outcome of a step that is not known yet. `why`: what is missing, for people; empty where time shows it. `rights`:
+    a right has to be granted first.
     """
 
     why: str = ""

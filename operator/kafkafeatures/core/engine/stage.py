@@ -1,4 +1,4 @@
-"""What a kind of stage says of itself, so that the engine need not know which kinds there are.
+"""Interface of a stage of each kind, so that the engine need not know which kinds there are.
 
 A plan is a tuple of stages: levels that are moved, nodes that are restarted. Each kind stands in a room of its own
 (`core/levels`, `core/roll`) and is registered in `core/kinds.py`. Here is what they have in common.
@@ -32,30 +32,30 @@ class Work(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it is left to do."""
+        """Tell whether nothing of it is left to do."""
 
     @property
     def counted(self) -> int:
-        """How many of its steps are done that added one to the change count."""
+        """Number of its steps that are done and added one to the change count."""
 
     @property
     def left(self) -> Sequence[str]:
-        """What is left of it, for people."""
+        """Summary of what is left of it, for people."""
 
     @property
     def is_irreversible(self) -> bool:
-        """Whether a step that is left cannot be undone."""
+        """Tell whether a step that is left cannot be undone."""
 
     @property
     def is_safe_to_undo(self) -> bool:
-        """Whether all that is left can be undone without a loss."""
+        """Tell whether all that is left can be undone without a loss."""
 
     def steps(self) -> Iterator[StepStatus]:
         """All its steps, done or not, as in `status.plan`; the plan numbers them."""
 
 
 class Part(Struct, frozen=True):
-    """What a kind of stage proposes from here: of what was read, and of the document."""
+    """Proposal of a kind of stage from here: of what was read, and of the document."""
 
     kind: ClassVar[str]
     """Name of the kind, as in `status.plan.stages`."""
@@ -67,26 +67,26 @@ class Part(Struct, frozen=True):
 
     @property
     def goes_first(self) -> bool:
-        """Whether its stages go before those of kinds that are registered before it."""
+        """Tell whether its stages go before those of kinds that are registered before it."""
         return False
 
     @property
     def costs(self) -> ExcusedTopics | None:
-        """What its restarts make unavailable, by a consent."""
+        """Topics that its restarts make unavailable, by a consent."""
         return None
 
     @property
     def is_known(self) -> bool:
-        """Whether all was read that shows what is done of it."""
+        """Tell whether all was read that shows what is done of it."""
         raise NotImplementedError
 
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[Work, ...] | None:
-        """What each stage of this kind in a plan comes to by now; None where they are not what there is to do."""
+        """Work that is left of each stage of this kind in a plan; None where they are not what there is to do."""
         raise NotImplementedError
 
 
 class NothingWanted(Part, frozen=True):
-    """What there is to do of a kind that the document does not ask for."""
+    """Proposal of a kind that the document does not ask for."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -104,14 +104,16 @@ class NothingWanted(Part, frozen=True):
 
 
 class Kept(Protocol):
-    """What a process keeps of a stage from one look to the next."""
+    """Memory that a process keeps of a stage from one look to the next."""
 
-    def interrupted(self, why: str) -> Kept:
+    def interrupted(self, reason: str) -> Kept:
         """This stage where nothing could be read of the cluster."""
 
 
 class LastWord(IntEnum):
-    """Which stage says how the cluster is, where nothing is left to do: of several the last one of the highest."""
+    """Rank of the stage that says how the cluster is, where nothing is left to do: of several the last one of the
+    highest.
+    """
 
     NOTHING_WANTED = 0  # the document asks nothing of this kind
     WANTED = 1
@@ -130,7 +132,7 @@ class StageNow(Struct, frozen=True, dict=True):
 
     @property
     def is_due(self) -> bool:
-        """Whether it has something to do, or has to find out, and no other stage must come first."""
+        """Tell whether it has something to do, or has to find out, and no other stage must come first."""
         raise NotImplementedError
 
     @property
@@ -140,17 +142,17 @@ class StageNow(Struct, frozen=True, dict=True):
 
     @property
     def outlook(self) -> str:
-        """What it would do, and what prevents it: for a resource that is suspended, or only observes."""
+        """Message about what it would do, and what prevents it: for a resource that is suspended, or only observes."""
         raise NotImplementedError
 
     @property
     def needs_approval(self) -> bool:
-        """Whether the policy of the document asks a person before its next step."""
+        """Tell whether the policy of the document asks a person before its next step."""
         raise NotImplementedError
 
     @property
     def note(self) -> str:
-        """What is said of it where nothing is left to do; empty for nothing."""
+        """Message where nothing is left to do; empty for none."""
         return ""
 
     @property
@@ -158,9 +160,11 @@ class StageNow(Struct, frozen=True, dict=True):
         """Consents it uses next that may have been used before the status began (`core/engine/consents.py`)."""
         return ()
 
-    def waits_for_approval(self, wanted: Wanted) -> bool:
-        """Whether a person has to approve its plan. On the command line a person is asked about consents besides."""
-        return self.needs_approval or (bool(self.unverified) and not wanted.may_approve_unseen)
+    def waits_for_approval(self, desired: Wanted) -> bool:
+        """Tell whether a person has to approve its plan. On the command line a person is asked about consents
+        besides.
+        """
+        return self.needs_approval or (bool(self.unverified) and not desired.may_approve_unseen)
 
     @property
     def approval_reason(self) -> Reason:
@@ -169,12 +173,12 @@ class StageNow(Struct, frozen=True, dict=True):
 
     @property
     def blockers(self) -> tuple[Blocker, ...]:
-        """What prevents the next step of the stage, each blocker with its remedy."""
+        """Blockers of the next step of the stage, each with its remedy."""
         raise NotImplementedError
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """What its blockers come to; None where nothing prevents a step."""
+        """Decision that its blockers come to; None where nothing prevents a step."""
         return blocked(self.blockers) if self.blockers else None
 
     @property
@@ -188,22 +192,24 @@ class StageNow(Struct, frozen=True, dict=True):
         return None
 
     def corrects_drift(self, step: Step) -> bool:
-        """Whether a step of this kind undoes a change that was made outside."""
+        """Tell whether a step of this kind undoes a change that was made outside."""
         return False
 
     @property
     def last_word(self) -> LastWord:
-        """Whether it is the stage that says how the cluster is once none has anything to do."""
+        """Rank among the stages that say how the cluster is once none has anything to do."""
         return LastWord.WANTED
 
     @property
     def soaking(self) -> Wait | None:
-        """What an irreversible next step waits for until nodes have been healthy for long enough; else None."""
+        """Wait of an irreversible next step until nodes have been healthy for long enough; else None."""
         return None
 
     @property
     def dry_run(self) -> Sequence[Any]:
-        """What the server is asked about before, as its port takes it; empty where there is nothing to ask."""
+        """Changes that the server is asked about before, as its port takes them; empty where there is nothing
+        to ask.
+        """
         return ()
 
     def with_verdict(self, verdict: DryRun) -> StageNow:
@@ -212,12 +218,12 @@ class StageNow(Struct, frozen=True, dict=True):
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Whether no window holds it: nothing can get worse."""
+        """Tell whether no window holds it: nothing can get worse."""
         return False
 
     @property
     def meanwhile(self) -> str:
-        """What the cluster goes without until the next step is taken, whatever holds it back; empty for nothing."""
+        """Loss that the cluster bears until the next step is taken, whatever holds it back; empty for none."""
         return ""
 
     @property
@@ -232,7 +238,7 @@ class StageNow(Struct, frozen=True, dict=True):
 
     @property
     def kept(self) -> Mapping[str, Kept]:
-        """What this process keeps of this look for the next one, and no status tells; each by a name."""
+        """Memory of this look that this process keeps for the next one, and no status tells; each by a name."""
         return {}
 
     def remembered(self, status: Status) -> Status:
@@ -254,5 +260,5 @@ class StageNow(Struct, frozen=True, dict=True):
 
 def due_in(stages: tuple[StageNow, ...]) -> StageNow:
     """The stage whose turn it is; where nothing is left to do, the one that says so."""
-    due = next((one for one in stages if one.is_due), None)
+    due = next((stage for stage in stages if stage.is_due), None)
     return due or max(reversed(stages), key=lambda one: one.last_word)

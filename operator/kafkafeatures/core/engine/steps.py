@@ -1,4 +1,4 @@
-"""What a step says of itself, how it is remembered while its outcome is open, and what can come of sending it.
+"""Interface of a step, its memory while its outcome is open, and the outcomes of sending it.
 
 Each kind of step stands in a room of its own, with its words and its rules (`core/levels/update_feature.py`,
 `core/roll/restart_node.py`), and is registered in `core/kinds.py`. Nothing here knows one of them. Pure.
@@ -21,7 +21,7 @@ from kafkafeatures.core.facts.observation import Observation
 
 
 class Rejection(Struct, frozen=True):
-    """What it means that a step was rejected. `remedy`: what a person can do. `needs_action`: someone has to act before
+    """Consequence of the rejection of a step. `remedy`: what a person can do. `needs_action`: someone has to act before
     it is tried again.
 
     `recorded`: the message of its entry in the history; empty where it leaves none, because it was only refused for
@@ -43,22 +43,23 @@ class Step(Protocol):
     recorded_as: ClassVar[str]
     """`history[].kind`."""
     counts: ClassVar[bool]
-    """Whether it adds to `status.changeCount`: the plan that it was a step of has made progress."""
+    """True where it adds to `status.changeCount`: the plan that it was a step of has made progress."""
     is_followed: ClassVar[bool]
-    """Whether others may be sent beside it, while it is followed from look to look until it is over. Nothing else is
-    sent until the outcome of any other step is known, which takes two readings in a row."""
+    """True where others may be sent beside it, while it is followed from look to look until it is over. Nothing else is
+    sent until the outcome of any other step is known, which takes two readings in a row.
+    """
     is_read_in_zookeeper: ClassVar[bool]
-    """Whether only the znodes show its outcome: they are read while that is open."""
+    """True where only the znodes show its outcome: they are read while that is open."""
     settled_by: ClassVar[str]
     """Until what has happened its outcome is open, for people."""
     reason: ClassVar[Reason]
-    """Why Ready is False, and Reconciling True, while it is carried out."""
+    """Reason why Ready is False, and Reconciling True, while it is carried out."""
     consents_of_plan: ClassVar[frozenset[str]]
     """Entries of `spec.consents` that its plan rests on, where that says so: used up before the first one is sent."""
 
     @property
     def target(self) -> str:
-        """What is acted on."""
+        """Name of the object that the step acts on."""
 
     @property
     def revision(self) -> str:
@@ -66,11 +67,11 @@ class Step(Protocol):
 
     @property
     def request(self) -> str:
-        """What leaves the process."""
+        """Request that leaves the process, in words."""
 
     @property
     def in_progress(self) -> str:
-        """What is said while it is carried out."""
+        """Message while the step is carried out."""
 
     @property
     def consent(self) -> str:
@@ -78,31 +79,33 @@ class Step(Protocol):
 
     @property
     def is_decided_again(self) -> bool:
-        """Whether it is decided once more, on a reading of that moment, right before it is sent."""
+        """Tell whether it is decided once more, on a reading of that moment, right before it is sent."""
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Whether no window holds it back: nothing can get worse."""
+        """Tell whether no window holds it back: nothing can get worse."""
 
     def is_asked_for_by(self, earlier: Step) -> bool:
-        """Whether to send it is to ask once more for what an intent says already: then it is the same intent."""
+        """Tell whether sending it asks once more for what an intent says already: then it is the same intent."""
 
-    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> InFlight:
-        """What is remembered from the moment on at which it may be sent; `seen`: what that was decided on."""
+    def begun(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> InFlight:
+        """Step in flight, to be remembered from the moment on at which it may be sent; `seen`: what that was decided
+        on.
+        """
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """What it means that it was rejected with this code and these words."""
+        """Consequence of a rejection with this code and this message."""
 
     def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""
 
     @classmethod
     def read(cls, intent: Intent) -> InFlight:
-        """What an intent of this kind stands for. Raises ValueError where that cannot be understood."""
+        """Step in flight that an intent of this kind stands for. Raises ValueError where that cannot be understood."""
 
     @classmethod
     def is_irreversible(cls, ended: HistoryEntry) -> bool:
-        """Whether what one of this kind did, by its entry in the history, cannot be undone."""
+        """Tell whether what a step of this kind did, by its entry in the history, cannot be undone."""
 
     @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
@@ -120,7 +123,7 @@ class UnknownStep(Struct, frozen=True):
     intent: Intent
 
     def __str__(self) -> str:
-        """What can be said of an intent that another release wrote, or that is damaged."""
+        """Description of an intent that another release wrote, or that is damaged."""
         fields = self.intent.unknown
         target, title = (str(fields.get(name, "")) for name in ("target", "title"))
         if title:
@@ -130,7 +133,7 @@ class UnknownStep(Struct, frozen=True):
         return f"{self.intent.kind or '?'} {target}".rstrip()
 
     def progress(self, ago: Callable[[str], str]) -> str:
-        """What is known of it, in one line."""
+        """Progress as far as it is known, in one line."""
         at = self.intent.unknown.get("at")
         return f"{self}{f', sent {ago(str(at))} ago' if at else ''}; outcome not known yet"
 
@@ -165,13 +168,13 @@ class InFlight(Struct, frozen=True):
 
     def remembering(self, now: Self) -> Self:
         """This step with what is remembered of it `now`; what another release wrote into its intent is kept."""
-        before, after, written = self.follow_up(), now.follow_up(), self.written
-        if before == after:
+        old_fields, new_fields, intent = self.follow_up(), now.follow_up(), self.written
+        if old_fields == new_fields:
             return self
-        if written is not None:
-            others = {name: one for name, one in written.unknown.items() if name not in before}
-            written = Intent(kind=written.kind, unknown={**others, **after})
-        return replace(now, written=written)
+        if intent is not None:
+            other_fields = {name: value for name, value in intent.unknown.items() if name not in old_fields}
+            intent = Intent(kind=intent.kind, unknown={**other_fields, **new_fields})
+        return replace(now, written=intent)
 
     @property
     def seen_since(self) -> tuple[Stamp, ...]:
@@ -183,7 +186,7 @@ class InFlight(Struct, frozen=True):
         return self
 
     def settle(self, looks: Looks) -> Result | Open:
-        """What became of it."""
+        """Outcome by these looks, or the reason why it is still open."""
         raise NotImplementedError
 
     def named(self, result: Result) -> Result:
@@ -196,7 +199,7 @@ class InFlight(Struct, frozen=True):
 
     @property
     def facts(self) -> EventFacts:
-        """What Events say of it as fields."""
+        """Fields of the Events about it."""
         return EventFacts(kind=self.step.kind, begun_at=self.at)
 
     def announced(self) -> EventRecord | None:
@@ -204,7 +207,7 @@ class InFlight(Struct, frozen=True):
         return None
 
     def progress(self, ago: Callable[[str], str]) -> str:
-        """How far it is known to have come, in one line. `ago`: how long ago a moment was, as people read it."""
+        """Progress as far as it is known, in one line. `ago`: how long ago a moment was, as people read it."""
         return f"{self.step}, sent {ago(self.at)} ago; outcome not known yet"
 
 
@@ -263,7 +266,9 @@ class DryRunRejected(Struct, frozen=True):
 
     @property
     def is_judgement(self) -> bool:
-        """Whether the active controller judged the change, and not the right to ask for it: INVALID_UPDATE_VERSION."""
+        """Tell whether the active controller judged the change, and not the right to ask for it:
+        INVALID_UPDATE_VERSION.
+        """
         return self.code == 95
 
 
@@ -278,7 +283,8 @@ DryRun = DryRunAccepted | DryRunRejected | DryRunUnavailable
 
 
 def why_unjudged(dry_run: DryRun | None) -> Open:
-    """Why it does not prove that the active controller has done all that it was given before; empty where it does.
+    """Reason why it does not prove that the active controller has done all that it was given before; empty where it
+    does.
 
     Both other answers come from where changes are carried out, in their order; a missing right, or a request that
     cannot be read, is answered before.
@@ -288,10 +294,10 @@ def why_unjudged(dry_run: DryRun | None) -> Open:
             return Open()
         case DryRunRejected() if dry_run.is_judgement:
             return Open()
-        case DryRunUnavailable(why=why, rights=rights):
-            return Open(why, rights)
-        case DryRunRejected(message=why):
-            return Open(why)
+        case DryRunUnavailable(why=reason, rights=rights):
+            return Open(reason, rights)
+        case DryRunRejected(message=reason):
+            return Open(reason)
         case None:
             return Open("the level of metadata.version could not be read")
         case _:

@@ -18,14 +18,14 @@ from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.words import cut
 
 REMEDY_AFTER = timedelta(minutes=2)
-"""How long something may be waited for before its message says since when, and what a person can do."""
+"""Time for which something may be waited for before its message says since when, and what a person can do."""
 SINCE = "since "
 MOST = 1000
 """Bytes of a message and its remedy: of a long one, the end of the message goes."""
 
 
 def subject_of(decision: Decision) -> str:
-    """What a decision waits for, or is halted by; empty where it is neither."""
+    """Subject that a decision waits for, or is halted by; empty where it is neither."""
     return str(decision.subject) if isinstance(decision, Pending) else ""  # a position is written as its name
 
 
@@ -36,9 +36,9 @@ def since_of(reason: Reason, subject: str, previous: Status, at: Stamp) -> Ready
     begins = ReadyReason(reason=reason.value, subject=subject, since=at)
     if previous.reason(Condition.READY) != reason:
         return begins
-    known = previous.ready_reason
-    if known is not None and (known.reason, known.subject) == (reason, subject):
-        return known
+    ready_reason = previous.ready_reason
+    if ready_reason is not None and (ready_reason.reason, ready_reason.subject) == (reason, subject):
+        return ready_reason
     return begins if subject else None
 
 
@@ -47,14 +47,14 @@ def explained(decision: Decision, previous: Status, at: Stamp, age_of: AgeOf) ->
     minutes, with its beginning. `previous`: the status of before. The message changes once, not with each look.
     """
     if isinstance(decision, Stalled):
-        shown = (decision.message, *(blocker.remedy for blocker in decision.blockers))
-        return decision if _has(shown, decision.remedy) else replace(decision, message=_told(decision, decision.remedy))
+        texts = (decision.message, *(blocker.remedy for blocker in decision.blockers))
+        return decision if _has(texts, decision.remedy) else replace(decision, message=_told(decision, decision.remedy))
     if not isinstance(decision, Wait) or decision.is_dated or not decision.subject:
         return decision
-    known = since_of(decision.reason, decision.subject, previous, at)
-    if known is None or age_of(known.since) < REMEDY_AFTER:
+    ready_reason = since_of(decision.reason, decision.subject, previous, at)
+    if ready_reason is None or age_of(ready_reason.since) < REMEDY_AFTER:
         return decision
-    since = f"{SINCE}{datetime.fromisoformat(known.since):%Y-%m-%d %H:%M} UTC"
+    since = f"{SINCE}{datetime.fromisoformat(ready_reason.since):%Y-%m-%d %H:%M} UTC"
     remedy = "" if _has((decision.message,), decision.remedy) else decision.remedy
     return replace(decision, message=_told(decision, since, remedy))
 
@@ -69,5 +69,5 @@ def _has(texts: tuple[str, ...], remedy: str) -> bool:
 
 
 def _told(decision: Wait | Stalled, *more: str) -> str:
-    tail = "; ".join(one for one in more if one)
+    tail = "; ".join(text for text in more if text)
     return f"{cut(decision.message, MOST - len(tail.encode()))}; {tail}" if tail else decision.message

@@ -1,4 +1,5 @@
-"""What a resource asks for, resolved: levels as numbers, and under which conditions they may be moved.
+"""Levels and limits that a resource asks for, resolved: levels as numbers, and under which conditions they may be
+moved.
 
 Made of a document by `reconcile`; read by `decide`. Names and bundles are resolved already, so that the core decides
 on numbers alone.
@@ -39,7 +40,7 @@ class OnDrift(StrEnum):
 
 
 class MaxParallel(Struct, frozen=True):
-    """How many nodes may be in flight at once: a number, or a percentage of the brokers."""
+    """Limit of nodes in flight at once: a number, or a percentage of the brokers."""
 
     number: int
     percent: bool = False
@@ -49,7 +50,7 @@ class MaxParallel(Struct, frozen=True):
 
 
 class Window(Struct, frozen=True):
-    """When nodes may be restarted: from each moment of the cron schedule on, for so long."""
+    """Times at which nodes may be restarted: from each moment of the cron schedule on, for so long."""
 
     schedule: str
     duration: timedelta
@@ -57,7 +58,7 @@ class Window(Struct, frozen=True):
 
 
 class Rollout(Struct, frozen=True):
-    """Who restarts nodes, and within which bounds. `driver`: the name of one of `core/roll/drivers.py`, as it has been
+    """Driver that restarts nodes, and its bounds. `driver`: the name of one of `core/roll/drivers.py`, as it has been
     made sure. `brokers`, `controllers`: StatefulSets of the same namespace.
     """
 
@@ -73,8 +74,8 @@ class Rollout(Struct, frozen=True):
 
 
 class Migration(Struct, frozen=True):
-    """Where a migration from ZooKeeper is to be, which is never `Desired.NONE`, and for how long dual write is kept
-    before it is finalized.
+    """Goal of a migration from ZooKeeper, which is never `Desired.NONE`, and for how long dual write is kept before it
+    is finalized.
     """
 
     desired: Desired
@@ -117,7 +118,7 @@ class Wanted(Struct, frozen=True):
 
     @property
     def rests_on_zookeeper(self) -> bool:
-        """Whether something is wanted of which ZooKeeper has to be read."""
+        """Tell whether something is wanted of which ZooKeeper has to be read."""
         return self.migration is not None or bool(self.ibp)
 
     def desired(self, finalized: Mapping[str, int]) -> dict[str, int]:

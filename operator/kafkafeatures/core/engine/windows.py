@@ -19,28 +19,30 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 FIELDS = 5
-"""How many fields a schedule has. The library would take seconds as a sixth."""
+"""Number of fields of a schedule. The library would take seconds as a sixth."""
 _ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def closed_until(windows: tuple[Window, ...], now: datetime) -> datetime | None:
-    """When the first of them opens again, in its own time zone; None while one is open, and where there are none."""
+def closed_until(windows: tuple[Window, ...], current_time: datetime) -> datetime | None:
+    """Time at which the first of them opens again, in its own time zone; None while one is open, and where there are
+    none.
+    """
     following = []
     for window in windows:
-        opens = _first_opening(window, now - window.duration)
-        if _in_utc(opens) <= _in_utc(now):
+        opens = _first_opening(window, current_time - window.duration)
+        if _in_utc(opens) <= _in_utc(current_time):
             return None
         following.append(opens)
     return min(following, key=_in_utc, default=None)
 
 
 def opening(opens: datetime) -> str:
-    """What the status says while no window is open."""
+    """Message of the status while no window is open."""
     return f"the next window of spec.rollout opens at {opens:%Y-%m-%d %H:%M %Z}"
 
 
 def problems(window: Window) -> Iterator[tuple[str, str]]:
-    """What is wrong with it: the field, and the line for people."""
+    """Problems of the window: the field, and the line for people."""
     try:
         _zone(window.time_zone)
     except (KeyError, ValueError, OSError):  # unknown; no name at all; a folder of the database
@@ -49,21 +51,21 @@ def problems(window: Window) -> Iterator[tuple[str, str]]:
             f"unknown time zone {window.time_zone!r}; expected a name of the IANA time zone database, "
             "such as Europe/Berlin",
         )
-    why = _why_not(window.schedule)
-    if why:
+    reason = _why_not(window.schedule)
+    if reason:
         yield (
             "schedule",
-            f"invalid value {window.schedule!r}; expected five fields of cron, such as '0 22 * * 1-5' ({why})",
+            f"invalid value {window.schedule!r}; expected five fields of cron, such as '0 22 * * 1-5' ({reason})",
         )
 
 
 def _first_opening(window: Window, after: datetime) -> datetime:
-    """When an hour comes for the second time, the library continues from the first."""
+    """First opening after a moment. When an hour comes for the second time, the library continues from the first."""
     from cronsim import CronSim
 
     openings = CronSim(window.schedule, after.astimezone(_zone(window.time_zone)))
-    found: datetime = next(one for one in openings if _in_utc(one) > _in_utc(after))
-    return found
+    first_opening: datetime = next(moment for moment in openings if _in_utc(moment) > _in_utc(after))
+    return first_opening
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -1,1 +1,1 @@
-"""What was read of a cluster and what it proves, before any decision: readings, the one observation, its parts."""
+"""Facts about a cluster and what they prove, before any decision: readings, the one observation, its parts."""

@@ -1,4 +1,4 @@
-"""Which Kafka a pod template runs, and which levels that Kafka supports: before any node of it was started.
+"""Kafka release that a pod template runs, and the levels that it supports: before any node of it was started.
 
 Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/question.py`: a node that is
 restarted into a binary that cannot hold a finalized level is never registered again. A release that is not stated is
@@ -47,9 +47,10 @@ _ROWS: tuple[tuple[str, int, int, Mapping[str, int]], ...] = (
 
 _RANGES: Mapping[str, Ranges] = {
     release: MappingProxyType(
-        {METADATA_VERSION: VersionRange(low, high)} | {name: VersionRange(0, top) for name, top in others.items()}
+        {METADATA_VERSION: VersionRange(low, high)}
+        | {name: VersionRange(0, top) for name, top in other_features.items()}
     )
-    for release, low, high, others in _ROWS
+    for release, low, high, other_features in _ROWS
 }
 
 _VERSION = re.compile(r"(?<![\d.])(\d+)\.(\d+)\.\d+(?![\d.])")
@@ -68,8 +69,10 @@ def releases_that_hold(*levels: Mapping[str, int]) -> tuple[str, ...]:
     """
     return tuple(
         release
-        for release, known in _RANGES.items()
-        if all(level in known.get(name, NOT_SUPPORTED) for wanted in levels for name, level in wanted.items())
+        for release, release_ranges in _RANGES.items()
+        if all(
+            level in release_ranges.get(name, NOT_SUPPORTED) for required in levels for name, level in required.items()
+        )
     )
 
 
@@ -86,8 +89,8 @@ def releases_with(ranges: Ranges) -> tuple[str, ...]:
         return ()
     return tuple(
         release
-        for release, known in _RANGES.items()
-        if all(known.get(name, NOT_SUPPORTED) == found for name, found in ranges.items())
+        for release, release_ranges in _RANGES.items()
+        if all(release_ranges.get(name, NOT_SUPPORTED) == reported for name, reported in ranges.items())
     )
 
 
@@ -97,8 +100,10 @@ def inferred_release(node: Node) -> str:
     """
     if isinstance(node.answer, Known):
         return " or ".join(releases_with(node.answer.value.supported))
-    registered = [one.value for one in node.registered.values()]
-    return " or ".join(releases_with({name: found for ranges in registered for name, found in ranges.items()}))
+    registered = [registration.value for registration in node.registered.values()]
+    return " or ".join(
+        releases_with({name: version_range for ranges in registered for name, version_range in ranges.items()})
+    )
 
 
 def release_of(labels: Mapping[str, str], annotations: Mapping[str, str], image: str) -> str:
@@ -108,8 +113,8 @@ def release_of(labels: Mapping[str, str], annotations: Mapping[str, str], image:
     """
     if KAFKA_VERSION in annotations:
         return _written(annotations[KAFKA_VERSION])
-    said = {one for one in (_written(labels.get(VERSION_LABEL, "")), _of_image(image)) if one}
-    return said.pop() if len(said) == 1 else ""
+    releases = {release for release in (_written(labels.get(VERSION_LABEL, "")), _of_image(image)) if release}
+    return releases.pop() if len(releases) == 1 else ""
 
 
 def _written(text: str) -> str:
@@ -120,8 +125,8 @@ def _written(text: str) -> str:
 def _of_image(image: str) -> str:
     """The Kafka release in the tag of an image: "apache/kafka:4.1.0" and "strimzi/kafka:0.45.0-kafka-3.9.0" alike."""
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
-    found = set(_KAFKA_VERSION.findall(tag) or _VERSION.findall(tag))
-    return _known(*found.pop()) if len(found) == 1 else ""
+    versions = set(_KAFKA_VERSION.findall(tag) or _VERSION.findall(tag))
+    return _known(*versions.pop()) if len(versions) == 1 else ""
 
 
 def _known(major: str, minor: str) -> str:

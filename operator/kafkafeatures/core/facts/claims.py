@@ -1,4 +1,4 @@
-"""Who claims to be the controller of a cluster that keeps, or kept, its metadata in ZooKeeper. A value."""
+"""Claim to be the controller of a cluster that keeps, or kept, its metadata in ZooKeeper. A value."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class ControllerClaim(Struct, frozen=True):
 
     @property
     def is_kraft(self) -> bool:
-        """Whether the leader of a KRaft quorum has claimed it (KIP-866): then it is persistent."""
+        """Tell whether the leader of a KRaft quorum has claimed it (KIP-866): then it is persistent."""
         return self.kraft_epoch >= 0

@@ -23,7 +23,7 @@ GRANT = (
 
 
 def is_before_the_copy(probe: ClusterProbe, log: LogReading | Failure, zookeeper: ZooKeeperReading | Failure) -> bool:
-    """Whether controllers run beside brokers in ZooKeeper mode, and nothing shows that any metadata was copied."""
+    """Tell whether controllers run beside brokers in ZooKeeper mode, and nothing shows that any metadata was copied."""
     if isinstance(log, LogReading) and log.image.zk_migration_state not in (None, *_NOTHING_COPIED):
         return False
     progress = None if isinstance(zookeeper, Failure) else zookeeper.migration
@@ -35,7 +35,7 @@ def is_before_the_copy(probe: ClusterProbe, log: LogReading | Failure, zookeeper
 
 
 def by_files(found: T) -> T:
-    """What a controller answered, with the remedy that helps before the copy where a right is missing."""
+    """Answer of a controller, with the remedy that helps before the copy where a right is missing."""
     if isinstance(found, Failure) and found.kind is FailureKind.AUTHORIZATION:
         return replace(found, remedy=GRANT)
     return found

@@ -1,4 +1,4 @@
-"""Which registration an answer belongs to: a node is a role, an id and one life of a process.
+"""Registration that an answer belongs to: a node is a role, an id and one life of a process.
 
 Called by `core/facts/observe.py` before nodes are judged, by `core/facts/membership.py` for each of them, and by
 `kafka/cluster.py`, which asks the processes in doubt who they are. Pure.
@@ -40,7 +40,9 @@ RegistrationKey = tuple[Role, int]
 """Role and id: what a registration is of, whichever node it belongs to."""
 Address = tuple[str, int]
 Rank = tuple[bool, int]
-"""Whether the cluster counts on a registration, and the offset of its record; -1 where that is not known."""
+"""Rank of a registration: whether the cluster counts on it, and the offset of its record; -1 where that is not
+known.
+"""
 _UNKNOWN: Rank = (False, -1)
 
 
@@ -54,39 +56,39 @@ def in_doubt(probe: ClusterProbe, log: LogReading | Failure) -> frozenset[Regist
     fenced, voters = _fenced_brokers(probe, image), voters_of(probe, image)
     brokers = image.brokers.keys() if image is not None else fenced
     controllers = image.controllers.keys() if image is not None else frozenset[int]()
-    found = set()
+    keys = set()
     for node in probe.nodes:
         if node.id is None or not isinstance(node.answer, NodeAnswer) or not node.answer.runs_in_kraft_mode:
             continue
         is_twofold = node.id in brokers and (node.id in controllers or node.role is Role.CONTROLLER)
         is_observer = bool(voters) and node.id not in voters and (node.role is Role.CONTROLLER or is_twofold)
         if is_observer or node.id in fenced:
-            found.add((node.role, node.id))
-    return frozenset(found)
+            keys.add((node.role, node.id))
+    return frozenset(keys)
 
 
 def with_own_answers(probe: ClusterProbe, image: Image | None) -> ClusterProbe:
     """The probe, in which what answers at an address counts only for the registration that the address belongs to."""
-    asked: dict[Address, set[int]] = {}
+    ids_of_address: dict[Address, set[int]] = {}
     for key, address in _addresses(probe, image):
-        asked.setdefault(address, set()).add(key[1])
-    shared = {address for address, ids in asked.items() if len(ids) > 1}
-    if not shared and not any(_is_denied(one) for one in probe.nodes):
+        ids_of_address.setdefault(address, set()).add(key[1])
+    shared = {address for address, ids in ids_of_address.items() if len(ids) > 1}
+    if not shared and not any(_is_denied(node) for node in probe.nodes):
         return probe
-    denied = {((one.role, one.id), (one.host, one.port)) for one in probe.nodes if _is_denied(one)}
+    denied = {((node.role, node.id), (node.host, node.port)) for node in probe.nodes if _is_denied(node)}
     claims: dict[Address, set[RegistrationKey]] = {}
     for key, address in _addresses(probe, image):
         if address in shared and (key, address) not in denied:
             claims.setdefault(address, set()).add(key)
     ranks = _ranks(probe, image)
-    nodes = tuple(_own_answer(one, claims.get((one.host, one.port), set()), ranks) for one in probe.nodes)
+    nodes = tuple(_own_answer(node, claims.get((node.host, node.port), set()), ranks) for node in probe.nodes)
     return replace(probe, nodes=nodes)
 
 
 def voters_of(probe: ClusterProbe, image: Image | None) -> set[int]:
     """The ids that vote, by the leader's answer or by the metadata log."""
-    found = {voter.id for voter in probe.quorum.voters} if isinstance(probe.quorum, QuorumAnswer) else set()
-    return found | {voter.id for voter in (image.voters or () if image is not None else ())}
+    voter_ids = {voter.id for voter in probe.quorum.voters} if isinstance(probe.quorum, QuorumAnswer) else set()
+    return voter_ids | {voter.id for voter in (image.voters or () if image is not None else ())}
 
 
 class QuorumView(Struct, frozen=True):
@@ -99,25 +101,27 @@ class QuorumView(Struct, frozen=True):
     def __str__(self) -> str:
         leader, ids = self.quorum.leader_id, _ids(voter.id for voter in self.quorum.voters)
         host, port = self.voters.get(leader, ("", -1))
-        where = f" at {host}:{port}" if host else ""
-        return f"{self.at} to controller {leader}{where} (voters {ids}, epoch {self.quorum.leader_epoch})"
+        address = f" at {host}:{port}" if host else ""
+        return f"{self.at} to controller {leader}{address} (voters {ids}, epoch {self.quorum.leader_epoch})"
 
 
 def two_quorums(first: QuorumView, second: QuorumView) -> Failure | None:
-    """Why two answers cannot be of the same quorum; None where they may be: an election may have been between them."""
+    """Reason why two answers cannot be of the same quorum; None where they may be: an election may have been between
+    them.
+    """
     moved = any(first.voters[id_] != second.voters[id_] for id_ in first.voters.keys() & second.voters.keys())
     is_possible = not moved and _may_follow(_reign_of(first.quorum), _reign_of(second.quorum))
     return None if is_possible else _of_two(f"{first}; {second}")
 
 
 def log_of_another_quorum(probe: ClusterProbe, log: LogReading) -> Failure | None:
-    """Why the leader whose metadata log was read cannot be one of the quorum that the nodes describe."""
+    """Reason why the leader whose metadata log was read cannot be one of the quorum that the nodes describe."""
     quorum = probe.quorum
     if not isinstance(quorum, QuorumAnswer) or quorum.leader_id == log.leader_id:
         return None
     reign = _reign_of(quorum)
     voters = log.image.voters  # without its leader once that is removed; None of a static quorum
-    of_log = frozenset((log.leader_id, *(one.id for one in voters))) if voters is not None else reign.voters
+    of_log = frozenset((log.leader_id, *(voter.id for voter in voters))) if voters is not None else reign.voters
     if _may_follow(reign, Reign(log.leader_epoch, log.leader_id, of_log)):
         return None
     return _of_two(
@@ -141,8 +145,8 @@ def _reign_of(quorum: QuorumAnswer) -> Reign:
 
 
 def _may_follow(first: Reign, second: Reign) -> bool:
-    """Whether these may be leaders of one quorum. An epoch has one leader, the next one was a voter, and voters are
-    added and removed one by one, the leader too.
+    """Tell whether these may be leaders of one quorum. An epoch has one leader, the next one was a voter, and voters
+    are added and removed one by one, the leader too.
     """
     older, newer = sorted((first, second), key=lambda reign: reign.epoch)
     if len(older.voters ^ newer.voters) > 1 or (older.epoch == newer.epoch and older.leader != newer.leader):
@@ -160,7 +164,7 @@ def _of_two(ways: str) -> Failure:
 
 
 def unsettled(found: Failure) -> Failure:
-    """What is said where those who were asked did not answer once more, as while a leader is elected."""
+    """Failure where the nodes that were asked did not answer once more, as while a leader is elected."""
     remedy = "an election may be under way; if this lasts for more than 2 minutes, see the logs of the controllers"
     return Failure(FailureKind.STALE, found.subject, f"if there was no election just now, {found.message}", remedy)
 
@@ -170,8 +174,8 @@ def _ids(ids: Iterable[int]) -> str:
 
 
 def _controller_at(probe: ClusterProbe, id_: int) -> str:
-    controllers = (one for one in probe.nodes if one.id == id_ and one.role is Role.CONTROLLER)
-    return f"controller {id_}" + next((f" at {one.host}:{one.port}" for one in controllers), "")
+    controllers = (node for node in probe.nodes if node.id == id_ and node.role is Role.CONTROLLER)
+    return f"controller {id_}" + next((f" at {node.host}:{node.port}" for node in controllers), "")
 
 
 def role_given_up(probed: Iterable[ProbedNode], *, is_fenced: bool, is_voter: bool) -> Role | None:
@@ -194,14 +198,14 @@ def role_given_up(probed: Iterable[ProbedNode], *, is_fenced: bool, is_voter: bo
 
 
 def only_in_the_other_role(id_: int, given_up: Role, address: str) -> Failure:
-    """Why nothing answers for the registration of a role that the process gave up."""
-    now = Role.CONTROLLER if given_up is Role.BROKER else Role.BROKER
-    return Failure(FailureKind.OTHER_ROLE, address, f"the process with id {id_} is only a {now.value.lower()} now")
+    """Reason why nothing answers for the registration of a role that the process gave up."""
+    role = Role.CONTROLLER if given_up is Role.BROKER else Role.BROKER
+    return Failure(FailureKind.OTHER_ROLE, address, f"the process with id {id_} is only a {role.value.lower()} now")
 
 
 def _own_answer(node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[RegistrationKey, Rank]) -> ProbedNode:
-    others = sorted((role, id_) for role, id_ in claims if id_ != node.id)
-    if node.id is None or node.proved_at or not others:
+    other_keys = sorted((role, id_) for role, id_ in claims if id_ != node.id)
+    if node.id is None or node.proved_at or not other_keys:
         return node
     if not isinstance(node.answer, NodeAnswer) and not _is_denied(node):
         return node
@@ -214,7 +218,7 @@ def _own_answer(node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[R
         return replace(node, answer=Failure(FailureKind.ANOTHER_NODE, address, text))
     if _is_denied(node):
         return node
-    text = f"its address {address} is also that of {', '.join(map(_title, others))}: it is not known which answers"
+    text = f"its address {address} is also that of {', '.join(map(_title, other_keys))}: it is not known which answers"
     remedy = "grant access to the metadata log, and DESCRIBE_CONFIGS; give each node an address of its own"
     return replace(node, answer=Failure(FailureKind.STALE, address, text, remedy))
 
@@ -244,8 +248,8 @@ def _addresses(probe: ClusterProbe, image: Image | None) -> Iterable[tuple[Regis
     if image is not None:
         for role, registered in ((Role.BROKER, image.brokers), (Role.CONTROLLER, image.controllers)):
             nodes: Mapping[int, BrokerRegistration | ControllerRegistration] = registered
-            for id_, one in nodes.items():
-                for endpoint in one.endpoints:
+            for id_, registration in nodes.items():
+                for endpoint in registration.endpoints:
                     yield (role, id_), (endpoint.host, endpoint.port)
 
 
@@ -257,14 +261,14 @@ def _ranks(probe: ClusterProbe, image: Image | None) -> Mapping[RegistrationKey,
     if isinstance(probe.controllers, ControllerList):
         ranks.update({(Role.CONTROLLER, host.id): (host.id in voters, -1) for host in probe.controllers.controllers})
     if image is not None:
-        ranks.update({(Role.BROKER, id_): (not one.fenced, one.epoch) for id_, one in image.brokers.items()})
+        ranks.update({(Role.BROKER, id_): (not broker.fenced, broker.epoch) for id_, broker in image.brokers.items()})
         ranks.update({(Role.CONTROLLER, id_): (id_ in voters, -1) for id_ in image.controllers})
     return ranks
 
 
 def _fenced_brokers(probe: ClusterProbe, image: Image | None) -> set[int]:
     if image is not None:
-        return {id_ for id_, one in image.brokers.items() if one.fenced}
+        return {id_ for id_, broker in image.brokers.items() if broker.fenced}
     listed = probe.brokers.brokers if isinstance(probe.brokers, BrokerList) else ()
     return {host.id for host in listed if host.is_fenced}
 

@@ -22,10 +22,10 @@ class VersionRange(Struct, frozen=True):
 
 def common(ranges: Iterable[VersionRange]) -> VersionRange | None:
     """The highest minimum and the lowest maximum (min > max: no level suits all); None for no ranges at all."""
-    found = None
-    for one in ranges:
-        if found is None or (one.min >= found.min and one.max <= found.max):
-            found = one
-        elif one.min > found.min or one.max < found.max:
-            found = VersionRange(max(one.min, found.min), min(one.max, found.max))
-    return found
+    shared = None
+    for version_range in ranges:
+        if shared is None or (version_range.min >= shared.min and version_range.max <= shared.max):
+            shared = version_range
+        elif version_range.min > shared.min or version_range.max < shared.max:
+            shared = VersionRange(max(version_range.min, shared.min), min(version_range.max, shared.max))
+    return shared

@@ -1,4 +1,4 @@
-"""Who is in the cluster, and what each node is to it.
+"""Members of the cluster, and the state of each node in it.
 
 Called by `core/facts/observe.py` with what was read. It sends no request. Where the state of a node is not known, it
 takes the one that promises least.
@@ -85,7 +85,7 @@ _range = lru_cache(maxsize=4096)(VersionRange)  # the nodes of a cluster share a
 
 
 class Membership:
-    """What was read, indexed by node. `log`, `zookeeper` None: it was not read."""
+    """Readings, indexed by node. `log`, `zookeeper` None: it was not read."""
 
     def __init__(self, probe: ClusterProbe, log: LogReading | None, zookeeper: ZooKeeperReading | None = None) -> None:
         self.probe = probe
@@ -143,8 +143,8 @@ class Membership:
             brokers |= set(self.image.brokers)
             controllers |= set(self.image.controllers)
         for id_, probed in self.probed.items():
-            for one in probed:
-                (brokers if one.role is Role.BROKER else controllers).add(id_)
+            for probed_node in probed:
+                (brokers if probed_node.role is Role.BROKER else controllers).add(id_)
         unregistered = self._unregistered_observers() - brokers - controllers
         given_up = {id_: role for id_ in brokers & controllers if (role := self._given_up(id_)) is not None}
         for id_, role in given_up.items():
@@ -158,8 +158,8 @@ class Membership:
 
     def in_zookeeper_mode(self) -> tuple[int, ...]:
         """Brokers that run in ZooKeeper mode by their own word, or registered so last."""
-        known = self.image.brokers if self.image is not None else {}
-        registered = {id_ for id_, one in known.items() if one.is_migrating_zk_broker}
+        brokers = self.image.brokers if self.image is not None else {}
+        registered = {id_ for id_, broker in brokers.items() if broker.is_migrating_zk_broker}
         answering = {
             node.id
             for node in self.probe.nodes
@@ -172,12 +172,12 @@ class Membership:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether a KRaft quorum is the controller by what is in ZooKeeper."""
+        """Tell whether a KRaft quorum is the controller by what is in ZooKeeper."""
         claim = self._zookeeper.controller if self._zookeeper is not None else None
         return claim is not None and not isinstance(claim, Failure) and claim.is_kraft
 
     def _unregistered_observers(self) -> set[int]:
-        """Who fetches, and was not stopped before it was unregistered. Both are times of the leader."""
+        """Nodes that fetch, and were not stopped before they were unregistered. Both are times of the leader."""
         if self.image is None and not isinstance(self.probe.brokers, BrokerList):
             return set()  # without any list of brokers an observer may well be a registered one
         gone = self.image.unregistered if self.image else {}
@@ -186,12 +186,14 @@ class Membership:
         }
 
     def _is_left_to_zookeeper(self, id_: int) -> bool:
-        """Whether a quorum that waits has no say about this broker: a broker is the controller, and it is registered
-        in ZooKeeper. The log has only those that have the flag by now.
+        """Tell whether a quorum that waits has no say about this broker: a broker is the controller, and it is
+        registered in ZooKeeper. The log has only those that have the flag by now.
         """
         if self.image is None or self.is_claimed or (self.image.zk_migration_state or 0) not in _NOTHING_COPIED:
             return False
-        answers = [one.answer for one in self.probed.get(id_, ()) if isinstance(one.answer, NodeAnswer)]
+        answers = [
+            probed_node.answer for probed_node in self.probed.get(id_, ()) if isinstance(probed_node.answer, NodeAnswer)
+        ]
         if answers:
             return not any(answer.runs_in_kraft_mode for answer in answers)
         return self.image.zk_migration_state == _WAITS and id_ not in self.image.brokers and id_ in self._brokers
@@ -207,13 +209,16 @@ class Membership:
     def _ghost_of(self, id_: int, role: Role) -> Node:
         """The registration of a role that the process with this id no longer has."""
         node = self._node(id_, is_broker=role is Role.BROKER, is_controller=role is Role.CONTROLLER)
-        why = only_in_the_other_role(id_, role, f"{node.host}:{node.port}")
-        return replace(node, state=NodeState.GHOST, answer=Unknown(why), is_voter=False, metadata_dir="")
+        failure = only_in_the_other_role(id_, role, f"{node.host}:{node.port}")
+        return replace(node, state=NodeState.GHOST, answer=Unknown(failure), is_voter=False, metadata_dir="")
 
     def _node(self, id_: int, *, is_broker: bool, is_controller: bool) -> Node:
         roles = ((Role.CONTROLLER,) if is_controller else ()) + ((Role.BROKER,) if is_broker else ())
-        probed = [one for one in self.probed.get(id_, ()) if one.role in roles]
-        best = next((one for one in probed if isinstance(one.answer, NodeAnswer)), probed[0] if probed else None)
+        probed = [probed_node for probed_node in self.probed.get(id_, ()) if probed_node.role in roles]
+        best = next(
+            (probed_node for probed_node in probed if isinstance(probed_node.answer, NodeAnswer)),
+            probed[0] if probed else None,
+        )
         broker = self.image.brokers.get(id_) if self.image and is_broker else None
         controller = self.image.controllers.get(id_) if self.image and is_controller else None
         registered: dict[Role, Known[Mapping[str, VersionRange]]] = {}
@@ -248,8 +253,8 @@ class Membership:
             listeners=addresses + tuple((endpoint.host, endpoint.port) for endpoint in endpoints),
             controller_listeners=tuple((endpoint.host, endpoint.port) for endpoint in of_controller),
             listener_names=frozenset(endpoint.name for endpoint in endpoints),
-            proved_at=next((one.proved_at for one in probed if one.proved_at), ""),
-            settings=next((one.settings for one in probed if one.proved_at), {}),
+            proved_at=next((probed_node.proved_at for probed_node in probed if probed_node.proved_at), ""),
+            settings=next((probed_node.settings for probed_node in probed if probed_node.proved_at), {}),
             log_dirs=frozenset(map(str, broker.log_dirs)) if broker else frozenset(),
             metadata_dir=self._metadata_dirs.get(id_, ""),
         )
@@ -282,8 +287,8 @@ class Membership:
         return NodeState.UNREACHABLE if counted_on else NodeState.GHOST
 
     def _answers_ambiguously(self, id_: int) -> bool:
-        """Whether something answers at its address, and it is not known as which node."""
-        answers = (one.answer for one in self.probed.get(id_, ()))
+        """Tell whether something answers at its address, and it is not known as which node."""
+        answers = (probed_node.answer for probed_node in self.probed.get(id_, ()))
         return any(isinstance(answer, Failure) and answer.kind is FailureKind.STALE for answer in answers)
 
     def _broker_registration(self, id_: int) -> tuple[bool | None, bool | None]:
@@ -302,15 +307,15 @@ class Membership:
 
 def by_id(nodes: Iterable[Node]) -> dict[int, Node]:
     """The nodes by id, as `Observation.node` has them."""
-    found: dict[int, Node] = {}
+    node_by_id: dict[int, Node] = {}
     for node in nodes:
-        if node.id not in found or found[node.id].state is NodeState.GHOST:
-            found[node.id] = node
-    return found
+        if node.id not in node_by_id or node_by_id[node.id].state is NodeState.GHOST:
+            node_by_id[node.id] = node
+    return node_by_id
 
 
 def _counts_by_znodes(zookeeper: ZooKeeperReading, image: Image | None) -> bool:
-    """Whether a broker in ZooKeeper mode is the controller, or is to be elected and nothing was copied yet."""
+    """Tell whether a broker in ZooKeeper mode is the controller, or is to be elected and nothing was copied yet."""
     claim = zookeeper.controller
     if isinstance(claim, Failure) or isinstance(zookeeper.brokers, Failure):
         return False
@@ -369,8 +374,12 @@ def _fetching_twice(quorum: QuorumAnswer) -> frozenset[int]:
 
 def _recent(quorum: QuorumAnswer) -> list[ReplicaProgress]:
     replicas = sorted(quorum.voters + quorum.observers, key=lambda r: r.last_fetch_timestamp)
-    now = replicas[-1].last_fetch_timestamp if replicas else -1
-    return [r for r in replicas if now >= 0 <= r.id and now - r.last_fetch_timestamp <= FETCHING_WITHIN_MS]
+    latest = replicas[-1].last_fetch_timestamp if replicas else -1
+    return [
+        replica
+        for replica in replicas
+        if latest >= 0 <= replica.id and latest - replica.last_fetch_timestamp <= FETCHING_WITHIN_MS
+    ]
 
 
 def _metadata_dirs(quorum: QuorumAnswer) -> dict[int, str]:

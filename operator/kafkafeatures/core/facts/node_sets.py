@@ -13,7 +13,7 @@ _RUN = re.compile(r"(?<![\d-])(\d{1,10})(?:-(\d{1,10}))?(?![\d-])")
 
 
 def holds(text: str, id_: int) -> bool:
-    """Whether it is in the set."""
+    """Tell whether the node is in the set."""
     return any(first <= id_ <= last for first, last in _runs(text))
 
 
@@ -29,11 +29,11 @@ def with_node(text: str, id_: int) -> str:
 
 def without_node(text: str, id_: int) -> str:
     """The set with one less."""
-    left: list[tuple[int, int]] = []
+    remaining: list[tuple[int, int]] = []
     for first, last in sorted(_runs(text)):
         parts = ((first, min(last, id_ - 1)), (max(first, id_ + 1), last))
-        left += [(start, end) for start, end in dict.fromkeys(parts) if start <= end]
-    return _written(left)
+        remaining += [(start, end) for start, end in dict.fromkeys(parts) if start <= end]
+    return _written(remaining)
 
 
 def _merged(runs: Iterable[tuple[int, int]]) -> str:
@@ -51,5 +51,5 @@ def _written(runs: list[tuple[int, int]]) -> str:
 
 
 def _runs(text: str) -> list[tuple[int, int]]:
-    found = ((int(run[1]), int(run[2] or run[1])) for run in _RUN.finditer(text))
-    return [(first, last) for first, last in found if first <= last]
+    runs = ((int(run[1]), int(run[2] or run[1])) for run in _RUN.finditer(text))
+    return [(first, last) for first, last in runs if first <= last]

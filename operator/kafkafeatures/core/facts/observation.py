@@ -38,7 +38,7 @@ NOT_SUPPORTED = VersionRange(0, 0)  # a node that does not list a feature has it
 
 
 class SourceKind(StrEnum):
-    """Where a fact comes from."""
+    """Source of a fact."""
 
     METADATA_LOG = "MetadataLog"
     API_REQUESTS = "ApiRequests"
@@ -62,7 +62,7 @@ class Unknown(Struct, frozen=True):
 
 
 class MetadataMode(StrEnum):
-    """Where the cluster keeps its metadata."""
+    """Place where the cluster keeps its metadata."""
 
     ZOOKEEPER = "ZooKeeper"
     MIGRATING = "Migrating"
@@ -70,7 +70,7 @@ class MetadataMode(StrEnum):
 
 
 class NodeState(StrEnum):
-    """What a node is to the cluster. The prologue of `core/facts/membership.py` has the table."""
+    """State of a node in the cluster. The prologue of `core/facts/membership.py` has the table."""
 
     LIVE = "Live"  # answers, and a broker is not fenced
     FENCED = "Fenced"  # fenced by the controller, but something shows that it runs
@@ -80,7 +80,7 @@ class NodeState(StrEnum):
 
 
 REPLACED = (FailureKind.ANOTHER_NODE, FailureKind.OTHER_ROLE)
-"""Why a registration has no process of its own, with what is there in its place."""
+"""Kinds of failures by which a registration has no process of its own, with what is there in its place."""
 
 
 NodeKey = tuple[int, tuple[Role, ...]]
@@ -127,23 +127,23 @@ class Node(Struct, frozen=True):
 
     @property
     def key(self) -> NodeKey:
-        """What tells it from all others: a ghost of another role may have the same id."""
+        """Key that tells it from all others: a ghost of another role may have the same id."""
         return self.id, self.roles
 
     @property
     def replaced_by(self) -> Failure | None:
-        """What is there in its place: another node at its address, or a process with its id in another role."""
-        why = self.answer.why if isinstance(self.answer, Unknown) else None
-        return why if why is not None and why.kind in REPLACED else None
+        """Replacement in its place: another node at its address, or a process with its id in another role."""
+        failure = self.answer.why if isinstance(self.answer, Unknown) else None
+        return failure if failure is not None and failure.kind in REPLACED else None
 
     @property
     def title(self) -> str:
-        """How messages name the node: "broker 4", "controller 3001", "node 1" for a combined or an unknown one."""
+        """Name of the node in messages: "broker 4", "controller 3001", "node 1" for a combined or an unknown one."""
         return f"{self.roles[0].value.lower() if len(self.roles) == 1 else 'node'} {self.id}"
 
     @property
     def runs_in_kraft_mode(self) -> bool | None:
-        """Whether its process does, by what it answers; None where it does not answer."""
+        """Tell whether its process does, by what it answers; None where it does not answer."""
         return self.answer.value.runs_in_kraft_mode if isinstance(self.answer, Known) else None
 
     def range_of(self, feature: str) -> Known[VersionRange] | Unknown:
@@ -152,25 +152,25 @@ class Node(Struct, frozen=True):
         A node that speaks and a registration that says otherwise is Unknown: one of the two is of another life of
         the process, and the next reconciliation will tell. `NOT_SUPPORTED` for a feature the node does not have.
         """
-        said, written = self._said(feature), self._written(feature)
-        if said is not None and written is not None and written != said:
+        reported, recorded = self._said(feature), self._written(feature)
+        if reported is not None and recorded is not None and recorded != reported:
             return Unknown(
                 Failure(
                     FailureKind.STALE,
                     f"{self.host}:{self.port}",
-                    f"{self.title} reports {feature} {said}, its registration has {written}",
+                    f"{self.title} reports {feature} {reported}, its registration has {recorded}",
                     self._while_it_differs(),
                 )
             )
-        if said is not None and isinstance(self.answer, Known):
-            return Known(said, self.answer.source, self.answer.where, self.answer.at)
-        if written is not None:
+        if reported is not None and isinstance(self.answer, Known):
+            return Known(reported, self.answer.source, self.answer.where, self.answer.at)
+        if recorded is not None:
             registered = next(iter(self.registered.values()))
-            return Known(written, registered.source, registered.where, registered.at)
+            return Known(recorded, registered.source, registered.where, registered.at)
         return Unknown(self._why(feature))
 
     def _while_it_differs(self) -> str:
-        """What to do while process and registration differ: for a moment, that of an earlier process is still there."""
+        """Remedy while process and registration differ: for a moment, that of an earlier process is still there."""
         remedy = f"it may be restarting; if this lasts for more than 2 minutes, see the log of {self.title}"
         if len(self.roles) < 2 or self.state is not NodeState.FENCED:
             return f"{remedy}, and restart it"
@@ -181,23 +181,23 @@ class Node(Struct, frozen=True):
 
     def known_range_of(self, feature: str) -> VersionRange | None:
         """The range of a feature that the node supports, without the reason; None where it is Unknown."""
-        said, written = self._said(feature), self._written(feature)
-        if said is None or written is None:
-            return written if said is None else said
-        return said if said == written else None
+        reported, recorded = self._said(feature), self._written(feature)
+        if reported is None or recorded is None:
+            return recorded if reported is None else reported
+        return reported if reported == recorded else None
 
     def surely_holds(self, feature: str, level: int) -> bool:
-        """Whether process and registrations name the same range with the level in it.
+        """Tell whether process and registrations name the same range with the level in it.
 
         The usual case of every check on every node; False says nothing, `range_of` does.
         """
         if not isinstance(self.answer, Known):
             return False
-        said = self.answer.value.supported.get(feature)
-        if said is None or not said.min <= level <= said.max:
+        reported = self.answer.value.supported.get(feature)
+        if reported is None or not reported.min <= level <= reported.max:
             return False
-        for written in self.registered.values():  # noqa: SIM110 - a generator takes twice the time for a thousand nodes
-            if written.value.get(feature) != said:
+        for fact in self.registered.values():  # noqa: SIM110 - a generator takes twice the time for a thousand nodes
+            if fact.value.get(feature) != reported:
                 return False
         return True
 
@@ -210,15 +210,15 @@ class Node(Struct, frozen=True):
 
     @property
     def _names_no_feature(self) -> bool:
-        """Whether it runs in ZooKeeper mode, where a process names none, whatever its binary supports."""
+        """Tell whether it runs in ZooKeeper mode, where a process names none, whatever its binary supports."""
         return self.runs_in_kraft_mode is False and isinstance(self.answer, Known) and not self.answer.value.supported
 
     def _written(self, feature: str) -> VersionRange | None:
         """A combined node has two registrations; the narrower one is what the controller will check."""
         if not self.registered:
             return None
-        found = [one.value.get(feature, NOT_SUPPORTED) for one in self.registered.values()]
-        return found[0] if len(found) == 1 else common(found)
+        ranges = [fact.value.get(feature, NOT_SUPPORTED) for fact in self.registered.values()]
+        return ranges[0] if len(ranges) == 1 else common(ranges)
 
     def _why(self, feature: str) -> Failure:
         if isinstance(self.answer, Unknown):
@@ -234,7 +234,7 @@ class Node(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """What most of the picture rests on. `offset` and `epoch` are -1 where it was asked.
+    """Reading that most of the picture rests on. `offset` and `epoch` are -1 where it was asked.
 
     `features_offset`: no level was moved at or above it; -1 where that is not known. `files`: where the log lies, if it
     was read from disk, and no node was asked anything; empty for a live cluster.
@@ -249,9 +249,9 @@ class Source(Struct, frozen=True):
 
 
 class PastLevels(Struct, frozen=True):
-    """When each level above 0 of a feature was last given up, by the metadata log as it was at `at`, in its own time.
-    Complete from `since` on; None: from the beginning of the cluster. `moves`: of each feature, where it was moved,
-    from `since_offset` on.
+    """Times at which each level above 0 of a feature was last given up, by the metadata log as it was at `at`, in its
+    own time. Complete from `since` on; None: from the beginning of the cluster. `moves`: of each feature, where it was
+    moved, from `since_offset` on.
     """
 
     left: Mapping[tuple[str, int], datetime]
@@ -273,9 +273,9 @@ class LastRegistration(Struct, frozen=True):
 
 
 class Returns(Struct, frozen=True):
-    """When each registered node registered or was unfenced last, at the latest, by id, and when the metadata log was
-    read: in the log's own time, by the clocks of its controllers. marks: what tells one return of a node from another,
-    as long as one process reads on: it does not move, as a time does that is only known at the latest.
+    """Times of the last registration or unfencing of each registered node, at the latest, by id, and of the reading of
+    the metadata log: in the log's own time, by the clocks of its controllers. marks: what tells one return of a node
+    from another, as long as one process reads on: it does not move, as a time does that is only known at the latest.
     """
 
     times: Mapping[int, datetime]
@@ -320,33 +320,33 @@ class Observation(Struct, frozen=True):
 
     def node(self, id_: int) -> Node | None:
         """The node of that id; the ghost of a role that its process gave up only where there is no other."""
-        found = [node for node in self.nodes if node.id == id_]
-        return next((node for node in found if node.state is not NodeState.GHOST), found[0] if found else None)
+        matches = [node for node in self.nodes if node.id == id_]
+        return next((node for node in matches if node.state is not NodeState.GHOST), matches[0] if matches else None)
 
     @property
     def in_zookeeper_mode(self) -> bool:
-        """Whether the cluster certainly keeps its metadata in ZooKeeper."""
+        """Tell whether the cluster certainly keeps its metadata in ZooKeeper."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.ZOOKEEPER
 
     @property
     def in_kraft_mode(self) -> bool:
-        """Whether the cluster certainly keeps its metadata in KRaft alone: no migration is open."""
+        """Tell whether the cluster certainly keeps its metadata in KRaft alone: no migration is open."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.KRAFT
 
     @property
     def is_migrating(self) -> bool:
-        """Whether a migration from ZooKeeper is certainly open."""
+        """Tell whether a migration from ZooKeeper is certainly open."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.MIGRATING
 
     @property
     def has_left_zookeeper(self) -> bool:
-        """Whether the metadata log says that a migration is finalized: ZooKeeper may be switched off then."""
-        found = self.zk_migration_state
-        return isinstance(found, Known) and found.value == ZkMigrationState.POST_MIGRATION
+        """Tell whether the metadata log says that a migration is finalized: ZooKeeper may be switched off then."""
+        state = self.zk_migration_state
+        return isinstance(state, Known) and state.value == ZkMigrationState.POST_MIGRATION
 
     @property
     def no_quorum(self) -> Failure | None:
-        """Why no active controller with a majority is known; None where one is."""
+        """Reason why no active controller with a majority is known; None where one is."""
         if isinstance(self.active_controller, Unknown):
             return self.active_controller.why
         if self.source.kind is SourceKind.METADATA_LOG:
@@ -363,7 +363,7 @@ class Observation(Struct, frozen=True):
 
     @property
     def nothing_is_led(self) -> bool:
-        """Whether every broker is fenced by the metadata log, which is read only with evidence of a majority: no
+        """Tell whether every broker is fenced by the metadata log, which is read only with evidence of a majority: no
         partition has a leader then. The state of a combined node does not tell whether it is, where it does not answer.
         While a migration from ZooKeeper is open the log may have no broker, and all of them lead.
         """
@@ -376,7 +376,7 @@ class Observation(Struct, frozen=True):
 
     @property
     def shows_levels(self) -> bool:
-        """Whether the finalized levels are known for certain: a broker that is cut off shows those of before."""
+        """Tell whether the finalized levels are known for certain: a broker that is cut off shows those of before."""
         return isinstance(self.finalized, Known) and (self.in_zookeeper_mode or self.no_quorum is None)
 
     def feature_names(self) -> tuple[str, ...]:
@@ -394,5 +394,5 @@ def supported_by_all(observation: Observation, names: Iterable[str]) -> dict[str
     """For each feature the highest minimum and the lowest maximum over all nodes whose range is known."""
     nodes = [node for node in observation.nodes if node.state is not NodeState.REFUSED]
     return {
-        name: common([found for node in nodes if (found := node.known_range_of(name)) is not None]) for name in names
+        name: common([levels for node in nodes if (levels := node.known_range_of(name)) is not None]) for name in names
     }

@@ -151,7 +151,7 @@ def _proven_id(probe: ClusterProbe, log: LogReading | Failure) -> str | Failure:
 def _of_the_same_cluster(
     zookeeper: ZooKeeperReading | Failure, cluster_id: str | Failure
 ) -> ZooKeeperReading | Failure:
-    """What was read of ZooKeeper, unless it may be of another cluster than the nodes: then nothing of it counts."""
+    """Reading of ZooKeeper, unless it may be of another cluster than the nodes: then nothing of it counts."""
     if isinstance(zookeeper, Failure):
         return zookeeper
     if isinstance(cluster_id, Failure):
@@ -187,18 +187,18 @@ def _source(probe: ClusterProbe, log: LogReading | None) -> Source:
 def _past_levels(log: LogReading) -> PastLevels:
     former = log.image.former_levels
     since = None if former.since_ms < 0 else _moment(former.since_ms)
-    left = {key: _moment(ms) for key, ms in former.left.items()}
-    return PastLevels(left, since, _moment(log.image.timestamp_ms), former.since_offset, former.moves)
+    times = {key: _moment(ms) for key, ms in former.left.items()}
+    return PastLevels(times, since, _moment(log.image.timestamp_ms), former.since_offset, former.moves)
 
 
 def _last_registration(probe: ClusterProbe, log: LogReading) -> LastRegistration | None:
     image, now_ms = log.image, _log_time(probe, log)
-    written = [image.registered.get(broker_id, -1) for broker_id in image.brokers]
-    is_migrating = any(one.is_migrating_zk_broker for one in image.brokers.values())
-    if not written or is_migrating or image.unreadable or min(*written, image.timestamp_ms) < 0 or now_ms is None:
+    times = [image.registered.get(broker_id, -1) for broker_id in image.brokers]
+    is_migrating = any(broker.is_migrating_zk_broker for broker in image.brokers.values())
+    if not times or is_migrating or image.unreadable or min(*times, image.timestamp_ms) < 0 or now_ms is None:
         return None
-    offset = max(one.epoch for one in image.brokers.values())
-    return LastRegistration(offset, _when(image, max(written), now_ms), _moment(now_ms))
+    offset = max(broker.epoch for broker in image.brokers.values())
+    return LastRegistration(offset, _when(image, max(times), now_ms), _moment(now_ms))
 
 
 def _returns(image: Image, now_ms: int | None) -> Returns | None:
@@ -206,8 +206,8 @@ def _returns(image: Image, now_ms: int | None) -> Returns | None:
         return None
     read_ms = image.timestamp_ms if now_ms is None else now_ms
     times = {id_: _when(image, elapsed_ms, read_ms) for id_, elapsed_ms in image.returned.items()}
-    begun = image.former_levels.since_offset
-    marks = {id_: (begun, elapsed_ms) for id_, elapsed_ms in image.returned.items()}
+    since_offset = image.former_levels.since_offset
+    marks = {id_: (since_offset, elapsed_ms) for id_, elapsed_ms in image.returned.items()}
     return Returns(times, _moment(read_ms), marks)
 
 
@@ -223,8 +223,8 @@ def _log_time(probe: ClusterProbe, log: LogReading) -> int | None:
 
 
 def _when(image: Image, elapsed_ms: int, now_ms: int) -> datetime:
-    """When so much time had passed, at the latest. `now_ms`: by the clock that stamps the log. Behind its end, no more
-    counts than between two batches.
+    """Time at which so much had passed, at the latest. `now_ms`: by the clock that stamps the log. Behind its end, no
+    more counts than between two batches.
     """
     since_end = min(now_ms - image.timestamp_ms, MOST_ELAPSED_MS)
     return _moment(now_ms - since_end - (image.elapsed_ms - elapsed_ms))
@@ -254,18 +254,18 @@ def _mode(probe: ClusterProbe, members: Membership) -> Known[MetadataMode] | Unk
     brokers = [answer for role, answer in answers if role is Role.BROKER]
     without_quorum = [not answer.runs_in_kraft_mode for answer in brokers]
     if any(without_quorum) and any(role is Role.CONTROLLER for role, _ in answers):
-        found, where = MetadataMode.MIGRATING, "ApiVersions of brokers"
+        mode, source = MetadataMode.MIGRATING, "ApiVersions of brokers"
     elif any(answer.zk_migration_ready for _, answer in answers):
-        found, where = MetadataMode.MIGRATING, "ZkMigrationReady"
+        mode, source = MetadataMode.MIGRATING, "ZkMigrationReady"
     elif any(without_quorum) and members.is_claimed:
-        found, where = MetadataMode.MIGRATING, "znode /controller"
+        mode, source = MetadataMode.MIGRATING, "znode /controller"
     elif brokers and all(without_quorum):
-        found, where = MetadataMode.ZOOKEEPER, "ApiVersions of brokers"
+        mode, source = MetadataMode.ZOOKEEPER, "ApiVersions of brokers"
     elif answers:
-        found, where = MetadataMode.KRAFT, "ApiVersions"
+        mode, source = MetadataMode.KRAFT, "ApiVersions"
     else:
         return Unknown(Failure(FailureKind.UNREACHABLE, "", "no node answered"))
-    return Known(found, SourceKind.API_REQUESTS, where, probe.at)
+    return Known(mode, SourceKind.API_REQUESTS, source, probe.at)
 
 
 def _mode_of_log(members: Membership, is_migrating: bool | None) -> Known[MetadataMode] | Unknown:
@@ -274,12 +274,12 @@ def _mode_of_log(members: Membership, is_migrating: bool | None) -> Known[Metada
         return Unknown(Failure(FailureKind.UNSUPPORTED, "", text, "use a newer version of KafkaFeatures"))
     if is_migrating:
         return members.from_log(MetadataMode.MIGRATING)
-    left = members.in_zookeeper_mode()
-    if not left:
+    brokers = members.in_zookeeper_mode()
+    if not brokers:
         return members.from_log(MetadataMode.KRAFT)
     if not (members.image and members.image.zk_migration_state):  # a quorum that never heard of a migration
         return Known(MetadataMode.MIGRATING, SourceKind.API_REQUESTS, "ApiVersions of brokers", members.probe.at)
-    text = f"the migration was finalized while brokers were in ZooKeeper mode: {', '.join(map(str, left))}"
+    text = f"the migration was finalized while brokers were in ZooKeeper mode: {', '.join(map(str, brokers))}"
     remedy = (
         "restart each of them in KRaft mode, or unregister it if it no longer exists; the migration cannot be rolled "
         "back"
@@ -293,23 +293,23 @@ def _finalized(members: Membership, active: Known[int] | Unknown) -> Known[Mappi
     kraft.version is the one feature that is not a FeatureLevelRecord: the active controller's answer wins, because
     Kafka 3.9 reports a record that its Raft layer never followed (KAFKA-18979), and people compare us with Kafka.
     """
-    said = None
+    reported = None
     for node in members.probed.get(active.value, ()) if isinstance(active, Known) else ():
         if isinstance(node.answer, NodeAnswer) and node.answer.finalized_epoch >= 0:
-            said = Known(node.answer.finalized, SourceKind.API_REQUESTS, f"{node.host}:{node.port}", node.at)
+            reported = Known(node.answer.finalized, SourceKind.API_REQUESTS, f"{node.host}:{node.port}", node.at)
     if members.image is None:
-        return said or _finalized_by_all(members)
+        return reported or _finalized_by_all(members)
     levels = dict(members.image.features)
     kraft = members.image.kraft_version
-    if said is not None:
-        kraft = said.value.get(KRAFT_VERSION, 0)
+    if reported is not None:
+        kraft = reported.value.get(KRAFT_VERSION, 0)
         if differing := [
-            f"{name} {levels.get(name, 0)} in the log, {said.value.get(name, 0)} on the controller"
-            for name in sorted((levels.keys() | said.value.keys()) - {KRAFT_VERSION})
-            if levels.get(name, 0) != said.value.get(name, 0)
+            f"{name} {levels.get(name, 0)} in the log, {reported.value.get(name, 0)} on the controller"
+            for name in sorted((levels.keys() | reported.value.keys()) - {KRAFT_VERSION})
+            if levels.get(name, 0) != reported.value.get(name, 0)
         ]:
             remedy = "a change may be under way; if this lasts for more than 2 minutes, see the log of the controller"
-            return Unknown(Failure(FailureKind.STALE, said.where, ", ".join(differing), remedy))
+            return Unknown(Failure(FailureKind.STALE, reported.where, ", ".join(differing), remedy))
     if kraft:
         levels[KRAFT_VERSION] = kraft
     return members.from_log(MappingProxyType(levels))
@@ -318,16 +318,16 @@ def _finalized(members: Membership, active: Known[int] | Unknown) -> Known[Mappi
 def _finalized_by_all(members: Membership) -> Known[Mapping[str, int]] | Unknown:
     """The finalized levels without an active controller: those of the live nodes, if all report the same."""
     answers = [node.answer for nodes in members.probed.values() for node in nodes]
-    levels = [one.finalized for one in answers if isinstance(one, NodeAnswer) and one.finalized_epoch >= 0]
+    levels = [answer.finalized for answer in answers if isinstance(answer, NodeAnswer) and answer.finalized_epoch >= 0]
     if not levels:
         return Unknown(Failure(FailureKind.NO_LEADER, "", "no node reported finalized levels"))
-    if any(one != levels[0] for one in levels):
+    if any(finalized != levels[0] for finalized in levels):
         return Unknown(Failure(FailureKind.STALE, "", "the nodes disagree, and the active controller was not asked"))
     return Known(levels[0], SourceKind.API_REQUESTS, f"{len(levels)} nodes, all the same", members.probe.at)
 
 
 def _gaps_of_asking(probe: ClusterProbe) -> list[Failure]:
-    """What asking alone cannot show. With the log read there is no such gap."""
+    """Gaps that asking alone leaves. With the log read there is no such gap."""
     gaps = [part for part in (probe.brokers, probe.controllers, probe.quorum) if isinstance(part, Failure)]
     gaps += [_unidentified(node) for node in probe.nodes if node.id is None]
     if isinstance(probe.brokers, BrokerList) and not probe.brokers.lists_fenced:
@@ -339,18 +339,18 @@ def _unidentified(node: ProbedNode) -> Failure:
     """A bootstrap controller that no list names, so that its id is unknown: ApiVersions does not tell it."""
     if isinstance(node.answer, Failure):
         return node.answer
-    found = node.answer.supported.get(METADATA_VERSION)
+    supported = node.answer.supported.get(METADATA_VERSION)
     return Failure(
         FailureKind.NOT_ASKED,
         f"{node.host}:{node.port}",
-        f"a {node.role.value.lower()} that supports metadata.version {found}, but its node id is not known",
+        f"a {node.role.value.lower()} that supports metadata.version {supported}, but its node id is not known",
         "grant the access that the other lines name",
     )
 
 
 def _contradictions(nodes: Iterable[Node]) -> list[Failure]:
     """Nodes whose process and whose registration differ, one line each: a `?` in a picture needs its reason."""
-    found = []
+    failures = []
     for node in nodes:
         if isinstance(node.answer, Unknown):
             continue
@@ -358,10 +358,14 @@ def _contradictions(nodes: Iterable[Node]) -> list[Failure]:
         if all(ranges.value == supported for ranges in node.registered.values()):
             continue  # the usual case, also of a thousand nodes
         ranges_of = (node.range_of(name) for name in supported)
-        stale = (one.why for one in ranges_of if isinstance(one, Unknown) and one.why.kind is FailureKind.STALE)
-        if (why := next(stale, None)) is not None:
-            found.append(why)
-    return found
+        stale = (
+            reading.why
+            for reading in ranges_of
+            if isinstance(reading, Unknown) and reading.why.kind is FailureKind.STALE
+        )
+        if (failure := next(stale, None)) is not None:
+            failures.append(failure)
+    return failures
 
 
 def _why_unreachable(probe: ClusterProbe, log: Failure) -> Failure:

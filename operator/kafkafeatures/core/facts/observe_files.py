@@ -16,7 +16,8 @@ NO_LEADER = -1
 
 
 def observe_files(reading: LogReading, *, cluster_id: str, files: str) -> Observation:
-    """What the log says; the reading's leader is NO_LEADER where it names none, its time that of the last record.
+    """Observation of what the log says; the reading's leader is NO_LEADER where it names none, its time that of the
+    last record.
 
     files: where they lie. cluster_id: empty where it is not known.
     """
@@ -26,11 +27,11 @@ def observe_files(reading: LogReading, *, cluster_id: str, files: str) -> Observ
     probe = ClusterProbe(
         at=at, cluster_id=cluster_id or no_id, brokers=unasked, controllers=unasked, quorum=unasked, nodes=()
     )
-    seen = observe(probe, reading)
+    observation = observe(probe, reading)
     return replace(
-        seen,
-        source=replace(seen.source, files=files),
-        nodes=tuple(replace(node, answer=Unknown(unasked)) for node in seen.nodes),
+        observation,
+        source=replace(observation.source, files=files),
+        nodes=tuple(replace(node, answer=Unknown(unasked)) for node in observation.nodes),
         active_controller=Unknown(unasked)
         if leader == NO_LEADER
         else Known(leader, SourceKind.METADATA_LOG, files, at),

@@ -1,4 +1,5 @@
-"""Where the partitions of a cluster can be read: with what is controller now, which on the way from ZooKeeper changes.
+"""Source from which the partitions of a cluster can be read: the one that is controller now, which on the way from
+ZooKeeper changes.
 
 Pure. Called by `kafka/partitions/partitions.py` once ZooKeeper, nodes and metadata log were read, and by
 `reconcile/look.py` after the partitions were. A log that holds no partitions yet must never be taken for a cluster
@@ -38,7 +39,7 @@ NAME_IT = "name the ensemble in cluster.zookeeper of the document"
 
 
 class Holder(Enum):
-    """What has the partitions."""
+    """Holders of the partitions."""
 
     LOG = auto()
     FOLLOWERS = auto()  # brokers that follow the quorum, where the log itself cannot be read
@@ -57,7 +58,9 @@ class PartitionSource(Struct, frozen=True):
 def partition_source(
     probe: ClusterProbe, log: LogReading | Failure, claim: Read[ControllerClaim]
 ) -> PartitionSource | Failure:
-    """What to read them from, or why nothing would be certain. `claim`: `/controller`, read before probe and log."""
+    """Source to read them from, or the reason why nothing would be certain. `claim`: `/controller`, read before probe
+    and log.
+    """
     if isinstance(log, Failure):
         return _without_log(probe, log, claim)
     state = ZkMigrationState.of(log.image.zk_migration_state or 0)
@@ -95,7 +98,7 @@ def while_claimed(found: PartitionsReading | Failure, after: Read[ControllerClai
 
 
 def same_claim(before: ControllerClaim, after: ControllerClaim | None) -> bool:
-    """Whether it is one claim, without another one between them: each is a znode that was created anew."""
+    """Tell whether it is one claim, without another one between them: each is a znode that was created anew."""
     if after is None:
         return False
     return (before.czxid, before.node_id, before.kraft_epoch) == (after.czxid, after.node_id, after.kraft_epoch)
@@ -115,9 +118,9 @@ def _without_log(probe: ClusterProbe, log: Failure, claim: Read[ControllerClaim]
 
 def _of_elected(probe: ClusterProbe, claim: ControllerClaim) -> PartitionSource | Failure:
     """A broker in KRaft mode follows the quorum, whatever ZooKeeper says: neither of the two has everything then."""
-    others = [node.id for node in probe.nodes if node.role is Role.BROKER and _is_kraft(node.answer) is True]
-    if others:
-        return passing(f"/controller names broker {claim.node_id}, and broker {others[0]} runs in KRaft mode")
+    followers = [node.id for node in probe.nodes if node.role is Role.BROKER and _is_kraft(node.answer) is True]
+    if followers:
+        return passing(f"/controller names broker {claim.node_id}, and broker {followers[0]} runs in KRaft mode")
     return PartitionSource(Holder.ELECTED, claim)
 
 
@@ -133,7 +136,7 @@ def _claimed(claim: Read[ControllerClaim]) -> ControllerClaim | Failure:
 
 
 def _knows_zookeeper(probe: ClusterProbe) -> bool:
-    """Whether a node shows that the cluster keeps its metadata in ZooKeeper, or a migration from there is open."""
+    """Tell whether a node shows that the cluster keeps its metadata in ZooKeeper, or a migration from there is open."""
     for node in probe.nodes:
         if isinstance(node.answer, NodeAnswer) and node.answer.zk_migration_ready:
             return True
@@ -143,10 +146,10 @@ def _knows_zookeeper(probe: ClusterProbe) -> bool:
 
 
 def _is_kraft(answer: NodeAnswer | Failure) -> bool | None:
-    """Whether a broker that answers so runs in KRaft mode; None where it does not answer."""
+    """Tell whether a broker that answers so runs in KRaft mode; None where it does not answer."""
     return answer.runs_in_kraft_mode if isinstance(answer, NodeAnswer) else None
 
 
 def passing(words: str) -> Failure:
-    """Why partitions are not certain at the moment."""
+    """Reason why partitions are not certain at the moment."""
     return Failure(FailureKind.STALE, "partitions", words, "look again in a moment")

@@ -1,4 +1,4 @@
-"""What readings of a quorum prove: that it worked in between, that no level was moved, who may be away, and who votes.
+"""Proofs by readings of a quorum: that it worked in between, that no level was moved, who may be away, and who votes.
 
 Pure. Called by `core/levels/update_feature.py` to settle what was sent, by `core/roll/admission.py` before a
 controller restarts, and by `describe`. Only the leader knows who has caught up; lag is measured by its clock, never
@@ -15,17 +15,17 @@ from kafkafeatures.core.facts.readings import QuorumAnswer, Role, majority_of
 
 
 def worked_between(first: Observation, second: Observation) -> bool:
-    """Whether one leader has worked in one epoch between two readings: then what it had not appended by the first is
-    gone. One reading given twice proves nothing: a single voter is a majority of itself.
+    """Tell whether one leader has worked in one epoch between two readings: then what it had not appended by the first
+    is gone. One reading given twice proves nothing: a single voter is a majority of itself.
     """
     if first is second:
         return False
     if isinstance(first.quorum, Unknown) or isinstance(second.quorum, Unknown):
         return False
-    before, after = first.quorum.value, second.quorum.value
-    if before.leader_epoch != after.leader_epoch:
+    earlier, later = first.quorum.value, second.quorum.value
+    if earlier.leader_epoch != later.leader_epoch:
         return False
-    return after.high_watermark > before.high_watermark or _majority_fetched_since(before, after)
+    return later.high_watermark > earlier.high_watermark or _majority_fetched_since(earlier, later)
 
 
 def _majority_fetched_since(before: QuorumAnswer, after: QuorumAnswer) -> bool:
@@ -37,13 +37,15 @@ def _majority_fetched_since(before: QuorumAnswer, after: QuorumAnswer) -> bool:
 
 
 def nothing_was_moved_since(offset: int, observation: Observation) -> bool:
-    """Whether the metadata log shows that no level at all was moved at or above this offset."""
+    """Tell whether the metadata log shows that no level at all was moved at or above this offset."""
     source = observation.source
     return source.kind is SourceKind.METADATA_LOG and 0 <= source.features_offset <= offset
 
 
 def is_caught_up(id_: int, quorum: QuorumAnswer) -> bool:
-    """Whether the leader says that this voter has just fetched, and has all that is there: by the leader's clock."""
+    """Tell whether the leader says that this voter has just fetched, and has all that is there: by the leader's
+    clock.
+    """
     if id_ == quorum.leader_id:
         return True
     since = quorum.recent_since
@@ -54,27 +56,28 @@ def is_caught_up(id_: int, quorum: QuorumAnswer) -> bool:
 
 
 def may_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> str | None:
-    """Why this controller may not go away now; None where it may: a majority of the voters stays caught up without it.
+    """Reason why this controller may not go away now; None where it may: a majority of the voters stays caught up
+    without it.
 
     down: everybody who is away or about to be, whatever for. Of one or two voters none can go: there is no majority
     without it. Who is no voter takes nothing from the majority, but goes only while there is one.
     """
     voters = {voter.id for voter in quorum.voters}
     staying = voters - down - {controller}
-    behind = {id_ for id_ in staying if not is_caught_up(id_, quorum)}
+    lagging = {id_ for id_ in staying if not is_caught_up(id_, quorum)}
     required = majority_of(len(voters))
-    if len(staying - behind) >= required:
+    if len(staying - lagging) >= required:
         return None
     if len(voters - {controller}) < required:
         return f"a quorum of {len(voters)} has no majority without it"
-    text = f"without it {len(staying - behind)} of {len(voters)} voters are caught up, {required} required"
+    text = f"without it {len(staying - lagging)} of {len(voters)} voters are caught up, {required} required"
     missing = [f"{id_} is down" for id_ in sorted(voters & down - {controller})]
-    missing += [f"{id_} is behind" for id_ in sorted(behind)]
+    missing += [f"{id_} is behind" for id_ in sorted(lagging)]
     return f"{text}: {', '.join(missing)}"
 
 
 def next_controller(needing: frozenset[int], quorum: QuorumAnswer) -> int | None:
-    """Which of these controllers goes next: those behind first, for they hold no majority; the leader after all others.
+    """Controller of these that goes next: those behind first, for they hold no majority; the leader after all others.
 
     Ask again before each restart: another controller may lead by then.
     """
@@ -82,21 +85,21 @@ def next_controller(needing: frozenset[int], quorum: QuorumAnswer) -> int | None
 
 
 class QuorumMode(StrEnum):
-    """Who names the voters: the file of each node, or the metadata log (KIP-853)."""
+    """Source of the voters: the file of each node, or the metadata log (KIP-853)."""
 
     STATIC = "Static"
     DYNAMIC = "Dynamic"
 
 
-def quorum_mode(seen: Observation) -> QuorumMode | None:
+def quorum_mode(observation: Observation) -> QuorumMode | None:
     """By the finalized kraft.version; None in ZooKeeper mode, and where that is not known."""
-    level = None if seen.in_zookeeper_mode else seen.level_of(KRAFT_VERSION)
+    level = None if observation.in_zookeeper_mode else observation.level_of(KRAFT_VERSION)
     return None if level is None else QuorumMode.DYNAMIC if level else QuorumMode.STATIC
 
 
-def observers(seen: Observation) -> tuple[Node, ...]:
+def observers(observation: Observation) -> tuple[Node, ...]:
     """The controllers that run and are no voters; none where the voters could not be read."""
-    if not isinstance(seen.quorum, Known) or not seen.in_kraft_mode:
+    if not isinstance(observation.quorum, Known) or not observation.in_kraft_mode:
         return ()
-    running = (node for node in seen.nodes if node.state is NodeState.LIVE and Role.CONTROLLER in node.roles)
+    running = (node for node in observation.nodes if node.state is NodeState.LIVE and Role.CONTROLLER in node.roles)
     return tuple(node for node in running if not node.is_voter)

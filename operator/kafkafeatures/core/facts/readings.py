@@ -1,4 +1,4 @@
-"""What was read of a cluster, before it is judged: the answers of its nodes, and its metadata log.
+"""Readings of a cluster, before it is judged: the answers of its nodes, and its metadata log.
 
 Filled by the Kafka adapter (or by the simulator, in process), read by `core/facts/observe.py`, which makes the
 `Observation` of it. A question that got no answer is a `Failure`, never a default.
@@ -36,7 +36,7 @@ class Role(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Why there is no answer. The adapter's exceptions map to these in one place (`kafka/base/errors.py`)."""
+    """Causes of a missing answer. The adapter's exceptions map to these in one place (`kafka/base/errors.py`)."""
 
     UNREACHABLE = "Unreachable"  # no connection: no route, name unknown, or silent until the deadline
     NOT_LISTENING = "NotListening"  # the host refused the connection: no process listens at the port
@@ -61,12 +61,16 @@ class FailureKind(StrEnum):
 
     @property
     def is_of_the_asker(self) -> bool:
-        """Whether it says something about how was asked (rights, credentials, TLS), and nothing about the cluster."""
+        """Tell whether it says something about how was asked (rights, credentials, TLS), and nothing about the
+        cluster.
+        """
         return self in _OF_THE_ASKER
 
     @property
     def may_pass(self) -> bool:
-        """Whether it may resolve automatically: a node that restarts, an election. Anything else requires action."""
+        """Tell whether it may resolve automatically: a node that restarts, an election. Anything else requires
+        action.
+        """
         return self in _MAY_PASS
 
 
@@ -102,11 +106,11 @@ _REMEDIES = {
     FailureKind.NOT_ASKED: "look again; if it lasts, name the nodes in bootstrapServers and bootstrapControllers",
     FailureKind.WAITING_FOR_BUDGET: "wait until other clusters were read, or give the operator more memory",
 }
-"""What to do where who failed to get an answer knows nothing better."""
+"""Remedy where the one that got no answer knows nothing better."""
 
 NO_CONNECTION = (FailureKind.UNREACHABLE, FailureKind.NOT_LISTENING)
 NO_ANSWER = (*NO_CONNECTION, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED)
-"""Why a node that does not run gives no answer. One that refuses to answer runs."""
+"""Causes of a missing answer of a node that does not run. One that refuses to answer runs."""
 
 
 class Failure(Struct, frozen=True):
@@ -119,7 +123,7 @@ class Failure(Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """What did not answer, or was not answered."""
+        """Address or request that got no answer."""
         return self.where or "the cluster"
 
     @property
@@ -142,7 +146,7 @@ class Host(Struct, frozen=True):
 
 
 class NodeAnswer(Struct, frozen=True):
-    """What a live process says of itself (ApiVersions). Not in `supported`: not supported."""
+    """Answer of a live process about itself (ApiVersions). Not in `supported`: not supported."""
 
     supported: Mapping[str, VersionRange]
     finalized: Mapping[str, int]
@@ -153,7 +157,7 @@ class NodeAnswer(Struct, frozen=True):
 
     @property
     def runs_in_kraft_mode(self) -> bool:
-        """Whether the process does: only such a one answers DescribeQuorum, or forwards it."""
+        """Tell whether the process does: only such a one answers DescribeQuorum, or forwards it."""
         return DESCRIBE_QUORUM in self.apis
 
 
@@ -194,7 +198,7 @@ _NEVER = 1 << 63  # above every time stamp
 
 
 def majority_of(voters: int) -> int:
-    """How many of so many voters are a majority: more than half."""
+    """Number of voters that are a majority of so many: more than half."""
     return voters // 2 + 1
 
 
@@ -219,15 +223,17 @@ class QuorumAnswer(Struct, frozen=True):
 
     @property
     def has_majority(self) -> bool:
-        """Whether a majority of the voters, the leader among them, fetched recently.
+        """Tell whether a majority of the voters, the leader among them, fetched recently.
 
         A leader that was cut off still answers; the time stamps of the others show it then.
         """
         return self.fetched_by_majority(self.recent_since)
 
     def fetched_by_majority(self, since: int) -> bool:
-        """Whether a majority of the voters fetched from this time stamp on; the leader has its own log at any time."""
-        fetched = sum(one.id == self.leader_id or one.last_fetch_timestamp >= since for one in self.voters)
+        """Tell whether a majority of the voters fetched from this time stamp on; the leader has its own log at any
+        time.
+        """
+        fetched = sum(voter.id == self.leader_id or voter.last_fetch_timestamp >= since for voter in self.voters)
         return fetched >= majority_of(len(self.voters))
 
 
@@ -246,7 +252,7 @@ class ControllerList(Struct, frozen=True):
 
 
 class ClusterProbe(Struct, frozen=True):
-    """What the nodes answered, all asked at the same time."""
+    """Answers of the nodes, all asked at the same time."""
 
     at: datetime
     cluster_id: str | Failure
@@ -259,9 +265,11 @@ class ClusterProbe(Struct, frozen=True):
 
     @property
     def may_have_a_log(self) -> bool:
-        """Whether a node answers that may lead to the metadata log: not where only brokers in ZooKeeper mode do."""
+        """Tell whether a node answers that may lead to the metadata log: not where only brokers in ZooKeeper
+        mode do.
+        """
         answers = [(node.role, node.answer) for node in self.nodes if isinstance(node.answer, NodeAnswer)]
-        return any(role is Role.CONTROLLER or one.runs_in_kraft_mode for role, one in answers)
+        return any(role is Role.CONTROLLER or answer.runs_in_kraft_mode for role, answer in answers)
 
 
 class LogReading(Struct, frozen=True):
@@ -282,7 +290,7 @@ Moves = tuple[tuple[int, int], ...]
 
 
 class EarlierMoves(Struct, frozen=True):
-    """What the metadata log shows between a position and the beginning of the reading.
+    """Moves that the metadata log shows between a position and the beginning of the reading.
 
     `restored`: it never had that position. `moves`: by feature; empty also where the log does not go back so far.
     """
@@ -309,7 +317,7 @@ NOT_ASKED = Failure(FailureKind.NOT_ASKED, "partitions", "nothing needed them")
 
 
 class Readings(NamedTuple):
-    """What was read of a cluster in one go. `log`: why, where the metadata log could not be read."""
+    """Readings of a cluster, made in one go. `log`: why, where the metadata log could not be read."""
 
     probe: ClusterProbe
     log: LogReading | Failure

@@ -20,7 +20,7 @@ from kafkafeatures.core.facts.levels import VersionRange
 
 
 class Undo(StrEnum):
-    """How a change can be undone. Held against real nodes by `tests/conformance`."""
+    """Ways in which a change can be undone. Held against real nodes by `tests/conformance`."""
 
     SAFE = "Safe"
     """Proved lossless on real Kafka."""
@@ -131,7 +131,7 @@ def releases() -> tuple[str, ...]:
 
 
 def format_level(feature: str, level: int) -> str:
-    """How people read a level: "27 (4.1-IV1)", or the bare number."""
+    """Level as people read it: "27 (4.1-IV1)", or the bare number."""
     name = level_name(feature, level)
     return f"{level} ({name})" if name else str(level)
 
@@ -164,14 +164,14 @@ def level_in_kraft(feature: str, levels: Mapping[str, int]) -> dict[str, int | s
     return {"finalized": level, **({"finalizedName": name} if name else {}), **({"inLog": False} if is_taken else {})}
 
 
-def format_range(feature: str, found: VersionRange) -> str:
-    """How people read a range: "7-25 (up to 4.0-IV3)", or the bare numbers."""
-    name = level_name(feature, found.max)
-    return f"{found} (up to {name})" if name else str(found)
+def format_range(feature: str, supported_range: VersionRange) -> str:
+    """Range as people read it: "7-25 (up to 4.0-IV3)", or the bare numbers."""
+    name = level_name(feature, supported_range.max)
+    return f"{supported_range} (up to {name})" if name else str(supported_range)
 
 
 def bundle(name: str) -> dict[str, int] | None:
-    """What `releaseVersion: name` stands for: feature to level; None for a release that is not known here."""
+    """Levels that `releaseVersion: name` stands for: feature to level; None for a release that is not known here."""
     version = metadata_version_named(name)
     if version is None:
         return None
@@ -181,7 +181,7 @@ def bundle(name: str) -> dict[str, int] | None:
 
 
 def dependencies(feature: str, level: int) -> dict[str, int]:
-    """What must be finalized at least, for this feature to be at this level (KIP-1022)."""
+    """Levels that must be finalized at least, for this feature to be at this level (KIP-1022)."""
     if feature in (METADATA_VERSION, KRAFT_VERSION) or level == 0:
         return {}
     return {METADATA_VERSION: LOWEST_FOR_FEATURES, **_DEPENDENCIES.get((feature, level), {})}
@@ -197,7 +197,7 @@ def floor_of(level: int) -> int | None:
 
 
 def undo_of_raise(feature: str, before: int, after: int) -> Undo:
-    """How a raise could be undone. Of a metadata.version that is not known here nothing is promised.
+    """Way in which a raise could be undone. Of a metadata.version that is not known here nothing is promised.
 
     metadata.version can be downgraded down to the newest level that changed metadata (KAFKA-13896); no state of such a
     level is lost. Other features: Kafka downgrades them without looking at what they hold.

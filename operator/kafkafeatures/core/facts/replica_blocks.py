@@ -59,7 +59,7 @@ class Block(NamedTuple):
 
     @property
     def staying(self) -> Numbers:
-        """How many replicas each has that are not being removed."""
+        """Number of replicas of each row that are not being removed."""
         return count(self.flags & _REMOVING == 0)
 
     @property
@@ -95,28 +95,28 @@ class Block(NamedTuple):
 
 
 def count(which: Bools) -> Numbers:
-    """How many of each row."""
+    """Number of replicas of each row for which it holds."""
     return np.asarray(which.sum(axis=0, dtype=np.int16))
 
 
 def broker_ids(chunks: Iterable[Columns]) -> Numbers:
     """Every broker that hosts something, sorted."""
-    seen = np.zeros(0, dtype=np.bool_)
-    others: list[Numbers] = []
+    is_host = np.zeros(0, dtype=np.bool_)
+    large_ids: list[Numbers] = []
     for chunk in chunks:
         top = int(chunk.replicas.max())
         if top >= _TABLE_UP_TO or int(chunk.replicas.min()) < 0:
-            others.append(np.unique(chunk.replicas))
+            large_ids.append(np.unique(chunk.replicas))
             continue
-        if top >= len(seen):
-            seen = np.concatenate([seen, np.zeros(top + 1 - len(seen), dtype=np.bool_)])
-        seen[chunk.replicas] = True
-    found = np.flatnonzero(seen)
-    return np.unique(np.concatenate([found, *others])) if others else found
+        if top >= len(is_host):
+            is_host = np.concatenate([is_host, np.zeros(top + 1 - len(is_host), dtype=np.bool_)])
+        is_host[chunk.replicas] = True
+    table_ids = np.flatnonzero(is_host)
+    return np.unique(np.concatenate([table_ids, *large_ids])) if large_ids else table_ids
 
 
 def places_of(ids: Numbers) -> Callable[[Numbers], Numbers]:
-    """What finds the place of each broker among the ids."""
+    """Function that finds the index of each broker among the ids."""
     kind = np.uint16 if len(ids) <= 1 << 16 else np.int32
     if not len(ids) or ids[0] < 0 or ids[-1] >= _TABLE_UP_TO:
         return lambda replicas: np.searchsorted(ids, replicas).astype(kind)
@@ -127,12 +127,12 @@ def places_of(ids: Numbers) -> Callable[[Numbers], Numbers]:
 
 def together(chunks: list[Columns]) -> Iterator[list[Columns]]:
     """Chunks of the same number of replicas, several at a time."""
-    of: dict[int, list[Columns]] = {}
+    by_size: dict[int, list[Columns]] = {}
     for chunk in chunks:
-        of.setdefault(chunk.replicas.shape[1], []).append(chunk)
-    for same in of.values():
-        for start in range(0, len(same), _BLOCK):
-            yield same[start : start + _BLOCK]
+        by_size.setdefault(chunk.replicas.shape[1], []).append(chunk)
+    for equal_chunks in by_size.values():
+        for start in range(0, len(equal_chunks), _BLOCK):
+            yield equal_chunks[start : start + _BLOCK]
 
 
 def block_of(chunks: list[Columns], places: Callable[[Numbers], Numbers], least: Numbers) -> Block:

@@ -1,4 +1,4 @@
-"""Which brokers may go away now without a partition losing what it was promised, and which partitions forbid it.
+"""Brokers that may go away now without a partition losing what it was promised, and which partitions forbid it.
 
 Pure. Called by `core/roll/admission.py` before every single restart, with a reading of all partitions and with every
 broker that is away or about to be; it is never asked once for several restarts. It must never take a replica for in
@@ -51,7 +51,7 @@ NAMED = 3
 
 
 class Why(StrEnum):
-    """Why a partition forbids that a broker goes, the most lasting first."""
+    """Reasons why a partition forbids that a broker goes, the most lasting first."""
 
     AT_MIN_ISR = "AtMinIsr"  # too few others are in sync, or would be with what is missing now
     REASSIGNING = "Reassigning"  # it is being moved
@@ -60,11 +60,11 @@ class Why(StrEnum):
 
 
 Named = tuple[int, tuple[str, ...]]
-"""How many partitions, and the first of them by name: "orders-3"."""
+"""Number of partitions, and the first of them by name: "orders-3"."""
 
 
 class Forbidding(Struct, frozen=True):
-    """How many partitions forbid it; the most lasting reason of any, and the first partitions with that reason.
+    """Number of partitions that forbid it; the most lasting reason of any, and the first partitions with that reason.
 
     behind: brokers that should be in sync with one of them, are not, and are not away.
     """
@@ -88,11 +88,11 @@ class Replication:
 
     @cached_property
     def _out_of_sync(self) -> Numbers:
-        """How many partitions each broker should be in sync with and is not."""
+        """Number of partitions that each broker should be in sync with and is not."""
         return self._per_broker(lambda block: block.lacking)
 
     def judge(self, down: frozenset[int], availability: Availability, *, excused: bool = False) -> Admission:
-        """Which brokers may be restarted now. down: every broker that is away or about to be, whatever for. excused:
+        """Brokers that may be restarted now. down: every broker that is away or about to be, whatever for. excused:
         partitions of which min.insync.replicas asks for every replica let one of them go at a time.
 
         RespectMinISR lets a broker that is away be restarted where it is in sync only with partitions without a leader,
@@ -101,7 +101,7 @@ class Replication:
         return Admission(self, down, availability, excused)
 
     def __len__(self) -> int:
-        """How many partitions there are."""
+        """Number of partitions."""
         return sum(len(block.topic) for block in self._blocks)
 
     def brokers(self) -> frozenset[int]:
@@ -111,8 +111,8 @@ class Replication:
     def never_available(self) -> Mapping[str, int]:
         """Partitions that no restart of their brokers leaves available: how many, by the name of the topic."""
         numbers, counts = np.unique(self._rows(lambda block: block.never)[:, 0], return_counts=True)
-        found = zip(numbers.tolist(), counts.tolist(), strict=True)
-        return {self._partitions.topics[number].name: count for number, count in found}
+        topic_counts = zip(numbers.tolist(), counts.tolist(), strict=True)
+        return {self._partitions.topics[number].name: count for number, count in topic_counts}
 
     def out_of_sync(self, broker: int, most: int = NAMED) -> Named:
         """Partitions in which this broker's replica should be in sync and is not; one being added is not meant."""
@@ -170,37 +170,37 @@ class Replication:
     # --- for this module and the planner
 
     def pairs(self, brokers: Iterable[int], availability: Availability) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
-        """Which of these brokers may never be away together, because they share a partition that allows one at a time:
-        the two as places in `brokers`, and a number of the row. One triple of columns for each pair of replicas.
+        """Pairs of these brokers that may never be away together, because they share a partition that allows one at a
+        time: the two as places in `brokers`, and a number of the row. One triple of columns for each pair of replicas.
         """
-        place = np.full(len(self._ids), -1, dtype=np.int32)
+        position_of = np.full(len(self._ids), -1, dtype=np.int32)
         for number, broker in enumerate(brokers):
             if (at := self._at(broker)) is not None:
-                place[at] = number
-        everybody = bool((place >= 0).all())
+                position_of[at] = number
+        has_all_brokers = bool((position_of >= 0).all())
         first = 0
         for block in self._blocks:
-            rows, who = np.arange(first, first + len(block.topic)), place.take(block.at)
+            rows, positions = np.arange(first, first + len(block.topic)), position_of.take(block.at)
             first += len(block.topic)
             if availability is Availability.RESPECT_MIN_ISR:
                 binding = np.flatnonzero(block.staying - block.excusing().least <= 1)
-                rows, who = rows[binding], who[:, binding]
-            for one in range(len(who)):
-                for other in range(one):
-                    if everybody:
-                        yield who[one], who[other], rows
-                    elif (both := (who[one] >= 0) & (who[other] >= 0)).any():
-                        yield who[one][both], who[other][both], rows[both]
+                rows, positions = rows[binding], positions[:, binding]
+            for slot in range(len(positions)):
+                for other_slot in range(slot):
+                    if has_all_brokers:
+                        yield positions[slot], positions[other_slot], rows
+                    elif (both := (positions[slot] >= 0) & (positions[other_slot] >= 0)).any():
+                        yield positions[slot][both], positions[other_slot][both], rows[both]
 
     def names_of(self, rows: Numbers, most: int = NAMED) -> tuple[str, ...]:
         """The first of these rows by name. Numbers of rows are those of `pairs`."""
-        found = [np.empty((0, 2), dtype=np.int32)]
+        partitions = [np.empty((0, 2), dtype=np.int32)]
         first = 0
         for block in self._blocks:
-            here = rows[(rows >= first) & (rows < first + len(block.topic))] - first
-            found.append(block.rows(here).partitions)
+            block_rows = rows[(rows >= first) & (rows < first + len(block.topic))] - first
+            partitions.append(block.rows(block_rows).partitions)
             first += len(block.topic)
-        return self._named(np.concatenate(found), most)[1]
+        return self._named(np.concatenate(partitions), most)[1]
 
     def _at(self, broker: int) -> int | None:
         at = int(np.searchsorted(self._ids, broker))
@@ -212,7 +212,7 @@ class Replication:
         return away
 
     def _least(self, default: int, chunks: list[Columns]) -> Numbers:
-        """What min.insync.replicas asks for, by the number of the topic."""
+        """Replicas that min.insync.replicas asks for, by the number of the topic."""
         top = max((int(chunk.topic.max()) for chunk in chunks), default=-1)
         least = np.full(top + 1, _as_count(default), dtype=np.int16)
         if configured := self._partitions.min_insync_replicas.topics:
@@ -222,20 +222,22 @@ class Replication:
         return least
 
     def _per_broker(self, which: Callable[[Block], Bools]) -> Numbers:
-        """How many replicas of each broker are so."""
-        found = np.zeros(len(self._ids), dtype=np.int64)
+        """Number of replicas of each broker that `which` selects."""
+        counts = np.zeros(len(self._ids), dtype=np.int64)
         for block in self._blocks:
-            found += np.bincount(block.at[which(block)], minlength=len(self._ids))
-        return found
+            counts += np.bincount(block.at[which(block)], minlength=len(self._ids))
+        return counts
 
     def _rows(self, which: Callable[[Block], Bools]) -> Numbers:
         """The rows that are so, as `Block.partitions`."""
-        found = [block.rows(np.flatnonzero(which(block))).partitions for block in self._blocks]
-        return np.concatenate([*found, np.empty((0, 2), dtype=np.int32)])
+        partitions = [block.rows(np.flatnonzero(which(block))).partitions for block in self._blocks]
+        return np.concatenate([*partitions, np.empty((0, 2), dtype=np.int32)])
 
     def _topics(self, numbers: Numbers, most: int) -> list[tuple[str, int]]:
         """The first of these topics by name, with their numbers."""
-        return heapq.nsmallest(most, ((self._partitions.topics[one].name, one) for one in np.unique(numbers).tolist()))
+        return heapq.nsmallest(
+            most, ((self._partitions.topics[number].name, number) for number in np.unique(numbers).tolist())
+        )
 
     def _named(self, rows: Numbers, most: int) -> Named:
         names: list[str] = []
@@ -246,7 +248,7 @@ class Replication:
 
 
 class Admission:
-    """Which brokers may be restarted while some are away, at one moment: made anew before each restart."""
+    """Brokers that may be restarted while some are away, at one moment: made anew before each restart."""
 
     def __init__(
         self, replication: Replication, down: frozenset[int], availability: Availability, excused: bool
@@ -256,25 +258,25 @@ class Admission:
         self._forbidden = replication._per_broker(self._forbids)
 
     def allows(self, broker: int) -> bool:
-        """Whether it may go. Who hosts nothing may."""
+        """Tell whether it may go. A broker that hosts nothing may."""
         at = self._of._at(broker)
         return at is None or not self._forbidden[at]
 
     def forbidding(self, broker: int, most: int = NAMED) -> Forbidding | None:
-        """What forbids that this broker goes; None where nothing does."""
+        """Partitions that forbid that this broker goes; None where none does."""
         at = self._of._at(broker)
         if at is None or not self._forbidden[at]:
             return None
-        found, reasons, behind = [], [], set[int]()
+        partitions, reasons, lagging_brokers = [], [], set[int]()
         for block in self._of._blocks:
             hosted = block.rows(np.flatnonzero((block.at == at).any(axis=0)))
             rows = hosted.rows(np.flatnonzero((self._forbids(hosted) & (hosted.at == at)).any(axis=0)))
-            found.append(rows.partitions)
+            partitions.append(rows.partitions)
             reasons.append(self._why(rows, at))
-            behind.update(self._of._ids[np.unique(rows.at[rows.lacking & ~self._away[rows.at]])].tolist())
-        every, why = np.concatenate(found), np.concatenate(reasons)
-        _, names = self._of._named(every[why == why.min()], most)
-        return Forbidding(len(every), names, _REASONS[why.min()], frozenset(behind))
+            lagging_brokers.update(self._of._ids[np.unique(rows.at[rows.lacking & ~self._away[rows.at]])].tolist())
+        all_partitions, all_reasons = np.concatenate(partitions), np.concatenate(reasons)
+        _, names = self._of._named(all_partitions[all_reasons == all_reasons.min()], most)
+        return Forbidding(len(all_partitions), names, _REASONS[all_reasons.min()], frozenset(lagging_brokers))
 
     def _judged(self, block: Block) -> Block:
         return block.excusing() if self._excused else block
@@ -283,7 +285,7 @@ class Admission:
         return self._judged(block).forbidding(self._away, self._availability)
 
     def _why(self, rows: Block, at: int) -> Numbers:
-        """Why each of these rows forbids the restart of this broker, as places in `_REASONS`."""
+        """Reason why each of these rows forbids the restart of this broker, as an index of `_REASONS`."""
         none_away = np.zeros_like(self._away)
         mine = rows.at == at
         healed = self._judged(rows).healed(self._away)

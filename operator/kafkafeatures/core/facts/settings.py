@@ -21,7 +21,7 @@ QUORUM_SERVERS = "controller.quorum.bootstrap.servers"
 
 
 class SettingSource(IntEnum):
-    """Where a value comes from, the strongest first; `DescribeConfigsResponse.ConfigSource` has the codes.
+    """Sources of a value, the strongest first; `DescribeConfigsResponse.ConfigSource` has the codes.
 
     UNKNOWN: from somewhere that this release does not know.
     """

@@ -1,4 +1,4 @@
-"""What was read of the pods a cluster runs in, before it is judged.
+"""Readings of the pods that a cluster runs in, before it is judged.
 
 Filled by a driver (`kube/workloads/`) or by the simulator; judged by `core/roll/matching.py`. Values only.
 """
@@ -56,12 +56,14 @@ class Pod(Struct, frozen=True):
     kubernetes_node: str = ""
 
     def stays_at(self, revision: str) -> bool:
-        """Whether it is of this revision, and no restart of it is requested."""
+        """Tell whether it is of this revision, and no restart of it is requested."""
         return self.revision == revision and not self.restart_requested
 
     @property
     def restarts_text(self) -> str:
-        """How often kubelet started its container again, for the end of a sentence: ", restarted 2 times"."""
+        """Number of times that kubelet started its container again, for the end of a sentence: ", restarted 2
+        times".
+        """
         return f", restarted {counted(self.restarts, 'time')}" if self.restarts else ""
 
 

@@ -1,4 +1,4 @@
-"""What Kafka keeps in ZooKeeper, as far as a migration depends on it: znodes, read from their bytes.
+"""Metadata that Kafka keeps in ZooKeeper, as far as a migration depends on it: znodes, read from their bytes.
 
 Pure. Every client with access to the ensemble may have written the bytes: what cannot be read is a `Failure` that names
 the path, and never a default. An absent znode is None. Shapes as Kafka 3.9 writes them (`kafka/zk/ZkData.scala`).
@@ -66,7 +66,7 @@ class MigrationProgress(Struct, frozen=True):
 
 
 class Compared(Struct, frozen=True):
-    """What came of comparing all that Kafka keeps in ZooKeeper with the metadata log, up to `offset` (exclusive).
+    """Result of comparing all that Kafka keeps in ZooKeeper with the metadata log, up to `offset` (exclusive).
 
     differences: how many there are. said: what differs, for people; named: the first of them. took: seconds. digest: of
     which they are, empty where there are none.
@@ -108,13 +108,13 @@ class RegisteredBroker(Struct, frozen=True):
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
         """(host, port) of its endpoints, as far as they are `NAME://host:port`."""
-        found = (_ENDPOINT.fullmatch(endpoint) for endpoint in self.endpoints)
-        return tuple((one[1], int(one[2])) for one in found if one is not None)
+        matches = (_ENDPOINT.fullmatch(endpoint) for endpoint in self.endpoints)
+        return tuple((match[1], int(match[2])) for match in matches if match is not None)
 
 
 class ZooKeeperReading(Struct, frozen=True):
-    """What was read of ZooKeeper, in one session. brokers: by id. deletions: topics that are to be deleted.
-    reassigning: whether `/admin/reassign_partitions` holds something to do.
+    """Reading of ZooKeeper, made in one session. brokers: by id. deletions: topics that are to be deleted. reassigning:
+    whether `/admin/reassign_partitions` holds something to do.
     """
 
     at: datetime
@@ -130,17 +130,18 @@ class ZooKeeperReading(Struct, frozen=True):
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """What of it could not be read."""
-        found = (
+        """Parts of it that could not be read."""
+        readings = (
             self.cluster_id, self.controller, self.controller_epoch, self.migration, self.feature, self.brokers,
             self.deletions, self.reassigning,
         )  # fmt: skip
         brokers = () if isinstance(self.brokers, Failure) else self.brokers.values()
-        return tuple(one for one in (*found, *brokers) if isinstance(one, Failure))
+        return tuple(reading for reading in (*readings, *brokers) if isinstance(reading, Failure))
 
 
 def of_another_cluster(found: Read[str], ensemble: str, cluster_id: str) -> Failure | None:
-    """Why nothing that was read of an ensemble counts: it is not certainly the one of this cluster. None where it is.
+    """Reason why nothing that was read of an ensemble counts: it is not certainly the one of this cluster. None where
+    it is.
 
     found: its `/cluster/id`. Asked of every reading before it is used, and in the session of the one transaction: an
     ensemble keeps many clusters, one below each chroot, and all of them look alike.
@@ -149,11 +150,11 @@ def of_another_cluster(found: Read[str], ensemble: str, cluster_id: str) -> Fail
         return found
     if found == cluster_id:
         return None
-    where, remedy = f"ZooKeeper {printable(ensemble)}", "set the ensemble and chroot of the brokers' zookeeper.connect"
+    source, remedy = f"ZooKeeper {printable(ensemble)}", "set the ensemble and chroot of the brokers' zookeeper.connect"
     if found is None:
-        return Failure(FailureKind.WRONG_CLUSTER, where, "it has no znode /cluster/id", remedy)
+        return Failure(FailureKind.WRONG_CLUSTER, source, "it has no znode /cluster/id", remedy)
     message = f"it is the ensemble of cluster {printable(found)}, but the nodes belong to cluster {cluster_id}"
-    return Failure(FailureKind.WRONG_CLUSTER, where, message, remedy)
+    return Failure(FailureKind.WRONG_CLUSTER, source, message, remedy)
 
 
 # --- what stands in them ---
@@ -207,17 +208,17 @@ class _Reassignment(Struct, frozen=True):
 
 
 def parsed(znode: Znode | Failure | None, read: Callable[[Znode], T]) -> Read[T]:
-    """What is in a znode that was read. Never raises: a Failure says which znode is damaged, and how."""
+    """Content of a znode that was read. Never raises: a Failure says which znode is damaged, and how."""
     if znode is None or isinstance(znode, Failure):
         return znode
     try:
         return read(znode)
     except (ValueError, RecursionError) as error:  # msgspec.ValidationError is a ValueError, UnicodeDecodeError too
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else printable(str(error))[:200]
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else printable(str(error))[:200]
         return Failure(
             FailureKind.REJECTED,
             f"znode {znode.path}",
-            f"cannot be read: {why}",
+            f"cannot be read: {reason}",
             f"look at it: zookeeper-shell.sh HOST:PORT get {znode.path}",
         )
 
@@ -229,8 +230,8 @@ def cluster_id(znode: Znode) -> str:
 
 def controller(znode: Znode) -> ControllerClaim:
     """`/controller`."""
-    found = _in(znode, _Controller)
-    return ControllerClaim(found.brokerid, found.kraft_epoch, znode.is_ephemeral, znode.czxid, znode.version)
+    fields = _in(znode, _Controller)
+    return ControllerClaim(fields.brokerid, fields.kraft_epoch, znode.is_ephemeral, znode.czxid, znode.version)
 
 
 def controller_epoch(znode: Znode) -> ControllerEpoch:
@@ -243,12 +244,12 @@ def controller_epoch(znode: Znode) -> ControllerEpoch:
 
 def migration(znode: Znode) -> MigrationProgress:
     """`/migration`, which the first controller that starts with the flag creates with -1 in all fields."""
-    found = _in(znode, _Migration)
+    fields = _in(znode, _Migration)
     return MigrationProgress(
-        found.kraft_controller_id,
-        found.kraft_controller_epoch,
-        found.kraft_metadata_offset,
-        found.kraft_metadata_epoch,
+        fields.kraft_controller_id,
+        fields.kraft_controller_epoch,
+        fields.kraft_metadata_offset,
+        fields.kraft_metadata_epoch,
         znode.version,
         znode.czxid,
         znode.data.decode(),
@@ -264,13 +265,13 @@ def _moment(ms: int) -> datetime:
 
 def feature(znode: Znode) -> FinalizedInZooKeeper:
     """`/feature`, version 1 with ranges or 2 with levels (KIP-584; `FeatureZNode.decode`)."""
-    found = _in(znode, _Feature)
-    if found.version < 1:
-        raise ValueError(f"expected version 1 or newer, found {found.version}")
-    if found.status not in (status.value for status in FeatureStatus):
-        raise ValueError(f"expected status 0 or 1, found {found.status}")
-    levels = {name: _level(name, of, ranges=found.version == 1) for name, of in found.features.items()}
-    return FinalizedInZooKeeper(FeatureStatus(found.status), levels, znode.version)
+    fields = _in(znode, _Feature)
+    if fields.version < 1:
+        raise ValueError(f"expected version 1 or newer, found {fields.version}")
+    if fields.status not in (status.value for status in FeatureStatus):
+        raise ValueError(f"expected status 0 or 1, found {fields.status}")
+    levels = {name: _level(name, of, ranges=fields.version == 1) for name, of in fields.features.items()}
+    return FinalizedInZooKeeper(FeatureStatus(fields.status), levels, znode.version)
 
 
 def _level(name: str, of: _Range | int, *, ranges: bool) -> int:
@@ -285,9 +286,9 @@ def _level(name: str, of: _Range | int, *, ranges: bool) -> int:
 
 def broker(id_: int, znode: Znode) -> RegisteredBroker:
     """`/brokers/ids/<id>`, version 4 or 5."""
-    found = _in(znode, _Broker)
-    features = {name: (one.min_version, one.max_version) for name, one in found.features.items()}
-    return RegisteredBroker(id_, znode.czxid, found.endpoints, found.security, features)
+    fields = _in(znode, _Broker)
+    features = {name: (supported.min_version, supported.max_version) for name, supported in fields.features.items()}
+    return RegisteredBroker(id_, znode.czxid, fields.endpoints, fields.security, features)
 
 
 def reassigns(znode: Znode) -> bool:
@@ -322,7 +323,7 @@ def _in(znode: Znode, shape: type[T]) -> T:
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Kafka takes the last of two; another reader may take the first, so that neither is certain."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise Ambiguous("a key stands there twice")
-    return found
+    return fields

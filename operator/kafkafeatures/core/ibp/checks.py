@@ -1,4 +1,5 @@
-"""What must hold before a broker is restarted on the way to another inter.broker.protocol.version: a chain of checks.
+"""Conditions that must hold before a broker is restarted on the way to another inter.broker.protocol.version: a chain
+of checks.
 
 Pure. Asked in each look, so also right before each restart; every blocker at once, and what is not known blocks. What
 holds for any restart, the roll checks itself (`core/roll/checks.py`).
@@ -34,9 +35,9 @@ class Asked(Struct, frozen=True):
 
     @property
     def znodes(self) -> ZooKeeperReading | Failure:
-        """What was read of ZooKeeper."""
-        found = self.place.seen.zookeeper
-        return found.why if isinstance(found, Unknown) else found.value
+        """Reading of ZooKeeper, or the reason why there is none."""
+        reading = self.place.seen.zookeeper
+        return reading.why if isinstance(reading, Unknown) else reading.value
 
 
 Check = Callable[[Asked], Iterator[Blocker]]
@@ -44,22 +45,22 @@ Check = Callable[[Asked], Iterator[Blocker]]
 _MEANWHILE = "until it ends, no inter.broker.protocol.version is changed, and no broker is restarted for it"
 
 
-def zookeeper_is_read(asked: Asked) -> Iterator[Blocker]:
+def zookeeper_is_read(read_context: Asked) -> Iterator[Blocker]:
     """ZooKeeper says which broker is controller, and so who has the partitions."""
-    znodes = asked.znodes
+    znodes = read_context.znodes
     if isinstance(znodes, Failure):
         yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.action)
 
 
-def no_migration_is_open(asked: Asked) -> Iterator[Blocker]:
+def no_migration_is_open(read_context: Asked) -> Iterator[Blocker]:
     """Brokers and quorum have to agree on one version from the first controller on (KIP-866)."""
-    znodes, seen = asked.znodes, asked.place.seen
+    znodes, observation = read_context.znodes, read_context.place.seen
     if isinstance(znodes, Failure):
         return
-    if seen.is_migrating:
+    if observation.is_migrating:
         yield _migrating("brokers or the metadata log say so")
         return
-    facts = facts_of(seen, znodes)
+    facts = facts_of(observation, znodes)
     if isinstance(facts, Failure):
         yield Blocker(BlockerKind.NODE_UNKNOWN, f"it is not known whether a migration is open: {facts}", facts.action)
         return
@@ -77,94 +78,94 @@ def no_migration_is_open(asked: Asked) -> Iterator[Blocker]:
         )
 
 
-def _migrating(why: str, remedy: str = "finalize the migration, or roll it back") -> Blocker:
-    return Blocker(BlockerKind.MIGRATION, f"a migration from ZooKeeper is open: {why}; {_MEANWHILE}", remedy)
+def _migrating(reason: str, remedy: str = "finalize the migration, or roll it back") -> Blocker:
+    return Blocker(BlockerKind.MIGRATION, f"a migration from ZooKeeper is open: {reason}; {_MEANWHILE}", remedy)
 
 
-def every_broker_was_asked(asked: Asked) -> Iterator[Blocker]:
+def every_broker_was_asked(read_context: Asked) -> Iterator[Blocker]:
     """Each broker that is registered said which version it uses, and which it knows."""
-    place, znodes = asked.place, asked.znodes
-    if not place.brokers:
+    progress, znodes = read_context.place, read_context.znodes
+    if not progress.brokers:
         yield Blocker(BlockerKind.NODE_UNKNOWN, "no broker is known", "add one to spec.cluster.bootstrapServers")
-    for id_, why in place.unknown.items():
-        if id_ not in asked.flying:
-            text = f"the {IBP} of broker {id_} is not known: {why.message}"
-            yield Blocker(BlockerKind.NODE_UNKNOWN, text, why.action, nodes=_nodes(place, id_))
+    for id_, failure in progress.unknown.items():
+        if id_ not in read_context.flying:
+            text = f"the {IBP} of broker {id_} is not known: {failure.message}"
+            yield Blocker(BlockerKind.NODE_UNKNOWN, text, failure.action, nodes=_nodes(progress, id_))
     registered = {} if isinstance(znodes, Failure) or isinstance(znodes.brokers, Failure) else znodes.brokers
-    for id_ in sorted(registered.keys() - place.brokers.keys() - asked.flying):
+    for id_ in sorted(registered.keys() - progress.brokers.keys() - read_context.flying):
         text = f"broker {id_} is registered in ZooKeeper, but its address is not known"
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, "add it to spec.cluster.bootstrapServers")
 
 
-def no_broker_is_missing(asked: Asked) -> Iterator[Blocker]:
+def no_broker_is_missing(read_context: Asked) -> Iterator[Blocker]:
     """One that has replicas and is in no list is down: with which Kafka and version it starts again is not known. Once
     the others speak a higher version, an older one cannot follow them.
     """
-    if asked.place.roll is Roll.RAISE:
-        for id_ in sorted(asked.assigned - asked.place.brokers.keys() - asked.flying):
+    if read_context.place.roll is Roll.RAISE:
+        for id_ in sorted(read_context.assigned - read_context.place.brokers.keys() - read_context.flying):
             text = f"broker {id_} has replicas but is not registered: which Kafka it has is not known"
             remedy = f"start broker {id_}, or move its replicas to other brokers"
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
 
 
-def it_is_never_lowered(asked: Asked) -> Iterator[Blocker]:
+def it_is_never_lowered(read_context: Asked) -> Iterator[Blocker]:
     """Once brokers speak a version there is no way back to an older one."""
-    place = asked.place
-    higher = [one for one in place.told.values() if place.target < one.uses]
+    progress = read_context.place
+    higher = [broker for broker in progress.told.values() if progress.target < broker.uses]
     if higher:
-        highest, nodes = max(one.uses for one in higher), tuple(one.node for one in higher)
+        highest, nodes = max(broker.uses for broker in higher), tuple(broker.node for broker in higher)
         yield Blocker(
             BlockerKind.DOWNGRADE,
-            f"{title_of(nodes)} {verb(nodes, 'uses', 'use')} {IBP} {highest}, and {place.target} would be a downgrade, "
-            "which is never made",
+            f"{title_of(nodes)} {verb(nodes, 'uses', 'use')} {IBP} {highest}, and {progress.target} would be a "
+            "downgrade, which is never made",
             f"set spec.interBrokerProtocolVersion to {highest} or higher",
             nodes=nodes,
             reason=Reason.DOWNGRADE_REFUSED,
         )
 
 
-def none_is_ahead(asked: Asked) -> Iterator[Blocker]:
+def none_is_ahead(read_context: Asked) -> Iterator[Blocker]:
     """A broker that speaks a version which the Kafka of another one does not know was raised too early: by its
     template, or because it has no version set and got another Kafka.
     """
-    told = asked.place.told
-    if not told:
+    brokers = read_context.place.told
+    if not brokers:
         return
-    least = min(told.values(), key=lambda one: one.knows)
-    for id_, one in told.items():
-        if least.knows < one.uses:
-            by = "" if one.is_set else ", the default of its Kafka, because its settings do not name one"
+    least = min(brokers.values(), key=lambda one: one.knows)
+    for id_, broker in brokers.items():
+        if least.knows < broker.uses:
+            by = "" if broker.is_set else ", the default of its Kafka, because its settings do not name one"
             yield Blocker(
                 BlockerKind.WORKLOAD,
-                f"broker {id_} uses {IBP} {one.uses}{by}, but broker {least.node.id} runs a Kafka that supports at "
+                f"broker {id_} uses {IBP} {broker.uses}{by}, but broker {least.node.id} runs a Kafka that supports at "
                 f"most {least.knows}",
                 f"set {IBP}={least.knows} on broker {id_} in Git, and restart it; raise it once all brokers have the "
                 "newer Kafka",
-                nodes=_nodes(asked.place, id_),
+                nodes=_nodes(read_context.place, id_),
                 reason=Reason.TEMPLATE_AHEAD,
             )
 
 
-def no_image_is_exchanged_early(asked: Asked) -> Iterator[Blocker]:
+def no_image_is_exchanged_early(read_context: Asked) -> Iterator[Blocker]:
     """While a broker has no version set, its next pod must run the Kafka that it runs now."""
-    place, workloads = asked.place, asked.place.seen.workloads
-    unset = [one for one in place.told.values() if not one.is_set]
+    progress, workloads = read_context.place, read_context.place.seen.workloads
+    unset = [broker for broker in progress.told.values() if not broker.is_set]
     if not unset or not isinstance(workloads, Known):
         return
     from kafkafeatures.core.roll.pods import is_outdated
 
-    releases = {one.knows.of_release for one in unset}
+    releases = {broker.knows.of_release for broker in unset}
     for owner in workloads.value.stateful_sets:
         outdated = [pod.name for pod in owner.pods if is_outdated(pod, owner)]
         if outdated and owner.role == "brokers" and {owner.release} != releases:
             runs = f"has Kafka {owner.release}" if owner.release else "has a Kafka whose release is not known"
-            nodes = tuple(one.node for one in unset)
+            nodes = tuple(broker.node for broker in unset)
             yield Blocker(
                 BlockerKind.SETTING,
                 f"{title_of(nodes)} {verb(nodes, 'sets', 'set')} no {IBP}, and the template of {owner.name} {runs}: "
                 "no pod is restarted with it, because another Kafka release has another default",
                 f"keep the image of Kafka {', '.join(sorted(releases))} in Git, and set "
-                f"{IBP}={min(one.uses for one in unset)} with it; the annotation {KAFKA_VERSION} of the template "
+                f"{IBP}={min(broker.uses for broker in unset)} with it; the annotation {KAFKA_VERSION} of the template "
                 "names its release",
                 nodes=nodes,
                 reason=Reason.TEMPLATE_AHEAD,
@@ -178,10 +179,10 @@ CHAIN: tuple[Check, ...] = (
 """In the order in which their blockers are listed."""
 
 
-def blockers(asked: Asked) -> tuple[Blocker, ...]:
+def blockers(read_context: Asked) -> tuple[Blocker, ...]:
     """All that prevents the next restart."""
-    return tuple(chain.from_iterable(check(asked) for check in CHAIN))
+    return tuple(chain.from_iterable(check(read_context) for check in CHAIN))
 
 
-def _nodes(place: Place, id_: int) -> Nodes:
-    return tuple(node for node in place.seen.nodes if node.id == id_ and Role.BROKER in node.roles)
+def _nodes(progress: Place, id_: int) -> Nodes:
+    return tuple(node for node in progress.seen.nodes if node.id == id_ and Role.BROKER in node.roles)

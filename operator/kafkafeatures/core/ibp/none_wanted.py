@@ -1,6 +1,4 @@
-"""What the inter.broker.protocol.version in a plan is called, and what there is of it where none is wanted. Pure, and
-light.
-"""
+"""Name of the inter.broker.protocol.version in a plan, and its proposal where none is wanted. Pure, and light."""
 
 from __future__ import annotations
 

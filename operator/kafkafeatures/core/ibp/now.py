@@ -47,7 +47,7 @@ NO_MEANING = (
 
 
 class IbpNow(StageNow, frozen=True):
-    """Where it stands. `roll`: of the brokers that have to be restarted; None where none are, or no driver restarts
+    """State of the stage. `roll`: of the brokers that have to be restarted; None where none are, or no driver restarts
     nodes from here. `excused`: what all restarts of the plan may make unavailable, by a consent.
     """
 
@@ -60,17 +60,17 @@ class IbpNow(StageNow, frozen=True):
 
     @property
     def is_in_kraft(self) -> bool:
-        """Whether the cluster certainly has no such setting."""
+        """Tell whether the cluster certainly has no such setting."""
         return self.facts.seen.in_kraft_mode
 
     @property
     def note(self) -> str:
-        """What every broker uses; or that the field does nothing where it has no meaning."""
+        """Message about what every broker uses; or that the field does nothing where it has no meaning."""
         return NO_MEANING if self.is_in_kraft else f"every broker uses {IBP} {in_use(self.facts.seen)}"
 
     @property
     def is_due(self) -> bool:
-        """Whether some broker does not use the target, or may not, or a pod is outdated."""
+        """Tell whether some broker does not use the target, or may not, or a pod is outdated."""
         if self.is_in_kraft:
             return self.is_at_work is not None
         restarts = self.roll is not None and self.roll.is_active
@@ -85,33 +85,35 @@ class IbpNow(StageNow, frozen=True):
 
     @property
     def last_word(self) -> LastWord:
-        """What is said of it is a note, beside the words of another stage."""
+        """Lowest rank: what is said of it is a note, beside the words of another stage."""
         return LastWord.NOTHING_WANTED
 
     @property
     def outlook(self) -> str:
-        """What it would change, and what prevents it."""
+        """Message about what it would change, and what prevents it."""
         would = f"would raise {IBP} to {self.place.target}"
         if self.place.is_reached:
             would = "would restart outdated pods"
-        found = self.blocked or self.next
-        return would if isinstance(found, Act) else f"{would}; now: {found.message}"
+        decision = self.blocked or self.next
+        return would if isinstance(decision, Act) else f"{would}; now: {decision.message}"
 
     @cached_property
     def blockers(self) -> tuple[Blocker, ...]:
         """All that prevents the next restart."""
         if self.is_in_kraft:
             return ()
-        flying = frozenset(one.step.node_id for one in self.roll.in_flight) if self.roll is not None else frozenset()
+        flying = (
+            frozenset(restart.step.node_id for restart in self.roll.in_flight) if self.roll is not None else frozenset()
+        )
         fleet = self.roll.fleet if self.roll is not None else None
         replication = self.facts.replication
         assigned = replication.brokers() if replication is not None else frozenset()
-        found = checks.blockers(checks.Asked(self.place, flying, assigned))
-        return (*found, *wrongly_restarted(self.place, fleet, flying))
+        blockers = checks.blockers(checks.Asked(self.place, flying, assigned))
+        return (*blockers, *wrongly_restarted(self.place, fleet, flying))
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """What its blockers come to."""
+        """Decision that its blockers come to."""
         if self.is_in_kraft:
             return None
         if isinstance(self.facts.seen.mode, Unknown):
@@ -137,9 +139,11 @@ class IbpNow(StageNow, frozen=True):
     def next(self) -> Next:
         """The next restart, or what it waits for."""
         if self.roll is not None and (decision := self.roll.decision) is not None:
-            asked = next((one.step.node_id for one in self.roll.in_flight if one.is_asked_of_a_person), None)
-            if isinstance(decision, Wait) and asked is not None:
-                return asked_of_a_person(self.place, decision, asked)
+            node_id = next(
+                (restart.step.node_id for restart in self.roll.in_flight if restart.is_asked_of_a_person), None
+            )
+            if isinstance(decision, Wait) and node_id is not None:
+                return asked_of_a_person(self.place, decision, node_id)
             return decision
         if self.is_in_kraft or self.place.is_reached:
             return Done(Reason.IN_SYNC, self.note)
@@ -152,13 +156,13 @@ class IbpNow(StageNow, frozen=True):
 
     @property
     def kept(self) -> Mapping[str, Kept]:
-        """What brokers had, while they are restarted, and since when each is up."""
+        """Memory of what brokers had, while they are restarted, and since when each is up."""
         disks = self.roll.disks.before if self.roll is not None else None
         return kept_of_roll(self.facts, disks, is_over=self._is_rolled)
 
     @property
     def _is_rolled(self) -> bool:
-        """Whether certainly no broker is left to restart."""
+        """Tell whether certainly no broker is left to restart."""
         return self.roll is None and (self.place.is_reached or not self.place.unknown)
 
     def decided(self, decision: Decision, status: Status) -> Status:
@@ -180,7 +184,7 @@ class IbpNow(StageNow, frozen=True):
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
-        """Whether every broker runs what it should, where a driver restarts nodes."""
+        """Condition whether every broker runs what it should, where a driver restarts nodes."""
         if self.roll is not None:
             return {Condition.NODES_ROLLED: nodes_rolled(self.roll, decision)}
         if self.is_in_kraft or not self.facts.restarts or not self.place.is_reached:
@@ -189,53 +193,55 @@ class IbpNow(StageNow, frozen=True):
         return {Condition.NODES_ROLLED: ("True", Reason.ALL_CURRENT, text)}
 
 
-def _said(seen: Observation, previous: Status) -> str:
-    """What was read before where it could not be read now, such as while all nodes are asked anew."""
-    return in_use(seen) or previous.inter_broker_protocol_version
+def _said(observation: Observation, previous: Status) -> str:
+    """Version in use, or what was read before where it could not be read now, such as while all nodes are asked
+    anew.
+    """
+    return in_use(observation) or previous.inter_broker_protocol_version
 
 
-def target_of(wanted: Wanted) -> Version:
+def target_of(desired: Wanted) -> Version:
     """The version that the document names. Raises ValueError where `core/resolve.py` has not made sure of it."""
-    found = version_of(wanted.ibp)
-    if found is None:
-        raise ValueError(f"{wanted.ibp!r} is no {IBP}")
-    return found
+    version = version_of(desired.ibp)
+    if version is None:
+        raise ValueError(f"{desired.ibp!r} is no {IBP}")
+    return version
 
 
 def proposed(facts: Facts) -> IbpPart:
-    """What there is to do from here."""
-    seen, target, replication = facts.seen, target_of(facts.wanted), facts.replication
+    """Work to do from here."""
+    observation, target, replication = facts.seen, target_of(facts.wanted), facts.replication
     excused = excused_in_all_rolls(
         facts.wanted,
         facts.memory,
         shown=shown_in(facts.memory.plan, target),
         unavailable=replication.never_available() if replication is not None else None,
     )
-    return IbpPart(place_of(seen, target), seen.in_zookeeper_mode, excused)
+    return IbpPart(place_of(observation, target), observation.in_zookeeper_mode, excused)
 
 
 def ibp_now(facts: Facts, part: IbpPart | None) -> IbpNow | None:
-    """Where it stands; None where another cluster answers. `part`: None in KRaft mode, which proposes nothing."""
+    """State of the stage; None where another cluster answers. `part`: None in KRaft mode, which proposes nothing."""
     if not facts.ours:
         return None
-    place = part.place if part is not None else place_of(facts.seen, target_of(facts.wanted))
+    progress = part.place if part is not None else place_of(facts.seen, target_of(facts.wanted))
     rollout, excused = facts.remembered.rollout, part.excused if part is not None else None
     reads_pods = driver_of(facts.wanted.rollout).reads_pods
-    begun = rollout.id if rollout is not None else ""
-    permit = permit_for(place, reads_pods=reads_pods, begun=begun, flies=is_restarting(facts))
-    return IbpNow(facts, place, permitted_roll(facts, permit, excused=excused), excused)
+    rollout_id = rollout.id if rollout is not None else ""
+    permit = permit_for(progress, reads_pods=reads_pods, begun=rollout_id, flies=is_restarting(facts))
+    return IbpNow(facts, progress, permitted_roll(facts, permit, excused=excused), excused)
 
 
-def demands_of(asked: Asked) -> Demands:
+def demands_of(read_context: Asked) -> Demands:
     """The znodes, and what each broker says; partitions where brokers are about to be restarted. In KRaft nothing."""
-    seen = asked.seen
-    if seen is None:
-        return Demands() if asked.status.metadata_mode == MetadataMode.KRAFT else _READ
-    if seen.in_kraft_mode:
+    observation = read_context.seen
+    if observation is None:
+        return Demands() if read_context.status.metadata_mode == MetadataMode.KRAFT else _READ
+    if observation.in_kraft_mode:
         return Demands()
-    place = place_of(seen, target_of(asked.wanted))
-    restarts = place.roll is not None and driver_of(asked.wanted.rollout).asks_people
-    shows = place.roll is not None and is_to_be_shown(asked.wanted, asked.status.plan)
+    progress = place_of(observation, target_of(read_context.wanted))
+    restarts = progress.roll is not None and driver_of(read_context.wanted.rollout).asks_people
+    shows = progress.roll is not None and is_to_be_shown(read_context.wanted, read_context.status.plan)
     return replace(_READ, partitions=restarts or shows)
 
 

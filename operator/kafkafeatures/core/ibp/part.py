@@ -44,7 +44,7 @@ class IbpWork(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether every broker uses the target."""
+        """Tell whether every broker uses the target."""
         return self.rolls == ()
 
     @property
@@ -54,7 +54,7 @@ class IbpWork(Struct, frozen=True):
 
     @property
     def left(self) -> Sequence[str]:
-        """What is left of it, for people."""
+        """Summary of what is left of it, for people."""
         if self.is_over:
             return ()
         if self.start == self.target:
@@ -94,8 +94,8 @@ class IbpWork(Struct, frozen=True):
 
 
 class IbpPart(Part, frozen=True):
-    """What there is to do. `is_readable`: the cluster is in ZooKeeper mode, and no migration is open. `excused`: what
-    all restarts of the plan may make unavailable, by a consent.
+    """Restarts that there are to do. `is_readable`: the cluster is in ZooKeeper mode, and no migration is open.
+    `excused`: what all restarts of the plan may make unavailable, by a consent.
     """
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL
@@ -107,21 +107,21 @@ class IbpPart(Part, frozen=True):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """One, unless every broker uses the target, or a higher one."""
-        told = self.place.told.values()
-        if not self.is_known or not self._rolls or not told:
+        brokers = self.place.told.values()
+        if not self.is_known or not self._rolls or not brokers:
             return ()
-        lowest = min(one.uses for one in told)
+        lowest = min(broker.uses for broker in brokers)
         target = {IBP: str(self.place.target)}
         return (Stage(kind=self.kind, start={IBP: str(lowest)}, target=target, excused=self.excused),)
 
     @property
     def costs(self) -> ExcusedTopics | None:
-        """What the restarts make unavailable: where only pods are restarted, the stage of those says it."""
+        """Topics that the restarts make unavailable: where only pods are restarted, the stage of those says it."""
         return self.excused
 
     @property
     def is_known(self) -> bool:
-        """Whether every broker said what it uses."""
+        """Tell whether every broker said what it uses."""
         return self.is_readable and bool(self.place.told) and not self.place.unknown
 
     @property
@@ -132,22 +132,22 @@ class IbpPart(Part, frozen=True):
     @property
     def _rolls(self) -> tuple[Roll, ...]:
         """All that is left: a broker may have to be restarted in each of them."""
-        told, target = self.place.told.values(), self.place.target
-        left = {
-            Roll.PIN: any(not one.is_set for one in told),
-            Roll.KAFKA: any(one.knows < target for one in told),
-            Roll.RAISE: any(one.uses < target for one in told),
+        brokers, target = self.place.told.values(), self.place.target
+        is_needed = {
+            Roll.PIN: any(not broker.is_set for broker in brokers),
+            Roll.KAFKA: any(broker.knows < target for broker in brokers),
+            Roll.RAISE: any(broker.uses < target for broker in brokers),
         }
-        return tuple(one for one in Roll if left[one])
+        return tuple(roll for roll in Roll if is_needed[roll])
 
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[IbpWork, ...] | None:
-        """What is left; None where the plan leads to another version than the document does now."""
-        own = [stage for stage in stages if stage.kind == self.kind]
+        """Work that is left; None where the plan leads to another version than the document does now."""
+        own_stages = [stage for stage in stages if stage.kind == self.kind]
         if stages and excused_in(stages) != self.excused:
             return None
-        if not own:
+        if not own_stages:
             return None if self.stages else ()
-        if len(own) > 1 or own[0].target != {IBP: str(self.place.target)} or own[0].unknown:
+        if len(own_stages) > 1 or own_stages[0].target != {IBP: str(self.place.target)} or own_stages[0].unknown:
             return None
-        start = str(own[0].start.get(IBP, ""))
+        start = str(own_stages[0].start.get(IBP, ""))
         return (IbpWork(start, str(self.place.target), self._rolls if self.is_known else None),)

@@ -1,4 +1,4 @@
-"""What each broker says of its inter.broker.protocol.version, and what comes next: all that is judged.
+"""Versions of inter.broker.protocol.version that each broker reports, and the next roll: all that is judged.
 
 Pure. Made in each look, of that look alone. A broker gives the value, whether its own file has it, and its default,
 which is the newest version that its Kafka knows: so which Kafka a broker in ZooKeeper mode runs it says itself, where
@@ -26,7 +26,7 @@ GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
 
 
 class Roll(Enum):
-    """What brokers are restarted for, in this order."""
+    """Purposes of the restarts of brokers, in this order."""
 
     PIN = "set the version that is used now"
     KAFKA = "a newer Kafka"
@@ -44,7 +44,7 @@ class Broker(Struct, frozen=True):
     knows: Version
 
     def needs(self, target: Version) -> Roll | None:
-        """What it has to be restarted for next; None where it is as it has to be."""
+        """Purpose of its next restart; None where it is as it has to be."""
         if not self.is_set:
             return Roll.PIN
         if self.knows < target:
@@ -53,7 +53,7 @@ class Broker(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True, dict=True):
-    """Where a cluster is on the way to `target`. brokers: by id, a Failure of one that does not say it."""
+    """Progress of a cluster on the way to `target`. brokers: by id, a Failure of one that does not say it."""
 
     seen: Observation
     target: Version
@@ -62,59 +62,63 @@ class Place(Struct, frozen=True, dict=True):
     @cached_property
     def told(self) -> Mapping[int, Broker]:
         """Brokers that said it."""
-        return {id_: one for id_, one in self.brokers.items() if isinstance(one, Broker)}
+        return {id_: broker for id_, broker in self.brokers.items() if isinstance(broker, Broker)}
 
     @cached_property
     def needs(self) -> Mapping[int, Roll | None]:
-        """What each of them has to be restarted for."""
-        return {id_: one.needs(self.target) for id_, one in self.told.items()}
+        """Purpose of the next restart of each of them, by id."""
+        return {id_: broker.needs(self.target) for id_, broker in self.told.items()}
 
     @cached_property
     def roll(self) -> Roll | None:
-        """What comes next: no broker gets another Kafka while another one would raise the version by itself, and none
-        gets a higher version before all know it. None where nothing is left to do, or no broker said anything.
+        """Next roll: no broker gets another Kafka while another one would raise the version by itself, and none gets a
+        higher version before all know it. None where nothing is left to do, or no broker said anything.
         """
-        return next((one for one in Roll if one in self.needs.values()), None)
+        return next((roll for roll in Roll if roll in self.needs.values()), None)
 
     @property
     def differing(self) -> Mapping[int, Broker]:
         """Brokers that are restarted in the next roll."""
-        return {id_: one for id_, one in self.told.items() if self.roll and self.needs[id_] is self.roll}
+        return {id_: broker for id_, broker in self.told.items() if self.roll and self.needs[id_] is self.roll}
 
     @property
     def unknown(self) -> Mapping[int, Failure]:
-        """Why it is not known of the others."""
-        return {id_: one for id_, one in self.brokers.items() if isinstance(one, Failure)}
+        """Reason why it is not known of each of the others, by id."""
+        return {id_: failure for id_, failure in self.brokers.items() if isinstance(failure, Failure)}
 
     @property
     def is_reached(self) -> bool:
-        """Whether every broker said that it uses the target."""
+        """Tell whether every broker said that it uses the target."""
         return bool(self.brokers) and not self.unknown and self.roll is None
 
     @property
     def claim(self) -> ControllerClaim | None:
-        """Which broker is controller."""
-        found = self.seen.zookeeper.value.controller if isinstance(self.seen.zookeeper, Known) else None
-        return found if isinstance(found, ControllerClaim) else None
+        """Claim of the broker that is controller."""
+        claim = self.seen.zookeeper.value.controller if isinstance(self.seen.zookeeper, Known) else None
+        return claim if isinstance(claim, ControllerClaim) else None
 
     def lines(self, id_: int) -> str:
-        """What has to be otherwise when this broker is started again, for people."""
-        one, roll = self.told[id_], self.needs[id_]
+        """Changes that this broker needs when it is started again, for people."""
+        broker, roll = self.told[id_], self.needs[id_]
         if roll is Roll.KAFKA:
             last = f" (3.x, at least {self.target.of_release})"
-            return f"Kafka {self.target.of_release}{last}, and still {IBP}={one.uses}; it knows {one.knows} at most"
+            return (
+                f"Kafka {self.target.of_release}{last}, and still {IBP}={broker.uses}; it knows {broker.knows} at most"
+            )
         if roll is Roll.PIN:
-            return f"the same Kafka, and {IBP}={one.uses}; it is not set, and a newer Kafka has a higher default"
-        return f"the same Kafka, and {IBP}={self.target}; it is {one.uses}"
+            return f"the same Kafka, and {IBP}={broker.uses}; it is not set, and a newer Kafka has a higher default"
+        return f"the same Kafka, and {IBP}={self.target}; it is {broker.uses}"
 
 
-def place_of(seen: Observation, target: Version) -> Place:
-    """What each broker says. Which mode the cluster is in has been made sure of."""
-    return Place(seen, target, {node.id: said_by(node) for node in seen.nodes if Role.BROKER in node.roles})
+def place_of(observation: Observation, target: Version) -> Place:
+    """Progress by what each broker says. Which mode the cluster is in has been made sure of."""
+    return Place(
+        observation, target, {node.id: said_by(node) for node in observation.nodes if Role.BROKER in node.roles}
+    )
 
 
 def said_by(node: Node) -> Broker | Failure:
-    """What a broker says of it; of one that did not say who it is, nothing is known."""
+    """Versions that a broker uses and knows, by its own word; a Failure where it does not say them, or who it is."""
     if not node.proved_at:
         if isinstance(node.answer, Unknown):
             return node.answer.why

@@ -1,4 +1,4 @@
-"""What people read of the inter.broker.protocol.version: which one each broker uses. Pure."""
+"""The inter.broker.protocol.version that each broker uses, for people. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.ibp.place import Broker, said_by
 
 
-def in_use(seen: Observation) -> str:
+def in_use(observation: Observation) -> str:
     """The version of all brokers, as "3.9"; where they differ of each, as "3.8 (brokers 2, 3), 3.9 (broker 1)". Empty
     where none said it.
     """
-    told = [one for node in seen.nodes if Role.BROKER in node.roles and isinstance(one := said_by(node), Broker)]
+    brokers = [
+        broker
+        for node in observation.nodes
+        if Role.BROKER in node.roles and isinstance(broker := said_by(node), Broker)
+    ]
     ids: dict[str, list[int]] = {}
-    for one in sorted(told, key=lambda one: (one.uses, not one.is_set, one.node.id)):
-        text = str(one.uses) if one.is_set else f"{one.uses} by default"
-        ids.setdefault(text, []).append(one.node.id)
+    for broker in sorted(brokers, key=lambda one: (one.uses, not one.is_set, one.node.id)):
+        text = str(broker.uses) if broker.is_set else f"{broker.uses} by default"
+        ids.setdefault(text, []).append(broker.node.id)
     if len(ids) <= 1:
         return next(iter(ids), "")
-    return ", ".join(f"{text} ({_brokers(found)})" for text, found in ids.items())
+    return ", ".join(f"{text} ({_brokers(broker_ids)})" for text, broker_ids in ids.items())
 
 
 def _brokers(ids: list[int]) -> str:

@@ -1,4 +1,4 @@
-"""What Git, or a person, is asked for before the next restart: words. Pure; the operator changes no setting."""
+"""Requests to Git, or to a person, before the next restart: words. Pure; the operator changes no setting."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kafkafeatures.core.ibp.place import Place, Roll
 LOOK_AGAIN = 5.0
 
 
-def asked_of_git(place: Place) -> Wait:
-    """What is waited for, where no broker can be restarted as it is."""
-    nodes = tuple(one.node for one in place.differing.values())
+def asked_of_git(progress: Place) -> Wait:
+    """Wait where no broker can be restarted as it is."""
+    nodes = tuple(broker.node for broker in progress.differing.values())
     if not nodes:
         text, remedy = (
             f"no broker says which {IBP} it uses",
@@ -22,23 +22,25 @@ def asked_of_git(place: Place) -> Wait:
         )
         return Wait(Reason.WAITING_FOR_GIT, text, after=LOOK_AGAIN, subject="brokers", remedy=remedy)
     title = title_of(nodes)
-    if place.roll is Roll.PIN:
-        used = ", ".join(sorted({str(one.uses) for one in place.differing.values()}))
+    if progress.roll is Roll.PIN:
+        used = ", ".join(sorted({str(broker.uses) for broker in progress.differing.values()}))
         text = f"{title} {verb(nodes, 'sets', 'set')} no {IBP}, and a newer Kafka has a higher default: no image is "
         text += f"rolled; set {IBP}={used} in Git, with the image as it is"
-    elif place.roll is Roll.KAFKA:
-        text = f"{title} {verb(nodes, 'runs', 'run')} a Kafka that does not know {IBP} {place.target}: set an image of "
-        text += f"Kafka {place.target.of_release} in Git, with {IBP} as it is"
+    elif progress.roll is Roll.KAFKA:
+        text = (
+            f"{title} {verb(nodes, 'runs', 'run')} a Kafka that does not know {IBP} {progress.target}: set an image of "
+        )
+        text += f"Kafka {progress.target.of_release} in Git, with {IBP} as it is"
     else:
-        text = f"set {IBP}={place.target} in Git, for {title}; the image stays as it is"
+        text = f"set {IBP}={progress.target} in Git, for {title}; the image stays as it is"
     remedy = "roll out the change, and see whether the pods have it: kubectl get statefulset"
     return Wait(Reason.WAITING_FOR_GIT, text, after=LOOK_AGAIN, subject=title, remedy=remedy)
 
 
-def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
-    """What is waited for while a person is to restart this broker, with what has to be changed before."""
-    if id_ not in place.differing:
+def asked_of_a_person(progress: Place, waits: Wait, id_: int) -> Wait:
+    """Wait while a person is to restart this broker, with what has to be changed before."""
+    if id_ not in progress.differing:
         return waits
-    title = place.told[id_].node.title
-    text = f"restart {title} with {place.lines(id_)}"
+    title = progress.told[id_].node.title
+    text = f"restart {title} with {progress.lines(id_)}"
     return replace(waits, message=text, subject=title, remedy=text)

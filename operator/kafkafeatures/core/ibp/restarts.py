@@ -1,4 +1,4 @@
-"""Which brokers are restarted next, and what is wrong where a restart did not help.
+"""Brokers that are restarted next, and blockers where a restart did not help.
 
 Pure. The machinery of rolls decides when each of them goes (`core/roll/`); here stands only which.
 """
@@ -22,50 +22,50 @@ if TYPE_CHECKING:
 OUTDATED = "its pod is not of the update revision"
 
 
-def permit_for(place: Place, *, reads_pods: bool, begun: str = "", flies: bool = False) -> Permit:
+def permit_for(progress: Place, *, reads_pods: bool, begun: str = "", flies: bool = False) -> Permit:
     """Brokers that the next roll needs restarted. Where pods are read all of them: a pod goes only if it is outdated,
     as where an image is exchanged whose Kafka is as new as the one before.
 
     While a broker is restarted, or does not say which roll it needs, only the one that has `begun`, by its id, has
     others restarted. The next one begins once all have said that this one is over.
     """
-    needing, way = {id_: place.lines(id_) for id_ in place.differing}, _way(place, place.roll)
-    if reads_pods and _some_outdated(place):
-        needing = {id_: needing.get(id_, OUTDATED) for id_ in place.told}
-    waits = frozenset(place.unknown)
+    needing, roll_title = {id_: progress.lines(id_) for id_ in progress.differing}, _way(progress, progress.roll)
+    if reads_pods and _some_outdated(progress):
+        needing = {id_: needing.get(id_, OUTDATED) for id_ in progress.told}
+    waits = frozenset(progress.unknown)
     if waits or flies:
-        going = next((one for one in _ways(place) if roll_id(place.seen, (), one) == begun), "")
-        if going != way:
-            needing, way, waits = {}, going or way, waits | place.differing.keys()
-    claim = place.claim
+        current_title = next((title for title in _ways(progress) if roll_id(progress.seen, (), title) == begun), "")
+        if current_title != roll_title:
+            needing, roll_title, waits = {}, current_title or roll_title, waits | progress.differing.keys()
+    claim = progress.claim
     return Permit(
-        way=way,
+        way=roll_title,
         needing=needing,
         last=claim.node_id if claim is not None and not claim.is_kraft else None,
         unknown=waits,
-        is_first=len(place.differing) == len(place.told),
+        is_first=len(progress.differing) == len(progress.told),
         has_quorum=False,
     )
 
 
-def _ways(place: Place) -> tuple[str, ...]:
-    return tuple(_way(place, one) for one in (*Roll, None))
+def _ways(progress: Place) -> tuple[str, ...]:
+    return tuple(_way(progress, roll) for roll in (*Roll, None))
 
 
-def _way(place: Place, roll: Roll | None) -> str:
-    return f"{IBP} {place.target}: {roll.name if roll is not None else 'pods'}"
+def _way(progress: Place, roll: Roll | None) -> str:
+    return f"{IBP} {progress.target}: {roll.name if roll is not None else 'pods'}"
 
 
-def _some_outdated(place: Place) -> bool:
+def _some_outdated(progress: Place) -> bool:
     from kafkafeatures.core.roll.pods import is_outdated
 
-    found = place.seen.workloads
-    return isinstance(found, Known) and any(
-        is_outdated(pod, owner) for owner in found.value.stateful_sets for pod in owner.pods
+    workloads = progress.seen.workloads
+    return isinstance(workloads, Known) and any(
+        is_outdated(pod, owner) for owner in workloads.value.stateful_sets for pod in owner.pods
     )
 
 
-def wrongly_restarted(place: Place, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
+def wrongly_restarted(progress: Place, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers of a new template that some of their StatefulSet have not got yet, which are as they were: no second one
     is restarted with it.
     """
@@ -74,14 +74,14 @@ def wrongly_restarted(place: Place, fleet: Fleet | None, flying: frozenset[int])
     from kafkafeatures.core.roll.pods import is_outdated
 
     outdated = {fleet.sets[id_].name for id_, pod in fleet.pods.items() if is_outdated(pod, fleet.sets[id_])}
-    for id_, one in place.differing.items():
+    for id_, broker in progress.differing.items():
         pod, owner = fleet.pods.get(id_), fleet.sets.get(id_)
         if pod is None or owner is None or id_ in flying or owner.name not in outdated or is_outdated(pod, owner):
             continue
         yield Blocker(
             BlockerKind.WORKLOAD,
-            f"{one.node.title} was restarted with the template of {owner.name}, and needs {place.lines(id_)}",
+            f"{broker.node.title} was restarted with the template of {owner.name}, and needs {progress.lines(id_)}",
             f"correct the template of {owner.name} in Git",
-            nodes=(one.node,),
+            nodes=(broker.node,),
             reason=Reason.ROLLOUT_HALTED,
         )

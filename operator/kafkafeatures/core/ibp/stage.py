@@ -27,21 +27,21 @@ class InterBrokerProtocols:
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL
 
-    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
-        """Whether the document names another version by now, or none."""
-        if not wanted.ibp:
+    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+        """Tell whether the document names another version by now, or none."""
+        if not desired.ibp:
             return True
         from kafkafeatures.core.ibp.now import target_of
 
-        return any(stage.target != {IBP: str(target_of(wanted))} for stage in stages)
+        return any(stage.target != {IBP: str(target_of(desired))} for stage in stages)
 
-    def demands(self, asked: Asked) -> Demands:
+    def demands(self, read_context: Asked) -> Demands:
         """The znodes, what each broker says of it, and partitions, as far as the next roll needs them."""
-        if not asked.wanted.ibp:
+        if not read_context.wanted.ibp:
             return Demands()
         from kafkafeatures.core.ibp.now import demands_of
 
-        return demands_of(asked)
+        return demands_of(read_context)
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> Part:
         """The way from what brokers use to what the document names."""
@@ -52,7 +52,7 @@ class InterBrokerProtocols:
         return NoIbp() if facts.seen.in_kraft_mode else proposed(facts)
 
     def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
-        """Where it stands; None where none is wanted."""
+        """State of the stage; None where none is wanted."""
         if not facts.wanted.ibp:
             return None
         from kafkafeatures.core.ibp.now import ibp_now

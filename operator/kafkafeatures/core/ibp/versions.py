@@ -29,7 +29,7 @@ def _numbers(text: str) -> Release:
 
 
 NEWEST: Mapping[Release, int] = {
-    _numbers(release): int(number) for release, _, number in (one.partition("/") for one in _NEWEST.split())
+    _numbers(release): int(number) for release, _, number in (entry.partition("/") for entry in _NEWEST.split())
 }
 
 
@@ -59,7 +59,7 @@ class Version(Struct, frozen=True, eq=False):
 
     @property
     def is_known(self) -> bool:
-        """Whether Kafka has shipped it."""
+        """Tell whether Kafka has shipped it."""
         return self.number <= NEWEST.get(self.release, -1)
 
     @property
@@ -72,10 +72,10 @@ def version_of(text: str) -> Version | None:
     """The version of this name; None where it is no such name. A release that is not known here stands for its first
     version.
     """
-    found = _TEXT.fullmatch(text.strip())
-    if found is None:
+    match = _TEXT.fullmatch(text.strip())
+    if match is None:
         return None
-    numbers = _numbers(found[1])
+    numbers = _numbers(match[1])
     release = numbers[: 3 if numbers[0] == 0 else 2]
-    number = int(found[2]) if found[2] is not None else NEWEST.get(release, 0)
+    number = int(match[2]) if match[2] is not None else NEWEST.get(release, 0)
     return Version(text.strip(), release, number)

@@ -23,38 +23,40 @@ MOST = 1024
 """Characters that are kept of the nodes."""
 
 
-def with_nodes_behind(status: Status, found: tuple[Blocker, ...], now: Stamp) -> Status:
+def with_nodes_behind(status: Status, blockers: tuple[Blocker, ...], current_stamp: Stamp) -> Status:
     """The status with the live nodes that are too old, and since when it is exactly these."""
-    nodes, before = _nodes_behind(found), status.nodes_behind
+    nodes, previous = _nodes_behind(blockers), status.nodes_behind
     if not nodes:
-        return replace(status, nodes_behind=None) if before is not None else status
-    if before is not None and before.nodes == nodes:
+        return replace(status, nodes_behind=None) if previous is not None else status
+    if previous is not None and previous.nodes == nodes:
         return status
-    return replace(status, nodes_behind=NodesSince(nodes=nodes, since=now))
+    return replace(status, nodes_behind=NodesSince(nodes=nodes, since=current_stamp))
 
 
 def halted_by(
-    wait: Wait | Stalled, found: tuple[Blocker, ...], status: Status, age_of: AgeOf, timeout: timedelta
+    wait: Wait | Stalled, blockers: tuple[Blocker, ...], status: Status, age_of: AgeOf, timeout: timedelta
 ) -> Wait | Stalled:
-    """What blockers come to, once nothing has changed about the nodes that are too old for longer than `timeout`."""
-    before = status.nodes_behind
-    if isinstance(wait, Stalled) or before is None or before.nodes != _nodes_behind(found):
+    """Decision that blockers come to, once nothing has changed about the nodes that are too old for longer than
+    `timeout`.
+    """
+    previous = status.nodes_behind
+    if isinstance(wait, Stalled) or previous is None or previous.nodes != _nodes_behind(blockers):
         return wait
-    if age_of(before.since) <= timeout:
+    if age_of(previous.since) <= timeout:
         return wait
-    groups = grouped(tuple(one for one in found if _is_of_old_node(one)))
+    groups = grouped(tuple(blocker for blocker in blockers if _is_of_old_node(blocker)))
     first = groups[0]
-    text = f"{first_of(first, groups)}; unchanged for more than {format_span(timeout)}, since {before.since}; "
+    text = f"{first_of(first, groups)}; unchanged for more than {format_span(timeout)}, since {previous.since}; "
     text += first.remedy
-    return Stalled(Reason.NODES_BEHIND, text, found, subject=title_of(first.nodes), remedy=first.remedy)
+    return Stalled(Reason.NODES_BEHIND, text, blockers, subject=title_of(first.nodes), remedy=first.remedy)
 
 
-def _nodes_behind(found: tuple[Blocker, ...]) -> str:
-    return set_of(node.id for one in found if _is_of_old_node(one) for node in one.nodes)[:MOST]
+def _nodes_behind(blockers: tuple[Blocker, ...]) -> str:
+    return set_of(node.id for blocker in blockers if _is_of_old_node(blocker) for node in blocker.nodes)[:MOST]
 
 
 def _is_of_old_node(blocker: Blocker) -> bool:
-    """Whether it is about a live node with another Kafka. One that recovers its log is not late."""
+    """Tell whether it is about a live node with another Kafka. One that recovers its log is not late."""
     if blocker.kind is not BlockerKind.NODE_RANGE or not blocker.nodes:
         return False
     return all(node.state is NodeState.LIVE for node in blocker.nodes)

@@ -14,7 +14,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
 def changes_between(desired: Mapping[str, int], finalized: Mapping[str, int]) -> tuple[UpdateFeature, ...]:
-    """What is still to be done, in the order in which it is sent. A level that is there already is never in it."""
+    """Changes that are still to be made, in the order in which they are sent: none to a level that is there already."""
     changes = [
         UpdateFeature(feature, finalized.get(feature, 0), level)
         for feature, level in desired.items()
@@ -32,10 +32,12 @@ def _place(change: UpdateFeature) -> tuple[int, str]:
 
 
 def to_validate(changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]:
-    """What the server is asked about together. Never with kraft.version: some releases raise it while they refuse."""
+    """Changes that the server is asked about together. Never with kraft.version: some releases raise it while they
+    refuse.
+    """
     return tuple(change for change in changes if change.feature != KRAFT_VERSION)
 
 
 def may_lose_metadata(change: UpdateFeature) -> bool:
-    """Whether it is a downgrade that Kafka makes without looking at what it drops: no raise brings that back."""
+    """Tell whether it is a downgrade that Kafka makes without looking at what it drops: no raise brings that back."""
     return change.is_downgrade and undo_of_raise(change.feature, change.after, change.before) is Undo.LOSSY

@@ -58,8 +58,8 @@ def blockers(question: Question) -> tuple[Blocker, ...]:
         return (IN_ZOOKEEPER_MODE,)  # no check means anything there
     too_low = floor_of_target(question)
     if too_low is not None:  # "upgrade Kafka" would be the wrong advice for every node of the checks that are left out
-        return (too_low, *(found for check in CHAIN if check not in UPGRADES for found in check(question)))
-    return tuple(found for check in CHAIN for found in check(question))
+        return (too_low, *(blocker for check in CHAIN if check not in UPGRADES for blocker in check(question)))
+    return tuple(blocker for check in CHAIN for blocker in check(question))
 
 
 def migration_is_open(question: Question) -> Iterator[Blocker]:
@@ -78,12 +78,18 @@ def migration_is_open(question: Question) -> Iterator[Blocker]:
 
 def quorum_is_known(question: Question) -> Iterator[Blocker]:
     """Without an active controller nothing can be decided, and a sent request may be kept and applied later."""
-    why = question.observation.no_quorum
-    if why is not None:
-        remedy = why.action if why.kind.is_of_the_asker else why.remedy or "restore a majority of the controllers"
-        unknown = "the active controller is unknown" if why.kind.is_of_the_asker else "no active controller is known"
-        text = f"{unknown}: {replace(why, remedy='')}"
-        yield Blocker(BlockerKind.QUORUM, text, remedy, why=why.kind)
+    failure = question.observation.no_quorum
+    if failure is not None:
+        remedy = (
+            failure.action
+            if failure.kind.is_of_the_asker
+            else failure.remedy or "restore a majority of the controllers"
+        )
+        unknown = (
+            "the active controller is unknown" if failure.kind.is_of_the_asker else "no active controller is known"
+        )
+        text = f"{unknown}: {replace(failure, remedy='')}"
+        yield Blocker(BlockerKind.QUORUM, text, remedy, why=failure.kind)
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown):
         text = f"the finalized levels are not known: {finalized.why}"
@@ -102,11 +108,11 @@ def kraft_version_can_be_raised(question: Question) -> Iterator[Blocker]:
         for node in question.observation.nodes:
             if Role.CONTROLLER not in node.roles:
                 continue
-            found = node.range_of(METADATA_VERSION)
-            if isinstance(found, Unknown):
+            supported = node.range_of(METADATA_VERSION)
+            if isinstance(supported, Unknown):
                 if isinstance(node.range_of(KRAFT_VERSION), Known):  # else `every_node_supports_it` speaks of it
-                    yield unknown_range(node, change, found, METADATA_VERSION)
-            elif not can_make_the_quorum_dynamic(found.value):
+                    yield unknown_range(node, change, supported, METADATA_VERSION)
+            elif not can_make_the_quorum_dynamic(supported.value):
                 yield about_nodes(
                     BlockerKind.NODE_RANGE,
                     (node,),
@@ -118,18 +124,18 @@ def kraft_version_can_be_raised(question: Question) -> Iterator[Blocker]:
 
 def _registrations_are_known(change: UpdateFeature, observation: Observation) -> Iterator[Blocker]:
     """No dry run vouches for a node that is not listed: the server is not asked about this one beforehand."""
-    for role, found in (
+    for role, registered in (
         ("brokers", observation.registered_brokers),
         ("controllers", observation.registered_controllers),
     ):
-        if isinstance(found, Unknown):
+        if isinstance(registered, Unknown):
             yield Blocker(
                 BlockerKind.NODE_UNKNOWN,
-                f"the registered {role} could not be read: {found.why.message}",
-                found.why.remedy or "grant access to the metadata log",
+                f"the registered {role} could not be read: {registered.why.message}",
+                registered.why.remedy or "grant access to the metadata log",
                 feature=change.feature,
                 wanted=change.after,
-                why=found.why.kind,
+                why=registered.why.kind,
             )
 
 
@@ -145,7 +151,7 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
             continue
         if change.is_downgrade and (change.feature == KRAFT_VERSION or _floor_above(change) is not None):
             continue  # no consent would help: `kraft_version_can_be_raised`, or the floor below, speaks of it
-        what = (
+        description = (
             f"{change.feature} is finalized at {format_level(change.feature, change.before)}; "
             f"{format_level(change.feature, change.after)} is a downgrade"
             if change.is_downgrade
@@ -154,7 +160,7 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
         if state is ConsentState.SPENT:
             yield Blocker(
                 BlockerKind.CONSENT,
-                f"{what}, and the consent {consent!r} was already used",
+                f"{description}, and the consent {consent!r} was already used",
                 f"a consent can be used once: remove {_with_its_level(change, consent)} from the document, apply it, "
                 "then add it again",
                 feature=change.feature,
@@ -164,7 +170,7 @@ def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
         else:
             yield Blocker(
                 BlockerKind.DOWNGRADE if change.is_downgrade else BlockerKind.CONSENT,
-                what,
+                description,
                 f"if this is intended, add {consent!r} to spec.consents",
                 feature=change.feature,
                 wanted=change.after,

@@ -18,8 +18,8 @@ MOST_CORRECTIONS = 2
 """Foreign changes of one level that are corrected within an hour; after that the other change seems intended."""
 
 
-def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, found: tuple[Blocker, ...]) -> Decision | None:
-    """Why it is not corrected; None where it is, and where there is none. `found`: all blockers."""
+def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, blockers: tuple[Blocker, ...]) -> Decision | None:
+    """Reason why it is not corrected; None where it is, and where there is none. `found`: all blockers."""
     if on_drift is OnDrift.CORRECT:
         for change in part.drifted:
             if memory.corrections.get(change.feature, 0) >= MOST_CORRECTIONS:
@@ -27,7 +27,7 @@ def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, found: tuple[B
                     Reason.CONFLICT_DETECTED,
                     f"{change.feature} did not keep its level {MOST_CORRECTIONS + 1} times within an hour; "
                     "find out what else manages it, then update the document",
-                    found,
+                    blockers,
                     subject=change.feature,
                     remedy="find out what else manages it, then update the document",
                 )
@@ -38,15 +38,15 @@ def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, found: tuple[B
         Reason.DRIFTED,
         f"drift detected: {changed_outside(part.drifted)}; set drift.onDrift to Correct to restore it, or set the "
         "document to the finalized level",
-        found,
+        blockers,
         (Condition.DRIFT_DETECTED, part.drift_reason),
     )
 
 
 def changed_outside(drifted: tuple[UpdateFeature, ...]) -> str:
-    """Which levels, from which to which."""
+    """Levels that were changed outside, from which to which, in words."""
     return ", ".join(
-        f"{one.feature} was changed outside KafkaFeatures from {format_level(one.feature, one.after)} to "
-        f"{format_level(one.feature, one.before)}"
-        for one in drifted
+        f"{change.feature} was changed outside KafkaFeatures from {format_level(change.feature, change.after)} to "
+        f"{format_level(change.feature, change.before)}"
+        for change in drifted
     )

@@ -27,13 +27,13 @@ _OF_STRIMZI = frozenset({"CONTROLPLANE-9090", "REPLICATION-9091"})
 """Listeners that Strimzi gives its nodes under fixed names (its `KafkaBrokerConfigurationBuilder`)."""
 _OF_KUBERNETES = (".svc", ".cluster.local")
 SHOWN = 7
-"""How many voters have a line each."""
+"""Number of voters that have a line each."""
 LONGEST = 512
 """Bytes of a line."""
 
 
 class _Weakness(StrEnum):
-    """What breaks an address later."""
+    """Weakness that breaks an address later."""
 
     LOOPBACK = "a loopback address leads each node to itself"
     IP_ADDRESS = "an IP address is lost with its pod or machine"
@@ -46,19 +46,19 @@ def makes_dynamic(changes: Iterable[UpdateFeature]) -> bool:
     return any(change.feature == KRAFT_VERSION and change.before == 0 < change.after for change in changes)
 
 
-def voters_to_freeze(seen: Observation) -> tuple[str, ...] | None:
+def voters_to_freeze(observation: Observation) -> tuple[str, ...] | None:
     """Each voter with the addresses that the metadata log will hold, as "3001@controller-1:9093"; None where those of
     one are not known. Only a registration has them: until then nodes may be found at other ones.
     """
-    voters = _voters(seen)
+    voters = _voters(observation)
     if not voters or any(not node.controller_listeners for node in voters):
         return None
     return tuple(f"{node.id}@{_listed(node)}" for node in voters)
 
 
-def effects_of_freezing(seen: Observation) -> Iterator[str]:
+def effects_of_freezing(observation: Observation) -> Iterator[str]:
     """The lines of the step: the addresses, and what is known to break with them; few and short, for a status."""
-    voters = voters_to_freeze(seen)
+    voters = voters_to_freeze(observation)
     if voters is None:
         yield "the addresses of the voters that the metadata log will hold are not known"
         return
@@ -66,19 +66,19 @@ def effects_of_freezing(seen: Observation) -> Iterator[str]:
     if len(voters) > SHOWN:
         yield f"and {len(voters) - SHOWN} more voters"
     for weakness in _Weakness:
-        ids = [node.id for node in _voters(seen) if weakness in _weaknesses(node)]
+        ids = [node.id for node in _voters(observation) if weakness in _weaknesses(node)]
         if ids:
             yield cut(f"warning: voters {shortened(ids)}: {weakness}", LONGEST)
 
 
 def addresses_of_voters_are_known(question: Question) -> Iterator[Blocker]:
     """Freeze nothing that was not shown: the active controller writes the addresses with which voters registered."""
-    seen = question.observation
-    if not makes_dynamic(question.changes) or voters_to_freeze(seen) is not None:
+    observation = question.observation
+    if not makes_dynamic(question.changes) or voters_to_freeze(observation) is not None:
         return
-    unregistered = tuple(node for node in _voters(seen) if not node.controller_listeners)
+    unregistered = tuple(node for node in _voters(observation) if not node.controller_listeners)
     whose = title_of(unregistered) if unregistered else "the voters"
-    level = seen.level_of(METADATA_VERSION)
+    level = observation.level_of(METADATA_VERSION)
     if level is not None and level < CONTROLLER_REGISTRATION:
         needed = format_level(METADATA_VERSION, CONTROLLER_REGISTRATION)
         remedy = f"raise {METADATA_VERSION} to {needed} or higher first: below it controllers do not register"
@@ -102,13 +102,13 @@ def files_do_not_keep_voters(question: Question) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.SETTING, text, remedy, feature=KRAFT_VERSION, nodes=nodes, reason=Reason.BLOCKED)
 
 
-def left_in_files(seen: Observation) -> str:
-    """What the files of nodes still say although the quorum is dynamic; empty where nothing, or nothing was read."""
-    if quorum_mode(seen) is not QuorumMode.DYNAMIC:
+def left_in_files(observation: Observation) -> str:
+    """Changes that files of nodes still need although the quorum is dynamic; empty where none, or nothing was read."""
+    if quorum_mode(observation) is not QuorumMode.DYNAMIC:
         return ""
-    asked = tuple(node for node in seen.nodes if node.proved_at)
-    stale = tuple(node for node in asked if _in_file(node, QUORUM_VOTERS))
-    lacking = tuple(node for node in asked if _in_file(node, QUORUM_SERVERS) is False)
+    nodes = tuple(node for node in observation.nodes if node.proved_at)
+    stale = tuple(node for node in nodes if _in_file(node, QUORUM_VOTERS))
+    lacking = tuple(node for node in nodes if _in_file(node, QUORUM_SERVERS) is False)
     parts = (
         f"remove {QUORUM_VOTERS} from the files of nodes {shortened(node.id for node in stale)}" if stale else "",
         f"set {QUORUM_SERVERS} in the files of nodes {shortened(node.id for node in lacking)}" if lacking else "",
@@ -117,13 +117,13 @@ def left_in_files(seen: Observation) -> str:
 
 
 def _in_file(node: Node, name: str) -> bool | None:
-    """Whether the file of a node gives a value; None where the node does not know the setting."""
+    """Tell whether the file of a node gives a value; None where the node does not know the setting."""
     setting = node.settings.get(name)
     return None if setting is None else bool(setting.layers.get(SettingSource.FILE))
 
 
-def _voters(seen: Observation) -> tuple[Node, ...]:
-    return tuple(node for node in sorted(seen.nodes, key=lambda node: node.id) if node.is_voter)
+def _voters(observation: Observation) -> tuple[Node, ...]:
+    return tuple(node for node in sorted(observation.nodes, key=lambda node: node.id) if node.is_voter)
 
 
 def _listed(node: Node) -> str:

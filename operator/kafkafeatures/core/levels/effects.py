@@ -1,4 +1,4 @@
-"""What a level does besides being finalized: what it turns on, and what Kafka writes elsewhere. A new level is a row.
+"""Effects of a level besides being finalized: what it turns on, and what Kafka writes elsewhere. A new level is a row.
 
 Pure. Shown with each step of a plan (`core/levels/part.py`), by `describe --explain-levels`, and in
 `docs/reference/levels.md`, which is generated from here. What would change how the cluster works today is a blocker
@@ -20,7 +20,7 @@ from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 SHOWN = 8
-"""How many lines a step has at most. All of them are in the command below."""
+"""Number of lines that a step has at most. All of them are in the command below."""
 ALL_OF_THEM = "kafkafeatures describe --explain-levels"
 
 
@@ -128,8 +128,8 @@ def effects_of(change: UpdateFeature) -> tuple[str, ...]:
     last are shown: what cannot be undone is among them.
     """
     lines = tuple(_turned_off(change) if change.is_downgrade else _turned_on(change))
-    more = len(lines) - SHOWN
-    return (f"{more} more levels: {ALL_OF_THEM}", *lines[more:]) if more > 1 else lines
+    hidden = len(lines) - SHOWN
+    return (f"{hidden} more levels: {ALL_OF_THEM}", *lines[hidden:]) if hidden > 1 else lines
 
 
 def levels_of(change: UpdateFeature) -> tuple[LevelEffects, ...]:
@@ -139,7 +139,7 @@ def levels_of(change: UpdateFeature) -> tuple[LevelEffects, ...]:
 
 
 def lines_of(row: LevelEffects) -> Iterator[str]:
-    """What raising a feature to this level does, a line each; none where it does nothing."""
+    """Effects of raising a feature to this level, a line each; none where it does nothing."""
     if row.turns_on:
         yield f"turns on: {row.turns_on} ({row.source.split(',')[0]})"
     if row.writes:
@@ -171,5 +171,5 @@ def _turned_off(change: UpdateFeature) -> Iterator[str]:
 
 
 def _title(row: LevelEffects, rows: tuple[LevelEffects, ...]) -> str:
-    """Which level a line is about; nothing where the step names the only one."""
+    """Level that a line is about; nothing where the step names the only one."""
     return f"level {format_level(row.feature, row.level)} " if len(rows) > 1 else ""

@@ -23,8 +23,10 @@ def floor_of_target(question: Question) -> Blocker | None:
     if isinstance(finalized, Unknown):
         return None
     targets = {change.feature: change.after for change in question.changes}
-    known = ((name, level) for name, level in question.unknown_features if level and releases_that_hold({name: level}))
-    targets.update(known)  # a name that no release has is no reason for an upgrade
+    known_levels = (
+        (name, level) for name, level in question.unknown_features if level and releases_that_hold({name: level})
+    )
+    targets.update(known_levels)  # a name that no release has is no reason for an upgrade
     if not any(_lacks(question.observation, feature, level) for feature, level in targets.items()):
         return None
     release = (*releases_that_hold(targets), newest_release())[0]  # no release ever began lower than the one before
@@ -44,18 +46,20 @@ def floor_of_target(question: Question) -> Blocker | None:
 
 
 def _lacks(observation: Observation, feature: str, level: int) -> bool:
-    """Whether a node that runs, or may, has a range without the level."""
+    """Tell whether a node that runs, or may, has a range without the level."""
     ranges = (node.known_range_of(feature) for node in _counted(observation))
-    return any(found is not None and found.max < level for found in ranges)
+    return any(version_range is not None and version_range.max < level for version_range in ranges)
 
 
 def raise_first(feature: str, level: int, floor: int, observation: Observation) -> str:
-    """What to do before the upgrade, with the Kafka that runs now where that supports it."""
+    """Remedy before the upgrade, with the Kafka that runs now where that supports it."""
     ranges = [node.known_range_of(feature) for node in _counted(observation)]
-    now = common(found for found in ranges if found is not None)
-    if now is not None and None not in ranges and floor in now and level in now:
-        running = " or ".join(releases_with({feature: now})) if set(ranges) == {now} else ""
-        return f"first raise it to {floor}..{now.max} while the nodes run {running or 'the Kafka that they run now'}"
+    current = common(version_range for version_range in ranges if version_range is not None)
+    if current is not None and None not in ranges and floor in current and level in current:
+        running = " or ".join(releases_with({feature: current})) if set(ranges) == {current} else ""
+        return (
+            f"first raise it to {floor}..{current.max} while the nodes run {running or 'the Kafka that they run now'}"
+        )
     bridges = releases_that_hold({feature: level}, {feature: floor})
     if not bridges:
         return f"first raise it to {format_level(feature, floor)} or higher"

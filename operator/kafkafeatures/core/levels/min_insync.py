@@ -1,4 +1,4 @@
-"""What raising `eligible.leader.replicas.version` does to `min.insync.replicas`: no broker's value may change unseen.
+"""Effect of raising `eligible.leader.replicas.version` on `min.insync.replicas`: no broker's value may change unseen.
 
 Pure. One of the checks of `core/levels/checks.py`; `core/levels/stage.py` has the values read. The pipeline asks the
 same rule about a metadata log, which has what requests set, and no file. With the raise the active controller writes
@@ -40,7 +40,7 @@ def writes_min_insync(changes: Iterable[UpdateFeature]) -> bool:
 
 
 class Raised(Struct, Generic[T], frozen=True):
-    """What the raise does to the values of brokers. `has_default`: a request has set a value for all of them.
+    """Effect of the raise on the values of brokers. `has_default`: a request has set a value for all of them.
 
     `unread`: nodes without whose value that is not known. `written`: what may apply to all brokers then. `losing`:
     brokers to which another value applies today.
@@ -78,12 +78,14 @@ def raised(
     default: set[str | None] = {
         setting.layers[SET_FOR_ALL] for _, setting in brokers if setting is not None and SET_FOR_ALL in setting.layers
     }
-    written = default or {_in_file(setting) for _, setting in controllers if setting is not None}
+    new_values = default or {_in_file(setting) for _, setting in controllers if setting is not None}
     return Raised(
         has_default=bool(default),
         unread=tuple(node for node, setting in (brokers if default else (*brokers, *controllers)) if setting is None),
-        written=frozenset(written),
-        losing=tuple((node, setting) for node, setting in brokers if setting is not None and written - {setting.value}),
+        written=frozenset(new_values),
+        losing=tuple(
+            (node, setting) for node, setting in brokers if setting is not None and new_values - {setting.value}
+        ),
     )
 
 
@@ -115,8 +117,8 @@ def min_insync_replicas_stay(question: Question) -> Iterator[Blocker]:
 
 def _command(question: Question) -> str:
     """The beginning of Kafka's own command."""
-    found = _ADDRESSES.search(question.cluster_flags)
-    return f"kafka-configs.sh {found[0] if found else ANY_CLUSTER} --entity-type brokers"
+    match = _ADDRESSES.search(question.cluster_flags)
+    return f"kafka-configs.sh {match[0] if match else ANY_CLUSTER} --entity-type brokers"
 
 
 def to_set_for_all(value: str = "N", command: str = f"kafka-configs.sh {ANY_CLUSTER} --entity-type brokers") -> str:
@@ -125,12 +127,14 @@ def to_set_for_all(value: str = "N", command: str = f"kafka-configs.sh {ANY_CLUS
 
 
 def _to_keep(effect: Raised[Node], command: str) -> str:
-    today, own = effect.today, effect.own
-    if len(today) == 1 and not effect.has_default and not own:
+    today, own_nodes = effect.today, effect.own
+    if len(today) == 1 and not effect.has_default and not own_nodes:
         return f"keep today's value for all brokers before: {to_set_for_all(today[0], command)}"
     chosen = f"choose one value N for all brokers, and set it before: {to_set_for_all(command=command)}"
-    removed = f"{command} --entity-name {own[0].id} --alter --delete-config {MIN_INSYNC_REPLICAS}" if own else ""
-    return f"{chosen}; remove that of each single broker: {removed}" if own else chosen
+    removed = (
+        f"{command} --entity-name {own_nodes[0].id} --alter --delete-config {MIN_INSYNC_REPLICAS}" if own_nodes else ""
+    )
+    return f"{chosen}; remove that of each single broker: {removed}" if own_nodes else chosen
 
 
 def _in_file(setting: Setting) -> str | None:
@@ -138,9 +142,9 @@ def _in_file(setting: Setting) -> str | None:
     return setting.without_requests or setting.value
 
 
-def _of_role(seen: Observation, role: Role) -> list[tuple[Node, Setting | None]]:
+def _of_role(observation: Observation, role: Role) -> list[tuple[Node, Setting | None]]:
     """The nodes of a role, each with what it says of itself; None where it did not."""
-    nodes = (node for node in seen.nodes if role in node.roles and node.state not in _NO_NODES)
+    nodes = (node for node in observation.nodes if role in node.roles and node.state not in _NO_NODES)
     return [(node, node.settings.get(MIN_INSYNC_REPLICAS) if node.proved_at else None) for node in nodes]
 
 

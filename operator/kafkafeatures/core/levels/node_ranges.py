@@ -50,13 +50,13 @@ def every_node_supports_it(question: Question) -> Iterator[Blocker]:
                 continue  # it names no feature: `migration_is_open` speaks of the whole cluster
             if impossible is not None and node.state is not NodeState.GHOST:
                 continue
-            found = node.range_of(change.feature)
-            if isinstance(found, Unknown):
-                if change.feature == KRAFT_VERSION or not _vouched_for(node, found, question):
+            supported = node.range_of(change.feature)
+            if isinstance(supported, Unknown):
+                if change.feature == KRAFT_VERSION or not _vouched_for(node, supported, question):
                     unknown = True
-                    yield unknown_range(node, change, found)
-            elif change.after not in found.value:
-                yield _out_of_range(node, change, found.value, question)
+                    yield unknown_range(node, change, supported)
+            elif change.after not in supported.value:
+                yield _out_of_range(node, change, supported.value, question)
     if unknown and isinstance(question.verdict, DryRunRejected) and question.verdict.is_judgement:
         yield _rejected(question.verdict)  # what the controller knows of nodes that do not answer here
 
@@ -84,11 +84,13 @@ def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
 
 
 def _is_surely_static(levels: Mapping[str, int], observation: Observation) -> bool:
-    """Whether the level of the quorum is 0, and no node that was asked is one of those that may get it wrong."""
-    said = [node.answer.value.supported for node in observation.nodes if isinstance(node.answer, Known)]
-    ranges = [supported.get(METADATA_VERSION) for supported in said]
-    right = all(one is not None and one.max not in KRAFT_VERSION_MISREPORTED for one in ranges)
-    return not is_dynamic(levels) and bool(said) and right
+    """Tell whether the level of the quorum is 0, and no node that was asked is one of those that may get it wrong."""
+    feature_ranges = [node.answer.value.supported for node in observation.nodes if isinstance(node.answer, Known)]
+    ranges = [supported.get(METADATA_VERSION) for supported in feature_ranges]
+    right = all(
+        version_range is not None and version_range.max not in KRAFT_VERSION_MISREPORTED for version_range in ranges
+    )
+    return not is_dynamic(levels) and bool(feature_ranges) and right
 
 
 def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Blocker | None:
@@ -97,12 +99,16 @@ def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Block
     nodes = [node for node in observation.nodes if node.state not in gone]
     if any(node.surely_holds(change.feature, change.after) for node in nodes):
         return None  # the first one, nearly always: cheap for a thousand nodes
-    found = [node.range_of(change.feature) for node in nodes]
-    ranges = [one.value for one in found if isinstance(one, Known)]
-    if not ranges or len(ranges) < len(found) or any(change.after in one for one in ranges):
+    readings = [node.range_of(change.feature) for node in nodes]
+    ranges = [reading.value for reading in readings if isinstance(reading, Known)]
+    if not ranges or len(ranges) < len(readings) or any(change.after in version_range for version_range in ranges):
         return None
-    too_high = change.after > max(one.max for one in ranges)
-    nearest = max(one.max for one in ranges) if too_high else min(one.min for one in ranges)
+    too_high = change.after > max(version_range.max for version_range in ranges)
+    nearest = (
+        max(version_range.max for version_range in ranges)
+        if too_high
+        else min(version_range.min for version_range in ranges)
+    )
     return Blocker(
         BlockerKind.NODE_RANGE,
         f"no node supports {change.feature} {format_level(change.feature, change.after)}; "
@@ -131,52 +137,56 @@ def unknown_range(node: Node, change: UpdateFeature, found: Unknown, of: str = "
         partial(_could_not_be_read, of or change.feature, found.why),
         feature=change.feature,
         wanted=change.after,
-        why=found.why.kind,
+        failure_kind=found.why.kind,
         alike=(of, found.why.kind),
     )
 
 
-def _out_of_range(node: Node, change: UpdateFeature, found: VersionRange, question: Question) -> Blocker:
+def _out_of_range(node: Node, change: UpdateFeature, supported_range: VersionRange, question: Question) -> Blocker:
     ghost = node.state is NodeState.GHOST
     return about_nodes(
         BlockerKind.GHOST_REGISTRATION if ghost else BlockerKind.NODE_RANGE,
         (node,),
-        partial(_ghosts, change, found, question) if ghost else partial(_do_not_support, change, found),
+        partial(_ghosts, change, supported_range, question)
+        if ghost
+        else partial(_do_not_support, change, supported_range),
         feature=change.feature,
         wanted=change.after,
-        supported=found,
+        supported=supported_range,
         alike=kind_of_replacement(node) if ghost else None,
     )
 
 
-def _could_not_be_read(feature: str, why: Failure, nodes: Nodes) -> tuple[str, str]:
+def _could_not_be_read(feature: str, failure: Failure, nodes: Nodes) -> tuple[str, str]:
     return (
         f"the supported range of {feature} on {title_of(nodes)} could not be read: "
-        f"{verb(nodes, '', 'for example ')}{why.message}",
-        why.remedy or "make the node reachable, or grant access to the metadata log",
+        f"{verb(nodes, '', 'for example ')}{failure.message}",
+        failure.remedy or "make the node reachable, or grant access to the metadata log",
     )
 
 
-def _do_not_support(change: UpdateFeature, found: VersionRange, nodes: Nodes) -> tuple[str, str]:
+def _do_not_support(change: UpdateFeature, supported_range: VersionRange, nodes: Nodes) -> tuple[str, str]:
     has = (
         f"{verb(nodes, 'does', 'do')} not support {change.feature}"
-        if found == NOT_SUPPORTED
-        else f"{verb(nodes, 'supports', 'support')} {change.feature} {found}"
+        if supported_range == NOT_SUPPORTED
+        else f"{verb(nodes, 'supports', 'support')} {change.feature} {supported_range}"
     )
     silent = verb(nodes, " and does not answer", " and do not answer")
     return (
         f"{title_and_address(nodes)} {has}{silent if nodes[0].state is NodeState.UNREACHABLE else ''}; "
         f"{format_level(change.feature, change.after)} is required",
         f"Kafka on {these(nodes)} is too new for {change.feature} {change.after}; the lowest level it supports is "
-        f"{found.min}"
-        if change.after < found.min
+        f"{supported_range.min}"
+        if change.after < supported_range.min
         else f"upgrade Kafka on {these(nodes)}",
     )
 
 
-def _ghosts(change: UpdateFeature, found: VersionRange, question: Question, nodes: Nodes) -> tuple[str, str]:
+def _ghosts(change: UpdateFeature, supported_range: VersionRange, question: Question, nodes: Nodes) -> tuple[str, str]:
     controllers = Role.CONTROLLER in nodes[0].roles
-    has = f"without {change.feature}" if found == NOT_SUPPORTED else f"with {change.feature} {found}"
+    has = (
+        f"without {change.feature}" if supported_range == NOT_SUPPORTED else f"with {change.feature} {supported_range}"
+    )
     gone = (
         f": {in_its_place(nodes)}"
         if nodes[0].replaced_by is not None

@@ -1,4 +1,4 @@
-"""What levels are to be moved: what a plan says of them, and what is left of it.
+"""Levels that are to be moved: their part of a plan, and the work that is left of it.
 
 Pure. Made by `core/levels/stage.py`; `core/engine/plan.py` puts it together with what other kinds of stages propose.
 """
@@ -43,7 +43,7 @@ class LevelsWork(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether every level is there."""
+        """Tell whether every level is there."""
         return not self.pending
 
     @property
@@ -53,18 +53,18 @@ class LevelsWork(Struct, frozen=True):
 
     @property
     def left(self) -> Sequence[str]:
-        """What is left of it, for people."""
+        """Summary of what is left of it, for people."""
         return tuple(map(str, self.pending))
 
     @property
     def is_irreversible(self) -> bool:
-        """Whether Kafka would refuse to undo a change that is still to be made."""
-        return any(one.undo is Undo.IMPOSSIBLE for one in self.pending)
+        """Tell whether Kafka would refuse to undo a change that is still to be made."""
+        return any(change.undo is Undo.IMPOSSIBLE for change in self.pending)
 
     @property
     def is_safe_to_undo(self) -> bool:
-        """Whether every change that is still to be made can be undone without a loss."""
-        return all(one.undo is Undo.SAFE for one in self.pending)
+        """Tell whether every change that is still to be made can be undone without a loss."""
+        return all(change.undo is Undo.SAFE for change in self.pending)
 
     def steps(self) -> Iterator[StepStatus]:
         """One for each level. Of a feature that no node supports it is not said how it can be undone."""
@@ -85,7 +85,7 @@ class LevelsWork(Struct, frozen=True):
 
 
 class LevelsPart(Part, frozen=True):
-    """What there is to do about levels. `drifted`: levels that had been reached and were changed outside.
+    """Work to do about levels. `drifted`: levels that had been reached and were changed outside.
 
     desired: feature to the level it should have. finalized: as it is; empty where that could not be read. changes: what
     is to be done from here, in the order in which it is sent, one tuple for each stage; where drift is only reported,
@@ -136,11 +136,11 @@ class LevelsPart(Part, frozen=True):
 
     @property
     def drift_reason(self) -> Reason:
-        """Which way the first drifted level went; only where there is one."""
+        """Direction in which the first drifted level went; only where there is one."""
         return Reason.LEVEL_AHEAD if self.drifted[0].is_downgrade else Reason.LEVEL_BEHIND
 
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[LevelsWork, ...] | None:
-        """What each stage of levels comes to by now; None where they are not what there is to do. What is done of them
+        """Work that is left of each stage of levels; None where they are not what there is to do. What is done of them
         was done first.
         """
         planned = _changes_of(stages)
@@ -154,9 +154,9 @@ class LevelsPart(Part, frozen=True):
             approved = [stage.voters for stage in stages if KRAFT_VERSION in stage.target]
             if approved != [self.voters]:
                 return None  # other addresses than those that were approved
-        if any(one.pending != one.all[one.counted :] for one in work):
+        if any(stage_work.pending != stage_work.all[stage_work.counted :] for stage_work in work):
             return None
-        return work if tuple(one.pending for one in work if one.pending) == self.by_stage else None
+        return work if tuple(stage_work.pending for stage_work in work if stage_work.pending) == self.by_stage else None
 
     def _pending(self, planned: tuple[tuple[UpdateFeature, ...], ...]) -> tuple[UpdateFeature, ...]:
         """The changes of the first stage that are not made yet. A level that a later stage has moved on was done
@@ -171,7 +171,9 @@ class LevelsPart(Part, frozen=True):
         }
         moved_on = {feature for feature, _ in reached}
         return tuple(
-            one for one in first if self.finalized.get(one.feature, 0) != one.after and one.feature not in moved_on
+            change
+            for change in first
+            if self.finalized.get(change.feature, 0) != change.after and change.feature not in moved_on
         )
 
 
@@ -179,26 +181,26 @@ def _changes_of(stages: tuple[Stage, ...]) -> tuple[tuple[UpdateFeature, ...], .
     """The changes of each stage of levels; None where one is not what this release writes. No level may come twice: by
     a level that was read it would not be known which of the two it is.
     """
-    found, ways = [], dict[str, list[int]]()
+    changes_by_stage, levels_by_feature = [], dict[str, list[int]]()
     for stage in stages:
         if stage.kind != LEVELS:
             continue
         ends = (*stage.start.values(), *stage.target.values())
-        if stage.start.keys() != stage.target.keys() or stage.unknown or not all(isinstance(one, int) for one in ends):
+        if stage.start.keys() != stage.target.keys() or stage.unknown or not all(isinstance(end, int) for end in ends):
             return None
         start, target = cast("Mapping[str, int]", stage.start), cast("Mapping[str, int]", stage.target)
         changes = changes_between(target, start)
         for change in changes:
-            way = ways.setdefault(change.feature, [change.before])
-            if way[-1] != change.before or change.after in way:
+            passed_levels = levels_by_feature.setdefault(change.feature, [change.before])
+            if passed_levels[-1] != change.before or change.after in passed_levels:
                 return None
-            way.append(change.after)
-        found.append(changes)
-    return tuple(found)
+            passed_levels.append(change.after)
+        changes_by_stage.append(changes)
+    return tuple(changes_by_stage)
 
 
 def levels_to_move(wanted: Wanted, seen: Observation, memory: Memory) -> LevelsPart:
-    """What the document asks for and is not there; nothing where the finalized levels are not known."""
+    """Changes to what the document asks for and is not there; none where the finalized levels are not known."""
     finalized = seen.known_levels
     desired = wanted.desired(finalized)
     pending = changes_between(desired, finalized) if isinstance(seen.finalized, Known) else ()
@@ -215,13 +217,13 @@ def levels_to_move(wanted: Wanted, seen: Observation, memory: Memory) -> LevelsP
 
 
 def _effects_here(change: UpdateFeature, observation: Observation) -> Iterator[str]:
-    """What a change does to this very cluster, besides what it does to every one."""
+    """Effects of a change on this very cluster, besides those on every one."""
     if makes_dynamic((change,)):
         yield from effects_of_freezing(observation)
     yield from prerequisites_of(change, observation)
 
 
-def _was_reached(wanted: Wanted, memory: Memory, change: UpdateFeature) -> bool:
+def _was_reached(desired: Wanted, memory: Memory, change: UpdateFeature) -> bool:
     """A bundle asks for a level or more, so a higher one that was there counts as well."""
     reached = memory.reached.get(change.feature, -1)
-    return reached == change.after if change.feature in wanted.levels else reached >= change.after
+    return reached == change.after if change.feature in desired.levels else reached >= change.after

@@ -31,8 +31,8 @@ Values = Mapping[str, str]
 
 
 class Prerequisite(Struct, frozen=True):
-    """What the brokers must have set for one level. `problem`: from the values of a broker, and the number of brokers
-    that are registered, what will not work and what to do; empty where they fit.
+    """Settings that the brokers must have for one level. `problem`: from the values of a broker, and the number of
+    brokers that are registered, what will not work and what to do; empty where they fit.
     """
 
     feature: str
@@ -58,7 +58,7 @@ def _state_topic(values: Values, brokers: int) -> str:
 
 
 def _protocol(name: str, values: Values, brokers: int) -> str:
-    protocols = [each.strip().lower() for each in values[PROTOCOLS].split(",")]
+    protocols = [protocol.strip().lower() for protocol in values[PROTOCOLS].split(",")]
     if name in protocols:
         return ""
     return (
@@ -81,7 +81,7 @@ def settings_of(changes: Iterable[UpdateFeature]) -> frozenset[str]:
 
 
 def prerequisites_of(change: UpdateFeature, observation: Observation) -> tuple[str, ...]:
-    """What brokers have set that makes the new level useless; a line for all brokers that have the same."""
+    """Settings of brokers that make the new level useless; a line for all brokers that have the same."""
     brokers = [node for node in observation.nodes if Role.BROKER in node.roles and node.state is not NodeState.REFUSED]
     return tuple(line for row in _rows(change) for line in _lines(row, brokers))
 

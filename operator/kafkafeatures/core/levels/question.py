@@ -1,4 +1,4 @@
-"""What the checks of levels ask: the changes that are wanted, seen against the cluster.
+"""Input of the checks of levels: the changes that are wanted, seen against the cluster.
 
 Made by `core/levels/stage.py` in every reconciliation, for `core/levels/checks.py`. It decides nothing.
 """
@@ -38,5 +38,9 @@ class Question(Struct, frozen=True):
 
 def unknown_features_in(desired: Mapping[str, int], observation: Observation) -> tuple[tuple[str, int], ...]:
     """Desired features that no node knows, with their levels. Level 0 of one that Kafka does have is not among them."""
-    known = observation.feature_names()
-    return tuple((f, v) for f, v in desired.items() if known and f not in known and (v or f not in KAFKAS_FEATURES))
+    known_names = observation.feature_names()
+    return tuple(
+        (feature, level)
+        for feature, level in desired.items()
+        if known_names and feature not in known_names and (level or feature not in KAFKAS_FEATURES)
+    )

@@ -28,19 +28,19 @@ def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wa
     leaderless = tuple(quorum_is_known(Question(observation, ())))
     if leaderless and not observation.in_zookeeper_mode:
         return blocked(leaderless)
-    behind = [
+    lagging = [
         (node, feature)
         for node in observation.nodes
         if node.state is NodeState.LIVE
         for feature, level in desired.items()
         if _seen_on(node, feature) not in (level, None)
     ]
-    if behind:
-        node, feature = behind[0]
+    if lagging:
+        node, feature = lagging[0]
         return Wait(
             Reason.VERIFYING,
             f"{node.title} still reports {feature} {_seen_on(node, feature)}"
-            + (f", and {len(behind) - 1} more readings are behind" if len(behind) > 1 else ""),
+            + (f", and {len(lagging) - 1} more readings are behind" if len(lagging) > 1 else ""),
             after=LAG * max(1.0, len(observation.nodes) / 20),
             subject=node.title,
             remedy=f"see the log of {node.title} for why it does not follow the metadata log, and restart it",
@@ -48,15 +48,15 @@ def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wa
     if not desired:
         return Done(Reason.IN_SYNC, "the document names no level; the cluster is left unchanged")
     levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in desired.items())
-    left = left_in_files(observation) if KRAFT_VERSION in desired else ""
-    then = f"; the quorum is dynamic: {left}" if left else ""
+    file_changes = left_in_files(observation) if KRAFT_VERSION in desired else ""
+    then = f"; the quorum is dynamic: {file_changes}" if file_changes else ""
     return Done(Reason.IN_SYNC, f"finalized and verified on every live node: {levels}{then}")
 
 
 def verified_on(observation: Observation, feature: str, level: int) -> tuple[int, int]:
     """On how many live nodes a level was read, and of how many that say one."""
-    seen = [_seen_on(node, feature) for node in observation.nodes if node.state is NodeState.LIVE]
-    return seen.count(level), len(seen) - seen.count(None)
+    levels = [_seen_on(node, feature) for node in observation.nodes if node.state is NodeState.LIVE]
+    return levels.count(level), len(levels) - levels.count(None)
 
 
 def _seen_on(node: Node, feature: str) -> int | None:

@@ -29,12 +29,12 @@ CONTROLLER_REGISTRATION = 15
 
 
 def controllers_are_registered(levels: Mapping[str, int]) -> bool:
-    """Whether controllers register at these levels; else nothing but themselves says what they support."""
+    """Tell whether controllers register at these levels; else nothing but themselves says what they support."""
     return levels.get(METADATA_VERSION, 0) >= CONTROLLER_REGISTRATION
 
 
 def is_dynamic(levels: Mapping[str, int]) -> bool:
-    """Whether voters may be others than those of `controller.quorum.voters` (KIP-853)."""
+    """Tell whether voters may be others than those of `controller.quorum.voters` (KIP-853)."""
     return levels.get(KRAFT_VERSION, 0) > 0
 
 
@@ -44,12 +44,14 @@ def unregistered_voters(voters: Collection[int], registered: Collection[int]) ->
 
 
 def makes_the_quorum_dynamic(feature: str, before: int, after: int) -> bool:
-    """Whether it is the raise of kraft.version, which is irreversible."""
+    """Tell whether it is the raise of kraft.version, which is irreversible."""
     return feature == KRAFT_VERSION and after > before
 
 
 def can_make_the_quorum_dynamic(supported: VersionRange) -> bool:
-    """Whether a controller with this range of metadata.version applies a raise of kraft.version that it accepts."""
+    """Tell whether a controller with this range of metadata.version applies a raise of kraft.version that it
+    accepts.
+    """
     return supported.max >= KRAFT_VERSION_RAISABLE
 
 
@@ -62,7 +64,7 @@ def floor_above(feature: str, before: int, after: int) -> int | None:
 
 
 def undo_of_downgrade(feature: str, before: int, after: int) -> Undo:
-    """What a downgrade loses: it undoes the raise that went the other way."""
+    """Loss of a downgrade: it undoes the raise that went the other way."""
     return undo_of_raise(feature, after, before) if after < before else Undo.SAFE
 
 

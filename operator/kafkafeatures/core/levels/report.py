@@ -1,4 +1,4 @@
-"""What people read of levels: `status.features`, progress, and the conditions FeaturesFinalized and DriftDetected.
+"""Levels in the status: `status.features`, progress, and the conditions FeaturesFinalized and DriftDetected.
 
 Pure. Called by `core/levels/stage.py`, and for plan documents.
 """
@@ -54,9 +54,11 @@ def feature_states(
     of the cluster.
     """
     names = dict.fromkeys((*there, *part.desired))
-    shown = sorted((name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in part.desired)
+    listed = sorted(
+        (name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in part.desired
+    )
     features = []
-    for name, supported in supported_by_all(observation, sorted(shown[:MAX_FEATURES], key=[*names].index)).items():
+    for name, supported in supported_by_all(observation, sorted(listed[:MAX_FEATURES], key=[*names].index)).items():
         features.append(
             FeatureStatus(
                 name=name,
@@ -87,12 +89,12 @@ def _level_named(level: int | None) -> str:
 
 
 def drift_detected(part: LevelsPart) -> Said:
-    """Whether a level that had been reached was changed outside; None where none was."""
+    """Condition DriftDetected: a level that had been reached was changed outside; None where none was."""
     return ("True", part.drift_reason, changed_outside(part.drifted)) if part.drifted else None
 
 
 def features_finalized(decision: Decision, part: LevelsPart, observation: Observation) -> Said:
-    """Whether every level that is asked for is finalized."""
+    """Condition FeaturesFinalized: whether every level that is asked for is finalized."""
     if isinstance(observation.finalized, Unknown):
         return "Unknown", Reason.UNKNOWN, str(observation.finalized.why)
     if not part.desired:

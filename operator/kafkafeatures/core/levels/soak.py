@@ -59,7 +59,7 @@ class Soak(Struct, frozen=True):
 
     @property
     def until(self) -> Stamp | None:
-        """When it is over, by the clock of who wrote the stamp; None while it has not begun, and once it is over."""
+        """End of it, by the clock that wrote the stamp; None while it has not begun, and once it is over."""
         if self.started_at is None or self.is_over:
             return None
         try:
@@ -70,27 +70,27 @@ class Soak(Struct, frozen=True):
     def __str__(self) -> str:
         """Without times that pass: a status that says the same is not written again."""
         waits = f"{_names(self.changes)} is finalized once every node has been healthy for {duration(self.lasts)}"
-        when = f", not before {self.until}" if self.until else ""
+        end = f", not before {self.until}" if self.until else ""
         if self.started_at is None:
             return f"soaking: {waits}; not begun yet: {self.why_not}"
-        return f"soaking: {waits}{when}" + (f"; started over at {self.started_at}: {self.anew}" if self.anew else "")
+        return f"soaking: {waits}{end}" + (f"; started over at {self.started_at}: {self.anew}" if self.anew else "")
 
-    def interrupted(self, why: str) -> Soak:
+    def interrupted(self, reason: str) -> Soak:
         """Nothing could be seen of the cluster."""
-        anew = why if self.started_at is not None else self.anew
-        return replace(self, started_at=None, left=self.lasts, why_not=why, anew=anew)
+        anew = reason if self.started_at is not None else self.anew
+        return replace(self, started_at=None, left=self.lasts, why_not=reason, anew=anew)
 
 
 def soak_of(
-    wanted: Wanted,
+    desired: Wanted,
     observation: Observation,
     changes: tuple[UpdateFeature, ...],
     remembered: Status,
     *,
-    now: Stamp,
+    current_stamp: Stamp,
     monotonic: float,
     read_at: float,
-    before: Soak | None = None,
+    previous_soak: Soak | None = None,
 ) -> Soak | None:
     """None where nothing has to soak. `changes`: all that are pending. `remembered`: with what is not settled in it.
     `before`: as this process saw it last. `monotonic`: seconds of a clock that is never set;
@@ -98,26 +98,26 @@ def soak_of(
     soak begins behind the first reading and lasts until before the last one.
     """
     irreversible = tuple(change for change in changes if change.undo is Undo.IMPOSSIBLE)
-    if not irreversible or not wanted.finalize_after:
+    if not irreversible or not desired.finalize_after:
         return None
-    of = wanted.uid, observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
-    if before is not None and before.of != of:
-        before = None
+    of = desired.uid, observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
+    if previous_soak is not None and previous_soak.of != of:
+        previous_soak = None
     # What is sent to Kafka stops no node; a restart does, and what another release had begun may.
     restarts = any(intent.kind != UpdateFeature.kind for intent in remembered.intents)
     why_not = "a restart is in progress" if restarts else _why_not_healthy(observation, irreversible)
-    anew = why_not or _why_anew(before, remembered, observation, irreversible, monotonic)
-    had_begun = remembered.soak_started_at if before is None else before.started_at
-    lasts, processes, epoch = wanted.finalize_after, _processes(observation, before), _leader_epoch(observation)
-    if before is not None and before.started_at is not None and not anew:
-        left = lasts - timedelta(seconds=read_at - before.began)
+    anew = why_not or _why_anew(previous_soak, remembered, observation, irreversible, monotonic)
+    had_begun = remembered.soak_started_at if previous_soak is None else previous_soak.started_at
+    lasts, processes, epoch = desired.finalize_after, _processes(observation, previous_soak), _leader_epoch(observation)
+    if previous_soak is not None and previous_soak.started_at is not None and not anew:
+        remaining = lasts - timedelta(seconds=read_at - previous_soak.began)
         return Soak(
-            irreversible, lasts, before.started_at, left, "", before.anew, of, before.began, monotonic, processes,
-            max(epoch, before.leader_epoch),
+            irreversible, lasts, previous_soak.started_at, remaining, "", previous_soak.anew, of, previous_soak.began,
+            monotonic, processes, max(epoch, previous_soak.leader_epoch),
         )  # fmt: skip
     if not had_begun:
-        anew = before.anew if before is not None else ""
-    started_at = None if why_not else now
+        anew = previous_soak.anew if previous_soak is not None else ""
+    started_at = None if why_not else current_stamp
     return Soak(irreversible, lasts, started_at, lasts, why_not, anew, of, monotonic, monotonic, processes, epoch)
 
 
@@ -143,7 +143,7 @@ def duration(lasts: timedelta) -> str:
 
 
 def _why_not_healthy(observation: Observation, changes: tuple[UpdateFeature, ...]) -> str:
-    """Why the first node that is not healthy is not; empty where all are healthy."""
+    """Reason why the first unhealthy node is not healthy; empty where all are."""
     for node in observation.nodes:
         if node.state is not NodeState.LIVE:
             return f"{node.title} is {node.state.value}"
@@ -159,30 +159,30 @@ def _why_not_healthy(observation: Observation, changes: tuple[UpdateFeature, ...
 
 
 def _why_anew(
-    before: Soak | None,
+    previous_soak: Soak | None,
     remembered: Status,
     observation: Observation,
     changes: tuple[UpdateFeature, ...],
     monotonic: float,
 ) -> str:
-    """Why it is not known that every node has been healthy since the last look; empty where it is."""
-    if before is None:
+    """Reason why it is not known that every node has been healthy since the last look; empty where it is."""
+    if previous_soak is None:
         return "the process that observed it was restarted" if remembered.soak_started_at else ""
-    if not set(changes) <= set(before.changes):
+    if not set(changes) <= set(previous_soak.changes):
         return "the level that it is for was changed"  # for another level it is not known since when nodes hold it
-    if monotonic - before.looked > LONGEST_GAP:
+    if monotonic - previous_soak.looked > LONGEST_GAP:
         return (
             f"the cluster was not observed for more than {LONGEST_GAP:.0f} s; if this repeats, give the operator more "
             "CPU and check how long Kafka and the API server take to answer"
         )
     for node in observation.nodes:
-        known, now = before.processes.get(node.id), _process(node)
-        if known is None:
+        previous, current = previous_soak.processes.get(node.id), _process(node)
+        if previous is None:
             return f"{node.title} was added"
-        if now and now != known:
-            return f"{node.title} was restarted" if known else f"the registration of {node.title} was not known"
+        if current and current != previous:
+            return f"{node.title} was restarted" if previous else f"the registration of {node.title} was not known"
     # A controller answers before its new registration is in the log: that it ended is seen sooner by who leads now.
-    if before.leader_epoch >= 0 and _leader_epoch(observation) > before.leader_epoch:
+    if previous_soak.leader_epoch >= 0 and _leader_epoch(observation) > previous_soak.leader_epoch:
         return "another controller became active, or the same one anew"
     return ""
 
@@ -191,13 +191,13 @@ def _leader_epoch(observation: Observation) -> int:
     return observation.quorum.value.leader_epoch if isinstance(observation.quorum, Known) else -1
 
 
-def _processes(observation: Observation, before: Soak | None) -> dict[int, str]:
+def _processes(observation: Observation, previous_soak: Soak | None) -> dict[int, str]:
     """The process of each node. Where it is not known now, it counts as unchanged, until it turns out to be another
     one.
     """
-    known = before.processes if before is not None else {}
+    previous = previous_soak.processes if previous_soak is not None else {}
     nodes = by_id(observation.nodes)
-    return {id_: _process(node) or known.get(id_, "") for id_, node in nodes.items()}
+    return {id_: _process(node) or previous.get(id_, "") for id_, node in nodes.items()}
 
 
 def _process(node: Node) -> str:

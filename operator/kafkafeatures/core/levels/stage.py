@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class LevelsNow(StageNow, frozen=True):
-    """Where the levels stand. `verdict`: the server's own, of exactly `dry_run`; None while it was not asked.
+    """State of the levels. `verdict`: the server's own, of exactly `dry_run`; None while it was not asked.
 
     `soak`: what an irreversible change waits for.
     """
@@ -64,10 +64,10 @@ class LevelsNow(StageNow, frozen=True):
 
     @cached_property
     def is_due(self) -> bool:
-        """Whether a level has to be moved, or cannot be read."""
-        seen = self.facts.seen
+        """Tell whether a level has to be moved, or cannot be read."""
+        observation = self.facts.seen
         # In ZooKeeper mode no level can be finalized, so none is in sync, also where it is 0 and wanted to be.
-        readable = not self.part.desired if seen.in_zookeeper_mode else isinstance(seen.finalized, Known)
+        readable = not self.part.desired if observation.in_zookeeper_mode else isinstance(observation.finalized, Known)
         return bool(self.part.changes or self.unknown_features or not readable)
 
     @property
@@ -77,7 +77,7 @@ class LevelsNow(StageNow, frozen=True):
 
     @property
     def outlook(self) -> str:
-        """What it would change, and what prevents it."""
+        """Message about what it would change, and what prevents it."""
         would = "would change " + (", ".join(map(str, self.part.changes)) or "nothing")
         groups = grouped(self.blockers)
         if groups:
@@ -89,11 +89,11 @@ class LevelsNow(StageNow, frozen=True):
         """All that prevents the changes; none where there are none to make."""
         if not self.is_due:
             return ()
-        facts, wanted = self.facts, self.facts.wanted
+        facts, desired = self.facts, self.facts.wanted
         return blockers(
             Question(
-                facts.seen, self.part.changes, self.verdict, wanted.consents, facts.memory.spent, self.unknown_features,
-                wanted.cluster_flags,
+                facts.seen, self.part.changes, self.verdict, desired.consents, facts.memory.spent,
+                self.unknown_features, desired.cluster_flags,
             )
         )  # fmt: skip
 
@@ -104,11 +104,11 @@ class LevelsNow(StageNow, frozen=True):
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """What prevents the changes, the server's dry run last."""
+        """Decision on what prevents the changes, the server's dry run last."""
         if self.blockers:
             facts = self.facts
-            found, timeout = blocked(self.blockers), facts.wanted.rollout.node_timeout
-            return halted_by(found, self.blockers, facts.remembered, facts.age_of, timeout) if facts.ours else found
+            wait, timeout = blocked(self.blockers), facts.wanted.rollout.node_timeout
+            return halted_by(wait, self.blockers, facts.remembered, facts.age_of, timeout) if facts.ours else wait
         return self._rejected() if self.is_due else None
 
     def _rejected(self) -> Wait | Stalled | None:
@@ -123,14 +123,14 @@ class LevelsNow(StageNow, frozen=True):
         if not self.dry_run:
             return None  # kraft.version alone is judged when it is sent
         if isinstance(verdict, DryRunUnavailable) or verdict is None:
-            why = verdict.why if verdict else "not run yet"
+            reason = verdict.why if verdict else "not run yet"
             if verdict and verdict.rights:
                 return Stalled(
-                    Reason.NOT_AUTHORIZED, why, subject="dry run", remedy="grant this principal ALTER on the cluster"
+                    Reason.NOT_AUTHORIZED, reason, subject="dry run", remedy="grant this principal ALTER on the cluster"
                 )
             return Wait(
                 Reason.PREFLIGHT,
-                f"dry run (validateOnly) unavailable: {why}",
+                f"dry run (validateOnly) unavailable: {reason}",
                 after=2.0,
                 subject="dry run",
                 remedy="make the active controller reachable: bootstrapControllers, network, TLS",
@@ -143,7 +143,7 @@ class LevelsNow(StageNow, frozen=True):
 
     @property
     def dry_run(self) -> tuple[UpdateFeature, ...]:
-        """What the server is asked about before."""
+        """Changes that the server is asked about before."""
         return to_validate(self.part.changes)
 
     @property
@@ -173,17 +173,17 @@ class LevelsNow(StageNow, frozen=True):
         is not. To correct drift by an irreversible change takes a new approval, whatever the policy. What is
         irreversible is not approved by levels that no person wrote.
         """
-        wanted, part = self.facts.wanted, self.part
-        if makes_dynamic(part.changes) and wanted.policy is not ApprovalPolicy.NEVER:
+        desired, part = self.facts.wanted, self.part
+        if makes_dynamic(part.changes) and desired.policy is not ApprovalPolicy.NEVER:
             return True  # a name and a consent are no word on the addresses that are frozen
-        if not wanted.approves_by_name and any(change.undo is Undo.IMPOSSIBLE for change in part.changes):
+        if not desired.approves_by_name and any(change.undo is Undo.IMPOSSIBLE for change in part.changes):
             return True
-        if wanted.policy is ApprovalPolicy.ALWAYS:
+        if desired.policy is ApprovalPolicy.ALWAYS:
             return True
-        if wanted.policy is ApprovalPolicy.NEVER:
+        if desired.policy is ApprovalPolicy.NEVER:
             return any(change.undo is Undo.IMPOSSIBLE for change in part.changes if change in part.drifted)
         return any(
-            change.undo is not Undo.SAFE and (change.feature not in wanted.levels or change in part.drifted)
+            change.undo is not Undo.SAFE and (change.feature not in desired.levels or change in part.drifted)
             for change in part.changes
         )
 
@@ -197,15 +197,15 @@ class LevelsNow(StageNow, frozen=True):
 
     def _may_be_delivered_twice(self, change: UpdateFeature) -> Wait | None:
         """A broker may deliver a request twice: the second one would undo what was changed in between."""
-        left = BROKER_KEEPS - self.facts.memory.passed_on.get(change.feature, BROKER_KEEPS)
-        if left <= timedelta(0):
+        remaining = BROKER_KEEPS - self.facts.memory.passed_on.get(change.feature, BROKER_KEEPS)
+        if remaining <= timedelta(0):
             return None
         return Wait(
             Reason.VERIFYING,
             f"a broker forwarded the last change of {change.feature}, and may do so again for 5 minutes; {change} is "
             "sent after that; changes that can be sent to the active controller itself (bootstrapControllers) need no "
             "such wait",
-            after=min(left.total_seconds(), LOOK_AGAIN),
+            after=min(remaining.total_seconds(), LOOK_AGAIN),
             subject=change.feature,
             remedy="wait for 5 minutes, or add the controllers to bootstrapControllers",
         )
@@ -216,7 +216,7 @@ class LevelsNow(StageNow, frozen=True):
         return {LEVELS: self.soak} if self.soak is not None else {}
 
     def corrects_drift(self, step: Step) -> bool:
-        """Whether it undoes a change that was made outside."""
+        """Tell whether it undoes a change that was made outside."""
         return step in self.part.drifted
 
     def remembered(self, status: Status) -> Status:
@@ -231,7 +231,7 @@ class LevelsNow(StageNow, frozen=True):
         return with_levels(status, decision, self.facts.seen, self.part, previous)
 
     def conditions(self, decision: Decision) -> Conditions:
-        """Whether all levels are finalized, and whether one was changed outside."""
+        """Conditions: whether all levels are finalized, and whether one was changed outside."""
         return {
             Condition.FEATURES_FINALIZED: features_finalized(decision, self.part, self.facts.seen),
             Condition.DRIFT_DETECTED: drift_detected(self.part),
@@ -243,43 +243,43 @@ class Levels:
 
     kind: ClassVar[str] = LEVELS
 
-    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
-        """Whether the document asks for other levels by now."""
+    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+        """Tell whether the document asks for other levels by now."""
         targets = {feature: level for stage in stages for feature, level in stage.target.items()}
-        asked = wanted.desired({})
-        return any(asked.get(feature) != level for feature, level in targets.items())
+        desired_levels = desired.desired({})
+        return any(desired_levels.get(feature) != level for feature, level in targets.items())
 
-    def demands(self, asked: Asked) -> Demands:
+    def demands(self, read_context: Asked) -> Demands:
         """The settings that a raise would change unseen, those without which it is of no use, and those of a quorum
         that was made dynamic. Before the levels are read, those of the last status count: to learn of the raise from
         the nodes alone would have all of them read twice.
         """
-        of_status = {one.name: one.finalized or 0 for one in asked.status.features}
-        finalized = of_status if asked.seen is None else asked.seen.known_levels
-        changes = changes_between(asked.wanted.desired(finalized), finalized)
-        is_dynamic = asked.wanted.levels.get(KRAFT_VERSION, 0) > 0
+        of_status = {feature.name: feature.finalized or 0 for feature in read_context.status.features}
+        finalized = of_status if read_context.seen is None else read_context.seen.known_levels
+        changes = changes_between(read_context.wanted.desired(finalized), finalized)
+        is_dynamic = read_context.wanted.levels.get(KRAFT_VERSION, 0) > 0
         names = {MIN_INSYNC_REPLICAS} if writes_min_insync(changes) else set[str]()
         names |= {QUORUM_VOTERS, QUORUM_SERVERS} if is_dynamic else set()
         return Demands(settings=settings_of(changes) | names)
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> LevelsPart:
-        """What the document asks for and is not there."""
+        """Changes to what the document asks for and is not there."""
         return levels_to_move(facts.wanted, facts.seen, facts.memory)
 
     def judge(self, facts: Facts, proposal: Proposal) -> LevelsNow:
-        """Where the levels stand, and what an irreversible change waits for."""
+        """State of the levels, and what an irreversible change waits for."""
         part = levels_in(proposal)
         soak = None
         if facts.ours:
-            kept = facts.kept.get(LEVELS)
+            previous = facts.kept.get(LEVELS)
             soak = soak_of(
                 facts.wanted, facts.seen, part.changes, facts.remembered,
-                now=facts.stamp, monotonic=facts.monotonic, read_at=facts.read_at,
-                before=kept if isinstance(kept, Soak) else None,
+                current_stamp=facts.stamp, monotonic=facts.monotonic, read_at=facts.read_at,
+                previous_soak=previous if isinstance(previous, Soak) else None,
             )  # fmt: skip
         return LevelsNow(facts, part, soak)
 
 
 def levels_in(proposal: Proposal) -> LevelsPart:
-    """What is proposed about levels."""
+    """Proposal about levels."""
     return next(part for part in proposal.parts if isinstance(part, LevelsPart))

@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.readings import NO_CONNECTION, FailureKind, Role
 from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
 
 _NOBODY_THERE = (*NO_CONNECTION, FailureKind.WRONG_CLUSTER, *REPLACED)
-"""Whatever else happened on the way to its address, something took the connection."""
+"""Kinds of failures with which a node is not there. With any other, something at its address took the connection."""
 
 
 def objection(observation: Observation, controller: int) -> str:
@@ -27,10 +27,10 @@ def objection(observation: Observation, controller: int) -> str:
     registered = observation.registered_controllers
     if isinstance(registered, Unknown):
         return f"the registered controllers could not be read: {registered.why}"
-    node = next((n for n in observation.nodes if n.id == controller and Role.CONTROLLER in n.roles), None)
+    node = next((node for node in observation.nodes if node.id == controller and Role.CONTROLLER in node.roles), None)
     if node is None or controller not in registered.value:
         return f"controller {controller} is not registered; list the controllers with describe"
-    return next((found for check in _CHECKS if (found := check(observation, node))), "")
+    return next((reason for check in _CHECKS if (reason := check(observation, node))), "")
 
 
 def not_a_ghost_broker(node: Node) -> str:
@@ -38,8 +38,8 @@ def not_a_ghost_broker(node: Node) -> str:
     if node.state is NodeState.GHOST:
         return ""
     if Role.CONTROLLER not in node.roles or node.state is not NodeState.FENCED:
-        only = "only a broker that is fenced and does not answer can be unregistered"
-        return f"{node.title} is {node.state.value.lower()}; {only}"
+        rule = "only a broker that is fenced and does not answer can be unregistered"
+        return f"{node.title} is {node.state.value.lower()}; {rule}"
     return (
         f"broker {node.id} is fenced, but a process with id {node.id} runs and does not say whether it is a controller "
         "only (process.roles): grant DESCRIBE_CONFIGS on the cluster, and try again; or, if process.roles=controller "

@@ -53,43 +53,43 @@ class UpdateFeature(Struct, frozen=True):
     @property
     def title(self) -> str:
         """The change with the names of its levels: metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)."""
-        before, after = (format_level(self.feature, level) for level in (self.before, self.after))
-        return f"{self.feature} {before} -> {after}"
+        name_before, name_after = (format_level(self.feature, level) for level in (self.before, self.after))
+        return f"{self.feature} {name_before} -> {name_after}"
 
     @classmethod
     def named(cls, action: str) -> UpdateFeature | None:
         """The change that an entry of the history names: nothing else in it says from which level to which."""
-        found = _NAMED.fullmatch(action)
-        return cls(found[1], int(found[2]), int(found[3])) if found else None
+        match = _NAMED.fullmatch(action)
+        return cls(match[1], int(match[2]), int(match[3])) if match else None
 
     @property
     def target(self) -> str:
-        """What is acted on."""
+        """Name of the feature."""
         return self.feature
 
     @property
     def request(self) -> str:
-        """What leaves the process."""
+        """Request that leaves the process, in words."""
         return f"UpdateFeatures {self}"
 
     @property
     def in_progress(self) -> str:
-        """What is said while it is carried out."""
+        """Message while the step is carried out."""
         return str(self)
 
     @property
     def is_downgrade(self) -> bool:
-        """Whether the level goes down."""
+        """Tell whether the level goes down."""
         return self.after < self.before
 
     @property
     def undo(self) -> Undo:
-        """How it can be undone: a downgrade by raising again, a raise as `core/facts/releases.py` knows."""
+        """Way to undo it: a downgrade by raising again, a raise as `core/facts/releases.py` knows."""
         return Undo.SAFE if self.is_downgrade else undo_of_raise(self.feature, self.before, self.after)
 
     @property
     def is_decided_again(self) -> bool:
-        """Whether voters may have registered with other addresses since."""
+        """Tell whether voters may have registered with other addresses since."""
         return self.feature == KRAFT_VERSION
 
     @property
@@ -103,20 +103,20 @@ class UpdateFeature(Struct, frozen=True):
         """Never: one whose outcome is open is not sent again."""
         return False
 
-    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> ChangeInFlight:
-        """What is remembered of it: with the end of the metadata log that it was decided on."""
-        return ChangeInFlight(self, at, via, offset=seen.source.offset, corrects_drift=corrects_drift)
+    def begun(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> ChangeInFlight:
+        """Step in flight, with the end of the metadata log that it was decided on."""
+        return ChangeInFlight(self, at, via, offset=observation.source.offset, corrects_drift=corrects_drift)
 
     def rejection(self, code: int, message: str) -> Rejection:
         """Only what was not validated before comes to this: kraft.version, or a cluster that changed in between."""
-        said = f"the active controller rejected {self}: {message}"
+        text = f"the active controller rejected {self}: {message}"
         if self.feature == KRAFT_VERSION and _NOT_LEARNED in message:
             remedy = (
                 "wait: each voter tells a new leader within seconds; if it does not pass, see the logs of the voters"
             )
-            return Rejection(Reason.PREFLIGHT, said, remedy, needs_action=False)
+            return Rejection(Reason.PREFLIGHT, text, remedy, needs_action=False)
         remedy = "see the log of the active controller; change the document, or what it names"
-        return Rejection(Reason.CONTROLLER_REJECTED, said, remedy, recorded=f"error {code}: {message}")
+        return Rejection(Reason.CONTROLLER_REJECTED, text, remedy, recorded=f"error {code}: {message}")
 
     def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""
@@ -126,9 +126,9 @@ class UpdateFeature(Struct, frozen=True):
     def read(cls, intent: Intent) -> ChangeInFlight:
         """Raises ValueError where the intent is damaged."""
         fields = intent.unknown
-        feature, before, after = (read_text(fields.get(name)) for name in ("target", "before", "after"))
+        feature, level_before, level_after = (read_text(fields.get(name)) for name in ("target", "before", "after"))
         return ChangeInFlight(
-            cls(feature, int(before), int(after)),
+            cls(feature, int(level_before), int(level_after)),
             **sent_as(intent),
             offset=read_number(fields.get("offset", -1)),
             corrects_drift=fields.get("correctsDrift") is True,
@@ -144,7 +144,7 @@ class UpdateFeature(Struct, frozen=True):
 
     @classmethod
     def is_irreversible(cls, ended: HistoryEntry) -> bool:
-        """Whether Kafka refuses to undo the change that this entry names."""
+        """Tell whether Kafka refuses to undo the change that this entry names."""
         change = cls.named(ended.action)
         return change is not None and change.undo is Undo.IMPOSSIBLE
 
@@ -175,40 +175,40 @@ class ChangeInFlight(InFlight, frozen=True):
 
     def follow_up(self) -> Mapping[str, Any]:
         """Written once: nothing of it changes on the way."""
-        found: dict[str, Any] = {"offset": self.offset} if self.offset >= 0 else {}
-        return {**found, "correctsDrift": True} if self.corrects_drift else found
+        fields: dict[str, Any] = {"offset": self.offset} if self.offset >= 0 else {}
+        return {**fields, "correctsDrift": True} if self.corrects_drift else fields
 
     def settle(self, looks: Looks) -> Result | Open:
-        """What became of it by two readings in a row.
+        """Outcome by two readings in a row.
 
         Nothing is believed without an active controller: a broker that is cut off still shows what it knew last.
         Believed undone only after two readings under a quorum that works, and once the active controller answered a dry
         run in between: a NOT_CONTROLLER, an EOF or a time-out were all seen to be applied later. A level that reads as
         before may have been moved and moved back: only the metadata log shows that it was not.
         """
-        before, after, age = looks.before, looks.after, looks.known_for(self.at)
-        level = after.level_of(self.step.feature)
-        if level is None or after.no_quorum is not None:
-            return Open(f"no active controller shows its level: {after.no_quorum or 'it cannot be read'}")
+        earlier, latest, age = looks.before, looks.after, looks.known_for(self.at)
+        level = latest.level_of(self.step.feature)
+        if level is None or latest.no_quorum is not None:
+            return Open(f"no active controller shows its level: {latest.no_quorum or 'it cannot be read'}")
         if level == self.step.after:
             return Result.APPLIED
-        if before.level_of(self.step.feature) != level or not worked_between(before, after):
+        if earlier.level_of(self.step.feature) != level or not worked_between(earlier, latest):
             return Open()
         # Also where the level was changed outside meanwhile.
         if self.via is Via.BROKER and age < BROKER_KEEPS:
             return Open("the broker that it was sent to may still deliver it")
-        if not self.accepted and age < (another := looks.on_its_way(self.at)):
-            return Open(f"another process may still deliver it, until {format_span(another)} after this one began")
+        if not self.accepted and age < (delay := looks.on_its_way(self.at)):
+            return Open(f"another process may still deliver it, until {format_span(delay)} after this one began")
         if looks.unjudged.why:
-            why = f"the active controller has to answer a dry run (validateOnly) before: {looks.unjudged.why}"
-            return Open(why, looks.unjudged.rights)
+            reason = f"the active controller has to answer a dry run (validateOnly) before: {looks.unjudged.why}"
+            return Open(reason, looks.unjudged.rights)
         # Two readings where it was accepted as well: what a controller answers may lag what it has just written.
         if level != self.step.before or self.accepted:
             return Result.SUPERSEDED
-        return Result.NOT_APPLIED if nothing_was_moved_since(self.offset, after) else Result.UNVERIFIED
+        return Result.NOT_APPLIED if nothing_was_moved_since(self.offset, latest) else Result.UNVERIFIED
 
     def named(self, result: Result) -> Result:
-        """What undoes drift corrects it, as far as that is known."""
+        """Result as it is recorded: what undoes drift corrects it, as far as that is known."""
         corrected = self.corrects_drift and result in (Result.APPLIED, Result.SUPERSEDED)
         return Result.CORRECTED if corrected else result
 
@@ -225,21 +225,21 @@ class ChangeInFlight(InFlight, frozen=True):
 
     @property
     def facts(self) -> EventFacts:
-        """Which feature, and from which level to which."""
+        """Feature, and the levels before and after, for Events."""
         step = self.step
         return EventFacts(
             kind=step.kind, feature=step.feature, before=str(step.before), after=str(step.after), begun_at=self.at
         )
 
     def progress(self, ago: Callable[[str], str]) -> str:
-        """Whether the active controller has accepted it."""
+        """Progress in one line: accepted by the active controller, or outcome not known yet."""
         accepted = "accepted by the active controller; the level is being verified"
         return f"{self.step}, sent {ago(self.at)} ago; {accepted if self.accepted else 'outcome not known yet'}"
 
 
-def what_is_there(seen: Observation) -> tuple[UpdateFeature, ...]:
+def what_is_there(observation: Observation) -> tuple[UpdateFeature, ...]:
     """A change that changes nothing, for a dry run: by its answer the active controller has done what it was given
     before. Empty where nothing is there that could be asked about.
     """
-    level = seen.level_of(METADATA_VERSION)
+    level = observation.level_of(METADATA_VERSION)
     return () if level is None else (UpdateFeature(METADATA_VERSION, level, level),)

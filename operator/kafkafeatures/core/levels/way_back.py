@@ -1,4 +1,4 @@
-"""How far one can go back once a level was changed, and what would be lost: for the steps of a plan.
+"""Way back once a level was changed, and its losses: for the steps of a plan.
 
 Pure. Asked by `core/levels/part.py`. It says what Kafka allows (`core/facts/releases.py`), in the words of
 `core/migration/way_back.py`.
@@ -15,16 +15,16 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 def way_back_of(change: UpdateFeature) -> str:
     """The way back from the end of a change, in a line."""
-    before, after = (format_level(change.feature, level) for level in (change.before, change.after))
+    name_before, name_after = (format_level(change.feature, level) for level in (change.before, change.after))
     if change.is_downgrade:
         lost = "what the downgrade removed stays lost" if may_lose_metadata(change) else "nothing is lost"
-        return f"way back to {before}: raise it again; {lost}"
+        return f"way back to {name_before}: raise it again; {lost}"
     if change.feature == KRAFT_VERSION:
         return "no way back: a dynamic quorum stays dynamic"
     if change.feature == METADATA_VERSION:
-        return _of_metadata_version(change, before, after)
-    left = "".join(f"; {row.after_downgrade}" for row in levels_of(change) if row.after_downgrade)
-    return f"way back to {before}: downgrade; metadata that was written at level {after} may be lost{left}"
+        return _of_metadata_version(change, name_before, name_after)
+    losses = "".join(f"; {row.after_downgrade}" for row in levels_of(change) if row.after_downgrade)
+    return f"way back to {name_before}: downgrade; metadata that was written at level {name_after} may be lost{losses}"
 
 
 def _of_metadata_version(change: UpdateFeature, before: str, after: str) -> str:

@@ -99,7 +99,7 @@ def of_each(
     and the nodes.
     """
     for node in nodes:
-        blocker = about_nodes(kind, (node,), partial(say, *words), why=why, alike=(say, *words))
+        blocker = about_nodes(kind, (node,), partial(say, *words), failure_kind=why, alike=(say, *words))
         yield blocker if kind is BlockerKind.NODE_UNKNOWN else replace(blocker, reason=Reason.MIGRATION_BLOCKED)
 
 

@@ -1,1 +1,1 @@
-"""What people read: the status and its conditions, Events, and the documents of the command line."""
+"""Reports for people: the status and its conditions, Events, and the documents of the command line."""

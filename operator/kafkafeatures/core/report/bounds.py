@@ -1,4 +1,4 @@
-"""How large a status gets: below 32 KiB as it is sent, whatever nodes and people have to say.
+"""Bounds on the size of a status: below 32 KiB as it is sent, whatever nodes and people have to say.
 
 Pure. Called by `core/report/status.py` with every status it makes. Texts are cut where they come in; where the whole
 still is too large, what is missed least goes first, and what is not there is counted. Fields and intents of another
@@ -61,7 +61,7 @@ def bounded(status: Status, features: int) -> Status:
             status = replace(status, rollout=replace(status.rollout, revisions=revisions))
         elif status.history:
             longest = max(status.history, key=lambda entry: len(entry.message))
-            status = replace(status, history=tuple(one for one in status.history if one is not longest))
+            status = replace(status, history=tuple(entry for entry in status.history if entry is not longest))
         elif status.rollout is not None and status.rollout.nodes:
             status = replace(status, rollout=replace(status.rollout, nodes=""))
         elif status.plan is not None and (shorter := _without_effects(status.plan)) != status.plan:
@@ -81,8 +81,8 @@ def bounded(status: Status, features: int) -> Status:
 
 def _without_effects(plan: PlanStatus) -> PlanStatus:
     """The plan with one line, at its first step, in place of all effects."""
-    where = ("what levels do besides is too long for a status; kafkafeatures plan shows it",)
-    steps = (replace(step, effects=() if number else where) for number, step in enumerate(plan.steps))
+    note = ("what levels do besides is too long for a status; kafkafeatures plan shows it",)
+    steps = (replace(step, effects=() if number else note) for number, step in enumerate(plan.steps))
     return replace(plan, steps=tuple(steps))
 
 
@@ -91,15 +91,19 @@ def _earlier_revision(rollout: RolloutStatus) -> RevisionStatus | None:
 
 
 def _without_least(features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, ...]:
-    unmanaged = [at for at, one in enumerate(features) if one.state == FeatureState.UNMANAGED]
+    unmanaged = [at for at, feature in enumerate(features) if feature.state == FeatureState.UNMANAGED]
     last = unmanaged[-1] if unmanaged else len(features) - 1
     return (*features[:last], *features[last + 1 :])
 
 
 def _size_of_restarts(intents: tuple[Intent, ...]) -> int:
     """The bytes of those fields of restarts that this release knows; 0 where there are none."""
-    found = (one for intent in intents if isinstance(one := in_flight(intent), InFlight) and one.step.is_followed)
-    ours = tuple(replace(one, written=None).to_intent() for one in found)
+    sent_restarts = (
+        sent_step
+        for intent in intents
+        if isinstance(sent_step := in_flight(intent), InFlight) and sent_step.step.is_followed
+    )
+    ours = tuple(replace(restart, written=None).to_intent() for restart in sent_restarts)
     return _size(Status(intents=ours)) if ours else 0
 
 
@@ -135,8 +139,8 @@ def _size(status: Status) -> int:
 
 def _of_foreign(status: Status) -> str:
     ours = without_unknown(replace(status, intents=())).as_json()
-    found = status.as_json()
-    foreign = {name: one for name, one in found.items() if one != ours.get(name)}
+    document = status.as_json()
+    foreign = {name: value for name, value in document.items() if value != ours.get(name)}
     size = len(json.dumps(foreign)) - len(json.dumps({name: ours[name] for name in foreign if name in ours}))
     if size <= MAX_FOREIGN:
         return ""

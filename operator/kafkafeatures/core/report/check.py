@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # it judges partitions by numpy, which nothing else needs
 
 
 class CheckVerdict(StrEnum):
-    """What a check comes to."""
+    """Outcome of a check."""
 
     READY = "Ready"
     BLOCKED = "Blocked"
@@ -62,37 +62,50 @@ class Check(Struct, frozen=True):
         return CheckVerdict.UNKNOWN if self.blockers or self.unread else CheckVerdict.READY
 
 
-def check(seen: Observation, levels: Mapping[str, int], flags: str, replication: Replication | None = None) -> Check:
+def check(
+    observation: Observation, levels: Mapping[str, int], flags: str, replication: Replication | None = None
+) -> Check:
     """The check of a cluster. `levels`: those of a release, empty where none is asked about; one that is higher already
     counts as reached. `flags`: how our own commands reach the cluster. `replication`: its partitions; None where they
     were not read.
     """
-    now = seen.known_levels
-    wanted = {name: max(level, now.get(name, 0)) for name, level in levels.items() if name != KRAFT_VERSION}
-    asked = Question(seen, changes_between(wanted, now), cluster_flags=flags)
-    health = () if seen.in_zookeeper_mode else tuple(quorum_is_known(asked))
-    found = blockers(asked) if asked.changes else health
+    finalized = observation.known_levels
+    targets = {name: max(level, finalized.get(name, 0)) for name, level in levels.items() if name != KRAFT_VERSION}
+    question = Question(observation, changes_between(targets, finalized), cluster_flags=flags)
+    health = () if observation.in_zookeeper_mode else tuple(quorum_is_known(question))
+    level_blockers = blockers(question) if question.changes else health
     # A ghost whose range blocks a level is described by that range, as in a plan.
     described = (BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE)
-    in_plan = {node.key for one in found if one.kind in described for node in one.nodes}
-    partitions = _partitions(seen, replication) if replication is not None else ()
-    unread = (seen.partitions.why,) if isinstance(seen.partitions, Unknown) and replication is None else ()
-    gaps = (*seen.gaps, *(why for why in unread if why.kind is not FailureKind.NOT_ASKED and why not in seen.gaps))
-    warnings = tuple(line for change in asked.changes for line in prerequisites_of(change, seen))
-    return Check((*grouped((*_nodes(seen, flags, in_plan), *found)), *partitions), gaps, warnings)
+    in_plan = {node.key for blocker in level_blockers if blocker.kind in described for node in blocker.nodes}
+    partitions = _partitions(observation, replication) if replication is not None else ()
+    unread = (
+        (observation.partitions.why,) if isinstance(observation.partitions, Unknown) and replication is None else ()
+    )
+    gaps = (
+        *observation.gaps,
+        *(
+            failure
+            for failure in unread
+            if failure.kind is not FailureKind.NOT_ASKED and failure not in observation.gaps
+        ),
+    )
+    warnings = tuple(line for change in question.changes for line in prerequisites_of(change, observation))
+    return Check((*grouped((*_nodes(observation, flags, in_plan), *level_blockers)), *partitions), gaps, warnings)
 
 
-def _partitions(seen: Observation, replication: Replication) -> Iterator[Blocker]:
+def _partitions(observation: Observation, replication: Replication) -> Iterator[Blocker]:
     """Partitions that refuse writes, or would with one broker less, and the live brokers that are behind."""
     from kafkafeatures.core.facts.replication import format_partitions
 
-    away = {node.id for node in seen.nodes if Role.BROKER in node.roles and node.state is not NodeState.LIVE}
-    behind = tuple(node for node in seen.nodes if Role.BROKER in node.roles and node.id in replication.behind() - away)
+    away = {node.id for node in observation.nodes if Role.BROKER in node.roles and node.state is not NodeState.LIVE}
+    lagging = tuple(
+        node for node in observation.nodes if Role.BROKER in node.roles and node.id in replication.behind() - away
+    )
     lag, remedy = "", "bring the brokers of its other replicas back"
-    if behind:
-        hosts = verb(behind, "is not in sync with what it hosts", "are not in sync with what they host")
-        lag, remedy = f"; {title_of(behind)} {hosts}", f"see the log of {these(behind)} for why it does not catch up"
-    for (number, names), one, several in (
+    if lagging:
+        hosts = verb(lagging, "is not in sync with what it hosts", "are not in sync with what they host")
+        lag, remedy = f"; {title_of(lagging)} {hosts}", f"see the log of {these(lagging)} for why it does not catch up"
+    for (number, names), singular, plural in (
         (replication.offline(), "has no leader", "have no leader"),
         (replication.under_min_isr(), "is below min.insync.replicas", "are below min.insync.replicas"),
         (
@@ -102,44 +115,44 @@ def _partitions(seen: Observation, replication: Replication) -> Iterator[Blocker
         ),
     ):
         if number:
-            text = f"{format_partitions(number, names)} {one if number == 1 else several}{lag}"
+            text = f"{format_partitions(number, names)} {singular if number == 1 else plural}{lag}"
             yield Blocker(BlockerKind.PARTITION, text, remedy)
 
 
 _LEADS_ELSEWHERE = (FailureKind.ANOTHER_NODE, FailureKind.WRONG_CLUSTER)
-"""Why a node is not reachable, where something else is at its address."""
+"""Causes by which a node is not reachable, where something else is at its address."""
 _MAKE_IT_LEAD = (
     "make the address of each lead to it: see advertised.listeners, the DNS records, and load balancers or proxies in "
     "between"
 )
 
 
-def _nodes(seen: Observation, flags: str, described: Set[NodeKey]) -> Iterator[Blocker]:
-    for node in seen.nodes:
+def _nodes(observation: Observation, flags: str, described: Set[NodeKey]) -> Iterator[Blocker]:
+    for node in observation.nodes:
         if not node.roles or node.state is NodeState.LIVE or node.key in described:
             continue
-        yield _ghost(node, seen, flags) if node.state is NodeState.GHOST else _away(node, seen)
+        yield _ghost(node, observation, flags) if node.state is NodeState.GHOST else _away(node, observation)
 
 
-def _ghost(node: Node, seen: Observation, flags: str) -> Blocker:
+def _ghost(node: Node, observation: Observation, flags: str) -> Blocker:
     def words(nodes: Nodes) -> tuple[str, str]:
         is_registered, runs = verb(nodes, "is registered", "are registered"), verb(nodes, "it runs", "they run")
         text = f"{title_of(nodes)} {is_registered}, but nothing shows that {runs} (ghost registration)"
-        text += f": {shown}" if (shown := in_its_place(nodes)) else ""
-        return text, ghost_remedy(nodes, flags, seen.finalized)
+        text += f": {replacement}" if (replacement := in_its_place(nodes)) else ""
+        return text, ghost_remedy(nodes, flags, observation.finalized)
 
     return about_nodes(BlockerKind.GHOST_REGISTRATION, (node,), words, alike=kind_of_replacement(node))
 
 
-def _away(node: Node, seen: Observation) -> Blocker:
+def _away(node: Node, observation: Observation) -> Blocker:
     def words(nodes: Nodes) -> tuple[str, str]:
         if node.state is NodeState.REFUSED:
-            return refusal(nodes, seen.finalized)
+            return refusal(nodes, observation.finalized)
         is_away, them = f"{title_of(nodes)} {verb(nodes, 'is', 'are')}", verb(nodes, "it", "them")
         if node.state is NodeState.FENCED:
             causes = verb(nodes, "it recovers its log, catches up, or", "they recover their logs, catch up, or")
             return f"{is_away} fenced: {causes} cannot reach the controller", f"see the log of {them}"
-        if why not in _LEADS_ELSEWHERE:
+        if kind not in _LEADS_ELSEWHERE:
             listens = verb(nodes, "it listens at its address", "they listen at their addresses")
             return f"{is_away} not reachable", f"start {them}, or see whether {listens}"
         if len(nodes) == 1 and isinstance(nodes[0].answer, Unknown):
@@ -147,5 +160,5 @@ def _away(node: Node, seen: Observation) -> Blocker:
         return f"{is_away} not reachable: their addresses lead to other nodes", _MAKE_IT_LEAD
 
     mode = node.runs_in_kraft_mode if node.state is NodeState.REFUSED else None
-    why = node.answer.why.kind if node.state is NodeState.UNREACHABLE and isinstance(node.answer, Unknown) else None
-    return about_nodes(BlockerKind.NODE_UNKNOWN, (node,), words, why=why, alike=(mode, why))
+    kind = node.answer.why.kind if node.state is NodeState.UNREACHABLE and isinstance(node.answer, Unknown) else None
+    return about_nodes(BlockerKind.NODE_UNKNOWN, (node,), words, failure_kind=kind, alike=(mode, kind))

@@ -38,12 +38,12 @@ def cluster_document(observation: Observation, *, api_names: Mapping[int, str] |
 
 
 def not_read(observation: Observation) -> list[Json]:
-    """What could not be read, why, and what to do."""
+    """Gaps: what could not be read, why, and what to do."""
     return [{"what": gap.where, "why": gap.message, "remedy": gap.remedy} for gap in observation.gaps]
 
 
 def source_shape(observation: Observation) -> Json:
-    """Where the facts come from; an offset only where there is one."""
+    """Source of the facts; an offset only where there is one."""
     source = observation.source
     if source.kind is SourceKind.METADATA_LOG:
         files = {"files": source.files, "timestamp": f"{source.at:%Y-%m-%dT%H:%M:%SZ}"} if source.files else {}
@@ -68,10 +68,10 @@ def feature_shape(observation: Observation, name: str) -> Json:
 
 def with_level_names(feature: Json) -> Json:
     """A feature of a status as in plan documents: its levels with their names, where they have any."""
-    named = {
+    names = {
         f"{key}Name": level_name(feature["name"], feature[key]) for key in ("finalized", "desired") if key in feature
     }
-    return {**feature, **{key: name for key, name in named.items() if name}}
+    return {**feature, **{key: name for key, name in names.items() if name}}
 
 
 def node_shapes(observation: Observation, *, api_names: Mapping[int, str] | None = None) -> list[Json]:
@@ -80,9 +80,9 @@ def node_shapes(observation: Observation, *, api_names: Mapping[int, str] | None
     for node, shape in zip(observation.nodes, shapes, strict=True):
         if Role.CONTROLLER in node.roles and isinstance(observation.quorum, Known):
             shape["voter"] = node.is_voter
-        found = node.settings.get(IBP) if observation.in_zookeeper_mode else None
-        if found is not None and found.value:
-            shape["interBrokerProtocolVersion"] = found.value
+        setting = node.settings.get(IBP) if observation.in_zookeeper_mode else None
+        if setting is not None and setting.value:
+            shape["interBrokerProtocolVersion"] = setting.value
     return shapes
 
 
@@ -111,10 +111,14 @@ def node_ranges(node: Node) -> Json:
     names = set(node.answer.value.supported) if isinstance(node.answer, Known) else set()
     for ranges in node.registered.values():
         names.update(ranges.value)
-    found = {name: node.known_range_of(name) for name in sorted(names)}
-    return {name: {"min": one.min, "max": one.max} for name, one in found.items() if one is not None}
+    known_ranges = {name: node.known_range_of(name) for name in sorted(names)}
+    return {
+        name: {"min": known_range.min, "max": known_range.max}
+        for name, known_range in known_ranges.items()
+        if known_range is not None
+    }
 
 
 def or_none(fact: Known[Any] | Unknown) -> Any:
-    """What a document says of a fact: null where it is not known."""
+    """Value of a fact in a document: null where it is not known."""
     return fact.value if isinstance(fact, Known) else None

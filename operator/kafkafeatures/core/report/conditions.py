@@ -18,13 +18,13 @@ _KNOWN = frozenset(Reason)
 
 def conditions_of(said: Conditions, *, generation: int, previous: Status, at: Stamp) -> tuple[StatusCondition, ...]:
     """The conditions for the status. `at`: the transition time of those whose status changed."""
-    before = {condition.type: condition for condition in previous.conditions}
+    previous_conditions = {condition.type: condition for condition in previous.conditions}
     conditions = []
-    for kind, one in said.items():
-        if one is None:
+    for kind, statement in said.items():
+        if statement is None:
             continue
-        status, reason, message = one
-        old = before.get(kind)
+        status, reason, message = statement
+        old = previous_conditions.get(kind)
         conditions.append(
             StatusCondition(
                 type=kind.value,
@@ -39,13 +39,13 @@ def conditions_of(said: Conditions, *, generation: int, previous: Status, at: St
 
 
 def still_said(previous: Status, generation: int) -> Conditions:
-    """What a reconciliation that could not look does not change: a plan that waits, a level that drifted.
+    """Conditions that a reconciliation that could not look does not change: a plan that waits, a level that drifted.
 
     A reason that only a newer release knows is not repeated: that release says it again once it is back.
     """
-    kept = (Condition.APPROVAL_REQUIRED, Condition.DRIFT_DETECTED)
+    kinds = (Condition.APPROVAL_REQUIRED, Condition.DRIFT_DETECTED)
     return {
         Condition(condition.type): (condition.status, Reason(condition.reason), condition.message)
         for condition in previous.conditions
-        if condition.type in kept and condition.observed_generation == generation and condition.reason in _KNOWN
+        if condition.type in kinds and condition.observed_generation == generation and condition.reason in _KNOWN
     }

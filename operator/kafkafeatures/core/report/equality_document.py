@@ -1,4 +1,4 @@
-"""What `kafkafeatures migration compare` shows, as a document and in lines for people. Pure."""
+"""Output of `kafkafeatures migration compare`, as a document and in lines for people. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def equality_document(found: Equality) -> Json:
 
 
 def equality_lines(found: Equal | Differs) -> Iterator[str]:
-    """What came of it first, then each difference, then what to do."""
+    """Result first, then each difference, then what to do."""
     if isinstance(found, Equal):
         yield f"ZooKeeper and the metadata log say the same, up to offset {found.offset}."
         return

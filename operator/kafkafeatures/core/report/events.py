@@ -1,4 +1,4 @@
-"""What happened between two statuses, for Events: one per change, not one per reconciliation.
+"""Events by what happened between two statuses: one per change, not one per reconciliation.
 
 Pure. Called by `reconcile/controller.py` with the status of before and the one that was written.
 """
@@ -18,61 +18,67 @@ from kafkafeatures.core.kinds import in_flight, kind_of, sent_in
 from kafkafeatures.core.report.migration_lines import forecast, modes_line
 
 
-def events_between(before: Status, after: Status) -> tuple[EventRecord, ...]:
+def events_between(previous_status: Status, next_status: Status) -> tuple[EventRecord, ...]:
     """The Events between two statuses, in the order in which people read them."""
     return (
-        *_plan(before, after),
-        *_ended(before, after),
-        *_migration(before, after),
-        *_rollout(before, after),
-        *_begun(before, after),
-        *_suspended(before, after),
-        *_drift(before, after),
-        *_stalled(before, after),
+        *_plan(previous_status, next_status),
+        *_ended(previous_status, next_status),
+        *_migration(previous_status, next_status),
+        *_rollout(previous_status, next_status),
+        *_begun(previous_status, next_status),
+        *_suspended(previous_status, next_status),
+        *_drift(previous_status, next_status),
+        *_stalled(previous_status, next_status),
     )
 
 
-def _plan(before: Status, after: Status) -> Iterator[EventRecord]:
-    new = after.plan
+def _plan(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    new = next_status.plan
     if new is None:
         return
-    old_hash, was_approved = (before.plan.hash, bool(before.plan.approved_by)) if before.plan else ("", False)
-    shown = f"plan {new.hash[:HASH_SHOWN]}"
+    old_hash, was_approved = (
+        (previous_status.plan.hash, bool(previous_status.plan.approved_by)) if previous_status.plan else ("", False)
+    )
+    title = f"plan {new.hash[:HASH_SHOWN]}"
     if new.hash != old_hash:
-        yield EventRecord("PlanComputed", "Plan", f"{shown}: {new.summary}", facts=EventFacts(plan=new.hash))
+        yield EventRecord("PlanComputed", "Plan", f"{title}: {new.summary}", facts=EventFacts(plan=new.hash))
     if new.approved_by and (new.hash != old_hash or not was_approved):
-        note = f"{shown} is approved: {new.approved_by}"
+        note = f"{title} is approved: {new.approved_by}"
         yield EventRecord("PlanApproved", "Plan", note, facts=EventFacts(plan=new.hash))
 
 
-def _rollout(before: Status, after: Status) -> Iterator[EventRecord]:
-    old, new = before.rollout, after.rollout
+def _rollout(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    old, new = previous_status.rollout, next_status.rollout
     if new is None:
         return
     begins = new.is_in_progress and (old is None or old.id != new.id or not old.is_in_progress)
-    left = new.total - new.done
-    if begins and left > len(_flying(before) & _flying(after)):  # else it is the end of the one before
-        yield EventRecord("RolloutStarted", "Roll", f"{left} of {new.total} nodes are to be restarted")
+    remaining = new.total - new.done
+    if begins and remaining > len(
+        _flying(previous_status) & _flying(next_status)
+    ):  # else it is the end of the one before
+        yield EventRecord("RolloutStarted", "Roll", f"{remaining} of {new.total} nodes are to be restarted")
     elif old is not None and old.is_in_progress and not new.is_in_progress:
         yield EventRecord("RolloutCompleted", "Roll", f"all {new.total} nodes are current")
 
 
 def _flying(status: Status) -> frozenset[str]:
-    """What is in flight."""
-    return frozenset(one.step.target for one in sent_in(status))
+    """Targets of the steps in flight."""
+    return frozenset(sent_step.step.target for sent_step in sent_in(status))
 
 
-def _migration(before: Status, after: Status) -> Iterator[EventRecord]:
+def _migration(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
     """Each phase that is entered. Of a cluster that is seen for the first time, unless no migration was begun there."""
-    old, new = (one.migration.phase if one.migration is not None else "" for one in (before, after))
-    if not new or new == old or after.migration is None or (not old and new == Phase.NONE):
+    old, new = (
+        status.migration.phase if status.migration is not None else "" for status in (previous_status, next_status)
+    )
+    if not new or new == old or next_status.migration is None or (not old and new == Phase.NONE):
         return
-    modes, left = modes_line(after.migration), forecast(after.migration, after.rollout)
+    modes, outlook = modes_line(next_status.migration), forecast(next_status.migration, next_status.rollout)
     phases = f"{old} -> {new}" if old else f"phase {new}"
     # The consent is spent before a controller is asked to restart without the flag.
-    outside = bool(old) and old not in _ENDS and new in _ENDS and ZK_FINALIZE not in before.spent_consents
+    outside = bool(old) and old not in _ENDS and new in _ENDS and ZK_FINALIZE not in previous_status.spent_consents
     whose = f"this was done outside KafkaFeatures, which has not used the consent {ZK_FINALIZE}" if outside else ""
-    note = "; ".join(phase for phase in (phases, whose, modes, left) if phase)
+    note = "; ".join(phase for phase in (phases, whose, modes, outlook) if phase)
     facts = EventFacts(before=old, after=new)
     yield EventRecord(PHASE_CHANGED, "Migrate", note[:MAX_NOTE], warning=outside, facts=facts)
 
@@ -84,41 +90,43 @@ PHASE_CHANGED = "MigrationPhaseChanged"
 
 
 def facts_of(intent: Intent) -> EventFacts:
-    """What is known of a step that is in flight; nothing of one that this release cannot read."""
-    sent = in_flight(intent)
-    return NO_FACTS if isinstance(sent, UnknownStep) else sent.facts
+    """Facts about a step that is in flight; none about one that this release cannot read."""
+    sent_step = in_flight(intent)
+    return NO_FACTS if isinstance(sent_step, UnknownStep) else sent_step.facts
 
 
-def _begun(before: Status, after: Status) -> Iterator[EventRecord]:
+def _begun(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
     """Each step once: its intent stays the same until it is over, but for what its kind remembers of how far it is."""
-    known = {(one.step, one.at) for one in sent_in(before)}
-    for one in sent_in(after):
-        event = one.announced() if (one.step, one.at) not in known else None
+    known_steps = {(sent_step.step, sent_step.at) for sent_step in sent_in(previous_status)}
+    for sent_step in sent_in(next_status):
+        event = sent_step.announced() if (sent_step.step, sent_step.at) not in known_steps else None
         if event is not None:
             yield event
 
 
-def _ended(before: Status, after: Status) -> Iterator[EventRecord]:
-    known = list(before.history)
-    flew = {(one.step.kind, one.step.target): one.facts for one in sent_in(before)}
-    for entry in after.history:
-        if entry in known:
-            known.remove(entry)
+def _ended(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    known_entries = list(previous_status.history)
+    facts = {(sent_step.step.kind, sent_step.step.target): sent_step.facts for sent_step in sent_in(previous_status)}
+    for entry in next_status.history:
+        if entry in known_entries:
+            known_entries.remove(entry)
             continue
-        if entry.result == Result.REJECTED and any(replace(one, at=entry.at) == entry for one in known):
+        if entry.result == Result.REJECTED and any(
+            replace(known_entry, at=entry.at) == entry for known_entry in known_entries
+        ):
             continue  # once more
         kind = kind_of(entry)
-        event = kind.event_of(entry, flew.get((kind.kind, entry.target))) if kind is not None else None
+        event = kind.event_of(entry, facts.get((kind.kind, entry.target))) if kind is not None else None
         if event is not None:
             yield replace(event, note=event.note[:MAX_NOTE])
 
 
-def _suspended(before: Status, after: Status) -> Iterator[EventRecord]:
-    was, now = before.condition(Condition.READY), after.condition(Condition.READY)
-    was_suspended = was is not None and was.reason == Reason.SUSPENDED
-    if now is not None and now.reason == Reason.SUSPENDED and not was_suspended:
-        yield EventRecord("Suspended", "Suspend", now.message[:MAX_NOTE])
-    if now is not None and now.reason in _NOT_SUSPENDED and was_suspended:
+def _suspended(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    previous, current = previous_status.condition(Condition.READY), next_status.condition(Condition.READY)
+    was_suspended = previous is not None and previous.reason == Reason.SUSPENDED
+    if current is not None and current.reason == Reason.SUSPENDED and not was_suspended:
+        yield EventRecord("Suspended", "Suspend", current.message[:MAX_NOTE])
+    if current is not None and current.reason in _NOT_SUSPENDED and was_suspended:
         yield EventRecord("Resumed", "Resume", "reconciliation resumed")
 
 
@@ -150,13 +158,16 @@ _NOT_SUSPENDED = frozenset(
 )
 
 
-def _drift(before: Status, after: Status) -> Iterator[EventRecord]:
-    was, now = before.condition(Condition.DRIFT_DETECTED), after.condition(Condition.DRIFT_DETECTED)
-    if now is not None and (was is None or now.message != was.message):
-        yield EventRecord("DriftDetected", "Observe", now.message[:MAX_NOTE], warning=True)
+def _drift(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    previous, current = (
+        previous_status.condition(Condition.DRIFT_DETECTED),
+        next_status.condition(Condition.DRIFT_DETECTED),
+    )
+    if current is not None and (previous is None or current.message != previous.message):
+        yield EventRecord("DriftDetected", "Observe", current.message[:MAX_NOTE], warning=True)
 
 
-def _stalled(before: Status, after: Status) -> Iterator[EventRecord]:
-    now = after.condition(Condition.STALLED)
-    if now is not None and now.reason != before.reason(Condition.STALLED):
-        yield EventRecord(now.reason, "Reconcile", now.message[:MAX_NOTE], warning=True)
+def _stalled(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    current = next_status.condition(Condition.STALLED)
+    if current is not None and current.reason != previous_status.reason(Condition.STALLED):
+        yield EventRecord(current.reason, "Reconcile", current.message[:MAX_NOTE], warning=True)

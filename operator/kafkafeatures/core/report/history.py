@@ -1,4 +1,4 @@
-"""How the end of a step is written into the status: its intent goes, its entry in the history comes.
+"""Record of the end of a step in the status: its intent goes, its entry in the history comes.
 
 Pure. Called by `reconcile/evaluate.py` for what was settled, and by `reconcile/act.py` where a step ends at once.
 """
@@ -20,9 +20,9 @@ MAX_MESSAGE = 512
 
 _MAY_HAVE_CHANGED = (Result.APPLIED, Result.SUPERSEDED, Result.UNVERIFIED)
 _COUNTED = (Result.APPLIED, Result.CORRECTED, Result.UNVERIFIED)
-"""What is recorded each time: what fails is recorded once."""
+"""Results that are recorded each time: what fails is recorded once."""
 _ANSWERED = (Result.APPLIED, Result.CORRECTED, Result.REJECTED)
-"""What is known at once. Before anything else is believed, a broker had its time."""
+"""Results that are known at once. Before anything else is believed, a broker had its time."""
 
 
 def with_result(
@@ -34,22 +34,22 @@ def with_result(
     if result in _MAY_HAVE_CHANGED:
         count += step.counts
     elif step.consent:  # nothing was changed, so nothing was used up
-        spent = tuple(one for one in spent if one != step.consent)
-    named = ended.named(result)
+        spent = tuple(consent for consent in spent if consent != step.consent)
+    recorded_result = ended.named(result)
     entry = HistoryEntry(
         at=at,
         action=str(step),
         target=step.target,
         kind=step.recorded_as,
         after=step.revision,
-        result=named.value,
+        result=recorded_result.value,
         message=cut(message, MAX_MESSAGE),
         plan_hash=status.plan.hash if status.plan is not None else "",
-        via=ended.via.value if ended.via is Via.BROKER and named in _ANSWERED else "",
+        via=ended.via.value if ended.via is Via.BROKER and recorded_result in _ANSWERED else "",
     )
     history = status.history
     repeats = history and replace(history[-1], at=at) == entry
-    if named in _COUNTED or ended.via is Via.PERSON or not repeats:
+    if recorded_result in _COUNTED or ended.via is Via.PERSON or not repeats:
         history = (*history, entry)  # each person hears of what he was asked for
     elif entry.via:  # from now on a broker may pass it on once more
         history = (*history[:-1], entry)
@@ -78,11 +78,11 @@ def _newest(history: tuple[HistoryEntry, ...], age_of: AgeOf) -> tuple[HistoryEn
         passed_on = entry.via == Via.BROKER and age_of(entry.at) < BROKER_KEEPS
         return not passed_on and not counts_as_correction(entry, age_of)
 
-    kept = list(history)
+    entries = list(history)
     for dispensable in (_is_one_of_many, dispensable_too):
-        for entry in [one for one in kept[:-1] if dispensable(one)][: max(0, len(kept) - MAX_HISTORY)]:
-            kept.remove(entry)
-    return tuple(kept[-MAX_HISTORY:])
+        for entry in [entry for entry in entries[:-1] if dispensable(entry)][: max(0, len(entries) - MAX_HISTORY)]:
+            entries.remove(entry)
+    return tuple(entries[-MAX_HISTORY:])
 
 
 def _is_one_of_many(entry: HistoryEntry) -> bool:

@@ -1,4 +1,4 @@
-"""What `kafkafeatures migration` shows, as documents. Pure."""
+"""Output of `kafkafeatures migration`, as documents. Pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from kafkafeatures.api.records import Json
 
 
-def settings_document(found: Demands) -> Json:
+def settings_document(demands: Demands) -> Json:
     """`differences` null: the node could not be asked; `notRead` says why. `caution`: what must not be done yet."""
     return {
-        "position": found.position.value,
-        "next": found.end.value,
-        "reached": found.edge is None,
-        "besides": [one.value for one in found.edge.beside] if found.edge is not None else [],
-        "caution": (found.edge.caution or None) if found.edge is not None else None,
+        "position": demands.position.value,
+        "next": demands.end.value,
+        "reached": demands.edge is None,
+        "besides": [request.value for request in demands.edge.beside] if demands.edge is not None else [],
+        "caution": (demands.edge.caution or None) if demands.edge is not None else None,
         "lines": [
             {"role": role.value, "is": shape.value, "add": list(lines.add), "remove": list(lines.remove)}
-            for role, shape, lines in found.lines
+            for role, shape, lines in demands.lines
         ],
         "nodes": [
             {
@@ -30,17 +30,17 @@ def settings_document(found: Demands) -> Json:
                 "id": node.id,
                 "differences": None if isinstance(node.differs, Failure) else [_difference(it) for it in node.differs],
             }
-            for node in found.nodes
+            for node in demands.nodes
         ],
-        "notRead": [not_read(one) for one in found.unknown],
+        "notRead": [not_read(failure) for failure in demands.unknown],
     }
 
 
 def not_read(failure: Failure) -> Json:
-    """What could not be read, why, and what to do."""
+    """Gap: what could not be read, why, and what to do."""
     return {"what": failure.where, "why": failure.message, "remedy": failure.remedy}
 
 
 def _difference(one: Difference) -> Json:
-    wanted = {Wish.SET: "...", Wish.NOT_SET: None}[one.wanted] if isinstance(one.wanted, Wish) else one.wanted
-    return {"name": one.name, "wanted": wanted, "found": one.found, "do": str(one)}
+    expected = {Wish.SET: "...", Wish.NOT_SET: None}[one.wanted] if isinstance(one.wanted, Wish) else one.wanted
+    return {"name": one.name, "wanted": expected, "found": one.found, "do": str(one)}

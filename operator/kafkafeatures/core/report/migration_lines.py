@@ -1,4 +1,4 @@
-"""Where a migration is, in lines for people: of a status alone, so that every command says the same.
+"""Progress of a migration, in lines for people: of a status alone, so that every command says the same.
 
 Pure. Called by the text of `status` and of `plan`, and by the page of `report`.
 """
@@ -11,32 +11,32 @@ from kafkafeatures.api.status import ComparisonState, EqualityStatus, MigrationS
 from kafkafeatures.core.words import counted
 
 
-def migration_lines(now: MigrationStatus, rollout: RolloutStatus | None = None) -> Iterator[str]:
+def migration_lines(migration: MigrationStatus, rollout: RolloutStatus | None = None) -> Iterator[str]:
     """Phase, modes of the brokers, what is behind, whether both hold the same, and what is left."""
-    since = f", since {now.since}" if now.since else ""
-    at = f" ({now.position})" if now.position and now.position != now.phase else ""
-    yield f"phase {now.phase or '?'}{at}{since}"
-    if modes := modes_line(now):
+    since = f", since {migration.since}" if migration.since else ""
+    at = f" ({migration.position})" if migration.position and migration.position != migration.phase else ""
+    yield f"phase {migration.phase or '?'}{at}{since}"
+    if modes := modes_line(migration):
         yield modes
-    if now.lag_records is not None:
-        yield f"ZooKeeper is {counted(now.lag_records, 'record')} behind the metadata log"
-    if now.equality is not None:
-        yield equality_line(now.equality)
-    if now.kept_migration_node:
-        yield f"/migration was {now.kept_migration_node}"
-    yield forecast(now, rollout)
+    if migration.lag_records is not None:
+        yield f"ZooKeeper is {counted(migration.lag_records, 'record')} behind the metadata log"
+    if migration.equality is not None:
+        yield equality_line(migration.equality)
+    if migration.kept_migration_node:
+        yield f"/migration was {migration.kept_migration_node}"
+    yield forecast(migration, rollout)
 
 
-def modes_line(now: MigrationStatus) -> str:
-    """How many brokers run in which mode; empty where that is not known."""
-    of = now.brokers
+def modes_line(migration: MigrationStatus) -> str:
+    """Number of brokers in each mode; empty where that is not known."""
+    of = migration.brokers
     if of is None:
         return ""
     return f"brokers: {of.zoo_keeper} in ZooKeeper mode, {of.flagged} with the flag, {of.kraft} in KRaft mode"
 
 
 def equality_line(found: EqualityStatus) -> str:
-    """What the last comparison of ZooKeeper with the metadata log has shown."""
+    """Result of the last comparison of ZooKeeper with the metadata log."""
     at = f" at {found.at}" if found.at else ""
     if found.state == ComparisonState.EQUAL:
         return f"ZooKeeper and the metadata log held the same metadata{at}"
@@ -48,20 +48,20 @@ def equality_line(found: EqualityStatus) -> str:
         return unknown
     if found.differences is None:
         return f"{unknown}; last compared{at}"
-    held = counted(found.differences, "difference") if found.differences else "they held the same"
-    return f"{unknown}; when last compared{at}, {held}"
+    outcome = counted(found.differences, "difference") if found.differences else "they held the same"
+    return f"{unknown}; when last compared{at}, {outcome}"
 
 
-def forecast(now: MigrationStatus, rollout: RolloutStatus | None = None) -> str:
+def forecast(migration: MigrationStatus, rollout: RolloutStatus | None = None) -> str:
     """Restarts that are left, and how long they take, one node after the other, as long as each has taken so far."""
-    if now.restarts_left is None:
+    if migration.restarts_left is None:
         return "how many restarts are left is not known"
-    if not now.restarts_left:
+    if not migration.restarts_left:
         return "no restart of a node is left"
-    left = f"{counted(now.restarts_left, 'restart')} of nodes left"
-    seconds = (rollout.node_seconds if rollout is not None else 0) or now.node_seconds
+    restarts = f"{counted(migration.restarts_left, 'restart')} of nodes left"
+    seconds = (rollout.node_seconds if rollout is not None else 0) or migration.node_seconds
     if not seconds:
-        return f"{left}; how long each takes is not known yet"
-    whole = seconds * now.restarts_left
-    about = f"{whole} s" if whole < 120 else f"{round(whole / 60)} min"
-    return f"{left}, about {about} of restarts: each has taken {seconds} s on average"
+        return f"{restarts}; how long each takes is not known yet"
+    total_seconds = seconds * migration.restarts_left
+    about = f"{total_seconds} s" if total_seconds < 120 else f"{round(total_seconds / 60)} min"
+    return f"{restarts}, about {about} of restarts: each has taken {seconds} s on average"

@@ -31,15 +31,19 @@ _GOES_ON = (
 
 
 def plan_verdict(status: Status, generation: int, *, approved: bool = False, sends: bool = True) -> PlanVerdict:
-    """What a status says of this generation of the document.
+    """Verdict of a status on this generation of the document.
 
     `approved`: the plan was approved since. `sends` False: who asks is not who would send it, and need not have the
     right to; that it is missing is no blocker.
     """
 
     def true(kind: Condition) -> StatusCondition | None:
-        found = status.condition(kind)
-        return found if found and found.status == "True" and found.observed_generation == generation else None
+        condition = status.condition(kind)
+        return (
+            condition
+            if condition and condition.status == "True" and condition.observed_generation == generation
+            else None
+        )
 
     ready, levels = status.condition(Condition.READY), status.condition(Condition.FEATURES_FINALIZED)
     blocked = bool(status.blockers or status.blockers_total)
@@ -87,7 +91,7 @@ def document_of_status(status: Status, *, name: str, generation: int, approved: 
 
 
 def soak_shape(status: Status) -> Json:
-    """What a plan document has only where an irreversible change soaks, or a migration is wanted."""
+    """Fields that a plan document has only where an irreversible change soaks, or a migration is wanted."""
     soak = {
         "soakStartedAt": status.soak_started_at,
         "wayBack": status.way_back and status.way_back.as_json(),

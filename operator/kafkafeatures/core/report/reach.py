@@ -1,4 +1,4 @@
-"""What a cluster can be raised to, and which nodes prevent more: for `describe`, which is asked for no level.
+"""Levels that a cluster can be raised to, and nodes that prevent more: for `describe`, which is asked for no level.
 
 Pure. The goal is the highest level that a live node supports, of each feature; what prevents it is asked with the
 checks of a raise.
@@ -27,75 +27,79 @@ from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.words import counted
 
 
-def is_counted_on(seen: Observation, node: Node) -> bool:
-    """Whether the cluster counts on it: it is live; of files, which show no process, it is registered."""
-    return node.state is NodeState.LIVE or (bool(seen.source.files) and node.state is NodeState.UNREACHABLE)
+def is_counted_on(observation: Observation, node: Node) -> bool:
+    """Tell whether the cluster counts on it: it is live; of files, which show no process, it is registered."""
+    return node.state is NodeState.LIVE or (bool(observation.source.files) and node.state is NodeState.UNREACHABLE)
 
 
-def highest_levels(seen: Observation) -> dict[str, int]:
+def highest_levels(observation: Observation) -> dict[str, int]:
     """The highest level of each feature that a live node supports: where the cluster could be, but for the others."""
-    found = [node for node in seen.nodes if is_counted_on(seen, node)]
-    ranges = {name: [node.known_range_of(name) for node in found] for name in seen.feature_names()}
-    return {name: max((one.max for one in those if one is not None), default=0) for name, those in ranges.items()}
+    nodes = [node for node in observation.nodes if is_counted_on(observation, node)]
+    ranges = {name: [node.known_range_of(name) for node in nodes] for name in observation.feature_names()}
+    return {
+        name: max((version_range.max for version_range in version_ranges if version_range is not None), default=0)
+        for name, version_ranges in ranges.items()
+    }
 
 
-def blockers_of(seen: Observation, levels: Mapping[str, int], flags: str) -> tuple[Blocker, ...]:
-    """What prevents a raise to these levels on some node. `flags`: how our own commands reach the cluster."""
-    now = seen.known_levels
-    raised = {name: level for name, level in levels.items() if level > now.get(name, 0)}
-    asked = Question(seen, changes_between(raised, now), cluster_flags=flags)
-    return (*every_node_supports_it(asked), *no_node_is_refused(asked))
+def blockers_of(observation: Observation, levels: Mapping[str, int], flags: str) -> tuple[Blocker, ...]:
+    """Blockers of a raise to these levels on some node. `flags`: how our own commands reach the cluster."""
+    finalized = observation.known_levels
+    raised = {name: level for name, level in levels.items() if level > finalized.get(name, 0)}
+    question = Question(observation, changes_between(raised, finalized), cluster_flags=flags)
+    return (*every_node_supports_it(question), *no_node_is_refused(question))
 
 
-def headline(seen: Observation, highest: int, blockers: tuple[Blocker, ...]) -> tuple[str, str]:
-    """Where metadata.version is and could be, and what prevents it: "4.0-IV3; can be raised to 4.2-IV1: ", "blocked by
-    2 of 7 nodes". Both empty where its level is not known. highest: that a live node supports. blockers: of a raise to
-    that.
+def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ...]) -> tuple[str, str]:
+    """Level that metadata.version has, the one that it could have, and what prevents it: "4.0-IV3; can be raised to
+    4.2-IV1: ", "blocked by 2 of 7 nodes". Both empty where its level is not known. highest: that a live node supports.
+    blockers: of a raise to that.
     """
-    level = seen.level_of(METADATA_VERSION)
-    if level is None or seen.in_zookeeper_mode:
+    level = observation.level_of(METADATA_VERSION)
+    if level is None or observation.in_zookeeper_mode:
         return "", ""
-    if held := _held(seen):
-        return f"{_named(level)}; no level can be changed {held}", ""
-    if not level and (vendors := level_of_vendor(seen.known_levels)):
+    if reason := _held(observation):
+        return f"{_named(level)}; no level can be changed {reason}", ""
+    if not level and (vendors := level_of_vendor(observation.known_levels)):
         return f"{vendors}, which is not one of Kafka's features; {METADATA_VERSION} is not used", ""
     level = level or WITHOUT_A_LEVEL
-    if not any(is_counted_on(seen, node) for node in seen.nodes):
+    if not any(is_counted_on(observation, node) for node in observation.nodes):
         return f"{_named(level)}; no node is known to run, so how far it can be raised is unknown", ""
     if highest <= level:
         return f"{_named(level)}; no live node supports a higher level", ""
-    supported = supported_by_all(seen, [METADATA_VERSION])[METADATA_VERSION]
+    supported = supported_by_all(observation, [METADATA_VERSION])[METADATA_VERSION]
     between = supported.max if supported is not None and level < supported.max < highest else 0
-    who = _who(
-        seen, {node.key for blocker in blockers if blocker.feature in ("", METADATA_VERSION) for node in blocker.nodes}
+    counts = _who(
+        observation,
+        {node.key for blocker in blockers if blocker.feature in ("", METADATA_VERSION) for node in blocker.nodes},
     )
     if between:
-        return f"{_named(level)}; can be raised to {_named(between)}; {_named(highest)} is ", f"blocked by {who}"
+        return f"{_named(level)}; can be raised to {_named(between)}; {_named(highest)} is ", f"blocked by {counts}"
     could = f"{_named(level)}; can be raised to {_named(highest)}"
-    return (f"{could}: ", f"blocked by {who}") if who else (could, "")
+    return (f"{could}: ", f"blocked by {counts}") if counts else (could, "")
 
 
-def _held(seen: Observation) -> str:
-    """Why no level can be changed now, whatever nodes support; of files that is not asked."""
-    if seen.source.files:
+def _held(observation: Observation) -> str:
+    """Reason why no level can be changed now, whatever nodes support; of files that is not asked."""
+    if observation.source.files:
         return ""
-    if isinstance(seen.cluster_id, Unknown) and seen.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
+    if isinstance(observation.cluster_id, Unknown) and observation.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
         return "while the addresses lead to two clusters"
-    if seen.is_migrating:
+    if observation.is_migrating:
         return "while a migration from ZooKeeper is open"
-    why = seen.no_quorum
-    if why is not None and why.kind.is_of_the_asker:
+    failure = observation.no_quorum
+    if failure is not None and failure.kind.is_of_the_asker:
         return "while the active controller is unknown"
-    return "without an active controller" if why is not None else ""
+    return "without an active controller" if failure is not None else ""
 
 
-def _who(seen: Observation, keys: set[NodeKey]) -> str:
-    """How many nodes, of how many, and how many registrations without a node."""
-    is_ghost = {node.key: node.state is NodeState.GHOST for node in seen.nodes if node.roles}
+def _who(observation: Observation, keys: set[NodeKey]) -> str:
+    """Number of nodes, of how many, and of registrations without a node, in words."""
+    is_ghost = {node.key: node.state is NodeState.GHOST for node in observation.nodes if node.roles}
     ghosts = sum(is_ghost.get(key, False) for key in keys)
     nodes = len(is_ghost) - sum(is_ghost.values())
-    behind = len(keys) - ghosts
-    parts = (f"{behind} of {counted(nodes, 'node')}" if behind else "", counted(ghosts, "ghost") if ghosts else "")
+    blocking = len(keys) - ghosts
+    parts = (f"{blocking} of {counted(nodes, 'node')}" if blocking else "", counted(ghosts, "ghost") if ghosts else "")
     return " and ".join(filter(None, parts))
 
 

@@ -1,4 +1,4 @@
-"""What people read on a resource: a decision and an observation made into its status.
+"""Status of a resource: a decision and an observation made into its status.
 
 Pure. The status holds facts that were read, never what is intended: `finalized` is what some node or the log said.
 Called by `reconcile/evaluate.py` and `reconcile/controller.py`.
@@ -53,7 +53,7 @@ def status_of(
 ) -> Status:
     """The whole status after a reconciliation. What it does not decide (intents, history, pinned id) is kept."""
     groups, ready = grouped(decision.blockers), _ready(decision)
-    said: dict[Condition, Said] = {
+    statements: dict[Condition, Said] = {
         Condition.READY: ready,
         Condition.RECONCILING: _reconciling(decision),
         Condition.STALLED: _stalled(decision),
@@ -81,10 +81,10 @@ def status_of(
         unknown=previous.unknown,
     )
     for stage in stages:
-        said.update(stage.conditions(decision))
+        statements.update(stage.conditions(decision))
         status = stage.reported(decision, status, previous)
     status = _dated(status)
-    in_order = {kind: said[kind] for kind in Condition if kind in said}
+    in_order = {kind: statements[kind] for kind in Condition if kind in statements}
     conditions = conditions_of(in_order, generation=generation, previous=previous, at=stamp(now))
     names = {*observation.feature_names(), *(feature.name for feature in status.features)}
     there_are = len(names) if observation.shows_levels else len(status.features)
@@ -100,18 +100,22 @@ def _dated(status: Status) -> Status:
 
 
 def _planned(
-    plan: Plan, observation: Observation, before: PlanStatus | None, approved_by: ApprovedBy | None, now: datetime
+    plan: Plan,
+    observation: Observation,
+    before: PlanStatus | None,
+    approved_by: ApprovedBy | None,
+    at: datetime,
 ) -> PlanStatus | None:
     """None where nothing is left of it; the one of before while the levels are not known."""
     if before is not None and not observation.shows_levels:
         return before
-    return None if plan.is_over else _plan(plan, before, approved_by, now)
+    return None if plan.is_over else _plan(plan, before, approved_by, at)
 
 
-def _plan(plan: Plan, before: PlanStatus | None, approved_by: ApprovedBy | None, now: datetime) -> PlanStatus:
+def _plan(plan: Plan, before: PlanStatus | None, approved_by: ApprovedBy | None, at: datetime) -> PlanStatus:
     return PlanStatus(
         hash=plan.hash,
-        created_at=before.created_at if before is not None and before.hash == plan.hash else stamp(now),
+        created_at=before.created_at if before is not None and before.hash == plan.hash else stamp(at),
         approved_by=approved_by.value if approved_by else "",
         irreversible=plan.irreversible,
         summary=cut(str(plan), MAX_WORDS),
@@ -129,7 +133,7 @@ def steps_of(plan: Plan) -> Iterator[StepStatus]:
         yield replace(step, id=str(number), detail=f"{step.detail}{costs}", consent=consent)
 
 
-def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Status, now: datetime) -> Status:
+def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Status, at: datetime) -> Status:
     """The status where another cluster answers, or one whose id is not known: only the conditions say so."""
     stalled = _stalled(decision)
     previous = with_soak(previous, None)  # its own was not seen
@@ -144,12 +148,12 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: St
         },
         generation=generation,
         previous=previous,
-        now=now,
+        at=at,
         subject=subject_of(decision),
     )
 
 
-def status_of_unreachable(failure: Failure, *, generation: int, previous: Status, now: datetime) -> Status:
+def status_of_unreachable(failure: Failure, *, generation: int, previous: Status, at: datetime) -> Status:
     """Nothing could be read: the facts of before stay, the conditions say so. What was not seen was not healthy."""
     message, previous = str(failure), with_soak(previous, None)
     reason = _UNREACHABLE.get(failure.kind, Reason.BOOTSTRAP_UNREACHABLE)
@@ -162,42 +166,40 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Status
         },
         generation=generation,
         previous=previous,
-        now=now,
+        at=at,
     )
 
 
-def status_of_pending(*, generation: int, now: datetime) -> Status:
+def status_of_pending(*, generation: int, at: datetime) -> Status:
     """The first word about a resource, before its cluster was asked."""
-    said = {Condition.READY: ("Unknown", Reason.PENDING, "not reconciled yet")}
-    return _facts_of_before(said, generation=generation, previous=EMPTY, now=now)
+    statements = {Condition.READY: ("Unknown", Reason.PENDING, "not reconciled yet")}
+    return _facts_of_before(statements, generation=generation, previous=EMPTY, at=at)
 
 
-def status_of_invalid(reason: Reason, message: str, *, generation: int, previous: Status, now: datetime) -> Status:
+def status_of_invalid(reason: Reason, message: str, *, generation: int, previous: Status, at: datetime) -> Status:
     """The resource cannot be understood, so its cluster was not asked: what was read before stays."""
-    said = {
+    statements = {
         Condition.READY: ("False", reason, message),
         Condition.STALLED: ("True", reason, message),
         **still_said(previous, generation),
     }
-    return _facts_of_before(said, generation=generation, previous=previous, now=now)
+    return _facts_of_before(statements, generation=generation, previous=previous, at=at)
 
 
-def status_of_failed_reconciliation(message: str, *, generation: int, previous: Status, now: datetime) -> Status:
+def status_of_failed_reconciliation(message: str, *, generation: int, previous: Status, at: datetime) -> Status:
     """The reconciliation itself failed: a bug of ours, said where people look. It is tried again."""
-    said = {
+    statements = {
         Condition.READY: ("False", Reason.INTERNAL_ERROR, message),
         Condition.RECONCILING: ("True", Reason.INTERNAL_ERROR, message),
         **still_said(previous, generation),
     }
-    return _facts_of_before(said, generation=generation, previous=previous, now=now)
+    return _facts_of_before(statements, generation=generation, previous=previous, at=at)
 
 
-def _facts_of_before(
-    said: Conditions, *, generation: int, previous: Status, now: datetime, subject: str = ""
-) -> Status:
-    conditions = conditions_of(said, generation=generation, previous=previous, at=stamp(now))
+def _facts_of_before(said: Conditions, *, generation: int, previous: Status, at: datetime, subject: str = "") -> Status:
+    conditions = conditions_of(said, generation=generation, previous=previous, at=stamp(at))
     ready = said[Condition.READY]
-    since = since_of(ready[1], subject, previous, stamp(now)) if ready else None
+    since = since_of(ready[1], subject, previous, stamp(at)) if ready else None
     status = replace(previous, observed_generation=generation, conditions=conditions, ready_reason=since)
     return bounded(keeping_unknown(status, previous), len(previous.features))
 

@@ -1,4 +1,6 @@
-"""What Kafka keeps in ZooKeeper, as `describe --zookeeper` shows it: as a document, and in lines for people. Pure."""
+"""Metadata that Kafka keeps in ZooKeeper, as `describe --zookeeper` shows it: as a document, and in lines for people.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +18,34 @@ if TYPE_CHECKING:
     from kafkafeatures.api.records import Json
 
 
-def zookeeper_document(seen: ZooKeeperReading, observation: Observation | None = None) -> Json:
-    """What is absent, or could not be read, is null; `notRead` says why. `phase` only with an observation."""
-    phase = _phase(seen, observation)
-    controller, migration, epoch = seen.controller, seen.migration, seen.controller_epoch
-    brokers = {} if isinstance(seen.brokers, Failure) else seen.brokers
+def zookeeper_document(zookeeper_reading: ZooKeeperReading, observation: Observation | None = None) -> Json:
+    """Reading of ZooKeeper as a document: what is absent, or could not be read, is null; `notRead` says why. `phase`
+    only with an observation.
+    """
+    phase = _phase(zookeeper_reading, observation)
+    controller, migration, epoch = (
+        zookeeper_reading.controller,
+        zookeeper_reading.migration,
+        zookeeper_reading.controller_epoch,
+    )
+    brokers = {} if isinstance(zookeeper_reading.brokers, Failure) else zookeeper_reading.brokers
     return {
-        "ensemble": seen.ensemble,
+        "ensemble": zookeeper_reading.ensemble,
         **({"phase": phase.value if isinstance(phase, Position) else None} if phase is not None else {}),
-        "clusterId": None if isinstance(seen.cluster_id, Failure) else seen.cluster_id,
+        "clusterId": None if isinstance(zookeeper_reading.cluster_id, Failure) else zookeeper_reading.cluster_id,
         "controller": None
         if controller is None or isinstance(controller, Failure)
         else {"id": controller.node_id, "kraft": controller.is_kraft, "kraftEpoch": controller.kraft_epoch},
         "controllerEpoch": None if epoch is None or isinstance(epoch, Failure) else epoch.value,
         "migration": None if migration is None or isinstance(migration, Failure) else _migration(migration),
         "brokers": [
-            {"id": id_, "epoch": one.epoch, "endpoints": list(one.endpoints)}
-            for id_, one in brokers.items()
-            if not isinstance(one, Failure)
+            {"id": id_, "epoch": broker.epoch, "endpoints": list(broker.endpoints)}
+            for id_, broker in brokers.items()
+            if not isinstance(broker, Failure)
         ],
         "notRead": [
-            {"what": failure.where, "why": failure.message, "remedy": failure.remedy} for failure in seen.failures
+            {"what": failure.where, "why": failure.message, "remedy": failure.remedy}
+            for failure in zookeeper_reading.failures
         ],
     }
 
@@ -50,37 +59,45 @@ def _migration(one: MigrationProgress) -> Json:
     }
 
 
-def _phase(seen: ZooKeeperReading, observation: Observation | None) -> Position | Misplaced | Failure | None:
+def _phase(
+    zookeeper_reading: ZooKeeperReading, observation: Observation | None
+) -> Position | Misplaced | Failure | None:
     if observation is None:
         return None
-    facts = facts_of(observation, seen)
-    found = facts if isinstance(facts, Failure) else position_of(facts)
-    return (why_uncertain(found, observation) or found) if isinstance(found, Position) else found
+    facts = facts_of(observation, zookeeper_reading)
+    position = facts if isinstance(facts, Failure) else position_of(facts)
+    return (why_uncertain(position, observation) or position) if isinstance(position, Position) else position
 
 
-def zookeeper_lines(seen: ZooKeeperReading, observation: Observation | None = None) -> Iterator[tuple[str, str]]:
+def zookeeper_lines(
+    zookeeper_reading: ZooKeeperReading, observation: Observation | None = None
+) -> Iterator[tuple[str, str]]:
     """A title and what is to be said under it; what could not be read is left to `failures`."""
-    phase = _phase(seen, observation)
+    phase = _phase(zookeeper_reading, observation)
     if phase is not None:
         yield "Phase", phase.value if isinstance(phase, Position) else f"unknown: {phase}"
-    yield "ZooKeeper", seen.ensemble
-    if isinstance(seen.cluster_id, str):
-        yield "Cluster id", seen.cluster_id
-    if not isinstance(seen.controller, Failure):
-        yield "Controller", _controller(seen)
-    if not isinstance(seen.migration, Failure):
-        yield "Migration", _progress(seen.migration)
-    if not isinstance(seen.feature, Failure):
-        yield "Finalized", _levels(seen)
-    if not isinstance(seen.brokers, Failure):
-        ids = ", ".join(map(str, seen.brokers))
-        yield "Registered", f"{counted(len(seen.brokers), 'broker')} in ZooKeeper mode" + (f": {ids}" if ids else "")
+    yield "ZooKeeper", zookeeper_reading.ensemble
+    if isinstance(zookeeper_reading.cluster_id, str):
+        yield "Cluster id", zookeeper_reading.cluster_id
+    if not isinstance(zookeeper_reading.controller, Failure):
+        yield "Controller", _controller(zookeeper_reading)
+    if not isinstance(zookeeper_reading.migration, Failure):
+        yield "Migration", _progress(zookeeper_reading.migration)
+    if not isinstance(zookeeper_reading.feature, Failure):
+        yield "Finalized", _levels(zookeeper_reading)
+    if not isinstance(zookeeper_reading.brokers, Failure):
+        ids = ", ".join(map(str, zookeeper_reading.brokers))
+        yield (
+            "Registered",
+            f"{counted(len(zookeeper_reading.brokers), 'broker')} in ZooKeeper mode" + (f": {ids}" if ids else ""),
+        )
     in_kraft = [node.id for node in observation.nodes if _is_kraft_broker(node)] if observation is not None else []
     if in_kraft:
         yield "KRaft mode", f"{counted(len(in_kraft), 'broker')}: {', '.join(map(str, in_kraft))}"
-    if not isinstance(seen.deletions, Failure) and seen.deletions:
-        yield "Deletions", f"{counted(len(seen.deletions), 'topic')} to be deleted: {', '.join(seen.deletions[:5])}"
-    if seen.reassigning is True:
+    deletions = zookeeper_reading.deletions
+    if not isinstance(deletions, Failure) and deletions:
+        yield "Deletions", f"{counted(len(deletions), 'topic')} to be deleted: {', '.join(deletions[:5])}"
+    if zookeeper_reading.reassigning is True:
         yield "Reassignment", "requested in /admin/reassign_partitions"
 
 
@@ -88,14 +105,14 @@ def _is_kraft_broker(node: Node) -> bool:
     return Role.BROKER in node.roles and node.runs_in_kraft_mode is True
 
 
-def _controller(seen: ZooKeeperReading) -> str:
-    found, epoch = seen.controller, seen.controller_epoch
-    if found is None or isinstance(found, Failure):
+def _controller(zookeeper_reading: ZooKeeperReading) -> str:
+    claim, epoch = zookeeper_reading.controller, zookeeper_reading.controller_epoch
+    if claim is None or isinstance(claim, Failure):
         return "none is elected"
     number = "" if epoch is None or isinstance(epoch, Failure) else f", epoch {epoch.value}"
-    if found.is_kraft:
-        return f"node {found.node_id} of the KRaft quorum, KRaft epoch {found.kraft_epoch}{number}"
-    return f"broker {found.node_id}, elected in ZooKeeper{number}"
+    if claim.is_kraft:
+        return f"node {claim.node_id} of the KRaft quorum, KRaft epoch {claim.kraft_epoch}{number}"
+    return f"broker {claim.node_id}, elected in ZooKeeper{number}"
 
 
 def _progress(found: MigrationProgress | Failure | None) -> str:
@@ -107,10 +124,10 @@ def _progress(found: MigrationProgress | Failure | None) -> str:
     return f"written back up to offset {found.offset} by {by}"
 
 
-def _levels(seen: ZooKeeperReading) -> str:
-    found = seen.feature
-    if found is None or isinstance(found, Failure):
+def _levels(zookeeper_reading: ZooKeeperReading) -> str:
+    features = zookeeper_reading.feature
+    if features is None or isinstance(features, Failure):
         return "none: /feature does not exist"
-    if found.status is FeatureStatus.DISABLED:
+    if features.status is FeatureStatus.DISABLED:
         return "none: features are disabled by the inter.broker.protocol.version"
-    return ", ".join(f"{name} {level}" for name, level in sorted(found.levels.items())) or "none"
+    return ", ".join(f"{name} {level}" for name, level in sorted(features.levels.items())) or "none"

@@ -25,22 +25,22 @@ from kafkafeatures.core.roll.waits import REFUSED_POLL, why_not_running
 
 
 def stuck_may_go(question: RestartQuestion, id_: int) -> bool:
-    """Whether a stuck broker may be restarted: it is in no ISR, or alone in the ISR of a partition without a leader, so
-    its restart costs nothing; its other partitions do without it. Where no broker runs, that is so whatever the
-    partitions are, which cannot be read then. What the document allows holds for it as for any: its data may be lost
-    with the pod, and a person may be repairing it by hand. Those that are stuck beside it count as away only once they
-    were restarted, else none of them could be the first.
+    """Tell whether a stuck broker may be restarted: it is in no ISR, or alone in the ISR of a partition without a
+    leader, so its restart costs nothing; its other partitions do without it. Where no broker runs, that is so whatever
+    the partitions are, which cannot be read then. What the document allows holds for it as for any: its data may be
+    lost with the pod, and a person may be repairing it by hand. Those that are stuck beside it count as away only once
+    they were restarted, else none of them could be the first.
     """
     node, is_controller = question.node(id_), question.is_controller(id_)
     no_quorum = question.seen.no_quorum is not None or isinstance(question.seen.quorum, Unknown)
-    others = question.flying - {id_}
-    if is_controller and not no_quorum and any(question.is_controller(one) for one in others):
+    other_ids = question.flying - {id_}
+    if is_controller and not no_quorum and any(question.is_controller(other_id) for other_id in other_ids):
         return False
     if question.seen.nothing_is_led:
         return True
     if is_controller and (no_quorum or node is None or Role.BROKER not in node.roles):
         return True
-    if len(others | ({*question.gone} - question.stuck)) >= question.cap:
+    if len(other_ids | ({*question.gone} - question.stuck)) >= question.cap:
         return False
     admission = _admission_of_stuck(question)
     return admission is not None and admission.allows(id_)
@@ -51,8 +51,8 @@ def _admission_of_stuck(question: RestartQuestion) -> Admission | None:
 
 
 def refusal_of(question: RestartQuestion, id_: int, given: str = "") -> Wait | Stalled | None:
-    """Why this node may not go now; None where it may. A combined node satisfies both chains. `given`: the consent that
-    its restart has used already.
+    """Refusal to restart this node now; None where it may go. A combined node satisfies both chains. `given`: the
+    consent that its restart has used already.
     """
     too_small = refused_by_small_quorum(question, id_, given)
     if too_small is not None:
@@ -60,19 +60,19 @@ def refusal_of(question: RestartQuestion, id_: int, given: str = "") -> Wait | S
     why_not = others_are_stable(question, id_) or voters_allow(question, id_)
     if why_not is not None:
         return why_not
-    others, counts = counted_as_away(question, id_)
+    unstable_ids, counts = counted_as_away(question, id_)
     if not is_only_voter(question, id_) and question.is_controller(id_) and isinstance(question.seen.quorum, Known):
-        down = (question.flying | question.unavailable | others) - {id_}
-        why = may_restart(id_, question.seen.quorum.value, down)
-        if why:
-            text = f"{question.title(id_)} cannot be restarted now: {why}{counts}"
+        down = (question.flying | question.unavailable | unstable_ids) - {id_}
+        reason = may_restart(id_, question.seen.quorum.value, down)
+        if reason:
+            text = f"{question.title(id_)} cannot be restarted now: {reason}{counts}"
             remedy = f"bring the other controllers back; {question.title(id_)} stays as it is until then"
             return Wait(Reason.WAITING_FOR_QUORUM, text, after=2.0, subject=question.title(id_), remedy=remedy)
     node = question.node(id_)
     is_broker = node is not None and Role.BROKER in node.roles
     if is_broker and id_ in question.unavailable:
         return refused_as_unavailable(question, id_)
-    admission = question.admission(but=frozenset({id_}) & question.flying, beside=others)
+    admission = question.admission(but=frozenset({id_}) & question.flying, beside=unstable_ids)
     if not is_broker or admission is None or admission.allows(id_):
         return budget_allows(question, id_)
     return forbidden_by(question, id_, admission.forbidding(id_))
@@ -85,8 +85,10 @@ def refused_as_unavailable(question: RestartQuestion, id_: int) -> Wait:
         return forbidden_by(question, id_, admission.forbidding(id_))
     pod, node = question.fleet.pods.get(id_), question.node(id_)
     if pod is not None and pod.waiting and (node is None or node.state is not NodeState.LIVE):
-        why = why_not_running(pod)
-        text = f"{question.title(id_)} is unavailable, and its pod {pod.name} does not run ({why}): it may run again by"
+        reason = why_not_running(pod)
+        text = (
+            f"{question.title(id_)} is unavailable, and its pod {pod.name} does not run ({reason}): it may run again by"
+        )
         remedy = "delete the pod if it does not: its next one is of the current revision"
         return Wait(
             Reason.ROLLING_NODES, f"{text} itself; {remedy}", after=2.0, subject=question.title(id_), remedy=remedy
@@ -112,17 +114,17 @@ _FORBIDS: Mapping[Why, tuple[str, str, str]] = {
     Why.UNDER_REPLICATED: ("is", "are", "under-replicated"),
     Why.REPLICA_IN_FLIGHT: ("has", "have", "a replica on a node that is in flight or unavailable"),
 }
-"""What is said of one partition, of several, and the rest."""
+"""Verb for one partition, verb for several, and the rest of the sentence."""
 
 
 def forbidden_by(question: RestartQuestion, id_: int, found: Forbidding | None) -> Wait:
-    """What to say where partitions forbid it."""
+    """Wait for partitions that forbid the restart, with the remedy."""
     partitions = "the reason is not known"
     if found is not None:
-        one, several, rest = _FORBIDS[found.why]
-        named = format_partitions(found.count, found.names)
-        partitions = f"{named} {one if found.count == 1 else several} {rest}"
-    away, (others, counts) = question.titles(question.unavailable), counted_as_away(question, id_)
+        singular, plural, predicate = _FORBIDS[found.why]
+        partition_names = format_partitions(found.count, found.names)
+        partitions = f"{partition_names} {singular if found.count == 1 else plural} {predicate}"
+    away, (unstable_ids, counts) = question.titles(question.unavailable), counted_as_away(question, id_)
     unavailable = f"; unavailable: {away}" if away else ""
     message = f"{question.title(id_)} cannot be restarted now: {partitions}{unavailable}{counts}"
     remedy, nodes = f"bring {away} back" if away else "bring the other replicas back in sync", question.nodes(id_)
@@ -130,8 +132,8 @@ def forbidden_by(question: RestartQuestion, id_: int, found: Forbidding | None) 
     if cause is not None:
         message, nodes = f"{cause.text}; {message}", cause.nodes
         remedy = f"{remedy}; {cause.remedy}" if away else cause.remedy
-    elif others and not away:
-        remedy = f"see the logs of {question.titles(others)}, and repair them so that they stay up"
+    elif unstable_ids and not away:
+        remedy = f"see the logs of {question.titles(unstable_ids)}, and repair them so that they stay up"
     blocker = Blocker(BlockerKind.PARTITION, message, remedy, nodes=nodes)
     return waits_on(blocker, Reason.ROLLING_NODES, message=message)
 

@@ -22,7 +22,8 @@ NOT_ASKED = ("Pending", "Succeeded", "Failed")
 
 
 def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
-    """Which budget does not let this pod go now, by the rules of the API server (`eviction.go`); empty: none.
+    """Message about the budget that does not let this pod go now, by the rules of the API server (`eviction.go`);
+    empty: none.
 
     It spares a pod that is not ready; of that no use is made for one that runs, as its node may serve.
     """
@@ -40,7 +41,7 @@ def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
 
 
 def parallelism(reading: WorkloadsReading) -> int | None:
-    """How many brokers the budgets ever let go at the same time; None where they do not limit it."""
+    """Number of brokers that the budgets ever let go at the same time; None where they do not limit it."""
     pods = _pods_of_brokers(reading)
     limits = [budget for budget in reading.budgets if budget.pods & pods]
     if not pods or any(limit.most < 0 for limit in limits) or pods - {name for limit in limits for name in limit.pods}:
@@ -57,16 +58,16 @@ def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
         if why_restarted(pod, stateful_set)
     }
     limits = [budget for budget in reading.budgets if budget.pods & needing]
-    for one in limits:
-        if one.most == 0:
+    for limit in limits:
+        if limit.most == 0:
             yield _blocker(
-                f"PodDisruptionBudget {one.name} ({one.limit}) never allows an eviction",
-                f"in Git, or: {_patch(reading, one, 1)}",
+                f"PodDisruptionBudget {limit.name} ({limit.limit}) never allows an eviction",
+                f"in Git, or: {_patch(reading, limit, 1)}",
             )
     covering: dict[str, list[str]] = defaultdict(list)
-    for one in limits:
-        for name in one.pods & needing:
-            covering[name].append(one.name)
+    for limit in limits:
+        for name in limit.pods & needing:
+            covering[name].append(limit.name)
     clashes = {tuple(sorted(names)): pod for pod, names in sorted(covering.items(), reverse=True) if len(names) > 1}
     for names, pod in clashes.items():
         yield _blocker(
@@ -77,7 +78,7 @@ def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
 
 
 def notes(reading: WorkloadsReading, wanted: MaxParallel, brokers: int) -> Iterator[str]:
-    """What makes a roll slower, or a drain less safe, than it has to be."""
+    """Notes on what makes a roll slower, or a drain less safe, than it has to be."""
     for stateful_set in reading.stateful_sets:
         if stateful_set.pods and not any(
             pod.name in budget.pods for budget in reading.budgets for pod in stateful_set.pods
@@ -124,15 +125,20 @@ def _kubectl(reading: WorkloadsReading, budget: Budget) -> str:
     return f"kubectl -n {reading.namespace} patch poddisruptionbudget {budget.name} --type merge -p"
 
 
-def _suggested(one: StatefulSet) -> str:
+def _suggested(stateful_set: StatefulSet) -> str:
     """YAML in its flow form, on one line of a status."""
     spec = {
         "maxUnavailable": 1,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        "selector": {"matchLabels": dict(one.labels)},
+        "selector": {"matchLabels": dict(stateful_set.labels)},
     }
-    found = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": one.name}, "spec": spec}
-    return json.dumps(found)
+    document = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": stateful_set.name},
+        "spec": spec,
+    }
+    return json.dumps(document)
 
 
 def _blocker(message: str, remedy: str) -> Blocker:

@@ -38,13 +38,13 @@ Check = Callable[[RestartQuestion], Refusal | None]
 
 def driver_allows(question: RestartQuestion) -> Refusal | None:
     """The driver restarts single nodes, and what it restarts is as a roll needs it."""
-    driver, found = question.driver, question.fleet.blockers
+    driver, blockers = question.driver, question.fleet.blockers
     if driver.reach is not Reach.ONE_NODE:
         text = f"driver {driver.name} restarts {driver.reach.value}, but a roll restarts one node after the other"
         remedy = "choose another driver in spec.workload.driver"
         return Stalled(Reason.ROLLOUT_HALTED, f"{text}; {remedy}", subject=f"driver {driver.name}", remedy=remedy)
-    if found:
-        return stalled_by(found[0], *found)
+    if blockers:
+        return stalled_by(blockers[0], *blockers)
     return None
 
 
@@ -52,7 +52,7 @@ def driver_allows(question: RestartQuestion) -> Refusal | None:
 
 
 def pods_are_known(question: RestartQuestion) -> Refusal | None:
-    """Which pod is which node, and of which revision: one that is not known yet may have to go first."""
+    """The node and the revision of each pod are known: one that is not known yet may have to go first."""
     unknown = [wait for wait in question.fleet.waits if not wait.is_alone]
     if not unknown:
         return None
@@ -63,9 +63,9 @@ def quorum_is_known(question: RestartQuestion) -> Refusal | None:
     """Without an active controller nothing that was read of the cluster is current."""
     if question.permit is not None and not question.permit.has_quorum:
         return None
-    why = question.seen.no_quorum
-    if why is not None:
-        return unreadable("no active controller is known", why, reason=Reason.WAITING_FOR_QUORUM)
+    failure = question.seen.no_quorum
+    if failure is not None:
+        return unreadable("no active controller is known", failure, reason=Reason.WAITING_FOR_QUORUM)
     if isinstance(question.seen.quorum, Unknown):
         return unreadable("the quorum is not known", question.seen.quorum.why, reason=Reason.WAITING_FOR_QUORUM)
     if isinstance(question.seen.finalized, Unknown):
@@ -99,7 +99,7 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
         f"{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''})"
     )
     anew = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply the document, then add it again"
-    given, reason = SINGLE_REPLICA_TOPICS in question.wanted.consents, Reason.CONSENT_SPENT
+    is_given, reason = SINGLE_REPLICA_TOPICS in question.wanted.consents, Reason.CONSENT_SPENT
     if question.excused is not None and covers:
         given_for = topics_and_partitions(question.excused.topics)
         if not question.excused.topics.partitions:
@@ -109,7 +109,7 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
         else:
             message += f"; the consent was given for other topics: {given_for}"
         remedy, reason = f"add replicas, or {anew}", Reason.CONSENT_REQUIRED
-    elif given:
+    elif is_given:
         remedy = f"the consent was used by an earlier roll: {anew}"
     else:
         remedy, reason = f"add replicas, or add {SINGLE_REPLICA_TOPICS} to consents", Reason.CONSENT_REQUIRED
@@ -117,7 +117,7 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
 
 
 def nothing_is_reassigned(question: RestartQuestion) -> Refusal | None:
-    """Who moves partitions and who restarts nodes take the same slack."""
+    """No partition is being moved: that takes the same slack as a restart."""
     count, names = question.replication.reassigning() if question.replication else (0, ())
     if not count:
         return None
@@ -136,14 +136,14 @@ def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
         return None
     low = question.replication.under_min_isr(excused=question.is_excused)
     offline = question.replication.offline(excused=question.is_excused)
-    for (count, names), one, several in (
+    for (count, names), singular, plural in (
         (low, "is below min.insync.replicas", "are below min.insync.replicas"),
         (offline, "has no leader", "have no leader"),
     ):
         if count:
-            found = f"{format_partitions(count, names)} {one if count == 1 else several}"
+            problem = f"{format_partitions(count, names)} {singular if count == 1 else plural}"
             back = f"; bring {question.titles(question.gone)} back" if question.gone else ""
-            text = f"{found}; no node is restarted until this is resolved{back}{_looks(question)}"
+            text = f"{problem}; no node is restarted until this is resolved{back}{_looks(question)}"
             away = question.titles(question.gone)
             remedy = f"bring {away} back" if away else "bring the brokers of its other replicas back in sync"
             subject = f"partition {names[0]}" if names else "partitions"
@@ -179,12 +179,12 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
 
 
 def _looks(question: RestartQuestion) -> str:
-    """What can be done about the first brokers that are away."""
+    """Remedies for the first brokers that are away."""
     return "".join(f"; {look}" for id_ in question.gone[:NAMED] if (look := _look_of_unavailable(question, id_)))
 
 
 def _look_of_unavailable(question: RestartQuestion, id_: int) -> str:
-    """What can be done about it; empty where its pod is not known, or has time to stop."""
+    """Remedy for a broker that is away; empty where its pod is not known, or has time to stop."""
     pod = question.fleet.pods.get(id_)
     if pod is None or pod.terminating:
         return question.while_stopping(pod) if pod is not None and question.hangs(pod) else ""
@@ -196,10 +196,10 @@ def _look_of_unavailable(question: RestartQuestion, id_: int) -> str:
 
 
 FOR_ANY_NODE: tuple[Check, ...] = (no_migration_is_open, driver_allows, binary_holds_levels)
-"""What is checked for any restart, also of a stuck node, whose pod cannot run."""
+"""Checks of any restart, also of a stuck node, whose pod cannot run."""
 
 OF_PODS: tuple[Check, ...] = (nothing_is_halted, pods_are_known, every_pod_runs_a_node)
-"""What is checked of pods, also where no node needs a restart."""
+"""Checks of pods, also where no node needs a restart."""
 
 FOR_ONE_MORE: tuple[Check, ...] = (
     *OF_PODS,
@@ -211,9 +211,9 @@ FOR_ONE_MORE: tuple[Check, ...] = (
     cap_is_kept,
     snapshots_are_newer,
 )
-"""What is checked for any other node, from top to bottom; again for one that was decided and may be unsent."""
+"""Checks of any other node, from top to bottom; again for one that was decided and may be unsent."""
 
 
 def refusal(chain: tuple[Check, ...], question: RestartQuestion) -> Refusal | None:
     """The first that there is."""
-    return next((found for check in chain if (found := check(question)) is not None), None)
+    return next((refused for check in chain if (refused := check(question)) is not None), None)

@@ -38,7 +38,7 @@ OLD_SESSION = (
 
 
 class Phase(Enum):
-    """How far a restart has come."""
+    """Progress of a restart."""
 
     UNKNOWN = "not known"
     REQUESTED = "requested"  # the old pod is still there, and was not asked to stop
@@ -82,70 +82,84 @@ class AwayNode(Struct, frozen=True):
 
     @property
     def is_done(self) -> str:
-        """What becomes of its pod, as in: pod broker-1 is evicted."""
+        """Participle that says what becomes of its pod, as in: pod broker-1 is evicted."""
         return f"restarted by {self.by}" if self.by else "evicted"
 
-    def _pod_in(self, seen: Observation) -> tuple[Pod | None, str]:
+    def _pod_in(self, observation: Observation) -> tuple[Pod | None, str]:
         """The pod of the node by now, and the revision that its StatefulSet asks for; empty where that is not known."""
-        if self.pod and isinstance(seen.workloads, Known):
-            for one in seen.workloads.value.stateful_sets:
-                for pod in one.pods:
+        if self.pod and isinstance(observation.workloads, Known):
+            for stateful_set in observation.workloads.value.stateful_sets:
+                for pod in stateful_set.pods:
                     if pod.name == self.pod:
-                        return pod, one.update_revision if one.observed else ""
+                        return pod, stateful_set.update_revision if stateful_set.observed else ""
         return None, ""
 
-    def is_for_another_image(self, seen: Observation) -> bool:
+    def is_for_another_image(self, observation: Observation) -> bool:
         """The image was changed meanwhile: that the node needs a restart again does not mean that this one was vain."""
-        pod, wanted = self._pod_in(seen)
-        return pod is not None and wanted not in ("", self.after, pod.revision)
+        pod, update_revision = self._pod_in(observation)
+        return pod is not None and update_revision not in ("", self.after, pod.revision)
 
-    def is_not_wanted(self, seen: Observation) -> bool:
+    def is_not_wanted(self, observation: Observation) -> bool:
         """The old pod still runs, and the restart is out of date: its StatefulSet wants the old pod or another new one
         by now, it became another node's turn, pods are no longer evicted, or a person has withdrawn the request. What
         is restarted next is decided anew.
         """
-        if self.pod and isinstance(seen.workloads, Unknown) and seen.workloads.why.kind is FailureKind.NOT_ASKED:
-            node = seen.node(self.node_id)
+        if (
+            self.pod
+            and isinstance(observation.workloads, Unknown)
+            and observation.workloads.why.kind is FailureKind.NOT_ASKED
+        ):
+            node = observation.node(self.node_id)
             return node is not None and node.state is NodeState.LIVE and self._is_the_old_process(node)
-        pod, wanted = self._pod_in(seen)
+        pod, update_revision = self._pod_in(observation)
         if pod is None or pod.uid != self.pod_uid or pod.terminating:
             return False
-        return wanted not in ("", self.after) or pod.stays_at(wanted) or self._is_anothers_turn(seen)
-
-    def _is_anothers_turn(self, seen: Observation) -> bool:
-        """Whether the node is a broker, or leads the quorum by now, and another controller's pod needs a restart."""
-        node = seen.node(self.node_id)
-        if node is None or isinstance(seen.workloads, Unknown):
-            return False
-        leads = isinstance(seen.quorum, Known) and seen.quorum.value.leader_id == self.node_id
-        if Role.CONTROLLER in node.roles and not leads:
-            return False
-        voting = (one for one in seen.nodes if Role.CONTROLLER in one.roles)
-        hosts = {plain_host(host) for one in voting for host, _ in ((one.host, one.port), *one.listeners)}
-        return any(
-            not pod.stays_at(one.update_revision) and pod.name != self.pod and _runs_controller(one, pod, hosts)
-            for one in seen.workloads.value.stateful_sets
-            if one.observed
-            for pod in one.pods
+        return (
+            update_revision not in ("", self.after)
+            or pod.stays_at(update_revision)
+            or self._is_anothers_turn(observation)
         )
 
-    def is_overtaken(self, seen: Observation) -> bool:
+    def _is_anothers_turn(self, observation: Observation) -> bool:
+        """Tell whether the node is a broker, or leads the quorum now, and another controller's pod needs a restart."""
+        node = observation.node(self.node_id)
+        if node is None or isinstance(observation.workloads, Unknown):
+            return False
+        leads = isinstance(observation.quorum, Known) and observation.quorum.value.leader_id == self.node_id
+        if Role.CONTROLLER in node.roles and not leads:
+            return False
+        voting = (controller for controller in observation.nodes if Role.CONTROLLER in controller.roles)
+        hosts = {
+            plain_host(host)
+            for controller in voting
+            for host, _ in ((controller.host, controller.port), *controller.listeners)
+        }
+        return any(
+            not pod.stays_at(stateful_set.update_revision)
+            and pod.name != self.pod
+            and _runs_controller(stateful_set, pod, hosts)
+            for stateful_set in observation.workloads.value.stateful_sets
+            if stateful_set.observed
+            for pod in stateful_set.pods
+        )
+
+    def is_overtaken(self, observation: Observation) -> bool:
         """The new pod does not run and is no longer what its StatefulSet wants; or the node was unregistered."""
-        if seen.node(self.node_id) is None:
-            return is_unregistered(seen, self.node_id)
-        pod, wanted = self._pod_in(seen)
+        if observation.node(self.node_id) is None:
+            return is_unregistered(observation, self.node_id)
+        pod, update_revision = self._pod_in(observation)
         if pod is None or pod.uid == self.pod_uid or pod.terminating or not pod.waiting:
             return False
-        return wanted not in ("", pod.revision)
+        return update_revision not in ("", pod.revision)
 
-    def state_in(self, seen: Observation, replication: Replication | None) -> RestartState:
-        """How far it has come. `replication`: its partitions, as far as they are known."""
+    def state_in(self, observation: Observation, replication: Replication | None) -> RestartState:
+        """Return how far the restart has come. `replication`: its partitions, as far as they are known."""
         if self.pod:
-            found = self._of_pod(seen)
-            if found is not None:
-                return found
-        node = seen.node(self.node_id)
-        if node is None and isinstance(seen.registered_brokers, Known):
+            state = self._of_pod(observation)
+            if state is not None:
+                return state
+        node = observation.node(self.node_id)
+        if node is None and isinstance(observation.registered_brokers, Known):
             old = OLD_SESSION if self.czxid >= 0 else ""
             return RestartState(
                 Phase.STARTING,
@@ -165,20 +179,24 @@ class AwayNode(Struct, frozen=True):
             how = "fenced: it recovers its log, or catches up"
             silent = "fenced, and does not answer: it recovers its log, or was stopped"
             return RestartState(Phase.RECOVERING, f"{self.title} is {how if answers else silent}")
-        return self._replicas(node, seen, replication)
+        return self._replicas(node, observation, replication)
 
-    def is_a_new_process(self, seen: Observation) -> bool:
-        """Whether its next process certainly runs, whichever partitions it has by now."""
-        read = isinstance(seen.workloads, Known) or seen.workloads.why.kind is FailureKind.NOT_ASKED or not self.pod
-        return read and self.state_in(seen, None).phase in (Phase.UNKNOWN, Phase.BACK)
+    def is_a_new_process(self, observation: Observation) -> bool:
+        """Tell whether its next process certainly runs, whichever partitions it has by now."""
+        is_read = (
+            isinstance(observation.workloads, Known)
+            or observation.workloads.why.kind is FailureKind.NOT_ASKED
+            or not self.pod
+        )
+        return is_read and self.state_in(observation, None).phase in (Phase.UNKNOWN, Phase.BACK)
 
-    def _of_pod(self, seen: Observation) -> RestartState | None:
-        """What the pod says, where it says that the node cannot be back."""
-        if isinstance(seen.workloads, Unknown) and seen.workloads.why.kind is FailureKind.NOT_ASKED:
+    def _of_pod(self, observation: Observation) -> RestartState | None:
+        """State by the pod alone, where it says that the node cannot be back; else None."""
+        if isinstance(observation.workloads, Unknown) and observation.workloads.why.kind is FailureKind.NOT_ASKED:
             return None  # the document names no driver any more: what Kafka says must do
-        if isinstance(seen.workloads, Unknown):
-            return RestartState(Phase.UNKNOWN, f"the pods could not be read: {seen.workloads.why}")
-        pod = seen.workloads.value.pod(self.pod)
+        if isinstance(observation.workloads, Unknown):
+            return RestartState(Phase.UNKNOWN, f"the pods could not be read: {observation.workloads.why}")
+        pod = observation.workloads.value.pod(self.pod)
         if pod is None:
             return RestartState(Phase.STARTING, f"pod {self.pod} was not created again yet")
         if pod.terminating:
@@ -205,30 +223,30 @@ class AwayNode(Struct, frozen=True):
             return node.incarnation == self.incarnation
         return not self.pod and self.before == supported_now(node)
 
-    def _replicas(self, node: Node, seen: Observation, replication: Replication | None) -> RestartState:
+    def _replicas(self, node: Node, observation: Observation, replication: Replication | None) -> RestartState:
         if Role.CONTROLLER in node.roles:
-            if isinstance(seen.quorum, Unknown):
-                return RestartState(Phase.UNKNOWN, f"the quorum is not known: {seen.quorum.why}")
-            if node.is_voter and not is_caught_up(node.id, seen.quorum.value):
+            if isinstance(observation.quorum, Unknown):
+                return RestartState(Phase.UNKNOWN, f"the quorum is not known: {observation.quorum.why}")
+            if node.is_voter and not is_caught_up(node.id, observation.quorum.value):
                 return RestartState(Phase.CATCHING_UP, f"{self.title} is behind the leader of the quorum")
         if Role.BROKER not in node.roles:
             return RestartState(Phase.BACK, f"{self.title} has caught up")
         if replication is None:
-            why = f": {seen.partitions.why}" if isinstance(seen.partitions, Unknown) else ""
-            return RestartState(Phase.UNKNOWN, f"the partitions are not known{why}")
+            reason = f": {observation.partitions.why}" if isinstance(observation.partitions, Unknown) else ""
+            return RestartState(Phase.UNKNOWN, f"the partitions are not known{reason}")
         count, names = self._not_back(node.id, replication)
         if count:
             some = f"{counted(count, 'partition')} yet ({', '.join(names[:NAMED])})"
-            kept = (
+            note = (
                 "; it is not known which of them were out of sync before"
                 if self.out_of_sync and not self.lagging
                 else ""
             )
-            return RestartState(Phase.CATCHING_UP, f"{self.title} is not in sync with {some}{kept}")
+            return RestartState(Phase.CATCHING_UP, f"{self.title} is not in sync with {some}{note}")
         return RestartState(Phase.BACK, f"{self.title} is in sync")
 
     def leaves_in(self, replication: Replication) -> bool:
-        """Whether it has left the ISR of a partition that it was in sync with before, as a broker does that stops."""
+        """Tell whether it has left the ISR of a partition that it was in sync with before, as a broker that stops."""
         return self._not_back(self.node_id, replication)[0] > 0
 
     def _not_back(self, id_: int, replication: Replication) -> tuple[int, tuple[str, ...]]:
@@ -236,20 +254,22 @@ class AwayNode(Struct, frozen=True):
         count, names = replication.out_of_sync(id_, MOST_LAGGING)
         if count > len(self.lagging):  # so some are new
             return count, names
-        names = tuple(one for one in names if mark_of(one) not in self.lagging)
+        names = tuple(name for name in names if mark_of(name) not in self.lagging)
         return len(names), names
 
 
-def is_unregistered(seen: Observation, id_: int) -> bool:
-    """Whether no node of this id certainly is registered. Outside of KRaft mode a broker that is not may just be
+def is_unregistered(observation: Observation, id_: int) -> bool:
+    """Tell whether certainly no node of this id is registered. Outside of KRaft mode a broker that is not may just be
     stopped: `/brokers/ids` has those that run, and a quorum hears of a broker once it has the flag.
     """
-    read = isinstance(seen.registered_brokers, Known) and isinstance(seen.registered_controllers, Known)
-    return seen.in_kraft_mode and read and seen.node(id_) is None
+    is_read = isinstance(observation.registered_brokers, Known) and isinstance(
+        observation.registered_controllers, Known
+    )
+    return observation.in_kraft_mode and is_read and observation.node(id_) is None
 
 
 def mark_of(partition: str) -> str:
-    """What is remembered of "orders-3": short, as a status has room for 64 restarts."""
+    """Mark by which a partition such as "orders-3" is remembered: short, as a status has room for 64 restarts."""
     return hashlib.sha256(partition.encode()).hexdigest()[:8]
 
 

@@ -1,4 +1,4 @@
-"""What a driver may ask of Kubernetes before it restarts pods, besides what Kafka needs.
+"""Conditions that a driver may set to Kubernetes before it restarts pods, besides what Kafka needs.
 
 Pure. Said by a driver (`core/roll/drivers.py`), asked by `core/roll/matching.py`.
 """
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 
 
 class Conditions(Protocol):
-    """What must hold before pods are restarted, besides what Kafka needs. As it stands here: nothing. A module that has
-    all of these functions is such an object.
+    """Conditions that must hold before pods are restarted, besides what Kafka needs. As they stand here: none. A module
+    that has all of these functions is such an object.
     """
 
     def unsafe(self, owner: StatefulSet, namespace: str) -> Iterator[Blocker]:
-        """Why the pods of this set may not be restarted, whether or not one of them is outdated."""
+        """Blockers of restarts of the pods of this set, whether or not one of them is outdated."""
         yield from ()
 
     def blockers(self, reading: WorkloadsReading) -> Iterator[Blocker]:
-        """Why no pod may be restarted, asked where one is outdated, or may be."""
+        """Blockers of any restart, asked for where a pod is outdated, or may be."""
         yield from ()
 
     def notes(self, reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator[str]:
-        """What makes a roll slower, or less safe, than it has to be. `brokers`: how many there are."""
+        """Notes on what makes a roll slower, or less safe, than it has to be. `brokers`: how many there are."""
         yield from ()
 
     def refused_now(self, reading: WorkloadsReading, pod: Pod) -> str:
-        """Why the request for this pod would be refused now; empty where it would not."""
+        """Reason why the request for this pod would be refused now; empty where it would not."""
         return ""
 
     def out_of_order(self, owner: StatefulSet, pod: Pod, flying: Collection[str]) -> str:
-        """Why this pod would not come back soon, or would keep another one away; empty where neither is so."""
+        """Reason why this pod would not come back soon, or would keep another one away; empty where neither is so."""
         return ""
 
     def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
-        """What to do about a pod that is gone and is not created again; `title`: of its node."""
+        """Remedy for a pod that is gone and is not created again; `title`: of its node."""
         return f"find out why pod {pod} is not created again"
 
 

@@ -1,4 +1,4 @@
-"""Which nodes end by themselves on the revision that is rolled out.
+"""Nodes that end by themselves on the revision that is rolled out.
 
 Pure. Asked by `core/roll/question.py` in every reconciliation whose pods were read: such a node
 halts the roll and every raise of a level, also long after its own restart was over. An image that runs for two minutes
@@ -36,8 +36,8 @@ class Crash(NamedTuple):
             return f"pod {pod.name} crashes on its current revision: {pod.waiting}{times}"
         at = pod.started_at
         since = f" and was started again at {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if at is not None else ""
-        why = f" ({pod.ended_for})" if pod.ended_for else ""
-        return f"the container of pod {pod.name} ended by itself on its current revision{why}{since}{times}"
+        reason = f" ({pod.ended_for})" if pod.ended_for else ""
+        return f"the container of pod {pod.name} ended by itself on its current revision{reason}{since}{times}"
 
 
 def crashes(reading: WorkloadsReading) -> Iterator[Crash]:
@@ -48,11 +48,11 @@ def crashes(reading: WorkloadsReading) -> Iterator[Crash]:
                 yield Crash(pod, owner)
 
 
-def _crashed(pod: Pod, now: datetime) -> bool:
+def _crashed(pod: Pod, current_time: datetime) -> bool:
     if pod.terminating or pod.phase not in ("Running", "Pending"):
         return False  # it was asked to end, or is replaced
     if pod.waiting.removeprefix(INIT) == "CrashLoopBackOff":
         return True
     if not pod.restarts and not pod.ended_for:
         return False
-    return pod.started_at is None or now - pod.started_at < STEADY_AFTER
+    return pod.started_at is None or current_time - pod.started_at < STEADY_AFTER

@@ -39,7 +39,7 @@ MOST_DIRS = 64
 """Log directories of a node that are remembered; of more, none is: a part of them would prove nothing."""
 
 MOST_BYTES = 6 * 1024
-"""What a status has room for: some 400 brokers with one directory each. Those of others this process keeps alone."""
+"""Bytes a status has room for: some 400 brokers with one directory each. Those of others this process keeps alone."""
 
 _LOG_DIR, _METADATA_DIR = "d:", "m:"
 _LINE = re.compile(r"(\d{1,10})((?: [dm]:\S+)+)")
@@ -67,19 +67,19 @@ def disks_now(
     it has may be new. A broker and a controller of one id are two nodes, each with directories of its own kind.
     """
     nodes = tuple(nodes)
-    known, lost, used = dict(before), list[Node](), set[str]()
+    disks, lost, used = dict(before), list[Node](), set[str]()
     for node in map(_told_apart(nodes), nodes):
-        had, now, noted = before.get(node.id, frozenset()), _noted_of(node), known.get(node.id, frozenset())
+        had, present, noted = before.get(node.id, frozenset()), _noted_of(node), disks.get(node.id, frozenset())
         if is_on_new_disk(had, node):
             consent = consent_to_disk(had, node)
             if state_of(consent, consents, spent) is ConsentState.GIVEN:
                 used.add(consent)
-                known[node.id] = noted - _of_kinds_in(now, noted) | now
+                disks[node.id] = noted - _of_kinds_in(present, noted) | present
             else:
                 lost.append(node)
-        elif found := now if node.id not in flying else _of_kinds_in(had, now):
-            known[node.id] = noted | found
-    return NodeDisks(known, tuple(sorted(lost, key=lambda node: node.key)), frozenset(used))
+        elif marks := present if node.id not in flying else _of_kinds_in(had, present):
+            disks[node.id] = noted | marks
+    return NodeDisks(disks, tuple(sorted(lost, key=lambda node: node.key)), frozenset(used))
 
 
 def _told_apart(nodes: Iterable[Node]) -> Callable[[Node], Node]:
@@ -102,8 +102,8 @@ def written_disks(before: Disks, first: Set[int]) -> tuple[str, ...]:
 
 def read_disks(lines: Iterable[str]) -> Disks:
     """Read the lines of a status, which may have been edited: what is no line of a node is passed over."""
-    found = (_LINE.fullmatch(line) for line in lines)
-    return {int(line[1]): frozenset(line[2].split()) for line in found if line is not None}
+    matches = (_LINE.fullmatch(line) for line in lines)
+    return {int(line[1]): frozenset(line[2].split()) for line in matches if line is not None}
 
 
 def disks_of(node: Node) -> frozenset[str]:
@@ -116,14 +116,14 @@ def is_on_new_disk(before: frozenset[str], node: Node) -> bool:
     """Tell whether none of its directories was there before, as far as both are known."""
     if not before:
         return False
-    now = disks_of(node)
-    return any(_of_kind(kind, before).isdisjoint(_of_kind(kind, now)) for kind in _judged_by(before, now, node))
+    present = disks_of(node)
+    return any(_of_kind(kind, before).isdisjoint(_of_kind(kind, present)) for kind in _judged_by(before, present, node))
 
 
 def consent_to_disk(before: frozenset[str], node: Node) -> str:
     """Consent to the disk that the node has now: of another one it says nothing."""
-    now = disks_of(node)
-    marks = sorted(mark for kind in _judged_by(before, now, node) for mark in _of_kind(kind, now))
+    present = disks_of(node)
+    marks = sorted(mark for kind in _judged_by(before, present, node) for mark in _of_kind(kind, present))
     digest = hashlib.sha256(" ".join(marks).encode()).hexdigest()[:8]
     return f"{NEW_DISK}:{node.title.replace(' ', '-')}:{digest}"
 
@@ -132,15 +132,15 @@ def _judged_by(before: frozenset[str], now: frozenset[str], node: Node) -> tuple
     """Kinds of directories that tell it, of those that are known of before and of now. A controller lives by its
     metadata log, which a broker copies from the leader if it has to; of a broker it tells where nothing else does.
     """
-    known = tuple(kind for kind in (_LOG_DIR, _METADATA_DIR) if _of_kind(kind, before) and _of_kind(kind, now))
-    return known if Role.CONTROLLER in node.roles else known[:1]
+    kinds = tuple(kind for kind in (_LOG_DIR, _METADATA_DIR) if _of_kind(kind, before) and _of_kind(kind, now))
+    return kinds if Role.CONTROLLER in node.roles else kinds[:1]
 
 
 def _noted_of(node: Node) -> frozenset[str]:
     """Return the directories that tell it: of a broker the one of its metadata log only where no other is known."""
-    now = disks_of(node)
-    log_dirs = _of_kind(_LOG_DIR, now)
-    return now if Role.CONTROLLER in node.roles or not log_dirs else log_dirs
+    present = disks_of(node)
+    log_dirs = _of_kind(_LOG_DIR, present)
+    return present if Role.CONTROLLER in node.roles or not log_dirs else log_dirs
 
 
 def _of_kind(kind: str, marks: frozenset[str]) -> frozenset[str]:

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Reach(Enum):
-    """How much one request restarts."""
+    """Extent of one request: the nodes that it restarts."""
 
     ONE_NODE = "one node"
     WHOLE_SET = "a whole set at once"
 
 
 class Driver(Struct, frozen=True):
-    """What a driver says of itself, before anything is read. As it stands here, it restarts no node.
+    """Properties of a driver, which are known before anything is read. As it stands here, it restarts no node.
 
     name: in `spec.workload.driver`. adapter: its module of `kube/workloads/`, which reads pods, sends requests and
     lists its rights; empty where it needs nothing of Kubernetes. asks_people: a person restarts the nodes that are
@@ -52,18 +52,19 @@ class Driver(Struct, frozen=True):
 
     @property
     def reads_pods(self) -> bool:
-        """Whether it reads the pods that the document names, and restarts them through a `WorkloadPort`."""
+        """Tell whether it reads the pods that the document names, and restarts them through a `WorkloadPort`."""
         return bool(self.adapter)
 
     @property
     def restarts_nodes(self) -> bool:
-        """Whether nodes are restarted at all."""
+        """Tell whether nodes are restarted at all."""
         return self.reads_pods or self.asks_people
 
     def fleet(
-        self, seen: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
+        self, observation: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
     ) -> Fleet:
-        """Which nodes are outdated, where they run, and what must be repaired before any of them is restarted.
+        """Return the nodes that are outdated, the pods that they run in, and what must be repaired before any of them
+        is restarted.
 
         `changes`: levels that are to be moved. `flying`: nodes that are being restarted, with the names of their pods.
         """
@@ -71,16 +72,16 @@ class Driver(Struct, frozen=True):
 
         return Fleet.EMPTY
 
-    def targets(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
-        """What outdated nodes are rolled to; None where that is not known."""
+    def targets(self, observation: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
+        """Targets that outdated nodes are rolled to; None where they are not known."""
         return frozenset()
 
     def remedy_of_outdated(self, title: str) -> str:
-        """What to do about a node that was restarted and is as outdated as before."""
+        """Remedy for a node that was restarted and is as outdated as before."""
         return "find out why its restart did not help, then change the document or the image"
 
     def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
-        """What to do about a pod that is gone and is not created again; `title`: of its node."""
+        """Remedy for a pod that is gone and is not created again; `title`: of its node."""
         return NoConditions().remedy_of_missing(reading, pod, title)
 
 
@@ -88,18 +89,18 @@ class ByHand(Driver, frozen=True):
     """A person restarts the nodes. Outdated is what does not support a level that the document asks for."""
 
     def fleet(
-        self, seen: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
+        self, observation: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
     ) -> Fleet:
         from kafkafeatures.core.roll.part import nodes_to_restart
         from kafkafeatures.core.roll.pods import Fleet
 
-        return Fleet(needing=nodes_to_restart(seen, changes))
+        return Fleet(needing=nodes_to_restart(observation, changes))
 
-    def targets(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
+    def targets(self, observation: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
         from kafkafeatures.core.roll.part import lacking
         from kafkafeatures.core.roll.targets import targets_of_levels
 
-        return frozenset(target for node in seen.nodes for target in targets_of_levels(lacking(node, changes)))
+        return frozenset(target for node in observation.nodes for target in targets_of_levels(lacking(node, changes)))
 
     def remedy_of_outdated(self, title: str) -> str:
         return f"restart {title} with a Kafka that supports it, or change the document"
@@ -114,17 +115,17 @@ class ThroughPods(Driver, frozen=True):
     conditions: Callable[[], Conditions] = NoConditions
 
     def fleet(
-        self, seen: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
+        self, observation: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
     ) -> Fleet:
         from kafkafeatures.core.roll.matching import fleet_of
 
-        return fleet_of(seen, rollout, flying, self.conditions())
+        return fleet_of(observation, rollout, flying, self.conditions())
 
-    def targets(self, seen: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
+    def targets(self, observation: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
         from kafkafeatures.core.roll.part import pods_in
         from kafkafeatures.core.roll.targets import outdated_targets
 
-        return outdated_targets(seen) if pods_in(seen) is not None else None
+        return outdated_targets(observation) if pods_in(observation) is not None else None
 
     def remedy_of_missing(self, reading: WorkloadsReading, pod: str, title: str) -> str:
         return self.conditions().remedy_of_missing(reading, pod, title)
@@ -146,7 +147,7 @@ DRIVERS: tuple[Driver, ...] = (NOBODY, MANUAL, STATEFUL_SET)
 
 def driver_named(name: object) -> Driver | None:
     """None where there is no such driver."""
-    return next((one for one in DRIVERS if one.name == name), None)
+    return next((driver for driver in DRIVERS if driver.name == name), None)
 
 
 def driver_of(rollout: Rollout) -> Driver:

@@ -1,4 +1,5 @@
-"""What the consent `single-replica-topics` was given for: topics of which the plan said that they become unavailable.
+"""Topics that the consent `single-replica-topics` was given for: those of which the plan said that they become
+unavailable.
 
 Pure. Made by `core/roll/stage.py` when a roll has the consent for the first time, kept in `status.rollout` while
 that roll lasts, and asked by `core/roll/checks.py` before every restart. Stages that roll nodes several times, of a
@@ -31,21 +32,21 @@ MAX_NAME = 64
 
 
 def excused_now(
-    wanted: Wanted,
+    desired: Wanted,
     observation: Observation,
     memory: Memory,
     *,
     changes: tuple[UpdateFeature, ...],
     unavailable: Mapping[str, int] | None,
 ) -> tuple[Excused | None, bool]:
-    """What the consent is for, and whether that is known. It stays for what it was given for, as long as that is not
-    done; what comes later takes it only where no restart has used it.
+    """Return the topics that the consent is for, and whether they are known. It stays for what it was given for, as
+    long as that is not done; what comes later takes it only where no restart has used it.
     """
-    due, state = driver_of(wanted.rollout).targets(observation, changes), _state(wanted, memory)
+    due, state = driver_of(desired.rollout).targets(observation, changes), _state(desired, memory)
     rollout, is_spent = memory.rollout, state is ConsentState.SPENT
     if state is not ConsentState.MISSING and rollout is not None and rollout.excused is not None:
-        known = known_revisions(rollout, observation, changes)
-        covered = frozenset(target for target, one in known.items() if one.excused)
+        revisions = known_revisions(rollout, observation, changes)
+        covered = frozenset(target for target, revision in revisions.items() if revision.excused)
         is_for_others = due and (covered.isdisjoint(due) if is_spent else not covered >= due)
         if covered and not is_for_others:
             return Excused(rollout.excused, covered), True
@@ -57,27 +58,27 @@ def excused_now(
 
 
 def excused_in_all_rolls(
-    wanted: Wanted, memory: Memory, *, shown: ExcusedTopics | None, unavailable: Mapping[str, int] | None
+    desired: Wanted, memory: Memory, *, shown: ExcusedTopics | None, unavailable: Mapping[str, int] | None
 ) -> ExcusedTopics | None:
-    """What the consent is for in a plan of several rolls: the topics that it shows, from its first look to its end.
+    """Topics that the consent is for in a plan of several rolls: those that it shows, from its first look to its end.
 
     `shown`: what the plan that stands has, where it leads to where this one does. One that shows none takes those that
     are there now, unless another plan has used the consent. None, too, while the partitions are not known.
     """
-    state = _state(wanted, memory)
+    state = _state(desired, memory)
     if shown is not None and state is not ConsentState.MISSING:
         return shown
     return excused_by(unavailable) if unavailable is not None and state is ConsentState.GIVEN else None
 
 
-def _state(wanted: Wanted, memory: Memory) -> ConsentState:
-    return state_of(SINGLE_REPLICA_TOPICS, wanted.consents, memory.spent)
+def _state(desired: Wanted, memory: Memory) -> ConsentState:
+    return state_of(SINGLE_REPLICA_TOPICS, desired.consents, memory.spent)
 
 
-def is_to_be_shown(wanted: Wanted, plan: PlanStatus | None) -> bool:
-    """Whether the partitions have to be read only so that a plan can show which topics the consent is for."""
-    shown = plan is not None and any(stage.excused is not None for stage in plan.stages)
-    return SINGLE_REPLICA_TOPICS in wanted.consents and not shown
+def is_to_be_shown(desired: Wanted, plan: PlanStatus | None) -> bool:
+    """Tell whether the partitions have to be read only so that a plan can show which topics the consent is for."""
+    is_shown = plan is not None and any(stage.excused is not None for stage in plan.stages)
+    return SINGLE_REPLICA_TOPICS in desired.consents and not is_shown
 
 
 def excused_by(unavailable: Mapping[str, int]) -> ExcusedTopics:
@@ -98,8 +99,8 @@ def come_later(excused: ExcusedTopics | None, unavailable: Mapping[str, int]) ->
         return unavailable
     if excused.topics > MOST_MARKS:
         return {} if _digest(sorted(unavailable)) == excused.digest else unavailable
-    known = {excused.marks[at : at + MARK] for at in range(0, len(excused.marks), MARK)}
-    return {name: count for name, count in unavailable.items() if _mark(name) not in known}
+    marks = {excused.marks[at : at + MARK] for at in range(0, len(excused.marks), MARK)}
+    return {name: count for name, count in unavailable.items() if _mark(name) not in marks}
 
 
 def _mark(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What halts a roll: a node that lost its disk, is not back in time, or needs its restart still; a crash.
+"""Halts of a roll: by a node that lost its disk, is not back in time, or needs its restart still; a crash.
 
 Pure. Asked by `core/roll/checks.py` before every restart, and for nodes that are stuck: a node whose next pod would be
 what has failed already is not restarted to become the same. A halt ends when its node is back, or is replaced. Each
@@ -33,9 +33,10 @@ from kafkafeatures.core.words import format_span
 
 
 class Halt(Struct, frozen=True):
-    """What stops a roll. cause: what is said of it, of which node and with which remedy. failed: the StatefulSet whose
-    pods would become what has failed; None where that is not known, and nothing may be restarted. revision: what has
-    failed. since: when the pod was made that crashes on it; None where its node does not come back, or came in vain.
+    """Failure that stops a roll. cause: what is said of it, of which node and with which remedy. failed: the
+    StatefulSet whose pods would become what has failed; None where that is not known, and nothing may be restarted.
+    revision: what has failed. since: when the pod was made that crashes on it; None where its node does not come back,
+    or came in vain.
     """
 
     cause: Stalled
@@ -44,7 +45,7 @@ class Halt(Struct, frozen=True):
     since: datetime | None = None
 
     def stops(self, question: RestartQuestion, id_: int) -> bool:
-        """Whether the next pod of this node would be what has failed: of the same revision, or image.
+        """Tell whether the next pod of this node would be what has failed: of the same revision, or image.
 
         What all pods of its StatefulSet ran before is not what a pod failed with that was made later: a node that is
         stuck on a newer revision gets it back, although another crashed on it already then. Both are dated by the same
@@ -56,8 +57,8 @@ class Halt(Struct, frozen=True):
         is_the_same = owner.name == self.failed.name or owner.image == self.failed.image
         if not is_the_same or self.revision != self.failed.update_revision:
             return False
-        known = question.revisions.get(target_of(owner))
-        if known is None or not known.reached or self.since is None or pod.created_at is None:
+        revision = question.revisions.get(target_of(owner))
+        if revision is None or not revision.reached or self.since is None or pod.created_at is None:
             return True
         return self.since > pod.created_at
 
@@ -68,11 +69,17 @@ def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
 
 
 def is_halted_for(question: RestartQuestion, id_: int) -> bool:
-    """Whether its next pod would be what has failed already. Nothing else is asked of one that is stuck: another image
-    may be what helps.
+    """Tell whether its next pod would be what has failed already. Nothing else is asked of one that is stuck: another
+    image may be what helps.
     """
-    late = (one for one in without_node_for_long(question) if not one.is_outdated and not one.pod.terminating)
-    unregistered = (Halt(never_registered(question, one), one.owner, one.pod.revision) for one in late)
+    late = (
+        nodeless
+        for nodeless in without_node_for_long(question)
+        if not nodeless.is_outdated and not nodeless.pod.terminating
+    )
+    unregistered = (
+        Halt(never_registered(question, nodeless), nodeless.owner, nodeless.pod.revision) for nodeless in late
+    )
     return any(halt.stops(question, id_) for halt in chain(unregistered, _halts(question)))
 
 
@@ -104,22 +111,22 @@ def not_back_in_time(question: RestartQuestion) -> Iterator[Halt]:
     timeout = question.wanted.rollout.node_timeout
     # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
     patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.UNKNOWN)
-    for one in question.in_flight:
-        if question.is_late(one) and one.state.phase not in patient:
-            text = f"is not back after {format_span(timeout)}: {one.state.detail}"
-            remedy = _remedy(question, one.step)
-            if one.state.phase is Phase.CATCHING_UP:
-                remedy += remedy_at_leader(question, one.step.node_id)
-            cause = _halted(question, one.step.node_id, text, remedy)
-            pod = question.pod_of(one.step.pod)
+    for restart in question.in_flight:
+        if question.is_late(restart) and restart.state.phase not in patient:
+            text = f"is not back after {format_span(timeout)}: {restart.state.detail}"
+            remedy = _remedy(question, restart.step)
+            if restart.state.phase is Phase.CATCHING_UP:
+                remedy += remedy_at_leader(question, restart.step.node_id)
+            cause = _halted(question, restart.step.node_id, text, remedy)
+            pod = question.pod_of(restart.step.pod)
             # What hangs may be its old pod, which says nothing against the new image.
-            failed = pod.revision if pod is not None else one.step.after
-            yield Halt(cause, question.owner_of(one.step.pod), failed)
+            failed = pod.revision if pod is not None else restart.step.after
+            yield Halt(cause, question.owner_of(restart.step.pod), failed)
 
 
 def restarted_in_vain(question: RestartQuestion) -> Iterator[Halt]:
     """Nodes that were restarted for what they still need."""
-    for id_, why in question.fleet.needing.items():
+    for id_, reason in question.fleet.needing.items():
         if id_ not in question.flying and _was_restarted_for_it(question, id_):
             title = question.title(id_)
             remedy = (
@@ -127,7 +134,7 @@ def restarted_in_vain(question: RestartQuestion) -> Iterator[Halt]:
                 if question.permit is not None
                 else question.driver.remedy_of_outdated(title)
             )
-            cause = _halted(question, id_, f"was restarted in this roll, and still needs it: {why}", remedy)
+            cause = _halted(question, id_, f"was restarted in this roll, and still needs it: {reason}", remedy)
             owner = question.fleet.sets.get(id_)
             yield Halt(cause, owner, owner.update_revision if owner is not None else "")
 
@@ -144,7 +151,7 @@ HALTS: tuple[Callable[[RestartQuestion], Iterator[Halt]], ...] = (
     restarted_in_vain,
     crashed_on_it,
 )
-"""What stops a roll, and what it stops; the first that there is is reported."""
+"""Kinds of halts, in the order in which they are looked for; the first halt is reported."""
 
 
 def _halts(question: RestartQuestion) -> Iterator[Halt]:
@@ -165,10 +172,10 @@ def _crashed(crash: Crash) -> Stalled:
 
 def _remedy(question: RestartQuestion, step: RestartNode) -> str:
     """The remedy for a node that is not back. A pod that is gone cannot be inspected."""
-    seen = question.seen.workloads
+    workloads = question.seen.workloads
     pod = question.pod_of(step.pod)
-    if step.pod and isinstance(seen, Known) and pod is None:
-        return question.driver.remedy_of_missing(seen.value, step.pod, step.title)
+    if step.pod and isinstance(workloads, Known) and pod is None:
+        return question.driver.remedy_of_missing(workloads.value, step.pod, step.title)
     if pod is not None and pod.terminating:
         return question.while_stopping(pod)
     if question.is_left_behind(step):
@@ -184,11 +191,11 @@ def _halted(question: RestartQuestion, id_: int, text: str, remedy: str) -> Stal
 
 
 def _was_restarted_for_it(question: RestartQuestion, id_: int) -> bool:
-    """Whether the node was restarted for what it still needs: to do it again would change nothing. A request to restart
-    the pod that it has now came later.
+    """Tell whether the node was restarted for what it still needs: to do it again would change nothing. A request to
+    restart the pod that it has now came later.
     """
     pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     if pod is not None and owner is not None and not is_outdated(pod, owner):
         return False
-    known = (question.revisions.get(target) for target in question.targets_of(id_))
-    return any(one is not None and holds(one.nodes, id_) for one in known)
+    revisions = (question.revisions.get(target) for target in question.targets_of(id_))
+    return any(revision is not None and holds(revision.nodes, id_) for revision in revisions)

@@ -36,27 +36,27 @@ def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
         return
     for name, ranges in question.ranges_of_binaries.items():
         for feature, level in sorted(question.seen.finalized.value.items()):
-            held = ranges.get(feature, NOT_SUPPORTED)
-            if level in held or not level:
+            supported = ranges.get(feature, NOT_SUPPORTED)
+            if level in supported or not level:
                 continue
-            downgrade = UpdateFeature(feature, level, held.max)
-            is_too_low = level < held.min
-            impossible = not is_too_low and UpdateFeature(feature, held.max, level).undo is Undo.IMPOSSIBLE
-            remedy = f"downgrade {feature} to {held.max} first, with the consent {downgrade.consent}"
+            downgrade = UpdateFeature(feature, level, supported.max)
+            is_too_low = level < supported.min
+            impossible = not is_too_low and UpdateFeature(feature, supported.max, level).undo is Undo.IMPOSSIBLE
+            remedy = f"downgrade {feature} to {supported.max} first, with the consent {downgrade.consent}"
             if is_too_low:
-                remedy = raise_first(feature, level, held.min, question.seen)
+                remedy = raise_first(feature, level, supported.min, question.seen)
             elif impossible:
                 remedy = (
                     f"Kafka refuses to downgrade {feature}; use an image that supports {format_level(feature, level)}"
                 )
             yield Blocker(
                 BlockerKind.NODE_RANGE,
-                f"the new image of {name} supports {feature} {held}, finalized is {format_level(feature, level)}: "
+                f"the new image of {name} supports {feature} {supported}, finalized is {format_level(feature, level)}: "
                 "its nodes could not register again",
                 remedy,
                 feature=feature,
                 wanted=level,
-                supported=held,
+                supported=supported,
                 reason=Reason.DOWNGRADE_REFUSED if impossible else Reason.NODES_BEHIND,
             )
 
@@ -65,13 +65,15 @@ def _below_the_floor(question: RestartQuestion) -> Iterator[Blocker]:
     """Levels in danger where a person restarts the nodes: their binaries are not known, and chosen for the changes."""
     if question.driver.reads_pods or not question.fleet.needing:
         return
-    found = floor_of_target(Question(question.seen, question.changes))
-    if found is not None:
-        yield replace(found, reason=Reason.NODES_BEHIND)
+    blocker = floor_of_target(Question(question.seen, question.changes))
+    if blocker is not None:
+        yield replace(blocker, reason=Reason.NODES_BEHIND)
 
 
 def levels_go_first(question: RestartQuestion) -> bool:
-    """Whether what keeps the new binary from holding a level is about to be downgraded anyway."""
-    after = {change.feature: change.after for change in question.changes}
+    """Tell whether what keeps the new binary from holding a level is about to be downgraded anyway."""
+    target_levels = {change.feature: change.after for change in question.changes}
     blocked = tuple(_levels_in_danger(question))
-    return bool(blocked) and all(one.supported and after.get(one.feature) in one.supported for one in blocked)
+    return bool(blocked) and all(
+        blocker.supported and target_levels.get(blocker.feature) in blocker.supported for blocker in blocked
+    )

@@ -15,7 +15,7 @@ from kafkafeatures.core.facts.replication import NAMED, format_partitions
 from kafkafeatures.core.roll.question import RestartQuestion
 
 STOPPED = "`alter-partition-channel-manager]: Stopped`"
-"""What the log of a broker of Kafka 3.9 ends with that can no longer change which replicas are in sync."""
+"""Words that end the log of a broker of Kafka 3.9 which can no longer change which replicas are in sync."""
 
 
 class Cause(NamedTuple):
@@ -38,32 +38,32 @@ def brokers_behind(question: RestartQuestion) -> Mapping[int, Stamp]:
     if question.replication is None:
         return {}
     rollout = question.remembered.status.rollout
-    known = {one.node_id: one.since for one in rollout.behind} if rollout is not None else {}
+    earlier_stamps = {entry.node_id: entry.since for entry in rollout.behind} if rollout is not None else {}
     live = question.replication.behind() - question.flying - question.unavailable
-    ids = sorted(live, key=lambda id_: (id_ not in known, id_))
-    return {id_: known.get(id_) or stamp(question.remembered.now) for id_ in ids}
+    ids = sorted(live, key=lambda id_: (id_ not in earlier_stamps, id_))
+    return {id_: earlier_stamps.get(id_) or stamp(question.remembered.now) for id_ in ids}
 
 
 def cause_among(question: RestartQuestion, ids: Iterable[int] | None = None) -> Cause | None:
     """The first brokers that are behind, of these or of all; None where none is."""
     since = brokers_behind(question)
-    behind = [id_ for id_ in sorted(since if ids is None else ids) if id_ in since][:NAMED]
-    if not behind or question.replication is None:
+    behind_ids = [id_ for id_ in sorted(since if ids is None else ids) if id_ in since][:NAMED]
+    if not behind_ids or question.replication is None:
         return None
     texts = []
-    for id_ in behind:
+    for id_ in behind_ids:
         lacking = format_partitions(*question.replication.out_of_sync(id_))
         texts.append(f"{question.title(id_)} has not been in sync with {lacking} since {since[id_]}")
-    first = behind[0]
+    first = behind_ids[0]
     title = question.title(first)
     remedy = f"see {_log_of(question, first)} for why {title} does not catch up, and restart it if it hangs"
     if question.remembered.age_of(since[first]) > question.wanted.rollout.node_timeout:
         remedy += remedy_at_leader(question, first)
-    return Cause("; ".join(texts), remedy, tuple(node for id_ in behind for node in question.nodes(id_)))
+    return Cause("; ".join(texts), remedy, tuple(node for id_ in behind_ids for node in question.nodes(id_)))
 
 
 def remedy_at_leader(question: RestartQuestion, id_: int) -> str:
-    """What to do besides, where one live broker leads all that this one is not in sync with for long; else empty.
+    """Second remedy, where one live broker leads all that this one is not in sync with for long; else empty.
 
     The leader decides who is in sync. One that can no longer tell the controller (Kafka 3.9, in ZooKeeper mode with the
     flag) keeps every follower out, and no restart of a follower helps. Its log alone proves it.

@@ -1,4 +1,4 @@
-"""How many rounds a roll takes at least, and what limits how many nodes are restarted at once.
+"""Number of rounds that a roll takes at least, and what limits how many nodes are restarted at once.
 
 Pure. Called by `core/roll/roll.py`; worked out once, when a roll begins.
 """
@@ -20,7 +20,9 @@ MOST_NOTES, MAX_NOTE = 8, 512
 
 
 class Limits(Struct, frozen=True):
-    """How many restarts one after the other it takes, and what limits how many nodes are restarted at once."""
+    """Number of restarts one after the other that a roll takes, and notes on what limits how many nodes are restarted
+    at once.
+    """
 
     rounds: int = 0
     notes: tuple[str, ...] = ()
@@ -28,30 +30,31 @@ class Limits(Struct, frozen=True):
 
 def limits_of(question: RestartQuestion, needing: frozenset[int]) -> Limits:
     """Worked out once, when the roll begins: with every node that comes back less would be left to say."""
-    before = question.remembered.status.rollout
-    if before is not None and question.leads_where_it_did and before.rounds:
-        return Limits(before.rounds, before.notes)
-    found, rounds = list(question.fleet.notes), 0
+    rollout = question.remembered.status.rollout
+    if rollout is not None and question.leads_where_it_did and rollout.rounds:
+        return Limits(rollout.rounds, rollout.notes)
+    notes, rounds = list(question.fleet.notes), 0
     if question.has_unknown_binary:
-        found.append(
+        notes.append(
             "the template does not show what the new image supports: the first node of each such image is "
             "restarted alone"
         )
     brokers = frozenset(id_ for id_ in needing if not question.is_controller(id_))
-    wanted, most = question.wanted.rollout.max_parallel, planner.MOST_IN_FLIGHT
-    asked = wanted.number * sum(Role.BROKER in node.roles for node in question.seen.nodes) // 100
-    if (asked if wanted.percent else wanted.number) > most and len(brokers) > most:
-        found.insert(
+    max_parallel, most = question.wanted.rollout.max_parallel, planner.MOST_IN_FLIGHT
+    share_of_brokers = max_parallel.number * sum(Role.BROKER in node.roles for node in question.seen.nodes) // 100
+    if (share_of_brokers if max_parallel.percent else max_parallel.number) > most and len(brokers) > most:
+        notes.insert(
             0,
-            f"at most {most} nodes at a time: rollout.maxParallel is {wanted}, which is above the operator's limit",
+            f"at most {most} nodes at a time: rollout.maxParallel is {max_parallel}, which is above the operator's "
+            "limit",
         )
     if question.replication is not None:
         cap, availability = question.cap, question.wanted.rollout.availability
         of_brokers = planner.bounds(question.replication, brokers, most=cap, availability=availability)
         rounds = of_brokers.planned + len(needing - brokers)
         if len(brokers) > 1:
-            found += _on_parallelism(question.replication, brokers, cap, availability, of_brokers)
-    return Limits(rounds, tuple(cut(note, MAX_NOTE) for note in found[:MOST_NOTES]))
+            notes += _on_parallelism(question.replication, brokers, cap, availability, of_brokers)
+    return Limits(rounds, tuple(cut(note, MAX_NOTE) for note in notes[:MOST_NOTES]))
 
 
 def _on_parallelism(
@@ -59,7 +62,7 @@ def _on_parallelism(
 ) -> Iterator[str]:
     least = "" if rounds.at_least == rounds.planned else f", at least {rounds.at_least}"
     yield f"{len(brokers)} brokers in about {rounds.planned} rounds of {cap} at most{least}"
-    found = planner.advice(replication, brokers, most=cap, availability=availability)
-    if found is not None:
-        moved = format_partitions(found.partitions, found.names)
-        yield f"move {moved} to other racks to restart them in {found.then} rounds instead of {found.rounds}"
+    advice = planner.advice(replication, brokers, most=cap, availability=availability)
+    if advice is not None:
+        moved = format_partitions(advice.partitions, advice.names)
+        yield f"move {moved} to other racks to restart them in {advice.then} rounds instead of {advice.rounds}"

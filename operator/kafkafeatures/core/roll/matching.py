@@ -1,4 +1,4 @@
-"""Which pod runs which node, whatever the driver that restarts it.
+"""Matching of nodes and the pods that they run in, whatever the driver that restarts them.
 
 Pure. Called by the drivers of `core/roll/drivers.py` that read pods. Two facts make a pod that of a node, and no
 ordinal is ever one of them:
@@ -39,43 +39,45 @@ from kafkafeatures.core.roll.pods import (
 )
 
 REGISTERS_WITHIN = timedelta(minutes=5)
-"""How long a ready pod without a registered node may still be starting."""
+"""Time for which a ready pod without a registered node may still be starting."""
 DESCRIBE_CONFIGS = "kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster"
 NAMED = 3
 """Pods in a line; "and 5 more" where there are more."""
 
 
-def fleet_of(seen: Observation, rollout: Rollout, flying: Mapping[int, str], conditions: Conditions) -> Fleet:
+def fleet_of(observation: Observation, rollout: Rollout, flying: Mapping[int, str], conditions: Conditions) -> Fleet:
     """The nodes and pods that were seen. Empty where the pods could not be read: the caller says so.
 
     `flying`: nodes that are being restarted, with the names of their pods. The next pod gets the name, and with it the
     disk; so it is known whose pod it is that does not run, and no other node waits for its node. `conditions`: of the
     driver.
     """
-    if not isinstance(seen.workloads, Known):
+    if not isinstance(observation.workloads, Known):
         return Fleet.EMPTY
-    reading = seen.workloads.value
+    reading = observation.workloads.value
     is_due = any(
         not stateful_set.observed or any(why_restarted(pod, stateful_set) for pod in stateful_set.pods)
         for stateful_set in reading.stateful_sets
     )
-    found = _Matching(seen, reading, flying, rollout, is_due=is_due)
-    pods = {id_: pod for id_, (pod, _) in found.certain.items()}
-    sets = {id_: owner for id_, (_, owner) in found.certain.items()}
-    names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in seen.nodes)
-    needing = {id_: why for id_, pod in pods.items() if (why := why_restarted(pod, sets[id_]))}
+    matching = _Matching(observation, reading, flying, rollout, is_due=is_due)
+    pods = {id_: pod for id_, (pod, _) in matching.certain.items()}
+    sets = {id_: owner for id_, (_, owner) in matching.certain.items()}
+    names, brokers = frozenset(flying.values()), sum(Role.BROKER in node.roles for node in observation.nodes)
+    needing = {id_: reason for id_, pod in pods.items() if (reason := why_restarted(pod, sets[id_]))}
     of_driver = conditions.blockers(reading) if is_due else ()
     return Fleet(
         pods=pods,
         sets=sets,
         needing=needing,
-        unavailable=frozenset(found.unavailable()),
-        blockers=(*_of_document(reading, rollout, conditions), *of_driver, *found.blockers),
-        waits=(*_of_controllers(reading), *(found.waits if is_due else ())),
-        without_node=tuple(found.without_node) if is_due else (),
+        unavailable=frozenset(matching.unavailable()),
+        blockers=(*_of_document(reading, rollout, conditions), *of_driver, *matching.blockers),
+        waits=(*_of_controllers(reading), *(matching.waits if is_due else ())),
+        without_node=tuple(matching.without_node) if is_due else (),
         notes=tuple(conditions.notes(reading, rollout, brokers)),
-        kept={id_: why for id_ in needing if (why := conditions.refused_now(reading, pods[id_]))},
-        out_of_order={id_: why for id_ in needing if (why := conditions.out_of_order(sets[id_], pods[id_], names))},
+        kept={id_: reason for id_ in needing if (reason := conditions.refused_now(reading, pods[id_]))},
+        out_of_order={
+            id_: reason for id_ in needing if (reason := conditions.out_of_order(sets[id_], pods[id_], names))
+        },
     )
 
 
@@ -87,7 +89,7 @@ class _Matching:
 
     def __init__(
         self,
-        seen: Observation,
+        observation: Observation,
         reading: WorkloadsReading,
         flying: Mapping[int, str],
         rollout: Rollout,
@@ -98,7 +100,7 @@ class _Matching:
         whether some pod needs a restart, or may need one.
         """
         self._node_timeout = rollout.node_timeout
-        self._seen, self._reading, self._flying = seen, reading, flying
+        self._seen, self._reading, self._flying = observation, reading, flying
         self._pods = {pod.name: (pod, owner) for owner in reading.stateful_sets for pod in owner.pods}
         self._users = Counter(ip for pod, _ in self._pods.values() for ip in pod.ips)
         self.certain: dict[int, tuple[Pod, StatefulSet]] = {}
@@ -107,7 +109,7 @@ class _Matching:
         self.without_node: list[PodWithoutNode] = []
         nodes = [
             node
-            for node in seen.nodes
+            for node in observation.nodes
             if node.roles
             and node.state is not NodeState.REFUSED
             and (rollout.controllers or Role.BROKER in node.roles)
@@ -147,7 +149,7 @@ class _Matching:
                 owners[plain_host(host), 0].add(name)
             for host, port in pod.ports_of_node:
                 owners[plain_host(host), port].add(name)
-        found = []
+        pods_of_nodes = []
         for node in nodes:
             names: set[str] = set()
             is_gone = node.replaced_by is not None and node.state is NodeState.GHOST
@@ -156,8 +158,8 @@ class _Matching:
                 for key in ((plain_host(host), 0), (plain_host(host), port)):
                     pods = owners.get(key, set())
                     names |= pods if len(pods) == 1 else set()
-            found.append((node, sorted(names)))
-        return found
+            pods_of_nodes.append((node, sorted(names)))
+        return pods_of_nodes
 
     def _match(self, node: Node, pod: Pod, owner: StatefulSet) -> None:
         is_flying = self._flying.get(node.id) == pod.name  # it was certain when its restart was decided
@@ -201,24 +203,24 @@ class _Matching:
         creating = any(len(stateful_set.pods) < stateful_set.replicas for stateful_set in self._reading.stateful_sets)
         starting = any(not is_running(pod) for pod, _ in self._pods.values())
         for node in self._homeless:
-            where = f" ({node.host}:{node.port})" if node.host else ", whose address is not known,"
+            address = f" ({node.host}:{node.port})" if node.host else ", whose address is not known,"
             if node.id in self._flying:
                 pod, owner = self._pods.get(self._flying[node.id], (None, None))
                 if pod is not None and owner is not None and not is_running(pod):
                     self.certain[node.id] = pod, owner
             elif creating or (starting and node.state is not NodeState.LIVE):
                 remedy = "see `kubectl describe` of its StatefulSet, and of its pods that do not run"
-                self.waits.append(Awaited(f"{node.title}{where} has no pod", remedy, node))
+                self.waits.append(Awaited(f"{node.title}{address} has no pod", remedy, node))
             elif node.state is not NodeState.LIVE and not is_due:
                 continue
             elif node.state is not NodeState.GHOST:
                 self._refuse(
                     (node,),
-                    f"{node.title}{where} is in no pod of the StatefulSets of the document",
+                    f"{node.title}{address} is in no pod of the StatefulSets of the document",
                     "name its StatefulSet in spec.workload.statefulSet, and let it advertise the name of its pod",
                 )
             elif node.is_voter or Role.BROKER in node.roles:  # else nothing depends on it
-                self.blockers.append(self._ghost(node, where))
+                self.blockers.append(self._ghost(node, address))
 
     def _ghost(self, node: Node, where: str) -> Blocker:
         return Blocker(
@@ -290,5 +292,5 @@ def _blocker(reason: Reason, message: str, remedy: str, nodes: tuple[Node, ...] 
 
 
 def _few(names: tuple[str, ...] | list[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    remaining = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {remaining} more" if remaining > 0 else "")

@@ -1,4 +1,4 @@
-"""Whether the cluster may be in the middle of a migration from ZooKeeper: then no node may be restarted.
+"""Check that the cluster is not in the middle of a migration from ZooKeeper, in which no node may be restarted.
 
 Pure. The first of the checks of `core/roll/checks.py`. The first controller that starts without
 `zookeeper.metadata.migration.enable` finalizes the migration, which is irreversible; a broker that is restarted with
@@ -30,37 +30,37 @@ def no_migration_is_open(question: RestartQuestion) -> Refusal | None:
     """
     if question.permit is not None:
         return None  # the migration itself asks for it, and has checked what must hold
-    seen = question.seen
-    if isinstance(seen.mode, Unknown):
-        return _wait(f"the metadata mode is not known: {seen.mode.why}", "make the controllers reachable")
-    if seen.mode.value is MetadataMode.ZOOKEEPER:
+    observation = question.seen
+    if isinstance(observation.mode, Unknown):
+        return _wait(f"the metadata mode is not known: {observation.mode.why}", "make the controllers reachable")
+    if observation.mode.value is MetadataMode.ZOOKEEPER:
         text, remedy = (
             "no node is restarted in ZooKeeper mode",
             "restart nodes by hand, set spec.interBrokerProtocolVersion, or migrate to KRaft first",
         )
         return stalled_by(Blocker(BlockerKind.ZOOKEEPER_MODE, text, remedy))
-    if seen.mode.value is MetadataMode.MIGRATING:
+    if observation.mode.value is MetadataMode.MIGRATING:
         return _wait("a migration from ZooKeeper is in progress", _BY_HAND)
-    migrating = [node.id for node in seen.nodes if node.migrating_from_zookeeper]
+    migrating = [node.id for node in observation.nodes if node.migrating_from_zookeeper]
     if migrating:
         text = f"still registered as part of a migration from ZooKeeper: {question.titles(migrating)}"
         return _wait(text, _BY_HAND)
-    if not _is_certain(seen):
+    if not _is_certain(observation):
         text = "no controller answers, so a migration from ZooKeeper may be in progress"
         return _wait(text, "make the controllers reachable; if the cluster was never migrated, restart nodes by hand")
     return None
 
 
-def _is_certain(seen: Observation) -> bool:
-    if seen.source.kind is SourceKind.METADATA_LOG:
+def _is_certain(observation: Observation) -> bool:
+    if observation.source.kind is SourceKind.METADATA_LOG:
         return True
-    answers = [(node, node.answer.value) for node in seen.nodes if isinstance(node.answer, Known)]
+    answers = [(node, node.answer.value) for node in observation.nodes if isinstance(node.answer, Known)]
     return any(
         Role.CONTROLLER in node.roles or WITHOUT_ZOOKEEPER in answer.supported.get(METADATA_VERSION, ())
         for node, answer in answers
     )
 
 
-def _wait(why: str, remedy: str) -> Wait:
-    blocker = Blocker(BlockerKind.MIGRATION, f"no node is restarted: {why}", remedy)
+def _wait(reason: str, remedy: str) -> Wait:
+    blocker = Blocker(BlockerKind.MIGRATION, f"no node is restarted: {reason}", remedy)
     return waits_on(blocker, Reason.MIGRATING, after=5.0)

@@ -1,4 +1,4 @@
-"""Which node is restarted next, or what the roll waits for.
+"""Choice of the node that is restarted next, or of what the roll waits for.
 
 Pure. Called by `core/roll/roll.py`. Controllers go before brokers, one at a time and alone, followers first. A node
 that is stuck (its pod cannot run on what it has) goes before all others: it cannot get worse. Safety never depends on
@@ -47,7 +47,7 @@ def next_restart(question: RestartQuestion, needing: frozenset[int]) -> Next:
     """One more restart, or why not. A broker that does not say who it is keeps only those from going that share a
     partition with it; what is left to wait for then is that broker.
     """
-    alone = next((one for one in question.fleet.waits if one.is_alone), None)
+    alone = next((wait for wait in question.fleet.waits if wait.is_alone), None)
     if alone is None or needing or question.in_flight:
         covered = frozenset(filter(question.is_covered, needing))
         chosen = _chosen(question, covered or needing)
@@ -65,16 +65,16 @@ def _chosen(question: RestartQuestion, needing: frozenset[int]) -> Next:
     refused = refusal(FOR_ANY_NODE, question)
     if refused is not None:
         return refused
-    unsent = {one.step.node_id: one for one in question.in_flight if one.may_be_unsent}
-    kept: Wait | None = None
+    unsent = {restart.step.node_id: restart for restart in question.in_flight if restart.may_be_unsent}
+    budget_wait: Wait | None = None
     for id_ in to_free(question, needing):
         if stuck_may_go(question, id_):
             why_not = budget_allows(question, id_)
             if why_not is None:
                 return Act(unsent[id_].step if id_ in unsent else _restart(question, id_))
-            kept = kept or why_not
-    if kept is not None:
-        return kept
+            budget_wait = budget_wait or why_not
+    if budget_wait is not None:
+        return budget_wait
     if unsent:
         return _again(question, next(iter(unsent.values())))
     if not needing:
@@ -82,7 +82,7 @@ def _chosen(question: RestartQuestion, needing: frozenset[int]) -> Next:
     refused = refusal(FOR_ONE_MORE, question)
     if refused is not None:
         return refused
-    if any(question.is_controller(one.step.node_id) for one in question.in_flight):
+    if any(question.is_controller(restart.step.node_id) for restart in question.in_flight):
         return waiting(question)
     controllers = frozenset(id_ for id_ in needing if question.is_controller(id_))
     if controllers:
@@ -111,9 +111,9 @@ def _again(question: RestartQuestion, one: Restarting) -> Next:
         return waiting(question)
     if any(question.is_controller(other) for other in question.flying - {id_}):
         return waiting(question)  # one that was stuck went meanwhile: a voter is away
-    others = replace(question, in_flight=tuple(it for it in question.in_flight if it is not one))
-    refused = refusal(FOR_ONE_MORE, others)
-    return refused or refusal_of(others, id_, one.step.consent) or Act(one.step)
+    without_it = replace(question, in_flight=tuple(restart for restart in question.in_flight if restart is not one))
+    refused = refusal(FOR_ONE_MORE, without_it)
+    return refused or refusal_of(without_it, id_, one.step.consent) or Act(one.step)
 
 
 def _next_controller(question: RestartQuestion, controllers: frozenset[int]) -> Next:
@@ -122,12 +122,12 @@ def _next_controller(question: RestartQuestion, controllers: frozenset[int]) -> 
     """
     if isinstance(question.seen.quorum, Unknown):
         return unread(question.seen.quorum, "the quorum is not known")
-    quorum, refused, left = question.seen.quorum.value, None, controllers
-    while (id_ := next_controller(left, quorum)) is not None and not (refused and id_ == quorum.leader_id):
+    quorum, refused, remaining_ids = question.seen.quorum.value, None, controllers
+    while (id_ := next_controller(remaining_ids, quorum)) is not None and not (refused and id_ == quorum.leader_id):
         why_not = refusal_of(question, id_)
         if why_not is None:
             return Act(_restart(question, id_))
-        refused, left = refused or why_not, left - {id_}
+        refused, remaining_ids = refused or why_not, remaining_ids - {id_}
     return refused or Wait(
         Reason.WAITING_FOR_QUORUM,
         "no controller can be restarted now",
@@ -146,7 +146,7 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     if too_few is not None:
         return too_few
     availability = question.wanted.rollout.availability
-    if any(question.is_of_unknown_binary(one.step.node_id) for one in question.in_flight):
+    if any(question.is_of_unknown_binary(restart.step.node_id) for restart in question.in_flight):
         return waiting(question)
     order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
     recent = unstable(question)
@@ -156,22 +156,22 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     if recent and not order:
         return others_are_stable(question) or waiting(question)
     beside = {id_: question.admission(beside=frozenset(recent) - {id_}) or admission for id_ in order if recent}
-    behind = brokers_behind(question)
-    order = tuple(sorted(order, key=lambda id_: id_ not in behind))  # a restart may be what they lack
+    behind_since = brokers_behind(question)
+    order = tuple(sorted(order, key=lambda id_: id_ not in behind_since))  # a restart may be what they lack
     unknown = [id_ for id_ in order if question.is_of_unknown_binary(id_)]
     is_alone = not question.in_flight and not question.gone
-    kept: Wait | None = None
+    budget_wait: Wait | None = None
     # What another binary does is learned first, of one node; where that has to wait, those go that are known.
-    for id_ in (*(unknown if is_alone else ()), *(one for one in order if one not in set(unknown))):
+    for id_ in (*(unknown if is_alone else ()), *(known_id for known_id in order if known_id not in set(unknown))):
         if id_ not in question.unavailable and beside.get(id_, admission).allows(id_):
             why_not = budget_allows(question, id_)
             if why_not is None:
                 return Act(_restart(question, id_))
-            kept = kept or why_not
+            budget_wait = budget_wait or why_not
     if question.in_flight:
         return waiting(question)
-    if kept is not None:
-        return kept
+    if budget_wait is not None:
+        return budget_wait
     first = next((id_ for id_ in order if id_ not in question.unavailable), None)
     if first is None:
         return refused_as_unavailable(question, order[0])

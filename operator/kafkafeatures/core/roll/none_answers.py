@@ -1,4 +1,4 @@
-"""What a person can do about a cluster of which no node answers, where its pods show why.
+"""Remedy for a cluster of which no node answers, where its pods show why.
 
 Pure. Called by `reconcile/evaluate.py`: where no node answers there is no observation, so no restart is decided on.
 With combined nodes that is so as soon as all of them are down. Nothing tells then which node may go first, so the
@@ -21,7 +21,7 @@ _NO_ANSWER = (*NO_ANSWER, FailureKind.NO_LEADER)
 
 
 def with_pods(failure: Failure, workloads: WorkloadsReading | Failure) -> Failure:
-    """Why no node answers, with the pods that do not run and what to do about them. Without numbers that grow: a status
+    """Return the failure with the pods that do not run and what to do about them. Without numbers that grow: a status
     that says the same is not written again.
     """
     if isinstance(workloads, Failure) or failure.kind not in _NO_ANSWER:
@@ -30,14 +30,14 @@ def with_pods(failure: Failure, workloads: WorkloadsReading | Failure) -> Failur
     if not down:
         return failure
     texts = [f"pod {pod.name} {_why(pod)}" for pod, _ in down[:PODS_SHOWN]]
-    more = [f"{len(down) - PODS_SHOWN} more do not run"] if len(down) > PODS_SHOWN else []
+    remainder = [f"{len(down) - PODS_SHOWN} more do not run"] if len(down) > PODS_SHOWN else []
     stuck = [pod for pod, owner in down if is_outdated(pod, owner) and cannot_run(pod, workloads.at)]
     remedy = (
         _delete(stuck) if stuck else f"see `kubectl logs {down[0][0].name} --previous`, and fix what stops the pods"
     )
     return replace(
         failure,
-        message=f"{failure.message}; {', '.join((*texts, *more))}",
+        message=f"{failure.message}; {', '.join((*texts, *remainder))}",
         remedy="; ".join(filter(None, (remedy, failure.remedy))),
     )
 
@@ -52,8 +52,8 @@ def _why(pod: Pod) -> str:
 
 def _delete(stuck: Sequence[Pod]) -> str:
     names = " ".join(pod.name for pod in stuck[:PODS_SHOWN])
-    rest = f" (and {len(stuck) - PODS_SHOWN} more that cannot run)" if len(stuck) > PODS_SHOWN else ""
+    remainder = f" (and {len(stuck) - PODS_SHOWN} more that cannot run)" if len(stuck) > PODS_SHOWN else ""
     return (
-        f"run `kubectl delete pod {names}`{rest}, because the operator restarts no node while none answers; the new "
-        "pods have the current revision"
+        f"run `kubectl delete pod {names}`{remainder}, because the operator restarts no node while none answers; the "
+        "new pods have the current revision"
     )

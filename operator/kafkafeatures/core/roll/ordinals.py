@@ -1,4 +1,4 @@
-"""What `podManagementPolicy: OrderedReady` means for an eviction: pods are created one by one, by their ordinals.
+"""Meaning of `podManagementPolicy: OrderedReady` for an eviction: pods are created one by one, by their ordinals.
 
 Pure. Called by `core/roll/stateful_sets.py`. Kubernetes creates a pod of such a StatefulSet only while all pods of
 lower ordinals are ready (`stateful_set_control.go`, `monotonic`). So what is evicted above one that does not run stays
@@ -13,7 +13,7 @@ from kafkafeatures.core.facts.workloads import Pod, StatefulSet
 
 
 def out_of_order(owner: StatefulSet, pod: Pod, flying: Collection[str]) -> str:
-    """Why this pod would not be created again soon, or would keep another one from being; empty where neither is so.
+    """Reason why this pod would not be created again soon, or would keep another one from being; else empty.
 
     `flying`: the names of pods that are being restarted.
     """
@@ -23,26 +23,28 @@ def out_of_order(owner: StatefulSet, pod: Pod, flying: Collection[str]) -> str:
     awaited = awaited_below(owner, pod.name)
     if awaited:
         return f"{policy} Kubernetes would not create it again before {awaited}"
-    there, own = {_ordinal(pod.name): pod for pod in owner.pods}, _ordinal(pod.name)
+    pods_by_ordinal, own_ordinal = {_ordinal(pod.name): pod for pod in owner.pods}, _ordinal(pod.name)
     for name in sorted(flying):
-        found = there.get(_ordinal(name))
-        is_away = found is None or found.terminating
-        if pod.ready and name.rpartition("-")[0] == owner.name and _ordinal(name) > own and is_away:
+        flying_pod = pods_by_ordinal.get(_ordinal(name))
+        is_away = flying_pod is None or flying_pod.terminating
+        if pod.ready and name.rpartition("-")[0] == owner.name and _ordinal(name) > own_ordinal and is_away:
             return f"{policy} pod {name}, which is being restarted, would not be created while this one is not ready"
     return ""
 
 
 def awaited_below(owner: StatefulSet, pod: str) -> str:
-    """Which pod has to be ready before Kubernetes creates this one, and what to do; empty where none has to be."""
-    there = {_ordinal(pod.name): pod for pod in owner.pods}
+    """Name the pod that has to be ready before Kubernetes creates this one, with the remedy; empty where none has to
+    be.
+    """
+    pods_by_ordinal = {_ordinal(pod.name): pod for pod in owner.pods}
     for ordinal in range(owner.first_ordinal, _ordinal(pod)) if owner.is_ordered else ():
-        found, name = there.get(ordinal), f"{owner.name}-{ordinal}"
-        if found is None or found.terminating or not found.ready:
-            why = "it does not exist" if found is None else "it is stopping" if found.terminating else found.waiting
+        lower, name = pods_by_ordinal.get(ordinal), f"{owner.name}-{ordinal}"
+        if lower is None or lower.terminating or not lower.ready:
+            reason = "it does not exist" if lower is None else "it is stopping" if lower.terminating else lower.waiting
             return (
-                f"pod {name} is ready{f' ({why})' if why else ''}; repair pod {name}, or create the StatefulSet anew "
-                f"with podManagementPolicy Parallel (`kubectl delete statefulset {owner.name} --cascade=orphan`, then "
-                "apply)"
+                f"pod {name} is ready{f' ({reason})' if reason else ''}; repair pod {name}, or create the StatefulSet "
+                f"anew with podManagementPolicy Parallel (`kubectl delete statefulset {owner.name} --cascade=orphan`, "
+                "then apply)"
             )
     return ""
 

@@ -1,4 +1,4 @@
-"""Which pods are to be restarted: what a plan says of a roll, and what is left of it.
+"""Pods that are to be restarted: what a plan says of a roll, and what is left of it.
 
 Pure. By StatefulSets and their update revisions: a node more, or one that is done, leaves a plan standing; another
 image is another plan. A pod whose restart a person requests, and whose template would not have it restarted, stands for
@@ -53,7 +53,7 @@ class PodsOfSet(Struct, frozen=True):
 
     @property
     def way_back(self) -> str:
-        """How far one can go back from the end; empty where no pod has another revision."""
+        """Way back from the end of the roll; empty where no pod has another revision."""
         if not self.before:
             return ""
         return (
@@ -74,23 +74,23 @@ def pods_of(reading: WorkloadsReading) -> Pods | None:
     ):
         return None
     sets = [*map(_pods_of, reading.stateful_sets), *chain.from_iterable(map(_on_request, reading.stateful_sets))]
-    return {one.name: one for one in sets}
+    return {pods_of_set.name: pods_of_set for pods_of_set in sets}
 
 
-def pods_in(seen: Observation) -> Pods | None:
+def pods_in(observation: Observation) -> Pods | None:
     """The pods of each StatefulSet; empty where no driver reads them, None where they could not be read."""
-    if isinstance(seen.workloads, Known):
-        return pods_of(seen.workloads.value)
-    return {} if seen.workloads.why.kind is FailureKind.NOT_ASKED else None
+    if isinstance(observation.workloads, Known):
+        return pods_of(observation.workloads.value)
+    return {} if observation.workloads.why.kind is FailureKind.NOT_ASKED else None
 
 
-def nodes_to_restart(seen: Observation, changes: tuple[UpdateFeature, ...]) -> Mapping[int, str]:
+def nodes_to_restart(observation: Observation, changes: tuple[UpdateFeature, ...]) -> Mapping[int, str]:
     """Nodes that a person has to restart with a newer Kafka, and why: those that do not support a desired level."""
     return {
-        node.id: f"it supports {one.feature} {node.known_range_of(one.feature)}; level "
-        f"{format_level(one.feature, one.after)} is required"
-        for node in seen.nodes
-        for one in lacking(node, changes)
+        node.id: f"it supports {change.feature} {node.known_range_of(change.feature)}; level "
+        f"{format_level(change.feature, change.after)} is required"
+        for node in observation.nodes
+        for change in lacking(node, changes)
     }
 
 
@@ -99,17 +99,17 @@ def lacking(node: Node, changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeatu
     if not node.roles or node.state is NodeState.GHOST:
         return ()
     ranges = ((change, node.known_range_of(change.feature)) for change in changes)
-    return tuple(one for one, supported in ranges if supported is not None and one.after not in supported)
+    return tuple(change for change, supported in ranges if supported is not None and change.after not in supported)
 
 
-def _pods_of(one: StatefulSet) -> PodsOfSet:
-    older = [pod.revision for pod in one.pods if pod.revision != one.update_revision]
-    return PodsOfSet(one.name, ", ".join(sorted(set(older))), one.update_revision, len(older))
+def _pods_of(stateful_set: StatefulSet) -> PodsOfSet:
+    older = [pod.revision for pod in stateful_set.pods if pod.revision != stateful_set.update_revision]
+    return PodsOfSet(stateful_set.name, ", ".join(sorted(set(older))), stateful_set.update_revision, len(older))
 
 
-def _on_request(one: StatefulSet) -> Iterator[PodsOfSet]:
-    for pod in one.pods:
-        if pod.restart_requested and pod.revision == one.update_revision:
+def _on_request(stateful_set: StatefulSet) -> Iterator[PodsOfSet]:
+    for pod in stateful_set.pods:
+        if pod.restart_requested and pod.revision == stateful_set.update_revision:
             yield PodsOfSet(f"{ONE_POD}{pod.name}", "", f"not {pod.uid}", 1)
 
 
@@ -125,7 +125,7 @@ class RollWork(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether every pod is at its revision, as far as that is known."""
+        """Tell whether every pod is at its revision, as far as that is known."""
         return not any(pod.left for pod in self.pods)
 
     @property
@@ -135,7 +135,7 @@ class RollWork(Struct, frozen=True):
 
     @property
     def left(self) -> Sequence[str]:
-        """What is left of it, for people."""
+        """Remaining restarts, for people."""
         return tuple(str(pod) for pod in self.pods if pod.left)
 
     @property
@@ -163,7 +163,7 @@ class RollWork(Struct, frozen=True):
 
 
 class RollPart(Part, frozen=True):
-    """What there is to restart. `pods` None where they could not be read.
+    """Pods to restart; `pods` is None where they could not be read.
 
     excused: what this roll may make unavailable, by a consent, with what only the operator needs of it; planned: as the
     plan says it. later: rolls that are to follow once this one is over. is_left: another stage decides on restarts, and
@@ -181,29 +181,29 @@ class RollPart(Part, frozen=True):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The stages of a roll: from which revisions to which."""
-        left = [pod for pod in (self.pods or {}).values() if pod.left]
-        if not left:
+        remaining = [pods_of_set for pods_of_set in (self.pods or {}).values() if pods_of_set.left]
+        if not remaining:
             return self.later
-        now = Stage(
+        stage = Stage(
             kind=ROLL,
-            start={one.name: one.before for one in left},
-            target={one.name: one.after for one in left},
+            start={pods_of_set.name: pods_of_set.before for pods_of_set in remaining},
+            target={pods_of_set.name: pods_of_set.after for pods_of_set in remaining},
             excused=self.planned,
         )
-        return (now, *self.later)
+        return (stage, *self.later)
 
     @property
     def costs(self) -> ExcusedTopics | None:
-        """What its restarts make unavailable, by a consent."""
+        """Topics that its restarts make unavailable, by a consent."""
         return self.planned
 
     @property
     def is_known(self) -> bool:
-        """Whether the pods were read."""
+        """Tell whether the pods were read."""
         return self.pods is not None
 
     def work_of(self, stages: tuple[Stage, ...]) -> tuple[RollWork, ...] | None:
-        """What each roll of a plan comes to by now; None where they are not what there is to do."""
+        """Work of each roll of a plan by now; None where the rolls are not what there is to do."""
         rolls = [stage for stage in stages if stage.kind == ROLL]
         if any(roll.start.keys() != roll.target.keys() or roll.unknown for roll in rolls):
             return None
@@ -214,8 +214,8 @@ class RollPart(Part, frozen=True):
         if not rolls:
             return None if self.stages else ()
         targets = [roll.target for roll in rolls]
-        following = [one.target for one in self.later]
-        now = next(
+        following = [stage.target for stage in self.later]
+        position = next(
             (
                 number
                 for number in reversed(range(len(rolls)))
@@ -223,34 +223,36 @@ class RollPart(Part, frozen=True):
             ),
             None,
         )
-        if now is None:
+        if position is None:
             return None
         return tuple(
-            RollWork(pods_rolled_by(one, self.pods, begun=number == now, over=number < now))
-            for number, one in enumerate(rolls)
+            RollWork(pods_rolled_by(roll, self.pods, begun=number == position, over=number < position))
+            for number, roll in enumerate(rolls)
         )
 
     def _is_rolled_to(self, target: Mapping[str, int | str]) -> bool:
-        """Whether that is what there is to roll now: the same revisions, whatever is done of it. A pod that was
-        restarted on request is no longer there.
+        """Tell whether the target is what there is to roll now: the same revisions, whatever is done of it. A pod that
+        was restarted on request is no longer there.
         """
         pods = (self.pods or {}).values()
-        wanted = {pod.name: pod.after for pod in pods}
-        left = {pod.name: pod.after for pod in pods if pod.left}
-        return revisions_in(target).items() <= wanted.items() and left.items() <= target.items()
+        target_revisions = {pod.name: pod.after for pod in pods}
+        remaining_revisions = {pod.name: pod.after for pod in pods if pod.left}
+        return (
+            revisions_in(target).items() <= target_revisions.items() and remaining_revisions.items() <= target.items()
+        )
 
 
 def pods_rolled_by(stage: Stage, pods: Pods | None, *, begun: bool = True, over: bool = False) -> tuple[PodsOfSet, ...]:
-    """What a stage rolls, with what is left of it now; nothing where that is not known. In the order of the pods that
+    """Pods that a stage rolls, with how many are left now; none where that is not known. In the order of the pods that
     were read: the API server sorts what a status says by name.
     """
-    now = pods or {}
-    ordered = dict.fromkeys((*(name for name in now if name in stage.target), *sorted(stage.target)))
+    current_pods = pods or {}
+    ordered = dict.fromkeys((*(name for name in current_pods if name in stage.target), *sorted(stage.target)))
 
     def left(name: str) -> int:
         if not begun:
             return 0 if over else 1
-        return now[name].left if name in now else 0
+        return current_pods[name].left if name in current_pods else 0
 
     return tuple(
         PodsOfSet(name, str(stage.start.get(name, "")), str(stage.target[name]), left(name)) for name in ordered

@@ -1,5 +1,5 @@
-"""What a migration lets be restarted on its way to the next position: nodes of one role, and no others. The same for
-brokers in ZooKeeper mode that need another inter.broker.protocol.version.
+"""Permit of a migration to restart nodes on its way to the next position: nodes of one role, and no others. The same
+for brokers in ZooKeeper mode that need another inter.broker.protocol.version.
 
 Pure. Made by `core/migration/restarts.py` and `core/ibp/restarts.py` in each look; without one, nothing is restarted
 while a migration is open, or in ZooKeeper mode (`core/roll/migrations.py`). It widens nothing but that: every other
@@ -54,35 +54,37 @@ class Permit(Struct, frozen=True):
         return replace(fleet, needing=due)
 
     def is_over_for(self, id_: int) -> bool:
-        """Whether this node certainly is as it has to be."""
+        """Tell whether this node certainly is as it has to be."""
         return id_ not in self.needing and id_ not in self.unknown
 
     def in_turn(self, needing: frozenset[int]) -> frozenset[int]:
         """The nodes of these whose turn it is: the last one only once no other is left."""
-        others = needing - {self.last}
-        return others if self.last in needing and others else needing
+        other_ids = needing - {self.last}
+        return other_ids if self.last in needing and other_ids else needing
 
 
-def without_requests(seen: Observation) -> Observation:
+def without_requests(observation: Observation) -> Observation:
     """A request to restart a pod does not count: which template a pod has decides, and nothing else."""
-    if isinstance(seen.workloads, Unknown):
-        return seen
-    return replace(seen, workloads=replace(seen.workloads, value=seen.workloads.value.with_requests(0)))
+    if isinstance(observation.workloads, Unknown):
+        return observation
+    return replace(
+        observation, workloads=replace(observation.workloads, value=observation.workloads.value.with_requests(0))
+    )
 
 
-def is_left_to_ibp(wanted: Wanted, seen: Observation) -> bool:
-    """Whether the inter.broker.protocol.version that the document asks for decides on every restart: unless the cluster
-    runs in KRaft mode, which has none.
+def is_left_to_ibp(desired: Wanted, observation: Observation) -> bool:
+    """Tell whether the inter.broker.protocol.version that the document asks for decides on every restart: unless the
+    cluster runs in KRaft mode, which has none.
     """
-    return bool(wanted.ibp) and not seen.in_kraft_mode
+    return bool(desired.ibp) and not observation.in_kraft_mode
 
 
-def is_left_to_migration(wanted: Wanted, seen: Observation) -> bool:
-    """Whether the migration that the document asks for decides on every restart: until the cluster runs in KRaft mode,
-    and no controller that answers has the flag.
+def is_left_to_migration(desired: Wanted, observation: Observation) -> bool:
+    """Tell whether the migration that the document asks for decides on every restart: until the cluster runs in KRaft
+    mode, and no controller that answers has the flag.
     """
-    if wanted.migration is None:
+    if desired.migration is None:
         return False
-    if not seen.in_kraft_mode:
+    if not observation.in_kraft_mode:
         return True
-    return any(isinstance(node.answer, Known) and node.answer.value.zk_migration_ready for node in seen.nodes)
+    return any(isinstance(node.answer, Known) and node.answer.value.zk_migration_ready for node in observation.nodes)

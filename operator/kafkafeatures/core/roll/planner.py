@@ -36,7 +36,7 @@ broker.
 """
 
 _ALIKE = (0.0, 0.5)
-"""How much two brokers of one group have in common of whom either is not in conflict with. Both are tried: with 0.0
+"""Share that two brokers of one group have in common of whom either is not in conflict with. Both are tried: with 0.0
 the groups are the components of who is not in conflict, between which every pair is; with 0.5 a few pairs may be
 missing, and a new broker without many partitions does not make one group of all.
 """
@@ -72,9 +72,9 @@ class Advice(Struct, frozen=True):
 
 
 def cap(max_parallel: MaxParallel, brokers: int) -> int:
-    """How many nodes may be in flight. A percentage is of all brokers and rounds down; at least one always may."""
-    wanted = brokers * max_parallel.number // 100 if max_parallel.percent else max_parallel.number
-    return max(1, min(wanted, MOST_IN_FLIGHT))
+    """Number of nodes that may be in flight. A percentage is of all brokers, rounded down; at least one always may."""
+    requested = brokers * max_parallel.number // 100 if max_parallel.percent else max_parallel.number
+    return max(1, min(requested, MOST_IN_FLIGHT))
 
 
 def order(
@@ -88,11 +88,11 @@ def order(
     """All brokers that need a restart, by priority: stuck ones first, because they serve no client. `most`: how many
     may be in flight at once.
     """
-    every = frozenset(needing)
-    brokers = sorted(every - stuck)
-    planned, rest = brokers[:_MOST_PLANNED], brokers[_MOST_PLANNED:]
+    all_ids = frozenset(needing)
+    brokers = sorted(all_ids - stuck)
+    planned, unplanned = brokers[:_MOST_PLANNED], brokers[_MOST_PLANNED:]
     classes = _classes(_conflicts(replication, planned, availability), most)
-    return (*sorted(every & stuck), *(planned[at] for members in classes for at in members), *rest)
+    return (*sorted(all_ids & stuck), *(planned[at] for members in classes for at in members), *unplanned)
 
 
 def bounds(
@@ -102,13 +102,13 @@ def bounds(
     most: int = MOST_IN_FLIGHT,
     availability: Availability = Availability.NO_UNDER_REPLICATED,
 ) -> Rounds:
-    """How many rounds it takes to restart them."""
+    """Rounds that it takes to restart these brokers: at least, and in the planned order."""
     brokers = sorted(frozenset(needing))
-    rest = _by_number(len(brokers[_MOST_PLANNED:]), most)
+    unplanned_rounds = _by_number(len(brokers[_MOST_PLANNED:]), most)
     conflicts = _conflicts(replication, brokers[:_MOST_PLANNED], availability)
     return Rounds(
         max(_by_number(len(brokers), most), *(_least_of(conflicts, groups, most) for groups in _groupings(conflicts))),
-        _rounds(conflicts, _classes(conflicts, most), most) + rest,
+        _rounds(conflicts, _classes(conflicts, most), most) + unplanned_rounds,
     )
 
 
@@ -129,32 +129,32 @@ def advice(
     count = len(brokers)
     pairs = list(replication.pairs(brokers, availability))
     shared = np.zeros((count, count), dtype=np.int64)
-    for one, other, _ in pairs:
-        shared += np.bincount(one * count + other, minlength=shared.size).reshape(shared.shape)
+    for first, second, _ in pairs:
+        shared += np.bincount(first * count + second, minlength=shared.size).reshape(shared.shape)
     shared += shared.T.copy()
-    now = _rounds(shared > 0, _classes(shared > 0, most), most)
+    rounds_now = _rounds(shared > 0, _classes(shared > 0, most), most)
     best: Advice | None = None
-    for few in _FEW if now > _by_number(count, most) else ():
+    for few in _FEW if rounds_now > _by_number(count, most) else ():
         classes = _classes(shared > few, most)
         class_of = np.empty(count, dtype=np.int64)
         for number, members in enumerate(classes):
             class_of[members] = number
-        rows = np.unique(np.concatenate([rows[class_of[one] == class_of[other]] for one, other, rows in pairs]))
+        rows = np.unique(np.concatenate([rows[class_of[first] == class_of[second]] for first, second, rows in pairs]))
         if len(rows) > max(1, len(replication) * _MOST_MOVED):
             break
         apart = class_of[:, None] != class_of[None, :]
-        then = _rounds((shared > 0) & apart, classes, most)
-        if then < (best.then if best else now):
-            best = Advice(len(rows), replication.names_of(rows, named), now, then)
+        rounds_then = _rounds((shared > 0) & apart, classes, most)
+        if rounds_then < (best.then if best else rounds_now):
+            best = Advice(len(rows), replication.names_of(rows, named), rounds_now, rounds_then)
     return best
 
 
 def _conflicts(replication: Replication, brokers: Sequence[int], availability: Availability) -> Bools:
-    """Who is in conflict with whom: a symmetric matrix, by the place in `brokers`."""
+    """Conflicts between brokers: a symmetric matrix, by the position in `brokers`."""
     count = len(brokers)
     conflicts = np.zeros(count * count, dtype=np.bool_)
-    for one, other, _ in replication.pairs(brokers, availability):
-        conflicts[one * count + other] = True
+    for first, second, _ in replication.pairs(brokers, availability):
+        conflicts[first * count + second] = True
     square = conflicts.reshape(count, count)
     return square | square.T
 
@@ -163,29 +163,29 @@ def _classes(conflicts: Bools, most: int) -> list[list[int]]:
     """Brokers that may restart together, those of a group one behind the other; in as few rounds as is found."""
 
     def coloured(groups: Iterable[Numbers]) -> list[list[int]]:
-        found = []
+        classes = []
         for group in groups:
             within = conflicts[np.ix_(group, group)]
-            found += [group[members].tolist() for members in _colour(within, most, _least(within, most))]
-        return found
+            classes += [group[members].tolist() for members in _colour(within, most, _least(within, most))]
+        return classes
 
     return min(map(coloured, _groupings(conflicts)), key=lambda classes: _rounds(conflicts, classes, most))
 
 
 def _rounds(conflicts: Bools, classes: Iterable[Iterable[int]], most: int) -> int:
-    """How many there are when in each everybody goes who can, in this order, and up to so many."""
-    left = [at for members in classes for at in members]
+    """Number of rounds when in each every broker goes that can, in this order, and up to so many."""
+    remaining = [at for members in classes for at in members]
     rounds = 0
-    while left:
+    while remaining:
         blocked = np.zeros(len(conflicts), dtype=np.bool_)
         waiting, room = [], most
-        for at in left:
+        for at in remaining:
             if room and not blocked[at]:
                 blocked |= conflicts[at]
                 room -= 1
             else:
                 waiting.append(at)
-        left = waiting
+        remaining = waiting
         rounds += 1
     return rounds
 
@@ -198,11 +198,11 @@ def _least_of(conflicts: Bools, groups: Sequence[Numbers], most: int) -> int:
     for number, group in enumerate(groups):
         group_of[group] = number
     across = ~conflicts & (group_of[:, None] != group_of[None, :])
-    kept = np.ones(len(across), dtype=np.bool_)
+    remaining = np.ones(len(across), dtype=np.bool_)
     while (free := across.sum(axis=1)).any():
         worst = int(free.argmax())
-        kept[worst] = across[worst] = across[:, worst] = False
-    parts = [group[kept[group]] for group in groups]
+        remaining[worst] = across[worst] = across[:, worst] = False
+    parts = [group[remaining[group]] for group in groups]
     return sum(_least(conflicts[np.ix_(part, part)], most) for part in parts)
 
 
@@ -211,16 +211,16 @@ def _groupings(conflicts: Bools) -> list[list[Numbers]]:
     free = ~conflicts  # with themselves as well
     common, degree = _common(free), free.sum(axis=1, dtype=np.float32)
     either = degree[:, None] + degree[None, :] - common
-    found: list[list[Numbers]] = []
+    groupings: list[list[Numbers]] = []
     for alike in _ALIKE:
         groups = sorted(_components(free & (common >= alike * either)), key=len, reverse=True)
-        if not any(list(map(len, groups)) == list(map(len, others)) for others in found):
-            found.append(groups)
-    return found
+        if not any(list(map(len, groups)) == list(map(len, grouping)) for grouping in groupings):
+            groupings.append(groups)
+    return groupings
 
 
 def _common(rows: Bools) -> Numbers:
-    """How many each two rows have in common. A product of matrices would say it as well, but with threads that keep
+    """Count what each two rows have in common. A product of matrices would say it as well, but with threads that keep
     processors busy for longer than the product takes.
     """
     bits = np.packbits(rows, axis=1)
@@ -233,16 +233,16 @@ def _common(rows: Bools) -> Numbers:
 
 
 def _components(joined: Bools) -> list[Numbers]:
-    left = np.ones(len(joined), dtype=np.bool_)
-    found = []
-    while left.any():
-        group = np.zeros_like(left)
-        group[left.argmax()] = True
-        while (more := joined[group].any(axis=0) & ~group).any():
-            group |= more
-        left &= ~group
-        found.append(np.flatnonzero(group))
-    return found
+    remaining = np.ones(len(joined), dtype=np.bool_)
+    components = []
+    while remaining.any():
+        group = np.zeros_like(remaining)
+        group[remaining.argmax()] = True
+        while (neighbours := joined[group].any(axis=0) & ~group).any():
+            group |= neighbours
+        remaining &= ~group
+        components.append(np.flatnonzero(group))
+    return components
 
 
 def _by_number(count: int, most: int) -> int:
@@ -276,8 +276,8 @@ def _colour(conflicts: Bools, most: int, least: int) -> list[Numbers]:
         if fewer is None:
             break
         classes = fewer
-    found = [np.flatnonzero(classes == number) for number in range(classes.max(initial=-1) + 1)]
-    return sorted(found, key=len, reverse=True)
+    colour_classes = [np.flatnonzero(classes == number) for number in range(classes.max(initial=-1) + 1)]
+    return sorted(colour_classes, key=len, reverse=True)
 
 
 def _dsatur(conflicts: Bools, most: int) -> Numbers:
@@ -311,29 +311,29 @@ def _search(conflicts: Bools, classes: Numbers, most: int) -> Numbers | None:
     sizes = np.bincount(classes, minlength=target + 1)
     smallest = int(sizes.argmin())
     moved = np.flatnonzero(classes == smallest)
-    now = np.where(classes == target, smallest, classes)
-    now[moved] = -1
+    class_of = np.where(classes == target, smallest, classes)
+    class_of[moved] = -1
     sizes[smallest] = sizes[target]
     sizes = sizes[:target]
-    near = np.stack([conflicts[:, now == number].sum(axis=1) for number in range(target)], axis=1)
+    near = np.stack([conflicts[:, class_of == number].sum(axis=1) for number in range(target)], axis=1)
     full = 10 * count
     for at in moved.tolist():
         number = int((near[at] + full * (sizes >= most)).argmin())
-        now[at] = number
+        class_of[at] = number
         sizes[number] += 1
         near[:, number] += conflicts[at]
     places = np.arange(count)
     tabu = np.zeros((count, target), dtype=np.int64)
     for step in range(min(_STEPS, _MOVES // count)):
-        mine = near[places, now]
+        mine = near[places, class_of]
         wrong = np.flatnonzero(mine)
         if not len(wrong):
-            return now
+            return class_of
         gain = near[wrong] - mine[wrong, None] + full * ((tabu[wrong] > step) | (sizes >= most))
-        gain[np.arange(len(wrong)), now[wrong]] = 2 * full
+        gain[np.arange(len(wrong)), class_of[wrong]] = 2 * full
         at, number = divmod(int(gain.argmin()), target)
-        mover, former = int(wrong[at]), int(now[wrong[at]])
-        now[mover] = number
+        mover, former = int(wrong[at]), int(class_of[wrong[at]])
+        class_of[mover] = number
         sizes[former] -= 1
         sizes[number] += 1
         near[:, former] -= conflicts[mover]

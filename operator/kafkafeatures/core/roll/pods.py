@@ -1,4 +1,4 @@
-"""What is known of the pods that nodes run in: which need a restart, which are away, which cannot run as they are.
+"""Facts about the pods that nodes run in: which need a restart, which are away, which cannot run as they are.
 
 Pure. `Fleet` is made by a driver (`core/roll/drivers.py`) in every reconciliation of a resource that has one, and read
 by everything else that decides on restarts.
@@ -25,12 +25,12 @@ class PodWithoutNode(NamedTuple):
 
     @property
     def is_outdated(self) -> bool:
-        """Whether it would be another one after it was deleted."""
+        """Tell whether it would be another one after it was deleted."""
         return is_outdated(self.pod, self.owner)
 
 
 class Awaited(NamedTuple):
-    """What is waited for before one more node is restarted, and what a person can do about it. `node`: whose pod is not
+    """Obstacle to one more restart, which is waited for, and what a person can do about it. `node`: whose pod is not
     known for certain. `is_alone`: no other node has to wait for it, but those that share a partition with it.
     """
 
@@ -74,7 +74,7 @@ def is_outdated(pod: Pod, owner: StatefulSet) -> bool:
 
 
 def why_restarted(pod: Pod, owner: StatefulSet) -> str:
-    """Why a pod needs a restart: its revision, and the one it should have, or a request; empty where it needs none."""
+    """Reason to restart a pod: its revision, and the one it should have, or a request; empty where it needs none."""
     if is_outdated(pod, owner):
         return f"pod {pod.name} is of revision {pod.revision}, the template of {owner.name} is {owner.update_revision}"
     is_asked = pod.restart_requested and owner.observed and owner.update_revision  # else no plan knows the next pod
@@ -82,12 +82,12 @@ def why_restarted(pod: Pod, owner: StatefulSet) -> str:
 
 
 def is_away(pod: Pod) -> bool:
-    """Whether the pod is stopping, does not run, or is about to be evicted by another client."""
+    """Tell whether the pod is stopping, does not run, or is about to be evicted by another client."""
     return pod.terminating or pod.draining or not is_running(pod)
 
 
 def is_running(pod: Pod) -> bool:
-    """Whether there may be a process in it, also while its Kubernetes node is not heard of."""
+    """Tell whether there may be a process in it, also while its Kubernetes node is not heard of."""
     return pod.phase in ("Running", "Unknown") and not pod.waiting
 
 
@@ -96,7 +96,7 @@ _NEVER_STARTS = frozenset({
     "RegistryUnavailable", "SignatureValidationFailed", "CreateContainerConfigError", "CreateContainerError",
     "RunContainerError",
 })  # fmt: skip
-"""Why a container waits, in kubelet's words, of which only another image or template is the end."""
+"""Reasons why a container waits, in kubelet's words, of which only another image or template is the end."""
 _FINDS_NO_PLACE = ("Unschedulable", "SchedulingGated")
 _CRASH_LOOP, _OUT_OF_MEMORY, _CANNOT_START = "CrashLoopBackOff", "OOMKilled", ("StartError", "ContainerCannotRun")
 _CRASHES, _BACK_OFF = 3, timedelta(seconds=30)
@@ -105,37 +105,39 @@ and only then for longer. It begins anew with one that has run for ten minutes, 
 """
 
 
-def cannot_run(pod: Pod, now: datetime) -> bool:
-    """Whether it does not run as it is, however long one waits. One that ran out of memory may run again by itself."""
-    why = pod.waiting.removeprefix(INIT)
-    if why in _NEVER_STARTS or why in _FINDS_NO_PLACE:
+def cannot_run(pod: Pod, current_time: datetime) -> bool:
+    """Tell whether it does not run as it is, however long one waits. One that ran out of memory may run again by
+    itself.
+    """
+    reason = pod.waiting.removeprefix(INIT)
+    if reason in _NEVER_STARTS or reason in _FINDS_NO_PLACE:
         return True
-    if why != _CRASH_LOOP or pod.ended_for == _OUT_OF_MEMORY:
+    if reason != _CRASH_LOOP or pod.ended_for == _OUT_OF_MEMORY:
         return False
-    waits = now - pod.ended_at if pod.ended_at is not None else timedelta(0)
+    waits = current_time - pod.ended_at if pod.ended_at is not None else timedelta(0)
     return pod.ended_for in _CANNOT_START or (pod.restarts >= _CRASHES and waits >= _BACK_OFF)
 
 
 def look_at(pod: str) -> str:
-    """What shows why it does not run, or not as it should."""
+    """Commands that show why it does not run, or not as it should."""
     return f"see `kubectl logs {pod}` and `kubectl describe pod {pod}`"
 
 
-def hangs(pod: Pod, now: datetime, timeout: timedelta) -> bool:
-    """Whether it is still stopping, long after it should have stopped."""
-    return pod.stops_by is not None and now - pod.stops_by > timeout
+def hangs(pod: Pod, current_time: datetime, timeout: timedelta) -> bool:
+    """Tell whether it is still stopping, long after it should have stopped."""
+    return pod.stops_by is not None and current_time - pod.stops_by > timeout
 
 
-def while_stopping(pod: Pod, namespace: str, now: datetime, timeout: timedelta) -> str:
-    """What to do about a pod that is stopping. By force within its grace period, a node would run twice."""
-    if hangs(pod, now, timeout):
+def while_stopping(pod: Pod, namespace: str, current_time: datetime, timeout: timedelta) -> str:
+    """Remedy for a pod that is stopping. By force within its grace period, a node would run twice."""
+    if hangs(pod, current_time, timeout):
         return if_lost(pod, namespace)
     until = f"to stop by {pod.stops_by.astimezone(UTC):%H:%M:%S} UTC" if pod.stops_by is not None else "stopping"
     return f"wait: pod {pod.name} is {until}"
 
 
 def if_lost(pod: Pod, namespace: str) -> str:
-    """What to do about a pod that stops for ever: Kubernetes waits for the kubelet of a node that is lost."""
+    """Remedy for a pod that stops for ever: Kubernetes waits for the kubelet of a node that is lost."""
     node = pod.kubernetes_node or "NODE"
     return (
         f"see `kubectl -n {namespace} describe pod {pod.name}`, such as for a finalizer or a volume; if the Kubernetes "

@@ -39,15 +39,19 @@ def every_pod_runs_a_node(question: RestartQuestion) -> Refusal | None:
 
 def without_node_for_long(question: RestartQuestion) -> Iterator[PodWithoutNode]:
     """Pods that should run a node by now."""
-    timeout, now = question.wanted.rollout.node_timeout, question.pods_read_at
-    for one in question.fleet.without_node:
-        made = one.pod.created_at
-        if question.hangs(one.pod) if one.pod.terminating else made is not None and now - made > timeout:
-            yield one
+    timeout, read_at = question.wanted.rollout.node_timeout, question.pods_read_at
+    for nodeless in question.fleet.without_node:
+        created_at = nodeless.pod.created_at
+        if (
+            question.hangs(nodeless.pod)
+            if nodeless.pod.terminating
+            else created_at is not None and read_at - created_at > timeout
+        ):
+            yield nodeless
 
 
 def never_registered(question: RestartQuestion, late: PodWithoutNode) -> Stalled:
-    """Why such a pod halts the roll, and what to do about it."""
+    """Halt of the roll for such a pod, with its remedy."""
     text = _unregistered_since(late, f"after {format_span(question.wanted.rollout.node_timeout)}")
     if late.pod.terminating:
         return stalled(text, question.while_stopping(late.pod), subject=f"pod {late.pod.name}")
@@ -57,6 +61,6 @@ def never_registered(question: RestartQuestion, late: PodWithoutNode) -> Stalled
 
 
 def _unregistered_since(found: PodWithoutNode, since: str) -> str:
-    why = "it is stopping" if found.pod.terminating else found.pod.waiting
+    reason = "it is stopping" if found.pod.terminating else found.pod.waiting
     text = f"pod {found.pod.name} of StatefulSet {found.owner.name} runs no registered node {since}"
-    return text + (f" ({why})" if why else "")
+    return text + (f" ({reason})" if reason else "")

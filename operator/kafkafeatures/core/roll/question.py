@@ -1,4 +1,4 @@
-"""What the checks of a roll ask and answer: everything there is to know when one more node might be restarted.
+"""Input of the checks of a roll, and their answer: everything there is to know when one more node might be restarted.
 
 Made by `core/roll/roll.py` in every reconciliation of a resource whose nodes are restarted, for `core/roll/checks.py`
 and `core/roll/snapshots.py`. It decides nothing.
@@ -58,17 +58,17 @@ class Restarting(Struct, frozen=True):
 
     @property
     def is_back(self) -> bool:
-        """Whether it only has to stay as it is for a while."""
+        """Tell whether it only has to stay as it is for a while."""
         return self.state.phase is Phase.BACK
 
     @property
     def may_be_unsent(self) -> bool:
-        """Whether its pod still runs as it did."""
+        """Tell whether its pod still runs as it did."""
         return bool(self.step.pod) and self.state.phase is Phase.REQUESTED
 
     @property
     def is_asked_of_a_person(self) -> bool:
-        """Whether a person still has to restart it by hand."""
+        """Tell whether a person still has to restart it by hand."""
         return not self.step.pod and self.state.phase is Phase.REQUESTED
 
 
@@ -88,7 +88,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @property
     def driver(self) -> Driver:
-        """Who restarts nodes, and how."""
+        """Driver that restarts the nodes."""
         return driver_of(self.wanted.rollout)
 
     def admission(
@@ -98,7 +98,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         beside: frozenset[int] = frozenset(),
         availability: Availability | None = None,
     ) -> Admission | None:
-        """Which brokers may go beside everything that is away, or about to be, and `beside` these; `but` those."""
+        """Brokers that may go beside everything that is away, or about to be, and `beside` these; `but` those."""
         if self.replication is None:
             return None
         down = (self.flying | self.unavailable | beside) - but
@@ -107,7 +107,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def is_excused(self) -> bool:
-        """Whether partitions without a second replica may be unavailable while their node restarts: all that are."""
+        """Tell whether all partitions without a second replica may be unavailable while their node restarts."""
         return self.excused is not None and self.replication is not None and not self.not_excused
 
     @cached_property
@@ -123,15 +123,15 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         return self.replication.never_available() if self.replication is not None else {}
 
     def is_covered(self, id_: int) -> bool:
-        """Whether the consent, where one is needed, is for what this node is rolled to. Others wait until those that it
-        is for are done.
+        """Tell whether the consent, where one is needed, is for what this node is rolled to. Others wait until those
+        that it is for are done.
         """
         if self.excused is None or self.excused.is_for_all or not self.hosts_partitions(id_):
             return True
         return not self.never_available or self.excused.targets.issuperset(self.targets_of(id_))
 
     def hosts_partitions(self, id_: int) -> bool:
-        """Whether it is a broker, or nothing says that it is none."""
+        """Tell whether it is a broker, or nothing says that it is none."""
         node = self.node(id_)
         return node is None or Role.BROKER in node.roles
 
@@ -141,15 +141,15 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         status has room for few.
         """
         rollout = self.remembered.status.rollout
-        known = {one.node_id: one.since for one in rollout.unconfirmed} if rollout is not None else {}
+        earlier_stamps = {entry.node_id: entry.since for entry in rollout.unconfirmed} if rollout is not None else {}
         waits = sorted(self.fleet.waits, key=lambda one: one.is_alone)
-        nodes = (one.node.id for one in waits if one.node is not None)
-        return {id_: known.get(id_) or stamp(self.remembered.now) for id_ in nodes}
+        nodes = (wait.node.id for wait in waits if wait.node is not None)
+        return {id_: earlier_stamps.get(id_) or stamp(self.remembered.now) for id_ in nodes}
 
     @cached_property
     def flying(self) -> frozenset[int]:
         """Nodes in flight."""
-        return frozenset(one.step.node_id for one in self.in_flight)
+        return frozenset(restart.step.node_id for restart in self.in_flight)
 
     @cached_property
     def unavailable(self) -> frozenset[int]:
@@ -169,9 +169,9 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         """
         if isinstance(self.seen.workloads, Unknown):
             return frozenset()
-        live, now = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}, self.pods_read_at
+        live, read_at = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}, self.pods_read_at
         pods = {id_: self.fleet.pods[id_] for id_ in self.fleet.needing.keys() - live if id_ in self.fleet.pods}
-        return frozenset(id_ for id_, pod in pods.items() if cannot_run(pod, now) and not pod.terminating)
+        return frozenset(id_ for id_, pod in pods.items() if cannot_run(pod, read_at) and not pod.terminating)
 
     @cached_property
     def crashes(self) -> tuple[Crash, ...]:
@@ -180,25 +180,27 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def ranges_of_binaries(self) -> Mapping[str, Mapping[str, VersionRange]]:
-        """What the update revision of each StatefulSet supports, from a node that runs it, else from its release."""
-        found: dict[str, Mapping[str, VersionRange]] = {}
+        """Levels that the update revision of each StatefulSet supports, from a node that runs it, else from its
+        release.
+        """
+        ranges_of_sets: dict[str, Mapping[str, VersionRange]] = {}
         for id_ in self.fleet.needing:
             owner = self.fleet.sets.get(id_)
-            if owner is None or owner.name in found:
+            if owner is None or owner.name in ranges_of_sets:
                 continue
             ranges = self._ranges_of(owner)
             if ranges is not None:
-                found[owner.name] = ranges
-        return found
+                ranges_of_sets[owner.name] = ranges
+        return ranges_of_sets
 
     def _ranges_of(self, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
-        """What the update revision supports, from a node that runs it, its release, or a node elsewhere with the same
-        image.
+        """Levels that the update revision supports, from a node that runs it, its release, or a node elsewhere with the
+        same image.
         """
         alike = [
-            one.name
-            for one in {one.name: one for one in self.fleet.sets.values()}.values()
-            if (one.role, one.image) == (owner.role, owner.image) and one.image
+            stateful_set.name
+            for stateful_set in {stateful_set.name: stateful_set for stateful_set in self.fleet.sets.values()}.values()
+            if (stateful_set.role, stateful_set.image) == (owner.role, owner.image) and stateful_set.image
         ]
         return self._seen_running(owner.name) or supported_by(owner.release) or self._seen_running(*alike)
 
@@ -211,7 +213,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         return None
 
     def is_of_unknown_binary(self, id_: int) -> bool:
-        """Whether it is not known yet what its new image supports: the first node of each such image is restarted
+        """Tell whether it is not known yet what its new image supports: the first node of each such image is restarted
         alone.
         """
         owner = self.fleet.sets.get(id_)
@@ -221,16 +223,16 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @property
     def has_unknown_binary(self) -> bool:
-        """Whether there is such an image."""
+        """Tell whether of some new image it is not known what it supports."""
         return any(map(self.is_of_unknown_binary, self.fleet.needing))
 
     @cached_property
     def cap(self) -> int:
-        """How many brokers may be away at once."""
+        """Number of brokers that may be away at once."""
         brokers = sum(Role.BROKER in node.roles for node in self.seen.nodes)
-        asked = planner.cap(self.wanted.rollout.max_parallel, brokers)
-        alone = 1 if self.permit is not None and self.permit.is_first else asked
-        return min(asked, self.driver.most or asked, alone)
+        document_cap = planner.cap(self.wanted.rollout.max_parallel, brokers)
+        alone = 1 if self.permit is not None and self.permit.is_first else document_cap
+        return min(document_cap, self.driver.most or document_cap, alone)
 
     @cached_property
     def gone(self) -> tuple[int, ...]:
@@ -251,7 +253,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @property
     def is_full(self) -> bool:
-        """Whether as many brokers are away as may be, whatever the reason."""
+        """Tell whether as many brokers are away as may be, whatever the reason."""
         return len(self.flying) + len(self.gone) >= self.cap
 
     @property
@@ -260,7 +262,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def revisions(self) -> Revisions:
-        """What is remembered of each target of restarts."""
+        """Status that is remembered of each target of restarts."""
         return known_revisions(self.remembered.status.rollout, self.seen, self.changes, self._way)
 
     @cached_property
@@ -268,37 +270,37 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         """The targets that some pod or node has not reached, or is in flight to, and how many have not."""
         ids = self.fleet.needing if not self.driver.reads_pods else ()
         by_hand = {self.title(id_): self.targets_of(id_) for id_ in ids}
-        return left_in(self.seen, tuple(one.step for one in self.in_flight), by_hand)
+        return left_in(self.seen, tuple(restart.step for restart in self.in_flight), by_hand)
 
     @property
     def goes_on(self) -> bool:
-        """Whether the roll that has begun is not over: something of what is still to be restarted was left of it; where
-        nothing is, of what is in flight.
+        """Tell whether the roll that has begun is not over: something of what is still to be restarted was left of it;
+        where nothing is, of what is in flight.
         """
-        begun = self.remembered.status.rollout
-        if begun is None or not begun.is_in_progress:
+        rollout = self.remembered.status.rollout
+        if rollout is None or not rollout.is_in_progress:
             return False
-        known = {target for target, one in self.revisions.items() if one.left}
-        known.add(Target("", ""))  # of a person who was asked by the release before
+        unfinished_targets = {target for target, revision in self.revisions.items() if revision.left}
+        unfinished_targets.add(Target("", ""))  # of a person who was asked by the release before
         to_go = {target for id_ in self.fleet.needing.keys() - self.flying for target in self.targets_of(id_)}
-        return not known.isdisjoint(to_go or self.left)
+        return not unfinished_targets.isdisjoint(to_go or self.left)
 
     @property
     def leads_where_it_did(self) -> bool:
-        """Whether nothing is left now that was not left before."""
-        known = self.revisions
-        return self.goes_on and all(target in known and known[target].left for target in self.left)
+        """Tell whether nothing is left now that was not left before."""
+        revisions = self.revisions
+        return self.goes_on and all(target in revisions and revisions[target].left for target in self.left)
 
     @cached_property
     def roll_id(self) -> str:
         """The name of the roll, for reports: the same until it is over. Nothing is concluded from it."""
-        begun = self.remembered.status.rollout
-        if begun is not None and self.goes_on:
-            return begun.id
+        rollout = self.remembered.status.rollout
+        if rollout is not None and self.goes_on:
+            return rollout.id
         return roll_id(self.seen, self.changes, self._way)
 
     def targets_of(self, id_: int) -> tuple[Target, ...]:
-        """What a node is to be restarted for: the revision that its StatefulSet asks for; levels or a way, by hand."""
+        """Targets of the restart of a node: the revision that its StatefulSet asks for; levels or a way, by hand."""
         owner, node = self.fleet.sets.get(id_), self.node(id_)
         if owner is not None:
             return (target_of(owner),)
@@ -315,13 +317,18 @@ class RestartQuestion(Struct, frozen=True, dict=True):
             ids = (node.id for node in self.seen.nodes if target.revision == self.permit.way)
             yield from filter(self.permit.is_over_for, ids)
         else:
-            wanted = [one for one in self.changes if targets_of_levels((one,)) == (target,)]
-            nodes = (node for one in wanted for node in self.seen.nodes if node.surely_holds(one.feature, one.after))
+            changes = [change for change in self.changes if targets_of_levels((change,)) == (target,)]
+            nodes = (
+                node
+                for change in changes
+                for node in self.seen.nodes
+                if node.surely_holds(change.feature, change.after)
+            )
             yield from (node.id for node in nodes)
 
     @property
     def are_levels_known(self) -> bool:
-        """Whether a node that has to be restarted by hand would be known to."""
+        """Tell whether the nodes that have to be restarted by hand are known."""
         return not self.permit.unknown if self.permit is not None else isinstance(self.seen.finalized, Known)
 
     @cached_property
@@ -338,8 +345,8 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         node = self.node(id_)
         if node is not None:
             return Role.CONTROLLER in node.roles
-        found = self.fleet.sets.get(id_)
-        return found is not None and found.role == "controllers"
+        owner = self.fleet.sets.get(id_)
+        return owner is not None and owner.role == "controllers"
 
     def pod_of(self, name: str) -> Pod | None:
         """The pod of that name."""
@@ -350,25 +357,25 @@ class RestartQuestion(Struct, frozen=True, dict=True):
         return self.seen.workloads.value.owner(pod) if isinstance(self.seen.workloads, Known) else None
 
     def is_left_behind(self, step: RestartNode) -> bool:
-        """Whether the template was changed since its new pod was made."""
+        """Tell whether the template was changed since its new pod was made."""
         asks, has = self.owner_of(step.pod), self.pod_of(step.pod)
         if asks is None or has is None or has.uid == step.pod_uid or has.terminating:
             return False
         return asks.update_revision not in ("", step.after, has.revision)
 
-    def is_late(self, one: Restarting) -> bool:
-        """Whether its node should be back by now. That counts from when it began to stop, not from its intent: an
+    def is_late(self, restart: Restarting) -> bool:
+        """Tell whether its node should be back by now. That counts from when it began to stop, not from its intent: an
         eviction may be refused for a day before it is carried out.
         """
-        since = one.sent.stopping_since
+        since = restart.sent.stopping_since
         return since is not None and self.remembered.age_of(since) > self.wanted.rollout.node_timeout
 
     def hangs(self, pod: Pod) -> bool:
-        """Whether it is still stopping, long after it should have stopped."""
+        """Tell whether it is still stopping, long after it should have stopped."""
         return hangs(pod, self.pods_read_at, self.wanted.rollout.node_timeout)
 
     def while_stopping(self, pod: Pod) -> str:
-        """What to do about a pod that is stopping."""
+        """Remedy for a pod that is stopping."""
         namespace = self.seen.workloads.value.namespace if isinstance(self.seen.workloads, Known) else ""
         return while_stopping(pod, namespace, self.pods_read_at, self.wanted.rollout.node_timeout)
 

@@ -1,5 +1,5 @@
-"""What is known of nodes from earlier looks, and what one process keeps of it: which disks they had, and since when it
-knows each of them to be up. In one place, whatever stage restarts nodes.
+"""Memory of nodes from earlier looks, and what one process keeps of it: which disks they had, and since when it knows
+each of them to be up. In one place, whatever stage restarts nodes.
 
 Pure. Asked by `core/roll/stage.py`, and by the stages of migrations and of the inter.broker.protocol.version, whose
 restarts are made there too. A status has the disks as well, as far as it has room for them; where both are lost, a look
@@ -42,64 +42,66 @@ class Remembered(NamedTuple):
 
 
 class UpSince(Struct, frozen=True):
-    """When this process met a return of a node, in seconds. mark: of that return, by the metadata log."""
+    """Time when this process met a return of a node, in seconds. mark: of that return, by the metadata log."""
 
     mark: Mark
     at: float
 
 
 class RollKept(Struct, frozen=True):
-    """What this process keeps of restarts: a status may be lost, and has no room for each node of a large cluster."""
+    """Memory of restarts in this process: a status may be lost, and has no room for each node of a large cluster."""
 
     cluster: str
     disks: Disks
     up: Mapping[int, UpSince]
 
-    def interrupted(self, why: str) -> RollKept:
+    def interrupted(self, reason: str) -> RollKept:
         """A cluster that cannot be read changes no disk, and what returns to it meanwhile has another mark."""
         return self
 
 
 def remembered_of(facts: Facts) -> Remembered:
-    """What the next restart is judged by, beside what was read."""
-    up_for = {id_: timedelta(seconds=facts.monotonic - one.at) for id_, one in _up(facts).items()}
+    """Memory that the next restart is judged by, beside what was read."""
+    up_for = {id_: timedelta(seconds=facts.monotonic - up_since.at) for id_, up_since in _up(facts).items()}
     return Remembered(
         facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for, disks_before(facts), up_for
     )  # fmt: skip
 
 
 def kept_of_roll(facts: Facts, disks: Disks | None, *, is_over: bool) -> Mapping[str, Kept]:
-    """What the process keeps of this look. `disks`: those of before by now, None where no node is restarted; `is_over`:
-    that is certain, and what nodes have by then is what the next roll begins with.
+    """Memory of this look that the process keeps. `disks`: those of before by now, None where no node is restarted;
+    `is_over`: that is certain, and what nodes have by then is what the next roll begins with.
     """
     if not isinstance(facts.seen.cluster_id, Known):
         return {}
-    before = {} if is_over else disks_before(facts) if disks is None else disks
-    return {ROLL: RollKept(facts.seen.cluster_id.value, before, _up(facts))}
+    earlier_disks = {} if is_over else disks_before(facts) if disks is None else disks
+    return {ROLL: RollKept(facts.seen.cluster_id.value, earlier_disks, _up(facts))}
 
 
 def disks_before(facts: Facts) -> Disks:
     """Directories that nodes had earlier in the roll that is on: as the status has them, else as this process has."""
-    kept, rollout = _before(facts), facts.remembered.rollout
+    cache, rollout = _before(facts), facts.remembered.rollout
     lines = rollout.disks if rollout is not None and rollout.is_in_progress else ()
-    return {**(kept.disks if kept is not None else {}), **read_disks(lines)}
+    return {**(cache.disks if cache is not None else {}), **read_disks(lines)}
 
 
 def _before(facts: Facts) -> RollKept | None:
-    kept, cluster = facts.kept.get(ROLL), facts.seen.cluster_id
-    is_of_it = isinstance(kept, RollKept) and isinstance(cluster, Known) and kept.cluster == cluster.value
-    return kept if isinstance(kept, RollKept) and is_of_it else None
+    cache, cluster = facts.kept.get(ROLL), facts.seen.cluster_id
+    is_of_it = isinstance(cache, RollKept) and isinstance(cluster, Known) and cache.cluster == cluster.value
+    return cache if isinstance(cache, RollKept) and is_of_it else None
 
 
 def _up(facts: Facts) -> Mapping[int, UpSince]:
     """Since when this process knows of the last return of each node. One that has left and come again has another mark,
     also where no look was taken meanwhile; a look that cannot read the log shows nothing new.
     """
-    kept = _before(facts)
-    before = kept.up if kept is not None else {}
+    cache = _before(facts)
+    earlier_ups = cache.up if cache is not None else {}
     if facts.seen.returns is None:
-        return before
+        return earlier_ups
     return {
-        id_: before[id_] if id_ in before and before[id_].mark == mark else UpSince(mark, facts.monotonic)
+        id_: earlier_ups[id_]
+        if id_ in earlier_ups and earlier_ups[id_].mark == mark
+        else UpSince(mark, facts.monotonic)
         for id_, mark in facts.seen.returns.marks.items()
     }

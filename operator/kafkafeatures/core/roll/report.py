@@ -1,4 +1,4 @@
-"""What people read of a roll: `status.workloads`, `status.rollout` and the condition NodesRolled.
+"""Report of a roll for people: `status.workloads`, `status.rollout` and the condition NodesRolled.
 
 Pure. Called by `core/roll/stage.py`. Without numpy: the report of a resource whose nodes no driver restarts costs no
 more.
@@ -36,18 +36,20 @@ MOST = 8
 
 
 def workload_statuses(observation: Observation, previous: Status) -> tuple[WorkloadStatus, ...]:
-    """How many pods run the update revision; what was read before where that could not be read now."""
+    """Pods of each StatefulSet, and how many run the update revision; as read before where they are not known now."""
     workloads = observation.workloads
     if isinstance(workloads, Unknown):
         return () if workloads.why.kind is FailureKind.NOT_ASKED else previous.workloads
     return tuple(
         WorkloadStatus(
-            name=one.name,
-            update_revision=one.update_revision,
-            updated=sum(pod.revision == one.update_revision and not pod.terminating for pod in one.pods),
-            total=one.replicas,
+            name=stateful_set.name,
+            update_revision=stateful_set.update_revision,
+            updated=sum(
+                pod.revision == stateful_set.update_revision and not pod.terminating for pod in stateful_set.pods
+            ),
+            total=stateful_set.replicas,
         )
-        for one in workloads.value.stateful_sets
+        for stateful_set in workloads.value.stateful_sets
     )
 
 
@@ -55,7 +57,7 @@ def rollout_status(
     roll: Roll | None,
     decision: Decision,
     before: RolloutStatus | None,
-    now: Stamp,
+    current_stamp: Stamp,
     excused: ExcusedTopics | None = None,
 ) -> RolloutStatus | None:
     """The roll in progress, or the last one. None where there was none. `excused`: what it may make unavailable."""
@@ -68,12 +70,12 @@ def rollout_status(
             return None
         if roll.disks.lost:
             before = replace(before, total=roll.total, done=roll.done)
-        known = replace(before, revisions=_since(roll, now), disks=_disks(roll, decision))
-        return _waiting(known if roll.is_read else before, roll, decision)
+        rollout = replace(before, revisions=_since(roll, current_stamp), disks=_disks(roll, decision))
+        return _waiting(rollout if roll.is_read else before, roll, decision)
     if not roll.is_active:
-        return replace(completed(before), revisions=_since(roll, now)) if before is not None else None
+        return replace(completed(before), revisions=_since(roll, current_stamp)) if before is not None else None
     goes_on = before is not None and before.id == roll.id and before.is_in_progress
-    started_at = (before.started_at if goes_on and before is not None else None) or now
+    started_at = (before.started_at if goes_on and before is not None else None) or current_stamp
     status = RolloutStatus(
         id=roll.id,
         started_at=None if _waits_for_levels(roll) else started_at,
@@ -85,7 +87,7 @@ def rollout_status(
         rounds=roll.limits.rounds,
         notes=roll.limits.notes,
         excused=excused,
-        revisions=_since(roll, now),
+        revisions=_since(roll, current_stamp),
         disks=_disks(roll, decision),
         unknown=before.unknown if before is not None else {},
     )
@@ -94,7 +96,7 @@ def rollout_status(
 
 def completed(rollout: RolloutStatus) -> RolloutStatus:
     """The roll once every node is current."""
-    revisions = tuple(replace(one, left=0, since=None, excused=False) for one in rollout.revisions)
+    revisions = tuple(replace(revision, left=0, since=None, excused=False) for revision in rollout.revisions)
     return replace(_idle(rollout), done=rollout.total, revisions=revisions, disks=())
 
 
@@ -112,21 +114,24 @@ def _idle(rollout: RolloutStatus) -> RolloutStatus:
 
 
 def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
-    """What each node had. One that is restarted now is in flight only by the next look, which may be another process's
-    and finds what it has by then.
+    """Lines with the disks that each node had. One that is restarted now is in flight only by the next look, which may
+    be another process's and finds what it has by then.
     """
-    first = {*roll.disks.lost_ids, *(one.step.node_id for one in roll.in_flight)}
+    first = {*roll.disks.lost_ids, *(restart.step.node_id for restart in roll.in_flight)}
     if isinstance(decision, Act) and isinstance(decision.step, RestartNode):
         first.add(decision.step.node_id)
     return written_disks(roll.disks.before, first)
 
 
-def _since(roll: Roll, now: Stamp) -> tuple[RevisionStatus, ...]:
-    """What is remembered of each target, with since when nodes may be restarted to it. That begins anew with each level
-    that forbids it.
+def _since(roll: Roll, current_stamp: Stamp) -> tuple[RevisionStatus, ...]:
+    """Status of each target, with since when nodes may be restarted to it. That begins anew with each level that
+    forbids it.
     """
     waits = _waits_for_levels(roll)
-    return tuple(replace(one, since=None if waits or not one.left else one.since or now) for one in roll.revisions)
+    return tuple(
+        replace(revision, since=None if waits or not revision.left else revision.since or current_stamp)
+        for revision in roll.revisions
+    )
 
 
 def _waiting(status: RolloutStatus, roll: Roll, decision: Decision) -> RolloutStatus:
@@ -145,7 +150,7 @@ def _first_of(nodes: Mapping[int, Stamp]) -> tuple[NodeSince, ...]:
 
 
 def _waits_for_levels(roll: Roll) -> bool:
-    """Whether the roll waits for a level. Its restarts begin once the new image supports what is finalized:
+    """Tell whether the roll waits for a level. Its restarts begin once the new image supports what is finalized:
     `core/roll/snapshots.py` counts from then on.
     """
     refused = isinstance(roll.decision, Stalled) and roll.decision.reason in (
@@ -160,7 +165,7 @@ def _message_of(decision: Decision) -> str:
 
 
 def nodes_rolled(roll: Roll | None, decision: Decision) -> Said:
-    """Whether every node runs what it should. None where no driver restarts nodes."""
+    """Condition that every node runs what it should; None where no driver restarts nodes."""
     if roll is None:
         return None
     if not roll.is_active:
@@ -168,7 +173,7 @@ def nodes_rolled(roll: Roll | None, decision: Decision) -> Said:
     if not roll.is_read:
         return "Unknown", Reason.UNKNOWN, _message_of(decision)
     done = f"{roll.done} of {roll.total} nodes are current"
-    by_hand = next((one.step.title for one in roll.in_flight if one.is_asked_of_a_person), "")
+    by_hand = next((restart.step.title for restart in roll.in_flight if restart.is_asked_of_a_person), "")
     if by_hand:
         return "False", Reason.RESTART_REQUESTED, f"restart {by_hand}; {done}"
     if isinstance(decision, Act):

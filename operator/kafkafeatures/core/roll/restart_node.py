@@ -56,12 +56,12 @@ class RestartNode(AwayNode, frozen=True):
 
     @property
     def target(self) -> str:
-        """What is acted on."""
+        """Object that is acted on: the pod, else the node."""
         return self.pod or self.title
 
     @property
     def request(self) -> str:
-        """What leaves the process."""
+        """Request that leaves the process, in words."""
         return f"{self._asked_for.capitalize()} of {self}" if self.pod else f"RestartRequested: {self}"
 
     @property
@@ -70,7 +70,7 @@ class RestartNode(AwayNode, frozen=True):
 
     @property
     def in_progress(self) -> str:
-        """What is said while it is carried out."""
+        """Message while it is carried out."""
         return f"restarting {self}" if self.pod else f"restart {self.title}"
 
     @property
@@ -80,25 +80,25 @@ class RestartNode(AwayNode, frozen=True):
 
     @property
     def is_decided_again(self) -> bool:
-        """Whether it is of a pod: a person who is asked decides himself when."""
+        """Tell whether it is of a pod: a person who is asked decides himself when."""
         return bool(self.pod)
 
     def is_asked_for_by(self, earlier: Step) -> bool:
         """One restart is one life of a pod: it is the same one, however often it is asked for."""
         return earlier == self
 
-    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> RestartInFlight:
-        """What is remembered of it."""
+    def begun(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> RestartInFlight:
+        """Return the restart in flight that is remembered."""
         return RestartInFlight(self, at, via)
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """What a rejected eviction means, by its HTTP status; else a PodDisruptionBudget does not allow it now."""
+        """Meaning of a rejected eviction, by its HTTP status; else a PodDisruptionBudget does not allow it now."""
         reason = _REJECTED.get(code)
-        said = f"the {self._asked_for} of pod {self.pod} was rejected: {message}"
+        text = f"the {self._asked_for} of pod {self.pod} was rejected: {message}"
         remedy = "let the PodDisruptionBudget allow one pod to be away, or bring back those that are"
         if reason is not None:
             remedy = "grant the operator the right, or change what refuses it: an admission webhook, a policy"
-        return Rejection(reason or Reason.WAITING_FOR_BUDGET, said, remedy, needs_action=reason is not None)
+        return Rejection(reason or Reason.WAITING_FOR_BUDGET, text, remedy, needs_action=reason is not None)
 
     def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""
@@ -177,13 +177,13 @@ class RestartInFlight(InFlight, frozen=True):
 
     def follow_up(self) -> Mapping[str, Any]:
         """The moments that there are. When a node stopped is said in seconds: 64 of these have to fit into a status."""
-        found: dict[str, Any] = {"stableSince": self.stable_since} if self.stable_since is not None else {}
+        moments: dict[str, Any] = {"stableSince": self.stable_since} if self.stable_since is not None else {}
         if self.unwanted_since is not None:
-            found["unwantedSince"] = self.unwanted_since
+            moments["unwantedSince"] = self.unwanted_since
         if self.stopping_since is not None:
             took = datetime.fromisoformat(self.stopping_since) - datetime.fromisoformat(self.at)
-            found["stoppedAfter"] = max(0, int(took.total_seconds()))
-        return found
+            moments["stoppedAfter"] = max(0, int(took.total_seconds()))
+        return moments
 
     @property
     def seen_since(self) -> tuple[Stamp, ...]:
@@ -195,26 +195,26 @@ class RestartInFlight(InFlight, frozen=True):
         phase = self.step.state_in(looks.after, looks.replication).phase
         stands = phase is Phase.REQUESTED or self.step.is_not_wanted(looks.after)
         stopping = self.stopping_since if phase is Phase.UNKNOWN else self.stopping_since or looks.at
-        now = replace(
+        updated = replace(
             self,
             stable_since=_counted_from(self.stable_since, looks) if phase is Phase.BACK else None,
             unwanted_since=self.unwanted_since if stands else None,
             stopping_since=None if phase is Phase.REQUESTED else stopping,
         )
-        return self.remembering(now)
+        return self.remembering(updated)
 
     def asked(self, at: Stamp, *, again: bool) -> RestartInFlight:
-        """Whether its eviction is asked for `again`, or since when it has not been."""
+        """Record that its eviction is asked for `again`, or since when it has not been."""
         return self.remembering(replace(self, unwanted_since=None if again else self.unwanted_since or at))
 
     def settle(self, looks: Looks) -> Result | Open:
-        """What became of it by what was seen last: over once the node has been back for as long as it must be. Both
+        """Return the outcome by what was seen last: over once the node has been back for as long as it must be. Both
         times count from when this process met them: no clock ends them early, nor a time in which no process ran.
         """
-        seen = looks.after
+        observation = looks.after
         if self.stable_since is not None and looks.known_for(self.stable_since) >= looks.stable_for:
-            return Result.SUPERSEDED if self.step.is_for_another_image(seen) else Result.APPLIED
-        if self.step.is_overtaken(seen):
+            return Result.SUPERSEDED if self.step.is_for_another_image(observation) else Result.APPLIED
+        if self.step.is_overtaken(observation):
             return Result.SUPERSEDED
         unwanted = self.unwanted_since is not None and looks.known_for(self.unwanted_since) > WITHDRAWN_AFTER
         return Result.NOT_APPLIED if unwanted else Open()
@@ -226,8 +226,8 @@ class RestartInFlight(InFlight, frozen=True):
         rollout = status.rollout
         if result is not Result.APPLIED or rollout is None:
             return status
-        seconds, others = int(age_of(self.stopping_since or self.at).total_seconds()), rollout.restarted
-        average = (rollout.node_seconds * others + seconds) // (others + 1)
+        seconds, earlier_restarts = int(age_of(self.stopping_since or self.at).total_seconds()), rollout.restarted
+        average = (rollout.node_seconds * earlier_restarts + seconds) // (earlier_restarts + 1)
         is_of_it = rollout.started_at is None or self.at >= rollout.started_at
         nodes = with_node(rollout.nodes, self.step.node_id) if is_of_it else rollout.nodes
         targets = targets_of_restart(self.step)
@@ -237,12 +237,14 @@ class RestartInFlight(InFlight, frozen=True):
             else revision
             for revision in rollout.revisions
         )
-        rollout = replace(rollout, restarted=others + 1, node_seconds=average, nodes=nodes, revisions=revisions)
+        rollout = replace(
+            rollout, restarted=earlier_restarts + 1, node_seconds=average, nodes=nodes, revisions=revisions
+        )
         return replace(status, rollout=rollout)
 
     @property
     def facts(self) -> EventFacts:
-        """Which node, in which pod, and since when it is back."""
+        """Node, its pod, and since when it is back."""
         step = self.step
         return EventFacts(
             kind=step.kind, node=step.title, node_id=step.node_id, pod=step.pod, after=step.after,
@@ -258,7 +260,7 @@ class RestartInFlight(InFlight, frozen=True):
         return EventRecord(RESTARTING, action, note, facts=self.facts)
 
     def progress(self, ago: Callable[[str], str]) -> str:
-        """Whether its node is back, and for how long."""
+        """Progress in words: whether its node is back, and for how long."""
         stable = self.stable_since
         outcome = f"back and in sync for {ago(stable)}" if stable is not None else "not back yet"
         return f"restart of {self.step}, begun {ago(self.at)} ago; {outcome}"

@@ -44,11 +44,11 @@ def others_are_stable(question: RestartQuestion, id_: int | None = None) -> Wait
     beside others of which that is so too, but no broker beside a controller, which may be a voter.
     """
     recent = unstable(question)
-    others = {other: returned for other, returned in recent.items() if other != id_}
+    recent_others = {other: returned for other, returned in recent.items() if other != id_}
     is_controller = id_ is not None and question.is_controller(id_)
-    if not others or (id_ in recent and (is_controller or not any(map(question.is_controller, others)))):
+    if not recent_others or (id_ in recent and (is_controller or not any(map(question.is_controller, recent_others)))):
         return None
-    return _wait(question, others)
+    return _wait(question, recent_others)
 
 
 def unstable(question: RestartQuestion) -> Mapping[int, Returned]:
@@ -61,12 +61,12 @@ def unstable(question: RestartQuestion) -> Mapping[int, Returned]:
 
 def counted_as_away(question: RestartQuestion, id_: int) -> tuple[frozenset[int], str]:
     """Nodes on which nothing may rest while this one is restarted, and what is said of them."""
-    others = frozenset(unstable(question)) - {id_}
-    if not others:
-        return others, ""
+    unstable_ids = frozenset(unstable(question)) - {id_}
+    if not unstable_ids:
+        return unstable_ids, ""
     stable_for = format_span(question.wanted.rollout.stable_for)
-    counts, have = ("counts", "it has") if len(others) == 1 else ("count", "they have")
-    return others, f"; {_titles(question, others)} {counts} as away until {have} been up for {stable_for}"
+    counts, have = ("counts", "it has") if len(unstable_ids) == 1 else ("count", "they have")
+    return unstable_ids, f"; {_titles(question, unstable_ids)} {counts} as away until {have} been up for {stable_for}"
 
 
 def _up(question: RestartQuestion) -> Iterator[tuple[int, tuple[datetime, str], timedelta]]:
@@ -76,9 +76,9 @@ def _up(question: RestartQuestion) -> Iterator[tuple[int, tuple[datetime, str], 
     returns, remembered, never = question.seen.returns, question.remembered, timedelta(0)
     times = returns.times if returns is not None else {}
     if returns is not None:
-        now = min(returns.read_at, remembered.now)
+        read_at = min(returns.read_at, remembered.now)
         for id_, at in times.items():
-            yield id_, (at, "the metadata log"), max(now - at, remembered.up_for.get(id_, never))
+            yield id_, (at, "the metadata log"), max(read_at - at, remembered.up_for.get(id_, never))
     for id_, pod in question.fleet.pods.items():
         if id_ not in times and pod.started_at is not None:
             lived = remembered.known_for(Stamp(pod.started_at.isoformat(timespec="milliseconds")))
@@ -87,7 +87,7 @@ def _up(question: RestartQuestion) -> Iterator[tuple[int, tuple[datetime, str], 
 
 def _wait(question: RestartQuestion, recent: Mapping[int, Returned]) -> Wait:
     ids, first, is_alone = sorted(recent), min(recent.values()), len(recent) == 1
-    left = max(returned.left for returned in recent.values())
+    remaining = max(returned.left for returned in recent.values())
     titles = _titles(question, ids)
     since = f"{first.since:%Y-%m-%d %H:%M:%S} UTC{'' if is_alone else ' or later'}, as far as {first.source} shows"
     stable_for = format_span(question.wanted.rollout.stable_for)
@@ -96,7 +96,7 @@ def _wait(question: RestartQuestion, recent: Mapping[int, Returned]) -> Wait:
         Reason.ROLLING_NODES,
         f"{titles} {has} been up only since {since}; no other node is restarted until {they} {has} been up for "
         f"{stable_for} (spec.rollout.stableFor)",
-        after=min(max(left.total_seconds(), 1.0), LOOK_AGAIN),
+        after=min(max(remaining.total_seconds(), 1.0), LOOK_AGAIN),
         subject=question.title(ids[0]),
         remedy=f"if {titles} {ends} fenced again and again, see {log}, and repair or stop {them}",
     )
@@ -107,5 +107,5 @@ _SEVERAL = "have", "they", "end or are", "their logs", "them"
 
 def _titles(question: RestartQuestion, ids: Iterable[int]) -> str:
     titles = [question.title(id_) for id_ in sorted(ids)]
-    more = len(titles) - NAMED
-    return ", ".join(titles[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    remaining = len(titles) - NAMED
+    return ", ".join(titles[:NAMED]) + (f" and {remaining} more" if remaining > 0 else "")

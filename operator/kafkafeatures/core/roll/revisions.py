@@ -1,4 +1,4 @@
-"""What nodes are rolled to, and what is remembered of each such target, in `status.rollout.revisions`.
+"""Revisions that nodes are rolled to, and what is remembered of each such target, in `status.rollout.revisions`.
 
 Pure. Who was restarted for it, since when that may be, whether all pods ran it once, and whether a consent was given
 for it are facts of that target alone: nothing of it changes because another StatefulSet does. One that is away for a
@@ -25,18 +25,20 @@ MOST_EARLIER = 2
 
 
 def revisions_after(question: RestartQuestion) -> tuple[RevisionStatus, ...]:
-    """What is to be remembered of this look: of each target that there is now, and of those that were left before it.
+    """Statuses to remember of this look: of each target that there is now, and of those that were left before it.
 
     Since when nodes may be restarted is added by `core/roll/report.py`.
     """
-    left, present = question.left, present_targets(question.seen)
-    made = dict(question.revisions)
+    remaining, present = question.left, present_targets(question.seen)
+    entries = dict(question.revisions)
     for target in _reached_before(question, present):
-        made[target] = replace(made.get(target) or _of(target), reached=True)
-    for target in left:
-        made.setdefault(target, _of(target))
-    known = (_after(question, entry, left.get(target, 0), present.get(target)) for target, entry in made.items())
-    return tuple(_few([one for one in known if one is not None]))
+        entries[target] = replace(entries.get(target) or _of(target), reached=True)
+    for target in remaining:
+        entries.setdefault(target, _of(target))
+    updated = (
+        _after(question, entry, remaining.get(target, 0), present.get(target)) for target, entry in entries.items()
+    )
+    return tuple(_few([entry for entry in updated if entry is not None]))
 
 
 def _of(target: Target) -> RevisionStatus:
@@ -46,7 +48,7 @@ def _of(target: Target) -> RevisionStatus:
 def _after(
     question: RestartQuestion, entry: RevisionStatus, left: int, owner: StatefulSet | None
 ) -> RevisionStatus | None:
-    """What is remembered of a target after this look; None where nothing is. `owner`: the StatefulSet that asks for it
+    """Status of a target after this look; None where nothing is remembered. `owner`: the StatefulSet that asks for it
     now.
     """
     target, workloads = Target(entry.name, entry.revision), question.seen.workloads
@@ -81,7 +83,7 @@ def _in_vain(question: RestartQuestion, target: Target, nodes: str) -> str:
 
 
 def _reached_before(question: RestartQuestion, present: Mapping[Target, StatefulSet]) -> Iterator[Target]:
-    """What all pods ran when they were last seen, before the present template came."""
+    """Targets that all pods had reached when they were last seen, before the present template came."""
     names = {target.name for target in present}
     for workload in question.remembered.status.workloads:
         target = Target(workload.name, workload.update_revision)
@@ -97,9 +99,9 @@ def _reached_before(question: RestartQuestion, present: Mapping[Target, Stateful
 def _few(found: list[RevisionStatus]) -> Iterator[RevisionStatus]:
     """All that something is left of, and the latest of each StatefulSet besides: a status has room for few."""
     earlier: dict[str, list[RevisionStatus]] = {}
-    for one in found:
-        if not one.left:
-            earlier.setdefault(one.name, []).append(one)
-    for one in found:
-        if one.left or any(one is latest for latest in earlier[one.name][-MOST_EARLIER:]):
-            yield one
+    for entry in found:
+        if not entry.left:
+            earlier.setdefault(entry.name, []).append(entry)
+    for entry in found:
+        if entry.left or any(entry is latest for latest in earlier[entry.name][-MOST_EARLIER:]):
+            yield entry

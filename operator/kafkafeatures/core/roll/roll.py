@@ -43,16 +43,15 @@ from kafkafeatures.core.roll.waits import unread, waiting
 
 
 class Roll(Struct, frozen=True):
-    """What is to be reported and done about restarts. id: the name of the roll. total: how many nodes are restarted.
-    needing: nodes that need a restart, and why. decision: None where there is nothing to restart, or not now.
-    levels_first: some finalized level must be downgraded before. limits: how
-    long it takes, and why. is_read: False where the pods could not be read, so that nothing is known of what is done.
-    withdrawn: nodes that a person was asked to restart, and must not restart now, or does not have to; and why. over:
-    restarts that nothing has to be waited for on a way that restarts no node.
-    unconfirmed: nodes of which it is not certain which pod is theirs, and since when; behind: live brokers that are not
-    in sync. goes_at_any_time: no window holds
-    the next one. revisions: what is to be remembered of each target, but for since when nodes may be restarted to it.
-    disks: directories of its nodes; of none where no roll is on.
+    """State of a roll, and the decision about its next restart. id: the name of the roll. total: how many nodes are
+    restarted. needing: nodes that need a restart, and why. decision: None where there is nothing to restart, or not
+    now. levels_first: some finalized level must be downgraded before. limits: how long it takes, and why. is_read:
+    False where the pods could not be read, so that nothing is known of what is done. withdrawn: nodes that a person was
+    asked to restart, and must not restart now, or does not have to; and why. over: restarts that nothing has to be
+    waited for on a way that restarts no node. unconfirmed: nodes of which it is not certain which pod is theirs, and
+    since when; behind: live brokers that are not in sync. goes_at_any_time: no window holds the next one. revisions:
+    what is to be remembered of each target, but for since when nodes may be restarted to it. disks: directories of its
+    nodes; of none where no roll is on.
     """
 
     id: str
@@ -74,25 +73,25 @@ class Roll(Struct, frozen=True):
 
     @property
     def is_active(self) -> bool:
-        """Whether nodes are being restarted, or have to be, or have lost their disks; or it is not known whether."""
+        """Tell whether nodes are being restarted, or have to be, or have lost their disks; or that is not known."""
         return bool(self.needing or self.in_flight or self.decision or self.disks.lost)
 
     @property
     def done(self) -> int:
-        """How many nodes are current, not in flight, and have their disks."""
-        flying = (one.step.node_id for one in self.in_flight)
+        """Number of nodes that are current, not in flight, and have their disks."""
+        flying = (restart.step.node_id for restart in self.in_flight)
         return self.total - len({*self.needing, *flying, *self.disks.lost_ids})
 
     @property
     def titles_in_flight(self) -> str:
         """The nodes in flight, for people; the first few of many."""
-        names = [one.step.title for one in self.in_flight]
+        names = [restart.step.title for restart in self.in_flight]
         return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def roll_of(
-    wanted: Wanted,
-    seen: Observation,
+    desired: Wanted,
+    observation: Observation,
     changes: tuple[UpdateFeature, ...],
     remembered: Remembered,
     replication: Replication | None,
@@ -100,40 +99,46 @@ def roll_of(
     excused: Excused | None = None,
     permit: Permit | None = None,
 ) -> Roll:
-    """What there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of `seen`.
-    `excused`: what it may make unavailable, by a consent. `permit`: of a migration, which says what is restarted: no
-    person can request it then.
+    """Judge what there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of
+    `seen`. `excused`: what it may make unavailable, by a consent. `permit`: of a migration, which says what is
+    restarted: no person can request it then.
 
     With a million partitions it takes a second at most.
     """
     if permit is not None:
-        seen = without_requests(seen)
+        observation = without_requests(observation)
     in_flight = tuple(
-        Restarting(one.step, one, one.step.state_in(seen, replication))
-        for one in remembered.sent
-        if isinstance(one, RestartInFlight)
+        Restarting(intent.step, intent, intent.step.state_in(observation, replication))
+        for intent in remembered.sent
+        if isinstance(intent, RestartInFlight)
     )
-    driver = driver_of(wanted.rollout)
-    flying = {one.step.node_id: one.step.pod for one in in_flight}
-    fleet = driver.fleet(seen, wanted.rollout, changes, flying)
+    driver = driver_of(desired.rollout)
+    flying = {restart.step.node_id: restart.step.pod for restart in in_flight}
+    fleet = driver.fleet(observation, desired.rollout, changes, flying)
     if permit is not None:
         fleet = permit.applied(fleet, driver)
-    question = RestartQuestion(wanted, seen, fleet, in_flight, changes, remembered, replication, excused, permit)
-    withdrawn = tuple((one.sent, why) for one in in_flight if (why := _why_withdrawn(question, one)))
-    over = tuple((one.sent, result) for one in in_flight if (result := _is_over(question, one)) is not None)
-    gone = [one for one, _ in (*withdrawn, *over)]
-    in_flight = tuple(one for one in in_flight if one.sent not in gone)
+    question = RestartQuestion(
+        desired, observation, fleet, in_flight, changes, remembered, replication, excused, permit
+    )
+    withdrawn = tuple((restart.sent, reason) for restart in in_flight if (reason := _why_withdrawn(question, restart)))
+    over = tuple((restart.sent, result) for restart in in_flight if (result := _is_over(question, restart)) is not None)
+    gone = [intent for intent, _ in (*withdrawn, *over)]
+    in_flight = tuple(restart for restart in in_flight if restart.sent not in gone)
     question = replace(question, in_flight=in_flight)
-    needing = {id_: why for id_, why in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck}
+    needing = {
+        id_: reason for id_, reason in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck
+    }
     if needing or in_flight or remembered.disks:  # else no roll is on
         spent = remembered.status.spent_consents
-        before = {id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(seen, id_)}
-        question = replace(question, disks=disks_now(seen.nodes, before, question.flying, wanted.consents, spent))
+        earlier_disks = {id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(observation, id_)}
+        question = replace(
+            question, disks=disks_now(observation.nodes, earlier_disks, question.flying, desired.consents, spent)
+        )
     halts = bool(in_flight or question.disks.lost)
     first = bool(needing) and not halts and levels_go_first(question)
     decision: Next | None = None
-    if driver.reads_pods and isinstance(seen.workloads, Unknown):
-        decision = unread(seen.workloads, "the pods could not be read")
+    if driver.reads_pods and isinstance(observation.workloads, Unknown):
+        decision = unread(observation.workloads, "the pods could not be read")
     elif permit is not None and not permit.restarts:
         decision = (nothing_is_halted(question) or waiting(question)) if in_flight else None
     elif (needing or halts or fleet.blockers or fleet.waits or fleet.without_node or _keeps_levels(question)) and (
@@ -142,70 +147,72 @@ def roll_of(
         decision = next_restart(question, frozenset(needing))
     return Roll(
         id=question.roll_id,
-        total=len((fleet.pods.keys() or {node.id for node in seen.nodes if node.roles}) | question.flying),
+        total=len((fleet.pods.keys() or {node.id for node in observation.nodes if node.roles}) | question.flying),
         needing=needing,
         in_flight=in_flight,
         fleet=fleet,
         decision=decision,
         levels_first=first,
         limits=limits_of(question, frozenset(needing)),
-        is_read=not driver.reads_pods or isinstance(seen.workloads, Known),
+        is_read=not driver.reads_pods or isinstance(observation.workloads, Known),
         withdrawn=withdrawn,
         over=over,
         unconfirmed=question.unconfirmed,
         behind=brokers_behind(question),
-        goes_at_any_time=seen.nothing_is_led and bool(to_free(question, frozenset(needing))),
+        goes_at_any_time=observation.nothing_is_led and bool(to_free(question, frozenset(needing))),
         revisions=revisions_after(question),
         disks=question.disks,
     )
 
 
 def _keeps_levels(question: RestartQuestion) -> bool:
-    """Whether a node crashes, and a level is to be raised. To downgrade one may be what helps."""
-    return bool(question.crashes) and any(not one.is_downgrade for one in question.changes)
+    """Tell whether a node crashes, and a level is to be raised. To downgrade one may be what helps."""
+    return bool(question.crashes) and any(not change.is_downgrade for change in question.changes)
 
 
 def is_withdrawn(
     step: RestartNode,
-    wanted: Wanted,
-    seen: Observation,
+    desired: Wanted,
+    observation: Observation,
     changes: tuple[UpdateFeature, ...],
     permit: Permit | None = None,
 ) -> bool:
-    """Whether a person was asked to restart a node, has not done so, and no longer has to. On the way of a migration a
-    node that is away for its restart may not be needed by what is known without it: it is waited for all the same.
+    """Tell whether a person was asked to restart a node, has not done so, and no longer has to. On the way of a
+    migration a node that is away for its restart may not be needed by what is known without it: it is waited for all
+    the same.
     """
-    if step.pod or step.state_in(seen, None).phase is not Phase.REQUESTED:
+    if step.pod or step.state_in(observation, None).phase is not Phase.REQUESTED:
         return False
-    if not driver_of(wanted.rollout).asks_people:
+    if not driver_of(desired.rollout).asks_people:
         return True
-    node = seen.node(step.node_id)
+    node = observation.node(step.node_id)
     if permit is not None:
         return node is not None and node.state is NodeState.LIVE and permit.is_over_for(step.node_id)
-    holds = node is not None and all(node.surely_holds(one.feature, one.after) for one in changes)
-    return holds and isinstance(seen.finalized, Known)
+    holds = node is not None and all(node.surely_holds(change.feature, change.after) for change in changes)
+    return holds and isinstance(observation.finalized, Known)
 
 
-def _is_over(question: RestartQuestion, one: Restarting) -> Result | None:
-    """How a restart ended on a way that restarts no node. Its node may have to become in sync before, where that can be
-    seen; it does not have to stay so for a while.
+def _is_over(question: RestartQuestion, restart: Restarting) -> Result | None:
+    """Result of a restart that ended on a way that restarts no node. Its node may have to become in sync before, where
+    that can be seen; it does not have to stay so for a while.
     """
-    permit, id_ = question.permit, one.step.node_id
+    permit, id_ = question.permit, restart.step.node_id
     if permit is None or permit.restarts:
         return None
     if id_ in permit.unneeded:
         return Result.SUPERSEDED
-    is_in_sync = one.is_back if question.replication is not None else one.step.is_a_new_process(question.seen)
+    is_in_sync = restart.is_back if question.replication is not None else restart.step.is_a_new_process(question.seen)
     return Result.APPLIED if id_ in permit.proven and is_in_sync else None
 
 
 _NOT_JUDGED = (FailureKind.NOT_ASKED, FailureKind.WAITING_FOR_BUDGET)
-"""Why partitions are not read in every look, although they could be."""
+"""Reasons why partitions are not read in every look, although they could be."""
 
 
 def _why_withdrawn(question: RestartQuestion, one: Restarting) -> str:
-    """Why a person must not do any longer what was asked for; empty where it still holds. A person may take days, so it
-    is asked again in each look: another broker that dies meanwhile may be all that its partitions have besides.
+    """Reason why a person must not do any longer what was asked for; empty where it still holds. A person may take
+    days, so it is asked again in each look: another broker that dies meanwhile may be all that its partitions have
+    besides.
     """
     id_, node = one.step.node_id, question.node(one.step.node_id)
     if not one.is_asked_of_a_person:
@@ -213,18 +220,18 @@ def _why_withdrawn(question: RestartQuestion, one: Restarting) -> str:
     if is_withdrawn(one.step, question.wanted, question.seen, question.changes, question.permit):
         return "it is no longer required"
     partitions = question.seen.partitions
-    unread = isinstance(partitions, Unknown) and partitions.why.kind in _NOT_JUDGED
+    is_unread = isinstance(partitions, Unknown) and partitions.why.kind in _NOT_JUDGED
     if node is None or node.state is not NodeState.LIVE:
         return ""  # it may be what stops now
     migrating = no_migration_is_open(question)
-    if migrating is not None or unread:
+    if migrating is not None or is_unread:
         return migrating.message if migrating is not None else ""
     if (opens := closed_until(question.wanted.rollout.windows, question.remembered.now)) is not None:
         return opening(opens)
-    others = replace(question, in_flight=tuple(it for it in question.in_flight if it is not one))
-    if others.replication is not None and one.step.leaves_in(others.replication):
-        admission = others.admission(availability=Availability.RESPECT_MIN_ISR)
+    without_it = replace(question, in_flight=tuple(restart for restart in question.in_flight if restart is not one))
+    if without_it.replication is not None and one.step.leaves_in(without_it.replication):
+        admission = without_it.admission(availability=Availability.RESPECT_MIN_ISR)
         allowed = admission is None or admission.allows(id_)
-        return "" if allowed or admission is None else forbidden_by(others, id_, admission.forbidding(id_)).message
-    refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), others) or refusal_of(others, id_, one.step.consent)
+        return "" if allowed or admission is None else forbidden_by(without_it, id_, admission.forbidding(id_)).message
+    refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), without_it) or refusal_of(without_it, id_, one.step.consent)
     return refused.message if refused is not None else ""

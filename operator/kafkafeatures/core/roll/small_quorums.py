@@ -22,13 +22,14 @@ _COSTS = (
 
 
 def is_only_voter(question: RestartQuestion, id_: int) -> bool:
-    """Whether there is no quorum without it, and no other voter that could be asked."""
+    """Tell whether there is no quorum without it, and no other voter that could be asked."""
     quorum = question.seen.quorum
     return isinstance(quorum, Known) and [voter.id for voter in quorum.value.voters] == [id_]
 
 
 def refused_by_small_quorum(question: RestartQuestion, id_: int, given: str) -> Stalled | None:
-    """Why it does not go, whatever is waited for; None where a larger quorum decides, or the consent is there.
+    """Refusal of a voter of a small quorum, whatever is waited for; None where a larger quorum decides, or the consent
+    is there.
 
     `given`: the consent that this restart has used already.
     """

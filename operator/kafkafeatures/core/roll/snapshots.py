@@ -1,4 +1,5 @@
-"""When the snapshot that a controller starts from is newer than any level which its new binary does not support.
+"""Time from which the snapshot that a controller starts from is newer than any level which its new binary does not
+support.
 
 Pure. The last of the checks of `core/roll/checks.py`. It never says that a snapshot is there, which no request shows of
 a follower: FetchSnapshot is the leader's, and DescribeQuorum knows no snapshots. It says from when on one must be
@@ -71,14 +72,18 @@ class Awaited(Struct, frozen=True):
     why: str
 
 
-def awaited(going: Iterable[Going], left: Left, since: datetime | None, now: datetime) -> Awaited | None:
+def awaited(going: Iterable[Going], left: Left, since: datetime | None, current_time: datetime) -> Awaited | None:
     """The snapshot that takes longest, if one has to be waited for.
 
     `left` is complete from `since` on; None: of all time. `now`: of the clock that the other times are of.
     """
-    controllers = (each for each in going if Role.CONTROLLER in each.node.roles)
-    found = [one for each in controllers if (one := _of_one(each, left, since, now)) is not None]
-    return max(found, key=lambda one: (one.until is None, one.until or now), default=None)
+    controllers = (controller for controller in going if Role.CONTROLLER in controller.node.roles)
+    snapshots = [
+        snapshot
+        for controller in controllers
+        if (snapshot := _of_one(controller, left, since, current_time)) is not None
+    ]
+    return max(snapshots, key=lambda one: (one.until is None, one.until or current_time), default=None)
 
 
 def known_since(since: datetime, running: Iterable[Going]) -> datetime:
@@ -86,51 +91,60 @@ def known_since(since: datetime, running: Iterable[Going]) -> datetime:
     does not support it no level is finalized, and a node that finds one does not stay.
     """
     proofs = (
-        one.started_at + REGISTERS_WITHIN
-        for one in running
-        if one.started_at and one.node.state is NodeState.LIVE and _supports(one.node) and not _goes_back(one)
+        process.started_at + REGISTERS_WITHIN
+        for process in running
+        if process.started_at
+        and process.node.state is NodeState.LIVE
+        and _supports(process.node)
+        and not _goes_back(process)
     )
     return min((since, *proofs))
 
 
 def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
     """No controller starts from a snapshot behind which lies a level that its new binary does not support."""
-    past, now = question.seen.past_levels, question.pods_read_at
-    left: Left = {}
+    past, read_at = question.seen.past_levels, question.pods_read_at
+    given_up_levels: Left = {}
     since: datetime | None = None
     if past is not None:
-        left, since, now = past.left, past.since, past.at
+        given_up_levels, since, read_at = past.left, past.since, past.at
     pods = {id_: pod for id_, pod in question.fleet.pods.items() if not pod.terminating}
     needing = question.fleet.needing.keys() - question.stuck
     for name, supports in question.ranges_of_binaries.items():
         running = [Going(node, pods[id_].started_at, supports) for id_ in pods for node in question.nodes(id_)]
-        going = [one for one in running if one.node.id in needing and pods[one.node.id].stateful_set == name]
+        going = [
+            process for process in running if process.node.id in needing and pods[process.node.id].stateful_set == name
+        ]
         if past is None:
-            since = now - _known_for(question, name)
-        found = awaited(going, left, since and known_since(since, running), now)
-        if found is None:
+            since = read_at - _known_for(question, name)
+        snapshot = awaited(going, given_up_levels, since and known_since(since, running), read_at)
+        if snapshot is None:
             continue
-        text = f"{found.node.title} needs a newer snapshot, or would replay what its new image cannot: {found.why}"
-        if found.until is None:
+        text = (
+            f"{snapshot.node.title} needs a newer snapshot, or would replay what its new image cannot: {snapshot.why}"
+        )
+        if snapshot.until is None:
             remedy = f"set {SNAPSHOT_INTERVAL} on it above 0, and grant DescribeConfigs on the cluster"
             text = f"{text}; when it writes one is not known: {remedy}"
-            return Stalled(Reason.ROLLOUT_HALTED, text, subject=found.node.title, remedy=remedy)
-        after = min(max((found.until - now).total_seconds(), 1.0), LOOK_AGAIN)
+            return Stalled(Reason.ROLLOUT_HALTED, text, subject=snapshot.node.title, remedy=remedy)
+        delay = min(max((snapshot.until - read_at).total_seconds(), 1.0), LOOK_AGAIN)
         return Wait(
             Reason.ROLLING_NODES,
-            f"{text}; not before {_time(found.until)}",
-            after=after,
+            f"{text}; not before {_time(snapshot.until)}",
+            after=delay,
             is_dated=True,
-            subject=found.node.title,
+            subject=snapshot.node.title,
             remedy=f"wait until then, or lower {SNAPSHOT_INTERVAL} on it",
         )
     return None
 
 
 def _known_for(question: RestartQuestion, stateful_set: str) -> timedelta:
-    """How long this process has seen that its pods are rolled, and that what is finalized does not prevent it."""
-    known = (question.revisions.get(target_of(one)) for one in question.fleet.sets.values() if one.name == stateful_set)
-    since = next((one.since for one in known if one is not None), None)
+    """Time for which this process has seen that its pods are rolled, and that what is finalized does not prevent it."""
+    revisions = (
+        question.revisions.get(target_of(owner)) for owner in question.fleet.sets.values() if owner.name == stateful_set
+    )
+    since = next((revision.since for revision in revisions if revision is not None), None)
     return question.remembered.known_for(since) if since is not None else timedelta()
 
 
@@ -147,27 +161,27 @@ def interval_of(node: Node) -> timedelta | None:
         return None
 
 
-def _of_one(one: Going, left: Left, since: datetime | None, now: datetime) -> Awaited | None:
-    interval, started = interval_of(one.node), one.started_at or now
+def _of_one(one: Going, left: Left, since: datetime | None, current_time: datetime) -> Awaited | None:
+    interval, started = interval_of(one.node), one.started_at or current_time
     outside = [(at, key) for key, at in left.items() if key[1] not in one.supports.get(key[0], NOT_SUPPORTED)]
     if outside:
         at, (feature, level) = max(outside)
         supported = one.supports.get(feature, NOT_SUPPORTED)
-        why = f"{feature} {format_level(feature, level)} was finalized until {_time(at)}"
-        why += f", and its new image supports {supported}"
+        reason = f"{feature} {format_level(feature, level)} was finalized until {_time(at)}"
+        reason += f", and its new image supports {supported}"
         restarts_count = RESTARTS_COUNT
     elif since is not None and _goes_back(one):
         at, interval = since, interval or DEFAULT
-        why = f"levels that were finalized before {_time(at)} are not known"
-        why += ", and its new image supports less than what it runs"
+        reason = f"levels that were finalized before {_time(at)} are not known"
+        reason += ", and its new image supports less than what it runs"
         restarts_count = timedelta(0)
     else:
         return None
     if not interval:
-        return Awaited(one.node, None, why)
+        return Awaited(one.node, None, reason)
     takes = _takes(interval)
     until = (started if at < started < at + max(restarts_count, takes) else at) + takes
-    return Awaited(one.node, until, why) if until > now else None
+    return Awaited(one.node, until, reason) if until > current_time else None
 
 
 def _takes(interval: timedelta) -> timedelta:
@@ -180,5 +194,8 @@ def _supports(node: Node) -> Mapping[str, VersionRange]:
 
 
 def _goes_back(one: Going) -> bool:
-    """Whether its new binary supports less than what it runs."""
-    return any(held.max > one.supports.get(feature, NOT_SUPPORTED).max for feature, held in _supports(one.node).items())
+    """Tell whether its new binary supports less than what it runs."""
+    return any(
+        supported.max > one.supports.get(feature, NOT_SUPPORTED).max
+        for feature, supported in _supports(one.node).items()
+    )

@@ -52,7 +52,7 @@ NO_RESTART_CURES = frozenset({BlockerKind.GHOST_REGISTRATION, BlockerKind.DEPEND
 
 
 class RollNow(StageNow, frozen=True):
-    """Where a roll stands."""
+    """State of a roll in one reconciliation."""
 
     kind: ClassVar[str] = ROLL
 
@@ -63,7 +63,7 @@ class RollNow(StageNow, frozen=True):
 
     @property
     def is_due(self) -> bool:
-        """Whether nodes are restarted before levels are moved; not where levels must be downgraded before."""
+        """Tell whether nodes are restarted before levels are moved; not where levels must be downgraded before."""
         return self.roll.decision is not None
 
     @property
@@ -78,26 +78,26 @@ class RollNow(StageNow, frozen=True):
 
     @property
     def outlook(self) -> str:
-        """How many nodes it would restart, and what it waits for."""
+        """Number of nodes that it would restart, and what it waits for."""
         nodes, decision = len(self.roll.needing), self.next
         would = f"would restart {counted(nodes, 'node')}"
         if isinstance(decision, Act) or decision == PARTITIONS_ARE_NOT_NEEDED:
             return would
-        now = f"now: {decision.message}"
-        return f"{would}; {now}" if nodes else now
+        next_message = f"now: {decision.message}"
+        return f"{would}; {next_message}" if nodes else next_message
 
     @property
     def blockers(self) -> tuple[Blocker, ...]:
-        """What prevents the next restart."""
+        """Blockers of the next restart."""
         return self.next.blockers
 
     @property
     def blocked(self) -> Stalled | None:
-        """What halts the roll until a user acts. What it merely waits for does not prevent an approval."""
+        """Halt of the roll until a user acts. What it merely waits for does not prevent an approval."""
         return self.next if isinstance(self.next, Stalled) else self._blocked_later()
 
     def _blocked_later(self) -> Stalled | None:
-        """What will prevent the levels after the roll, and that no restart cures: before its first restart. A node that
+        """Halt for blockers of the levels after the roll that no restart cures: before its first restart. A node that
         does not run is restarted all the same.
         """
         step, rollout = self.next.step if isinstance(self.next, Act) else None, self.facts.remembered.rollout
@@ -107,17 +107,21 @@ class RollNow(StageNow, frozen=True):
         node, wanted = self.facts.seen.node(step.node_id), self.facts.wanted
         if node is None or node.state is not NodeState.LIVE:
             return None
-        asked = Question(
+        question = Question(
             self.facts.seen, self.changes, consents=wanted.consents, spent=self.facts.memory.spent,
             cluster_flags=wanted.cluster_flags,
         )  # fmt: skip
-        found = tuple(one for one in blockers(asked) if one.kind in NO_RESTART_CURES)
-        halt = blocked(found) if found else None
-        return replace(halt, message=f"{halt.message}; {found[0].remedy}") if isinstance(halt, Stalled) else None
+        lasting_blockers = tuple(blocker for blocker in blockers(question) if blocker.kind in NO_RESTART_CURES)
+        halt = blocked(lasting_blockers) if lasting_blockers else None
+        return (
+            replace(halt, message=f"{halt.message}; {lasting_blockers[0].remedy}")
+            if isinstance(halt, Stalled)
+            else None
+        )
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Whether no window holds the next restart: where no partition has a leader, restarting a stuck node makes
+        """Tell whether no window holds the next restart: where no partition has a leader, restarting a stuck node makes
         nothing worse.
         """
         return self.roll.goes_at_any_time
@@ -144,7 +148,7 @@ class RollNow(StageNow, frozen=True):
         return self.roll.withdrawn
 
     def remembered(self, status: Status) -> Status:
-        """What a roll was allowed ends with it."""
+        """Spend the consent of a roll that has ended."""
         if self.roll.is_active or status.rollout is None or not status.rollout.is_in_progress:
             return status
         spent = {*status.spent_consents, *({SINGLE_REPLICA_TOPICS} & self.facts.wanted.consents)}
@@ -152,7 +156,7 @@ class RollNow(StageNow, frozen=True):
 
     @property
     def kept(self) -> Mapping[str, Kept]:
-        """What nodes had, while a roll is on, and since when each is up."""
+        """Disks that nodes had, while a roll is on, and since when each is up."""
         return kept_of_roll(self.facts, self.roll.disks.before, is_over=not self.roll.is_active)
 
     def decided(self, decision: Decision, status: Status) -> Status:
@@ -168,7 +172,7 @@ class RollNow(StageNow, frozen=True):
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
-        """Whether every node runs what it should."""
+        """Condition that every node runs what it should."""
         return {Condition.NODES_ROLLED: nodes_rolled(self.roll, decision)}
 
 
@@ -177,22 +181,25 @@ class Rolls:
 
     kind: ClassVar[str] = ROLL
 
-    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
-        """Whether the document no longer has the operator restart these pods, or their templates are others by now."""
-        rollout = wanted.rollout
+    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+        """Tell whether the document no longer has the operator restart these pods, or their templates are others by
+        now.
+        """
+        rollout = desired.rollout
         if not driver_of(rollout).reads_pods:
             return True
-        named = {*rollout.brokers, *rollout.controllers}
+        set_names = {*rollout.brokers, *rollout.controllers}
         sets = () if isinstance(workloads, Failure) else workloads.stateful_sets
-        now = {one.name: one.update_revision for one in sets}
+        update_revisions = {stateful_set.name: stateful_set.update_revision for stateful_set in sets}
         targets = [revisions_in(stage.target) for stage in stages]
-        return any(not target.keys() <= named for target in targets) or not any(
-            all(now.get(name, revision) == revision for name, revision in target.items()) for target in targets
+        return any(not target.keys() <= set_names for target in targets) or not any(
+            all(update_revisions.get(name, revision) == revision for name, revision in target.items())
+            for target in targets
         )
 
-    def demands(self, asked: Asked) -> Demands:
+    def demands(self, read_context: Asked) -> Demands:
         """All partitions, where restarts are under way, or about to be."""
-        return Demands(partitions=_needs_partitions(asked))
+        return Demands(partitions=_needs_partitions(read_context))
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> RollPart:
         """The pods that are not at the update revisions of their StatefulSets."""
@@ -216,8 +223,8 @@ class Rolls:
         return RollPart(pods_in(facts.seen), excused, planned)
 
     def judge(self, facts: Facts, proposal: Proposal) -> RollNow | None:
-        """What there is to restart; None where no driver restarts nodes, and none is in flight, or where a migration,
-        or an inter.broker.protocol.version, decides on it.
+        """Judge what there is to restart; None where no driver restarts nodes, and none is in flight, or where a
+        migration, or an inter.broker.protocol.version, decides on it.
         """
         if is_left_to_migration(facts.wanted, facts.seen) or is_left_to_ibp(facts.wanted, facts.seen):
             return None
@@ -226,8 +233,8 @@ class Rolls:
         from kafkafeatures.core.roll.roll import roll_of
 
         part = next(part for part in proposal.parts if isinstance(part, RollPart))
-        changes, before = changes_in(proposal.parts), remembered_of(facts)
-        roll = roll_of(facts.wanted, facts.seen, changes, before, facts.replication, excused=part.excused)
+        changes, remembered = changes_in(proposal.parts), remembered_of(facts)
+        roll = roll_of(facts.wanted, facts.seen, changes, remembered, facts.replication, excused=part.excused)
         return RollNow(facts, part, roll, changes)
 
 
@@ -238,10 +245,10 @@ def with_requests(roll: Roll, facts: Facts, decision: Decision, status: Status) 
     """
     if used := roll.disks.used:
         status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
-    for one in roll.in_flight:
-        if one.may_be_unsent or one.step.is_not_wanted(facts.seen):
-            again = isinstance(decision, Act) and decision.step == one.step
-            status = remembering(status, one.sent, one.sent.asked(facts.stamp, again=again))
+    for restart in roll.in_flight:
+        if restart.may_be_unsent or restart.step.is_not_wanted(facts.seen):
+            again = isinstance(decision, Act) and decision.step == restart.step
+            status = remembering(status, restart.sent, restart.sent.asked(facts.stamp, again=again))
     return status
 
 
@@ -271,8 +278,8 @@ def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Facts
 
 
 def is_restarting(facts: Facts) -> bool:
-    """Whether a restart was begun whose end was not seen yet."""
-    return any(isinstance(one, RestartInFlight) for one in facts.sent)
+    """Tell whether a restart was begun whose end was not seen yet."""
+    return any(isinstance(intent, RestartInFlight) for intent in facts.sent)
 
 
 def permitted_roll(facts: Facts, permit: Permit, *, excused: ExcusedTopics | None) -> Roll | None:
@@ -285,42 +292,44 @@ def permitted_roll(facts: Facts, permit: Permit, *, excused: ExcusedTopics | Non
         return None
     from kafkafeatures.core.roll.roll import roll_of
 
-    given, before = Excused(excused, is_for_all=True) if excused is not None else None, remembered_of(facts)
-    return roll_of(facts.wanted, facts.seen, (), before, facts.replication, excused=given, permit=permit)
+    excuse, remembered = Excused(excused, is_for_all=True) if excused is not None else None, remembered_of(facts)
+    return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, excused=excuse, permit=permit)
 
 
-def _needs_partitions(asked: Asked) -> bool:
-    wanted, status = asked.wanted, asked.status
+def _needs_partitions(read_context: Asked) -> bool:
+    wanted, status = read_context.wanted, read_context.status
     if any(intent.kind == RestartNode.kind for intent in status.intents):
         return True
-    if _waits_for_people(asked):
+    if _waits_for_people(read_context):
         return False
     if driver_of(wanted.rollout).asks_people:
         if status.rollout is not None and status.rollout.is_in_progress:
             return True  # not read twice, without them and with them
-        return asked.seen is not None and _asks_people(wanted, asked.seen)
-    return not isinstance(asked.workloads, Failure) and any(
-        not pod.stays_at(one.update_revision) for one in asked.workloads.stateful_sets for pod in one.pods
+        return read_context.seen is not None and _asks_people(wanted, read_context.seen)
+    return not isinstance(read_context.workloads, Failure) and any(
+        not pod.stays_at(stateful_set.update_revision)
+        for stateful_set in read_context.workloads.stateful_sets
+        for pod in stateful_set.pods
     )
 
 
-def _asks_people(wanted: Wanted, seen: Observation) -> bool:
-    """Who has to be restarted by hand is known only once the cluster was read."""
-    if isinstance(seen.finalized, Unknown):
+def _asks_people(desired: Wanted, observation: Observation) -> bool:
+    """Tell whether a person has to restart a node, which is known only once the cluster was read."""
+    if isinstance(observation.finalized, Unknown):
         return False
-    changes = changes_between(wanted.desired(seen.finalized.value), seen.finalized.value)
-    return driver_of(wanted.rollout).targets(seen, changes) != frozenset()
+    changes = changes_between(desired.desired(observation.finalized.value), observation.finalized.value)
+    return driver_of(desired.rollout).targets(observation, changes) != frozenset()
 
 
-def _waits_for_people(asked: Asked) -> bool:
-    """Whether no node may be restarted for hours, and the status has what the roll needs. Few clusters may have their
-    partitions in memory: who waits for an approval or for a night must not keep others from it.
+def _waits_for_people(read_context: Asked) -> bool:
+    """Tell whether no node may be restarted for hours, and the status has what the roll needs. Few clusters may have
+    their partitions in memory: who waits for an approval or for a night must not keep others from it.
     """
-    wanted, rollout = asked.wanted, asked.status.rollout
+    wanted, rollout = read_context.wanted, read_context.status.rollout
     if rollout is None or not rollout.is_in_progress or not rollout.notes:
         return False
     unapproved = wanted.policy is ApprovalPolicy.ALWAYS and not wanted.approvals and not wanted.only
-    closed = bool(wanted.rollout.windows) and closed_until(wanted.rollout.windows, asked.now) is not None
+    closed = bool(wanted.rollout.windows) and closed_until(wanted.rollout.windows, read_context.now) is not None
     return wanted.mode is Mode.OBSERVE or wanted.suspend or unapproved or closed
 
 

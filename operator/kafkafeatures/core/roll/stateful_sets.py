@@ -1,4 +1,4 @@
-"""What must hold of StatefulSets before one of their pods is evicted: OnDelete, one owner, budgets, ordinals.
+"""Conditions of StatefulSets before one of their pods is evicted: OnDelete, one owner, budgets, ordinals.
 
 Pure. These are the `Conditions` of the driver StatefulSet in `core/roll/drivers.py`. Budgets are judged in
 `core/roll/budgets.py`, and the order in which Kubernetes creates pods in `core/roll/ordinals.py`.
@@ -36,7 +36,7 @@ def unsafe(owner: StatefulSet, namespace: str) -> Iterator[Blocker]:
 
 
 def notes(reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator[str]:
-    """What could be better about the templates, and about the budgets."""
+    """Notes on what could be better about the templates, and about the budgets."""
     for stateful_set in reading.stateful_sets:
         if stateful_set.is_ordered and stateful_set.role == "brokers" and stateful_set.replicas > 1:
             yield (
@@ -57,7 +57,7 @@ def remedy_of_missing(reading: WorkloadsReading, pod: str, title: str) -> str:
     """Kubernetes creates a pod again, unless it waits for another one, or was asked for fewer."""
     owner = pod.rpartition("-")[0]
     sets = (stateful_set for stateful_set in reading.stateful_sets if stateful_set.name == owner)
-    awaited = next((found for one in sets if (found := awaited_below(one, pod))), "")
+    awaited = next((order for stateful_set in sets if (order := awaited_below(stateful_set, pod))), "")
     if awaited:
         policy = f"StatefulSet {owner} has podManagementPolicy OrderedReady"
         return f"{policy}, and Kubernetes does not create the pod before {awaited}"

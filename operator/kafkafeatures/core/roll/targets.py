@@ -1,4 +1,4 @@
-"""What nodes are rolled to: one revision of one StatefulSet; by hand, one level, or the way of a migration.
+"""Targets that nodes are rolled to: one revision of one StatefulSet; by hand, one level, or the way of a migration.
 
 Pure. What a roll did is known of each target alone (`core/roll/revisions.py`): another StatefulSet that changes changes
 nothing of it.
@@ -27,8 +27,8 @@ class Target(NamedTuple):
 
 
 class Excused(NamedTuple):
-    """What restarts may make unavailable, by a consent. `targets`: what they are for; `is_for_all`: for whatever the
-    plan restarts, as it says so itself.
+    """Topics that restarts may make unavailable, by a consent. `targets`: what they are for; `is_for_all`: for whatever
+    the plan restarts, as it says so itself.
     """
 
     topics: ExcusedTopics
@@ -37,7 +37,7 @@ class Excused(NamedTuple):
 
 
 Revisions = Mapping[Target, RevisionStatus]
-"""What is remembered of each target: see `core/roll/revisions.py`."""
+"""Status that is remembered of each target: see `core/roll/revisions.py`."""
 
 
 def target_of(stateful_set: StatefulSet) -> Target:
@@ -59,45 +59,51 @@ def targets_of_restart(step: AwayNode) -> tuple[Target, ...]:
     """The targets of a restart that was decided before. The pods of a StatefulSet have its name, and a number."""
     if step.pod:
         return (Target(step.pod.rpartition("-")[0], step.after),)
-    return tuple(Target("", one) for one in step.after.split(", "))
+    return tuple(Target("", revision) for revision in step.after.split(", "))
 
 
-def present_targets(seen: Observation) -> Mapping[Target, StatefulSet]:
+def present_targets(observation: Observation) -> Mapping[Target, StatefulSet]:
     """The present targets of all StatefulSets of which the newest template is known."""
-    sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
-    return {target_of(one): one for one in sets if one.observed and one.update_revision}
+    sets = observation.workloads.value.stateful_sets if isinstance(observation.workloads, Known) else ()
+    return {
+        target_of(stateful_set): stateful_set
+        for stateful_set in sets
+        if stateful_set.observed and stateful_set.update_revision
+    }
 
 
-def outdated_targets(seen: Observation) -> frozenset[Target]:
+def outdated_targets(observation: Observation) -> frozenset[Target]:
     """The targets that some pod has not reached, or for which the restart of one is requested."""
-    present = present_targets(seen).items()
-    return frozenset(target for target, one in present if any(not pod.stays_at(target.revision) for pod in one.pods))
+    present = present_targets(observation).items()
+    return frozenset(
+        target for target, owner in present if any(not pod.stays_at(target.revision) for pod in owner.pods)
+    )
 
 
-def roll_id(seen: Observation, changes: tuple[UpdateFeature, ...], way: str = "") -> str:
+def roll_id(observation: Observation, changes: tuple[UpdateFeature, ...], way: str = "") -> str:
     """The name that a roll gets when it begins: a hash of all that is rolled to. By hand: of the levels.
 
     `way`: of a migration, which restarts the same nodes several times.
     """
-    sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
-    revisions = sorted(f"{one.name}={one.update_revision}" for one in sets)
+    sets = observation.workloads.value.stateful_sets if isinstance(observation.workloads, Known) else ()
+    revisions = sorted(f"{stateful_set.name}={stateful_set.update_revision}" for stateful_set in sets)
     rolled = [*(revisions or map(str, changes)), *([way] if way else [])]
     return hashlib.sha256("\n".join(rolled).encode()).hexdigest()[:12]
 
 
 def known_revisions(
-    rollout: RolloutStatus | None, seen: Observation, changes: tuple[UpdateFeature, ...], way: str = ""
+    rollout: RolloutStatus | None, observation: Observation, changes: tuple[UpdateFeature, ...], way: str = ""
 ) -> Revisions:
-    """What is remembered, by target. The release before kept one set of nodes for all targets, and their hash: it says
-    something of the present ones only where that is the hash of all of them.
+    """Statuses that are remembered, by target. The release before kept one set of nodes for all targets, and their
+    hash: it says something of the present ones only where that is the hash of all of them.
     """
     if rollout is None:
         return {}
     if rollout.revisions or not rollout.is_in_progress:
         return {Target(revision.name, revision.revision): revision for revision in rollout.revisions}
-    if rollout.id != roll_id(seen, changes, way):
+    if rollout.id != roll_id(observation, changes, way):
         return {}
-    targets = tuple(present_targets(seen)) or ((Target("", way),) if way else targets_of_levels(changes))
+    targets = tuple(present_targets(observation)) or ((Target("", way),) if way else targets_of_levels(changes))
     return {
         target: RevisionStatus(
             name=target.name,
@@ -112,19 +118,19 @@ def known_revisions(
 
 
 def left_in(
-    seen: Observation, flying: tuple[AwayNode, ...], by_hand: Mapping[str, tuple[Target, ...]]
+    observation: Observation, flying: tuple[AwayNode, ...], by_hand: Mapping[str, tuple[Target, ...]]
 ) -> Mapping[Target, int]:
-    """How many pods or nodes have not reached each target that there is now, those in flight among them. `by_hand`: the
-    targets of nodes that a person restarts, by their titles.
+    """Number of pods or nodes that have not reached each target that there is now, those in flight among them.
+    `by_hand`: the targets of nodes that a person restarts, by their titles.
     """
-    present, left = present_targets(seen), dict[Target, set[str]]()
-    named = {target.name: target for target in present}
+    present, remaining = present_targets(observation), dict[Target, set[str]]()
+    targets_by_name = {target.name: target for target in present}
     for target, owner in present.items():
-        left[target] = {pod.name for pod in owner.pods if not pod.stays_at(target.revision)}
+        remaining[target] = {pod.name for pod in owner.pods if not pod.stays_at(target.revision)}
     for step in flying:
         for target in targets_of_restart(step):
-            left.setdefault(named.get(target.name, target), set()).add(step.pod or step.title)
+            remaining.setdefault(targets_by_name.get(target.name, target), set()).add(step.pod or step.title)
     for title, targets in by_hand.items():
         for target in targets:
-            left.setdefault(target, set()).add(title)
-    return {target: len(names) for target, names in left.items() if names}
+            remaining.setdefault(target, set()).add(title)
+    return {target: len(names) for target, names in remaining.items() if names}

@@ -1,4 +1,4 @@
-"""Whether every voter of the quorum is there: while one is missing, no other node is stopped, but for brokers that a
+"""Check that every voter of the quorum is there: while one is missing, no other node is stopped, but for brokers that a
 migration moves.
 
 Pure. Asked by `core/roll/admission.py` of each node that may be next. With one of three voters away the next failure
@@ -31,30 +31,31 @@ CRASHES_WITHIN = timedelta(minutes=10)
 
 
 def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | None:
-    """Why this node (None: one that is no voter) may not be stopped now. A voter that is missing may itself; of several
-    that crash each may, or they would wait for each other: a majority without it is asked for elsewhere.
+    """Wait that keeps this node (None: one that is no voter) from being stopped now. A voter that is missing may
+    itself; of several that crash each may, or they would wait for each other: a majority without it is asked for
+    elsewhere.
     """
-    missing = {voter: why for voter, why in _missing(question) if voter != id_}
-    if not missing or all(_crashes(one, question) for one in (id_, *missing)):
+    missing = {voter: reason for voter, reason in _missing(question) if voter != id_}
+    if not missing or all(_crashes(voter, question) for voter in (id_, *missing)):
         return None
     is_broker = id_ is None or not question.is_controller(id_)
     is_half_done = question.permit is not None and question.permit.is_half_done
     if is_broker and is_half_done and _majority_stays(question, len(missing)):
         return None
-    voter, why = next(iter(missing.items()))
-    more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-    message = f"no node is restarted while a voter is missing: {question.title(voter)} {why}{more}"
+    voter, reason = next(iter(missing.items()))
+    remainder = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+    message = f"no node is restarted while a voter is missing: {question.title(voter)} {reason}{remainder}"
     pod = question.fleet.pods.get(voter)
     delete = ", and delete the pod if it does not run again by itself" if pod is not None and pod.waiting else ""
     look = f"see `kubectl logs {pod.name}`{delete}; " if pod is not None else ""
     remedy = f"{look}bring {question.title(voter)} back, or remove it from the quorum if it no longer exists"
-    nodes = tuple(node for one in missing for node in question.nodes(one))
+    nodes = tuple(node for missing_id in missing for node in question.nodes(missing_id))
     blocker = Blocker(BlockerKind.QUORUM, message, remedy, nodes=nodes)
     return waits_on(blocker, Reason.WAITING_FOR_QUORUM)
 
 
 def _majority_stays(question: RestartQuestion, missing: int) -> bool:
-    """Whether more than half of the voters are there, those that are restarted not counted."""
+    """Tell whether more than half of the voters are there, those that are restarted not counted."""
     quorum = question.seen.quorum
     voters = {voter.id for voter in quorum.value.voters} if isinstance(quorum, Known) else set[int]()
     away = missing + len(question.flying & voters)
@@ -72,9 +73,9 @@ def _missing(question: RestartQuestion) -> Iterator[tuple[int, str]]:
         if id_ in question.flying:
             continue
         node, pod = question.node(id_), question.fleet.pods.get(id_)
-        why = _of_pod(pod, question) if pod is not None else ""
-        if why:
-            yield id_, why
+        reason = _of_pod(pod, question) if pod is not None else ""
+        if reason:
+            yield id_, reason
         elif not is_caught_up(id_, quorum):
             is_there = node is not None and _answers(node)
             yield id_, "is behind the leader" if is_there else "does not fetch from the leader"
@@ -83,8 +84,8 @@ def _missing(question: RestartQuestion) -> Iterator[tuple[int, str]]:
 
 
 def _crashes(id_: int | None, question: RestartQuestion) -> bool:
-    """Whether it was started again by itself, and has not run for long since, if it runs at all. It needs a restart, so
-    it is of a revision that is being left.
+    """Tell whether it was started again by itself, and has not run for long since, if it runs at all. It needs a
+    restart, so it is of a revision that is being left.
     """
     pod = None if id_ is None or id_ not in question.fleet.needing else question.fleet.pods.get(id_)
     if pod is None or pod.terminating or pod.draining or not pod.restarts:
@@ -110,5 +111,5 @@ def _of_pod(pod: Pod, question: RestartQuestion) -> str:
     return ""
 
 
-def _within(started_at: datetime | None, now: datetime) -> bool:
-    return started_at is None or now - started_at < CRASHES_WITHIN
+def _within(started_at: datetime | None, current_time: datetime) -> bool:
+    return started_at is None or current_time - started_at < CRASHES_WITHIN

@@ -1,4 +1,4 @@
-"""What a roll waits for or is halted by, in words, and how soon it is looked at again.
+"""Waits and halts of a roll, in words, and how soon it is looked at again.
 
 Pure. Called by the checks of a roll and by `core/roll/next_restart.py`.
 """
@@ -27,7 +27,9 @@ PATIENCE = 10.0
 
 
 def unconfirmed(question: RestartQuestion, one: Awaited, meanwhile: str = "") -> Wait:
-    """What is waited for, since when, and what to do about it. `meanwhile`: what the others wait for."""
+    """Wait for a node that is not confirmed: since when, and what to do about it. `meanwhile`: what the others wait
+    for.
+    """
     since = f" since {question.unconfirmed[one.node.id]}" if one.node is not None else ""
     text = f"{one.text}{since}; {one.remedy}" + (f"; of the others: {meanwhile}" if meanwhile else "")
     subject = one.node.title if one.node is not None else "pods"
@@ -43,24 +45,24 @@ def stalled(
 
 
 def unread(fact: Unknown, what: str) -> Refusal:
-    """What it means that something could not be read."""
-    why = fact.why
-    if why.kind in (FailureKind.AUTHORIZATION, FailureKind.FORBIDDEN):
-        return Stalled(Reason.NOT_AUTHORIZED, f"{what}: {why}", subject=why.subject, remedy=why.action)
-    if why.kind is FailureKind.WAITING_FOR_BUDGET:
-        return unreadable(what, why, reason=Reason.WAITING_FOR_BUDGET, after=REFUSED_POLL)
-    return unreadable(what, why)
+    """Refusal because something could not be read."""
+    failure = fact.why
+    if failure.kind in (FailureKind.AUTHORIZATION, FailureKind.FORBIDDEN):
+        return Stalled(Reason.NOT_AUTHORIZED, f"{what}: {failure}", subject=failure.subject, remedy=failure.action)
+    if failure.kind is FailureKind.WAITING_FOR_BUDGET:
+        return unreadable(what, failure, reason=Reason.WAITING_FOR_BUDGET, after=REFUSED_POLL)
+    return unreadable(what, failure)
 
 
 def why_not_running(pod: Pod) -> str:
-    """Why its container does not run, and why it ended before."""
-    return ", ".join(dict.fromkeys(one for one in (pod.waiting, pod.ended_for) if one))
+    """Reasons why its container does not run, and why it ended before."""
+    return ", ".join(dict.fromkeys(reason for reason in (pod.waiting, pod.ended_for) if reason))
 
 
 def waiting(question: RestartQuestion) -> Wait:
     """A wait for the nodes in flight, which names the first that is not back."""
-    late = [one for one in question.in_flight if not one.is_back] or list(question.in_flight)
-    first, more = late[0], len(question.in_flight) - 1
+    late = [restart for restart in question.in_flight if not restart.is_back] or list(question.in_flight)
+    first, remaining = late[0], len(question.in_flight) - 1
     stable = ""
     if first.is_back:
         stable = f"; waiting until it has been stable for {format_span(question.wanted.rollout.stable_for)}"
@@ -68,11 +70,11 @@ def waiting(question: RestartQuestion) -> Wait:
         stable = f"; delete pod {first.step.pod} if it does not come back: its next one is of the current revision"
     elif first.step.pod and first.state.phase is Phase.RECOVERING and question.is_late(first):
         stable = f"; {look_at(first.step.pod)}: a log may take hours to recover, and if it hangs, delete the pod"
-    text = f"{first.state.detail}{stable}" + (f" (and {more} more in flight)" if more else "")
+    text = f"{first.state.detail}{stable}" + (f" (and {remaining} more in flight)" if remaining else "")
     poll = POLL
     if first.is_asked_of_a_person:
-        taken = question.remembered.age_of(first.sent.at).total_seconds()
-        poll = min(max(taken / PATIENCE, POLL), REFUSED_POLL)
+        seconds = question.remembered.age_of(first.sent.at).total_seconds()
+        poll = min(max(seconds / PATIENCE, POLL), REFUSED_POLL)
     return Wait(
         Reason.ROLLING_NODES,
         text,

@@ -17,5 +17,5 @@ _THREADS = ThreadPoolExecutor(2, "aside")
 
 
 async def aside(work: Callable[[], T]) -> T:
-    """What `work` returns or raises, but for StopIteration, which no Future can carry."""
+    """Return or raise as `work` does, but for StopIteration, which no Future can carry."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, work)

@@ -68,14 +68,14 @@ class Race(Generic[T]):
 
     def failures(self) -> dict[Address, Failure]:
         """The failures of all addresses that were tried and gave nothing, those included that are still waited for."""
-        found = {}
+        failures_by_address = {}
         for task, address in self._tasks.items():
             if not task.done():  # not how long it was waited: what stands in a status must not vary from look to look
                 waited = "no answer yet when another address had answered"
-                found[address] = Failure(FailureKind.UNREACHABLE, str(address), waited)
+                failures_by_address[address] = Failure(FailureKind.UNREACHABLE, str(address), waited)
             elif not task.cancelled() and isinstance(result := task.result(), Failure):
-                found[address] = result
-        return found
+                failures_by_address[address] = result
+        return failures_by_address
 
     async def _try(self, address: Address) -> T | Failure:
         try:

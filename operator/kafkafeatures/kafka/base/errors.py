@@ -139,7 +139,7 @@ class AuthenticationFailed(KafkaError):
 
 
 class NotKafka(KafkaError):
-    """Whatever answers there speaks another protocol."""
+    """The process that answers speaks another protocol."""
 
     kind = FailureKind.NOT_KAFKA
 
@@ -157,7 +157,7 @@ class Stale(KafkaError):
 
 
 class TooLarge(KafkaError):
-    """What the node sends is more than we take."""
+    """The node sends more than we take."""
 
     kind = FailureKind.TOO_LARGE
 
@@ -195,5 +195,5 @@ class NoLeader(ServerError):
 
 
 def to_failure(error: KafkaError, where: str) -> Failure:
-    """What people read of it. `where`: the address, or what was asked."""
+    """The failure as people read it. `where`: the address, or what was asked."""
     return Failure(error.kind, where, str(error), error.remedy)

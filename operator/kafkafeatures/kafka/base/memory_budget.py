@@ -28,8 +28,8 @@ GiveUp = Callable[[], None]
 
 
 class Limits(Struct, frozen=True):
-    """How many bytes may be taken. `raise_one`, `raise_all`: how to allow more, for people; empty where there is no
-    way.
+    """Limits to the bytes that may be taken. `raise_one`, `raise_all`: how to allow more, for people; empty where there
+    is no way.
     """
 
     per_cluster: int = 256 * MIB

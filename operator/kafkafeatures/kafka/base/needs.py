@@ -15,7 +15,7 @@ from kafkafeatures.kafka.base.rights import Right
 
 
 class Resource(StrEnum):
-    """What a right is on."""
+    """The resource that a right is on."""
 
     CLUSTER = "the cluster"
     TOPICS = "every topic"
@@ -27,7 +27,7 @@ class Resource(StrEnum):
 
 
 class Purpose(StrEnum):
-    """What the rights are for; `restarts` comes with a driver."""
+    """The purpose of rights; `restarts` comes with a driver."""
 
     OBSERVE = "observe"
     LEVELS = "levels"

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Connect(Protocol):
-    """How a connection is made; `wire.connection.connect` unless a test says otherwise."""
+    """The function that makes a connection; `wire.connection.connect` unless a test says otherwise."""
 
     def __call__(
         self,
@@ -43,7 +43,7 @@ class Connect(Protocol):
         timeout: float,
         client_id: str,
         recorder: Recorder | None,
-        named: ApiVersionsRequest | None = None,
+        request: ApiVersionsRequest | None = None,
     ) -> Awaitable[Connection]:
         """Connect, negotiate and authenticate within `timeout` seconds."""
 
@@ -88,10 +88,10 @@ class Pool:
         *,
         fresh: bool = False,
         timeout: float | None = None,
-        named: ApiVersionsRequest | None = None,
+        request: ApiVersionsRequest | None = None,
     ) -> AsyncIterator[Lease]:
-        """A connection to the `role` listener at `address`. `fresh`: a new one, never one that was idle. `named`: what
-        a new one begins with.
+        """A connection to the `role` listener at `address`. `fresh`: a new one, never one that was idle. `request`:
+        the one that a new one begins with.
 
         `timeout`: seconds for connecting, at most and by default the request timeout. Whatever is raised while the
         lease is held closes the connection: it is unknown what is still under way on it. Raises `KafkaError` when
@@ -101,7 +101,7 @@ class Pool:
             connection = None if fresh else await self._take(address, role)
             reused = connection is not None
             if connection is None:
-                connection = await self._open(address, role, timeout, named)
+                connection = await self._open(address, role, timeout, request)
             try:
                 yield Lease(connection, reused)
             except BaseException:
@@ -144,7 +144,7 @@ class Pool:
         return await self.converse(address, role, exchange, timeout=wait)
 
     async def api_versions(self, address: Address, role: Role, *, timeout: float | None = None) -> ApiVersionsResponse:
-        """What the node says of itself now: as its new connection began, or asked again on one that was idle."""
+        """The node's own description now: as its new connection began, or asked again on one that was idle."""
 
         async def exchange(lease: Lease) -> ApiVersionsResponse:
             link = lease.connection
@@ -159,22 +159,22 @@ class Pool:
         conversation: Callable[[Lease], Awaitable[T]],
         *,
         timeout: float | None = None,
-        named: ApiVersionsRequest | None = None,
+        request: ApiVersionsRequest | None = None,
     ) -> T:
         """Questions that change nothing, one after another over one connection: to one process, whatever else the
         address leads to. Begun anew where the connection had died while idle. Raises `KafkaError`.
 
-        `timeout`, `named`: see `lease`.
+        `timeout`, `request`: see `lease`.
         """
         reused = False
         try:
-            async with self.lease(address, role, timeout=timeout, named=named) as lease:
+            async with self.lease(address, role, timeout=timeout, request=request) as lease:
                 reused = lease.reused
                 return await conversation(lease)
         except Disconnected:
             if not reused:
                 raise
-        async with self.lease(address, role, fresh=True, timeout=timeout, named=named) as lease:
+        async with self.lease(address, role, fresh=True, timeout=timeout, request=request) as lease:
             return await conversation(lease)
 
     async def close(self) -> None:
@@ -189,7 +189,7 @@ class Pool:
         await self.close()
 
     async def _open(
-        self, address: Address, role: Role, timeout: float | None, named: ApiVersionsRequest | None
+        self, address: Address, role: Role, timeout: float | None, request: ApiVersionsRequest | None
     ) -> Connection:
         limit = self.settings.request_timeout
         connection = await self._connect(
@@ -198,7 +198,7 @@ class Pool:
             timeout=limit if timeout is None else min(timeout, limit),
             client_id=self.settings.client_id,
             recorder=self._recorder,
-            named=named,
+            request=request,
         )
         self.offered_last = connection.api_versions.api_keys
         return connection

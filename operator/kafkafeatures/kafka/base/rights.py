@@ -30,8 +30,8 @@ _NEEDS = re.compile(r"needs ([A-Z_]+) permission")
 
 def missing(what: str, right: Right, said: str | None = None) -> tuple[str, str]:
     """(what is missing, the remedy) for the question `what`. A right that the server names wins over `right`."""
-    named = _NEEDS.search(said or "")
-    right = Right.__members__.get(named[1], right) if named else right
+    match = _NEEDS.search(said or "")
+    right = Right.__members__.get(match[1], right) if match else right
     return (
         f"{what} needs {right.name} on the cluster, which this user does not have",
         f"{GRANT} --operation {right} --cluster",

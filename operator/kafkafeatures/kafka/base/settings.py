@@ -28,8 +28,8 @@ class Address:
 
 def parse_addresses(text: str, where: str) -> tuple[Address, ...]:
     """Read a list such as "a:9092,[::1]:9093". Raises ValueError that names the part that is none."""
-    found = []
-    for part in (one.strip() for one in text.split(",")):
+    addresses = []
+    for part in (entry.strip() for entry in text.split(",")):
         if not part:
             continue
         host, colon, port = part.rpartition(":")
@@ -42,8 +42,8 @@ def parse_addresses(text: str, where: str) -> tuple[Address, ...]:
             raise ValueError(f"{where}: invalid host name {host[:60]!r}")
         if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
             raise ValueError(f"{where}: invalid address {part!r}: expected a port from 1 to 65535")
-        found.append(Address(host, int(port)))
-    return tuple(dict.fromkeys(found))
+        addresses.append(Address(host, int(port)))
+    return tuple(dict.fromkeys(addresses))
 
 
 def _is_name(host: str) -> bool:

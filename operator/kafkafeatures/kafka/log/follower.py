@@ -150,9 +150,9 @@ class MetadataLog:
         goal: int | None = None
         leader, asked_all = self._leader, False
         while True:
-            before = self._held.offset
+            offset = self._held.offset
             await self._retrying(functools.partial(self._fetch, wait_ms), deadline)
-            moved = self._held.offset != before
+            moved = self._held.offset != offset
             wait_ms = 0 if moved else POLL_MS
             if leader != self._leader:  # the former one may have lost already, and reached less
                 leader, goal, until = self._leader, None, self._monotonic() + MAX_AGE
@@ -289,10 +289,10 @@ class MetadataLog:
             most=self._part,
         ):
             yield part
-            taken = part.position + len(part.data)
-            if taken < part.size and self._monotonic() >= until:
+            end = part.position + len(part.data)
+            if end < part.size and self._monotonic() >= until:
                 raise TimedOut(
-                    f"{taken} of the {part.size} bytes of a snapshot came within {SNAPSHOT_WITHIN * self._timeout:g} s",
+                    f"{end} of the {part.size} bytes of a snapshot came within {SNAPSHOT_WITHIN * self._timeout:g} s",
                     remedy="allow a longer request timeout",
                 )
 

@@ -45,17 +45,17 @@ class HeldLog:
 
     @property
     def offset(self) -> int:
-        """Where the applied records end."""
+        """The offset at which the applied records end."""
         return self._replay.offset
 
     @property
     def end(self) -> OffsetAndEpoch:
-        """Where the next records begin: behind those that are kept aside."""
+        """The position at which the next records begin: behind those that are kept aside."""
         return end_of(self._tail) or OffsetAndEpoch(self._replay.offset, max(self._replay.epoch, 0))
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing new may be fetched before what is kept aside is committed."""
+        """Tell whether nothing new may be fetched before what is kept aside is committed."""
         return len(self._tail) >= MAX_TAIL
 
     def image(self) -> Image:
@@ -130,15 +130,15 @@ class HeldLog:
     ) -> Replay | None:
         limit = self._share.memory.limits.per_cluster
         reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, sections=self._sections, limit=limit)
-        left = -1
+        remaining = -1
         async for part in parts:
             view = memoryview(part.data)
             step = len(view) if Section.PARTITIONS in self._sections else SLICE
             for start in range(0, len(view), step):
                 await self._digest(reader.feed, view[start : start + step])
                 self._keep(reader.weight + len(self._tail) + 2 * len(part.data))
-            left = part.size - part.position - len(part.data)
-        if left:
+            remaining = part.size - part.position - len(part.data)
+        if remaining:
             return None
         replay = reader.finish()
         if Section.PARTITIONS in self._sections:

@@ -21,11 +21,11 @@ WITHIN = 12
 
 
 class LogReader(Protocol):
-    """Who is given the bytes: see `kraftlog.rolls`."""
+    """The reader that is given the bytes: see `kraftlog.rolls`."""
 
     @property
     def offset(self) -> int:
-        """Where the next batch starts."""
+        """The offset at which the next batch starts."""
 
     def skip_first(self) -> None:
         """Begin at offset 1."""
@@ -71,11 +71,11 @@ class LogHistory:
             self._reader.skip_first()
         elif first.snapshot_id is not None:
             await self._begin_with_snapshot(source, first.snapshot_id, first.log_start_offset)
-        while (before := self._reader.offset) < until:
-            known = before == self._snapshot_id.offset
-            reply = await source.fetch(before, self._snapshot_id.epoch if known else source.leader_epoch)
+        while (offset := self._reader.offset) < until:
+            is_snapshot_end = offset == self._snapshot_id.offset
+            reply = await source.fetch(offset, self._snapshot_id.epoch if is_snapshot_end else source.leader_epoch)
             self._reader.append(reply.records, below=min(until, reply.high_watermark))
-            if reply.snapshot_id is not None or reply.diverging is not None or self._reader.offset == before:
+            if reply.snapshot_id is not None or reply.diverging is not None or self._reader.offset == offset:
                 raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log changed while it was read; run it again")
             if self._monotonic() >= deadline:
                 raise TimedOut(

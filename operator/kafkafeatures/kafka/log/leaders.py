@@ -100,16 +100,16 @@ class Leaders:
 
     @property
     def given_up(self) -> bool:
-        """Whether no controller is left to ask."""
+        """Tell whether no controller is left to ask."""
         return not self._left()
 
     @property
     def has_unasked(self) -> bool:
-        """Whether a controller was learned of since they were last asked who leads."""
+        """Tell whether a controller was learned of since they were last asked who leads."""
         return not self._asked.issuperset(self._left())
 
     def _left(self) -> list[Address]:
-        return [one for one in self._named | self._learned if self._strikes[one] < STRIKES]
+        return [address for address in self._named | self._learned if self._strikes[address] < STRIKES]
 
     def add(self, hosts: Iterable[Host]) -> None:
         """Learn where controllers listen."""
@@ -125,11 +125,11 @@ class Leaders:
                 "no address of a controller is known",
                 remedy="name the controllers: --bootstrap-controller, or spec.cluster.bootstrapControllers",
             )
-        asked = {address: asyncio.create_task(self._who_leads(address)) for address in self._left()}
-        self._asked = frozenset(asked)
-        tasks = [*asked.values()]
+        attempts = {address: asyncio.create_task(self._who_leads(address)) for address in self._left()}
+        self._asked = frozenset(attempts)
+        tasks = [*attempts.values()]
         errors: list[KafkaError] = []
-        found: Connection | None = None
+        connection: Connection | None = None
         self.nobody_listens = False
         try:
             answers: Iterable[Awaitable[_Answer]] = asyncio.as_completed(tasks)
@@ -143,14 +143,14 @@ class Leaders:
                     if leader.leader_id < 0 or leader.epoch < at_least:
                         await link.close()
                         raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no active controller is known")
-                    found = await self._to(leader, link, asked)
+                    connection = await self._to(leader, link, attempts)
                 except KafkaError as error:
                     errors.append(error)
                     continue
-                if found is not None:
-                    return found, leader
+                if connection is not None:
+                    return connection, leader
         finally:
-            await _abandon(tasks, keep=found)
+            await _abandon(tasks, keep=connection)
         self.nobody_listens = all(isinstance(_error_of(task), Unreachable) for task in tasks)
         raise _most_telling(errors)
 

@@ -57,15 +57,15 @@ async def moves_between(
     """
     replay, deadline = Replay(sections=[Section.FEATURES], at=offset), monotonic() + WITHIN
     try:
-        while (before := replay.offset) < source.until or before == offset:
-            most = PART if before < source.until else 1
-            reply = await source.fetch(before, replay.epoch if replay.epoch >= 0 else epoch, most=most)
+        while (position := replay.offset) < source.until or position == offset:
+            most = PART if position < source.until else 1
+            reply = await source.fetch(position, replay.epoch if replay.epoch >= 0 else epoch, most=most)
             if reply.diverging is not None:
                 return EarlierMoves(restored=True)
-            if reply.snapshot_id is not None or before >= source.until:
+            if reply.snapshot_id is not None or position >= source.until:
                 return EarlierMoves()
             replay.append(reply.records, below=min(source.until, reply.high_watermark))
-            if replay.offset == before:
+            if replay.offset == position:
                 return NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log changed while it was read")
             if monotonic() >= deadline:
                 text = f"{replay.offset - offset} of {source.until - offset} records were read within {WITHIN:g} s"

@@ -43,7 +43,7 @@ async def reading_of(read: Callable[[], Awaitable[LogReading]], timeout: float) 
 
 
 async def result_of(reading: asyncio.Task[LogReading | Failure]) -> LogReading | Failure:
-    """What a task read; one that was cancelled found no controller to ask."""
+    """The reading of a task; one that was cancelled found no controller to ask."""
     try:
         return await reading
     except asyncio.CancelledError:
@@ -54,11 +54,11 @@ async def result_of(reading: asyncio.Task[LogReading | Failure]) -> LogReading |
 
 
 def says_the_same(before: Image, after: Image) -> bool:
-    """Whether nothing changed, apart from how far the log goes: every controller appends NoOp records all the time."""
+    """Tell whether nothing changed but the end of the log: every controller appends NoOp records all the time."""
     theirs = replace(
         after, offset=before.offset, epoch=before.epoch, timestamp_ms=before.timestamp_ms, counts=before.counts
     )
     if before.partitioned is None or after.partitioned is None:
         return before == theirs
-    same = before.partitioned.is_untouched_in(after.partitioned)
-    return same and replace(before, partitioned=None) == replace(theirs, partitioned=None)
+    is_untouched = before.partitioned.is_untouched_in(after.partitioned)
+    return is_untouched and replace(before, partitioned=None) == replace(theirs, partitioned=None)

@@ -51,7 +51,7 @@ class LogSource:
         self.until = until
 
     async def fetch(self, offset: int, epoch: int, *, most: int = PART) -> FetchResponse:
-        """What follows this position, so many bytes of it. Raises KafkaError."""
+        """Fetch what follows this position, so many bytes of it. Raises KafkaError."""
         reply: FetchResponse = await self._request(
             FetchRequest(
                 cluster_id=self._cluster_id,
@@ -125,9 +125,9 @@ async def snapshot_parts(
 
 
 def _follows(part: FetchSnapshotResponse, position: int, size: int, asked: int) -> bool:
-    """Whether it is the next part, of a file of that size, and not more than was asked for."""
-    taken = len(part.data)
-    return (part.position, part.size) == (position, size) and 0 < taken <= min(asked, size - position)
+    """Tell whether it is the next part, of a file of that size, and not more than was asked for."""
+    length = len(part.data)
+    return (part.position, part.size) == (position, size) and 0 < length <= min(asked, size - position)
 
 
 def _judge(reply: FetchResponse | FetchSnapshotResponse) -> None:

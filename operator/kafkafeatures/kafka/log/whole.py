@@ -63,7 +63,7 @@ class WholeLog:
         return reading if isinstance(reading, Failure) else reading.image
 
     def without_secrets(self, found: T) -> T:
-        """What is shown of it: a peer may repeat ours."""
+        """The reading as it is shown: a peer may repeat our secrets."""
         return self._secrets.removed_from(found)
 
     def _discard(self) -> None:

@@ -77,20 +77,20 @@ def _following(quorum: QuorumAnswer | Failure, brokers: Mapping[int, Address]) -
     """
     if isinstance(quorum, Failure) or not quorum.has_majority:
         return []
-    seen = {observer.id: observer for observer in (*quorum.observers, *quorum.voters) if observer.id in brokers}
-    current = [one for one in seen.values() if one.last_fetch_timestamp >= quorum.recent_since]
+    observers = {observer.id: observer for observer in (*quorum.observers, *quorum.voters) if observer.id in brokers}
+    current = [observer for observer in observers.values() if observer.last_fetch_timestamp >= quorum.recent_since]
     current.sort(key=lambda one: -one.log_end_offset)
-    return [brokers[one.id] for one in current[:BROKERS_TRIED]]
+    return [brokers[observer.id] for observer in current[:BROKERS_TRIED]]
 
 
 async def _ask(
     pool: Pool, source: Address, brokers: Mapping[int, Address], defaults: BrokerDefaults, keep: Keep
 ) -> PartitionsReading | Failure:
-    found = Collected()
+    collected = Collected()
     async for topics in _pages(pool, source):
-        await aside(partial(found.add, topics))
-        keep(found.weight)
-    return await completed(pool, found, source, brokers, defaults)
+        await aside(partial(collected.add, topics))
+        keep(collected.weight)
+    return await completed(pool, collected, source, brokers, defaults)
 
 
 async def completed(
@@ -107,8 +107,10 @@ async def completed(
     highest = await defaults.by_asking(brokers)  # of each broker by its id, so these are who we take them for
     if isinstance(highest, Failure):
         return highest
-    hidden = await asyncio.gather(*(_hidden(pool, found, *one) for one in sorted(brokers.items())))
-    if failure := next((one for one in hidden if one is not None), None):
+    hidden = await asyncio.gather(
+        *(_hidden(pool, found, *id_and_address) for id_and_address in sorted(brokers.items()))
+    )
+    if failure := next((failure for failure in hidden if failure is not None), None):
         return failure
     return PartitionsReading(await aside(found.partitions), highest)
 
@@ -130,7 +132,7 @@ async def _pages(pool: Pool, source: Address) -> AsyncIterator[Sequence[TopicAns
 
 
 async def _hidden(pool: Pool, found: Collected, broker: int, address: Address) -> Failure | None:
-    """Why it is not certain that the answers include everything on the disks of a broker; None where it is."""
+    """The reason to doubt that the answers include everything on the disks of a broker; None where it is certain."""
     try:
         answer = await pool.ask(address, Role.BROKER, DescribeLogDirsRequest())
         await aside(partial(found.check, broker, str(address), answer))

@@ -87,7 +87,7 @@ class Collected:
             self._state.extend(columns)
 
     def move(self, answer: ListPartitionReassignmentsResponse) -> None:
-        """What is being moved now."""
+        """Take in the reassignments that are under way."""
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             lacking = missing("ListPartitionReassignments", Right.DESCRIBE, answer.error_message)
             raise Incomplete(Failure(FailureKind.AUTHORIZATION, "partitions", *lacking))
@@ -95,16 +95,16 @@ class Collected:
             text = printable(answer.error_message or "") or code_name(answer.error_code)
             raise Incomplete(Failure(FailureKind.REJECTED, "ListPartitionReassignments", text))
         for (name, index), moved in answer.reassignments.items():
-            known = self._numbers.get(name)
-            if known is None:
+            number_and_id = self._numbers.get(name)
+            if number_and_id is None:
                 raise Incomplete(_hidden(f"{name}-{index} is being moved, but the topic is not shown to this user"))
             try:
-                self._state.move(known[0], index, moved.replicas, moved.adding, moved.removing)
+                self._state.move(number_and_id[0], index, moved.replicas, moved.adding, moved.removing)
             except ContradictionError:
                 raise Incomplete(_changing(f"the replicas of {name}-{index} changed while they were read")) from None
 
     def configure(self, names: Iterable[str], answers: Mapping[str, ConfigAnswer]) -> None:
-        """What these topics set of `min.insync.replicas` themselves."""
+        """Take in what these topics set of `min.insync.replicas` themselves."""
         for name in names:
             answer = answers.get(name)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if answer is None else answer.error_code
@@ -147,17 +147,17 @@ class Collected:
                 words = f"what it hosts in {printable(directory.path)} is unknown: {code_name(directory.error_code)}"
                 raise Incomplete(Failure(FailureKind.REJECTED, where, words, "repair or replace the disk"))
             for name, partitions in directory.hosted.items():
-                known = self._numbers.get(name)
-                if known is None:
+                number_and_id = self._numbers.get(name)
+                if number_and_id is None:
                     unseen.append(name)
                     continue
-                keys = np.array([key_of(known[0], partition) for partition in partitions], dtype=np.int64)
+                keys = np.array([key_of(number_and_id[0], partition) for partition in partitions], dtype=np.int64)
                 at = np.minimum(np.searchsorted(listed, keys), len(listed) - 1)
                 if (listed[at] != keys).any():
                     unseen.append(name)
         if unseen:
-            more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
-            words = f"broker {broker} hosts partitions that are not shown to this user: of {min(unseen)}{more}"
+            suffix = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
+            words = f"broker {broker} hosts partitions that are not shown to this user: of {min(unseen)}{suffix}"
             raise Incomplete(_hidden(printable(words), where))
 
     def partitions(self) -> Partitions:
@@ -168,19 +168,19 @@ class Collected:
         if topic.id is None:
             words = f"the topic {printable(topic.name)} comes without its id"
             raise Incomplete(Failure(FailureKind.UNSUPPORTED, "partitions", words, "use Kafka 3.3 or newer"))
-        known = self._numbers.get(topic.name)
-        if known is None:
-            known = self._state.topics.put(topic.id.bytes, topic.name), topic.id.bytes
-            self._numbers[topic.name] = known
-        if known[1] != topic.id.bytes:
+        number_and_id = self._numbers.get(topic.name)
+        if number_and_id is None:
+            number_and_id = self._state.topics.put(topic.id.bytes, topic.name), topic.id.bytes
+            self._numbers[topic.name] = number_and_id
+        if number_and_id[1] != topic.id.bytes:
             raise Incomplete(_changing(f"the topic {topic.name} was made anew while it was read"))
-        return known[0]
+        return number_and_id[0]
 
 
 def _columns(rows: Sequence[tuple[int, PartitionAnswer]]) -> Columns:
     """The columns of partitions with the same number of replicas."""
     try:
-        flags = [flags_of(one.replicas, _in_sync(one), one.eligible, (), ()) for _, one in rows]
+        flags = [flags_of(partition.replicas, _in_sync(partition), partition.eligible, (), ()) for _, partition in rows]
     except ContradictionError as error:
         raise Incomplete(_changing(str(error))) from None
     width = len(flags[0])
@@ -190,11 +190,11 @@ def _columns(rows: Sequence[tuple[int, PartitionAnswer]]) -> Columns:
 
     return Columns(
         numbers(number for number, _ in rows),
-        numbers(one.partition for _, one in rows),
-        numbers(one.leader for _, one in rows),
-        numbers(one.leader_epoch for _, one in rows),
+        numbers(partition.partition for _, partition in rows),
+        numbers(partition.leader for _, partition in rows),
+        numbers(partition.leader_epoch for _, partition in rows),
         np.zeros(len(rows), dtype=np.int32),
-        np.array([one.replicas for _, one in rows], dtype=np.int32).reshape(len(rows), width),
+        np.array([partition.replicas for _, partition in rows], dtype=np.int32).reshape(len(rows), width),
         np.array(flags, dtype=np.uint8).reshape(len(rows), width),
     )
 
@@ -205,8 +205,8 @@ def _in_sync(one: PartitionAnswer) -> tuple[int, ...]:
     """
     if not one.offline:
         return one.in_sync
-    left = tuple(each for each in one.in_sync if each not in one.offline)
-    return left if left or one.leader >= 0 else one.in_sync
+    online_replicas = tuple(each for each in one.in_sync if each not in one.offline)
+    return online_replicas if online_replicas or one.leader >= 0 else one.in_sync
 
 
 def _hidden(words: str, where: str = "partitions") -> Failure:

@@ -42,15 +42,15 @@ async def ask_elected(
             return passing(f"broker {claim.node_id} is controller by /controller, and does not know it yet")
         answer = await pool.ask(source, Role.BROKER, MetadataRequest(all_topics=True))
         if answer.controller_id != claim.node_id:
-            said = (
+            view = (
                 f"takes broker {answer.controller_id} for the controller" if answer.controller_id >= 0 else "knows none"
             )
-            return passing(f"broker {claim.node_id} is controller by /controller, and {said}")
-        found = Collected()
-        await aside(partial(found.add, answer.topics))
-        keep(found.weight)
+            return passing(f"broker {claim.node_id} is controller by /controller, and {view}")
+        collected = Collected()
+        await aside(partial(collected.add, answer.topics))
+        keep(collected.weight)
         brokers = {broker.id: Address(broker.host, broker.port) for broker in answer.brokers}
-        reading = await completed(pool, found, source, brokers, defaults)
+        reading = await completed(pool, collected, source, brokers, defaults)
     except KafkaError as error:
         return to_failure(error, str(source))
     except Incomplete as incomplete:

@@ -38,24 +38,24 @@ class PartitionImages:
         """Ask for one, or for the one that is held already. Why not, where there are too many."""
         if cluster in self._holders:
             return None
-        now = self._monotonic()
-        self._waiting = {one: at for one, at in self._waiting.items() if now - at < FORGOTTEN_AFTER}
-        self._waiting[cluster] = now
+        monotonic_time = self._monotonic()
+        self._waiting = {waiter: at for waiter, at in self._waiting.items() if monotonic_time - at < FORGOTTEN_AFTER}
+        self._waiting[cluster] = monotonic_time
         if len(self._holders) + [*self._waiting].index(cluster) < self._most:
             del self._waiting[cluster]
-            self._holders[cluster] = now
+            self._holders[cluster] = monotonic_time
             return None
-        others = counted(self._most, "other cluster")
+        other_clusters = counted(self._most, "other cluster")
         return Failure(
             FailureKind.WAITING_FOR_BUDGET,
             "partitions",
-            f"they are held in memory for {others} whose nodes are being restarted (maxPartitionImages is "
+            f"they are held in memory for {other_clusters} whose nodes are being restarted (maxPartitionImages is "
             f"{self._most}); this one waits until one is done, or waits itself",
             self._remedy,
         )
 
     def is_due(self, cluster: object) -> bool:
-        """Whether it has had its turn, and others wait for theirs."""
+        """Tell whether the cluster has had its turn, and others wait for theirs."""
         return bool(self._waiting) and self._monotonic() - self._holders.get(cluster, self._monotonic()) >= TURN
 
     def give_back(self, cluster: object) -> None:

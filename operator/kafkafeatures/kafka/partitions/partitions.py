@@ -78,10 +78,10 @@ class PartitionReader:
 
     def without_secrets(self, image: Image, secrets: Secrets) -> Image:
         """The image as it is shown. Names of topics are looked at when one of them is new."""
-        bare, found = secrets.removed_from(replace(image, partitioned=None)), image.partitioned
-        if found is None:
+        bare, partitioned = secrets.removed_from(replace(image, partitioned=None)), image.partitioned
+        if partitioned is None:
             return bare
-        names = replace(found, chunks=())
+        names = replace(partitioned, chunks=())
         if self._cleaned is None or self._cleaned[0] != names:
             self._cleaned = names, secrets.removed_from(names)
-        return replace(bare, partitioned=replace(self._cleaned[1], chunks=found.chunks))
+        return replace(bare, partitioned=replace(self._cleaned[1], chunks=partitioned.chunks))

@@ -32,17 +32,17 @@ class BrokerDefaults:
     async def by_log(self, image: Image, addresses: Addresses) -> int | Failure:
         """The highest of the unfenced brokers of an image with partitions."""
         lives = {id_: broker.incarnation for id_, broker in image.brokers.items() if not broker.fenced}
-        known = {id_: one for id_, one in self._in_file.items() if id_ in lives and one[0] == lives[id_]}
-        for id_, answer in (await self._ask(lives.keys() - known.keys(), addresses)).items():
+        entries = {id_: entry for id_, entry in self._in_file.items() if id_ in lives and entry[0] == lives[id_]}
+        for id_, answer in (await self._ask(lives.keys() - entries.keys(), addresses)).items():
             value = answer if isinstance(answer, Failure) else _number(answer.without_requests, id_)
             if isinstance(value, Failure):
                 return value
-            known[id_] = lives[id_], value
-        self._in_file = known
+            entries[id_] = lives[id_], value
+        self._in_file = entries
         set_ = image.partitions.min_insync_replicas
         return _highest(
             set_.brokers.get(id_, in_file if set_.cluster is None else set_.cluster)
-            for id_, (_, in_file) in known.items()
+            for id_, (_, in_file) in entries.items()
         )
 
     async def by_asking(self, addresses: Addresses) -> int | Failure:
@@ -64,10 +64,10 @@ class BrokerDefaults:
         if address is None:
             text = f"its {MIN_INSYNC_REPLICAS} is unknown: it has no address"
             return Failure(FailureKind.NOT_ASKED, f"broker {id_}", text)
-        said = await node_settings(self._pool, Role.BROKER, id_, address, (MIN_INSYNC_REPLICAS,))
-        if isinstance(said, Failure):
-            return said
-        return said.of.get(MIN_INSYNC_REPLICAS, Setting(SettingSource.UNKNOWN))
+        settings = await node_settings(self._pool, Role.BROKER, id_, address, (MIN_INSYNC_REPLICAS,))
+        if isinstance(settings, Failure):
+            return settings
+        return settings.of.get(MIN_INSYNC_REPLICAS, Setting(SettingSource.UNKNOWN))
 
 
 def _number(text: str | None, broker: int) -> int | Failure:
@@ -78,10 +78,10 @@ def _number(text: str | None, broker: int) -> int | Failure:
 
 
 def _highest(values: Iterable[int]) -> int | Failure:
-    found = max(values, default=None)
-    if found is None:
+    highest = max(values, default=None)
+    if highest is None:
         return Failure(FailureKind.UNREACHABLE, "brokers", "none of them is unfenced")
-    return found
+    return highest
 
 
 def answering(nodes: Iterable[ProbedNode]) -> Mapping[int, Address]:

@@ -95,26 +95,26 @@ class Directory(Struct, frozen=True):
 
 
 def address_of(host: Host) -> Address:
-    """Where to connect to."""
+    """The address to connect to."""
     return Address(host.host, host.port)
 
 
 def hosts_from_registrations(image: Image, role: Role, protocol: str) -> tuple[Host, ...]:
-    """Where registered nodes of `role` listen, as the metadata log has it.
+    """Listeners of registered nodes of `role`, as the metadata log has it.
 
     A node has several listeners; the first whose security protocol is `protocol` (`Security.protocol`) is taken, and
     a node that has none is left out. The only way from bootstrap controllers to the brokers.
     """
-    wanted = _PROTOCOLS[protocol]
+    security_protocol = _PROTOCOLS[protocol]
     nodes: dict[int, BrokerRegistration | ControllerRegistration] = {}
     nodes.update(image.brokers if role is Role.BROKER else image.controllers)
     fenced = {id_ for id_, broker in image.brokers.items() if broker.fenced} if role is Role.BROKER else set()
-    found = []
+    hosts = []
     for id_, node in sorted(nodes.items()):
-        endpoint = next((e for e in node.endpoints if e.security_protocol == wanted), None)
+        endpoint = next((e for e in node.endpoints if e.security_protocol == security_protocol), None)
         if endpoint is not None:
-            found.append(Host(id_, endpoint.host, endpoint.port, is_fenced=id_ in fenced))
-    return tuple(found)
+            hosts.append(Host(id_, endpoint.host, endpoint.port, is_fenced=id_ in fenced))
+    return tuple(hosts)
 
 
 _PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # SecurityProtocol.java
@@ -165,7 +165,7 @@ class Discovery:
         return {address: failure for race in self._answered for address, failure in race.failures().items()}
 
     def answer_of(self, role: Role, address: Address) -> ApiVersionsResponse | None:
-        """What a contact said of itself when it was made, a moment ago."""
+        """The answer of a contact when it was made, a moment ago."""
         contact = self.contacts.get((role, address))
         return contact.api_versions if contact else None
 
@@ -211,14 +211,14 @@ class Discovery:
                 ),
                 (),
             )
-        found: tuple[QuorumAnswer | Failure, tuple[Host, ...]] = (NO_LEADER, ())
+        answer: tuple[QuorumAnswer | Failure, tuple[Host, ...]] = (NO_LEADER, ())
         # The one that listed the others, since it is well; another only where that one is gone meanwhile.
-        others = [address_of(host) for host in brokers.brokers][:_BROKERS_TRIED]
-        for address in dict.fromkeys((*((listed_by,) if listed_by else ()), *others)):
-            found = await describe_quorum(self._pool, address, Role.BROKER)
-            if isinstance(found[0], QuorumAnswer) or found[0].kind not in _GONE:
+        addresses = [address_of(host) for host in brokers.brokers][:_BROKERS_TRIED]
+        for address in dict.fromkeys((*((listed_by,) if listed_by else ()), *addresses)):
+            answer = await describe_quorum(self._pool, address, Role.BROKER)
+            if isinstance(answer[0], QuorumAnswer) or answer[0].kind not in _GONE:
                 break
-        return found
+        return answer
 
     # --- controllers ---
 
@@ -340,8 +340,8 @@ class Discovery:
         # The reliable mark: a controller's listener never offers Metadata, a broker's always does.
         actual = Role.BROKER if METADATA in api_versions.api_keys else Role.CONTROLLER
         if actual is not role:
-            noun, place = _NODE_KIND[actual]
-            remedy = f"put it under {place} ({_FLAG[actual]})"
+            noun, setting = _NODE_KIND[actual]
+            remedy = f"put it under {setting} ({_FLAG[actual]})"
             raise Unusable(Failure(FailureKind.UNSUPPORTED, str(address), f"is {noun}", remedy))
         contact = Contact(role, address, api_versions)
         self.contacts[role, address] = contact
@@ -349,23 +349,23 @@ class Discovery:
 
     def _note_cluster(self, role: Role, address: Address, cluster_id: str) -> None:
         if len(cluster_id) > LONGEST_CLUSTER_ID or not cluster_id.isprintable():
-            what = f"names a cluster id of {len(cluster_id)} characters, which no Kafka makes"
-            raise Unusable(Failure(FailureKind.REJECTED, str(address), what))
+            problem = f"names a cluster id of {len(cluster_id)} characters, which no Kafka makes"
+            raise Unusable(Failure(FailureKind.REJECTED, str(address), problem))
         self.cluster_ids.setdefault(role, set()).add(cluster_id)
 
     def _cluster_id(self, controllers: ControllerList | Failure) -> str | Failure:
         ids = self.cluster_ids
-        named = sorted(set().union(*ids.values()))
-        if len(named) > 1:
+        cluster_ids = sorted(set().union(*ids.values()))
+        if len(cluster_ids) > 1:
             return Failure(
                 FailureKind.WRONG_CLUSTER,
                 " and ".join(_NODE_KIND[role][1] for role in ids),
-                f"they lead to {len(named)} clusters: {_by_role(ids)}",
+                f"they lead to {len(cluster_ids)} clusters: {_by_role(ids)}",
                 "use addresses of one cluster; if new controllers were formatted with another --cluster-id than that "
                 "of the brokers, empty their disks and format them again",
             )
-        if named:
-            return named[0]
+        if cluster_ids:
+            return cluster_ids[0]
         if self._answered and isinstance(controllers, Failure):  # controllers answered that may not name the cluster
             return controllers
         failures = [*self._broker_race.failures().values(), *self._controller_race.failures().values()]
@@ -373,7 +373,7 @@ class Discovery:
 
 
 def _by_role(ids: Mapping[Role, Set[str]]) -> str:
-    return "; ".join(f"{role.value.lower()}s: {', '.join(sorted(found))}" for role, found in sorted(ids.items()))
+    return "; ".join(f"{role.value.lower()}s: {', '.join(sorted(values))}" for role, values in sorted(ids.items()))
 
 
 _WITHOUT = {
@@ -384,16 +384,16 @@ _NO_ADDRESS = Failure(FailureKind.NOT_ASKED, "bootstrap", "no address is given",
 
 
 def _no_winner(role: Role, race: Race[Any]) -> Failure:
-    place = _NODE_KIND[role][1]
+    setting = _NODE_KIND[role][1]
     if failures := list(race.failures().values()):
-        return combined(place, failures)
-    return Failure(FailureKind.NOT_ASKED, place, "no address is given", _WITHOUT[role])
+        return combined(setting, failures)
+    return Failure(FailureKind.NOT_ASKED, setting, "no address is given", _WITHOUT[role])
 
 
-def _no_list(address: Address, why: str) -> Failure:
+def _no_list(address: Address, reason: str) -> Failure:
     return Failure(
         FailureKind.UNSUPPORTED,
         str(address),
-        f"does not list the controllers: {why}",
+        f"does not list the controllers: {reason}",
         "name every controller under bootstrapControllers",
     )

@@ -19,8 +19,8 @@ WITHIN = 3.0
 
 
 async def former_controllers(pool: Pool, addresses: Iterable[str]) -> Mapping[str, Failure | None]:
-    """Why no controller answers at each of these addresses; None where one does. What is no address, as a status or a
-    setting of a broker may have it, is a Failure as well.
+    """The reasons why no controller answers at each of these addresses; None where one does. What is no address, as a
+    status or a setting of a broker may have it, is a Failure as well.
     """
 
     async def at(text: str) -> Failure | None:
@@ -30,10 +30,10 @@ async def former_controllers(pool: Pool, addresses: Iterable[str]) -> Mapping[st
             return Failure(FailureKind.UNREACHABLE, WHERE, str(error))
         try:
             async with asyncio.timeout(WITHIN):
-                found = await probe_node(pool, address, Role.CONTROLLER)
+                answer = await probe_node(pool, address, Role.CONTROLLER)
         except TimeoutError:
             return Failure(FailureKind.TIMED_OUT, text, f"no answer within {WITHIN:g} s", "check that it has stopped")
-        return found if isinstance(found, Failure) else None
+        return answer if isinstance(answer, Failure) else None
 
     tried = sorted(addresses)
     return dict(zip(tried, await asyncio.gather(*map(at, tried)), strict=True))

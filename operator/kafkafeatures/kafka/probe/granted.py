@@ -22,7 +22,7 @@ from kafkafeatures.kafka.base.rights import GRANT, Right
 
 
 class RightState(StrEnum):
-    """Whether a right is there."""
+    """The state of a right."""
 
     GRANTED = "Granted"
     MISSING = "Missing"
@@ -31,8 +31,8 @@ class RightState(StrEnum):
 
 
 class Witness(Struct, frozen=True):
-    """What a node says that this user may do there. `authorizer`: its class, empty for none, and None where the node
-    does not say. `through`: the broker that passed requests on to the active controller, where that is who is asked.
+    """Rights of this user on a node, as it says. `authorizer`: its class, empty for none, and None where the node does
+    not say. `through`: the broker that passed requests on to the active controller, where that is who is asked.
     """
 
     role: Role
@@ -44,7 +44,7 @@ class Witness(Struct, frozen=True):
 
     @property
     def answers(self) -> bool:
-        """Whether it says anything of any right."""
+        """Tell whether it says anything of any right."""
         return any(isinstance(answer, bool) for answer in self.rights.values())
 
 
@@ -98,7 +98,7 @@ class RightsQuestion(Struct, frozen=True):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What any of the purposes needs."""
+        """The rights that any of the purposes needs."""
         return tuple(need for need in NEEDS if need.purposes & self.purposes)
 
     def counts(self, need: Need) -> bool:
@@ -114,14 +114,14 @@ class RightsQuestion(Struct, frozen=True):
 
     @property
     def is_about_topics(self) -> bool:
-        """Whether a right on topics counts."""
+        """Tell whether a right on topics counts."""
         return any(need.resource is Resource.TOPICS and self.counts(need) for need in self.needs)
 
 
 def judged(
     question: RightsQuestion, witnesses: Sequence[Witness], topics: TopicRights | Failure, requester: Requester
 ) -> RightsReading:
-    """What the answers come to."""
+    """The reading that the answers come to."""
     findings = []
     for resource, right in dict.fromkeys((need.resource, need.right) for need in question.needs):
         alike = [need for need in question.needs if (need.resource, need.right) == (resource, right)]
@@ -175,8 +175,8 @@ def _of_topics(finding: Finding, topics: TopicRights | Failure, witnesses: Seque
         return _with(finding, RightState.UNKNOWN, topics.message, topics.action)
     names = topics.hidden if finding.right is Right.DESCRIBE else topics.hidden | topics.without_configs
     if names:
-        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        message = f"missing on {counted(len(names), 'topic')}: {printable(min(names))}{others}"
+        suffix = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        message = f"missing on {counted(len(names), 'topic')}: {printable(min(names))}{suffix}"
         return _with(finding, RightState.MISSING, message, lacking=frozenset((Role.BROKER,)))
     if topics.unread is not None:
         message = f"topics may be hidden: {topics.unread.message}"
@@ -245,7 +245,7 @@ def _commands(findings: Sequence[Finding], requester: Requester, before_copy: bo
 
 
 def verdict_of(states: Iterable[RightState]) -> RightState:
-    """What all of them come to."""
+    """The verdict on all of them."""
     worst_first = (RightState.MISSING, RightState.UNKNOWN)
     present = set(states)
     return next((state for state in worst_first if state in present), RightState.GRANTED)

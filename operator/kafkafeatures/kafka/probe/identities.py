@@ -34,7 +34,7 @@ from kraftlog import Image
 
 
 class _Known(Struct, frozen=True):
-    """What one life of a process said, as far as it holds for all of it; `names` that were asked for."""
+    """Settings that one life of a process said, as far as they hold for all of it; `names` that were asked for."""
 
     life: UUID
     names: frozenset[str]
@@ -76,16 +76,16 @@ class Identities:
         if node.id is None or isinstance(node.answer, Failure):
             return node
         address, life = Address(node.host, node.port), lives.get((node.role, node.id))
-        known = self._known.get((node.role, address))
-        if known is None or known.life != life or not names <= known.names:
-            said = await self._ask(node.id, node.role, node.answer, address, names)
-            if isinstance(said, Failure):
-                answer = said if said.kind is FailureKind.ANOTHER_NODE else node.answer
+        entry = self._known.get((node.role, address))
+        if entry is None or entry.life != life or not names <= entry.names:
+            settings = await self._ask(node.id, node.role, node.answer, address, names)
+            if isinstance(settings, Failure):
+                answer = settings if settings.kind is FailureKind.ANOTHER_NODE else node.answer
                 return replace(node, answer=answer, proved_at="", settings={})
             if life is not None:
-                self._known[node.role, address] = _lasting(life, names, said)
-            return replace(node, proved_at=said.at, settings=said.of)
-        return replace(node, proved_at=known.said.at, settings=known.said.of)
+                self._known[node.role, address] = _lasting(life, names, settings)
+            return replace(node, proved_at=settings.at, settings=settings.of)
+        return replace(node, proved_at=entry.said.at, settings=entry.said.of)
 
     async def _ask(
         self, id_: int, role: Role, answer: NodeAnswer, address: Address, names: frozenset[str]
@@ -97,12 +97,12 @@ class Identities:
 
 def _lasting(life: UUID, names: frozenset[str], said: NodeSettings) -> _Known:
     """The settings of a node without those that a request may change at any moment."""
-    fixed: dict[str, Setting] = {name: one for name, one in said.of.items() if one.is_read_only}
+    fixed: dict[str, Setting] = {name: setting for name, setting in said.of.items() if setting.is_read_only}
     return _Known(life, names - (said.of.keys() - fixed.keys()), NodeSettings(said.at, fixed))
 
 
 def _incarnations(image: Image) -> dict[tuple[Role, int], UUID]:
     if image.is_migrating is not False:
         return {}
-    brokers = {(Role.BROKER, id_): one.incarnation for id_, one in image.brokers.items()}
-    return brokers | {(Role.CONTROLLER, id_): one.incarnation for id_, one in image.controllers.items()}
+    brokers = {(Role.BROKER, id_): broker.incarnation for id_, broker in image.brokers.items()}
+    return brokers | {(Role.CONTROLLER, id_): controller.incarnation for id_, controller in image.controllers.items()}

@@ -35,7 +35,7 @@ def looks_at_names(apis: Mapping[int, VersionRange]) -> bool:
 async def answer_by_name(
     pool: Pool, broker: Host, cluster_id: str, listed: Callable[[], Iterable[int]]
 ) -> ApiVersionsResponse | Failure:
-    """What the broker says of itself; a Failure where another node answers at its address. Raises KafkaError.
+    """The broker's own description; a Failure where another node answers at its address. Raises KafkaError.
 
     `listed`: the ids of the brokers of the cluster. A new connection begins with the name where the last one showed a
     Kafka that looks at it: so it costs no request of its own, unless this broker is older, or comes with SASL.
@@ -55,7 +55,7 @@ async def answer_by_name(
         return answer
 
     return await pool.converse(
-        address, Role.BROKER, conversation, named=name if looks_at_names(pool.offered_last) else None
+        address, Role.BROKER, conversation, request=name if looks_at_names(pool.offered_last) else None
     )
 
 
@@ -65,21 +65,21 @@ def _name(cluster_id: str, node_id: int) -> ApiVersionsRequest:
 
 async def _who_answers(link: Connection, refused: int, cluster_id: str, listed: Iterable[int]) -> Failure:
     """Asked over the connection that the refusal came over: the next one may lead to another node again."""
-    where = str(link.address)
+    peer = str(link.address)
     remedy = (
-        f"if broker {refused} runs, make {where} lead to it: see its advertised.listeners, the DNS record and any load "
+        f"if broker {refused} runs, make {peer} lead to it: see its advertised.listeners, the DNS record and any load "
         "balancer or proxy in between"
     )
-    text = f"another node answers at its address {where}: it refuses to be broker {refused}"
+    text = f"another node answers at its address {peer}: it refuses to be broker {refused}"
     try:
         described = await link.request(DescribeClusterRequest())
         if described.error_code == 0 and described.cluster_id != cluster_id:
-            text = f"its address {where} leads to cluster {printable(described.cluster_id)[:64]}, expected {cluster_id}"
-            return Failure(FailureKind.WRONG_CLUSTER, where, text, remedy)
+            text = f"its address {peer} leads to cluster {printable(described.cluster_id)[:64]}, expected {cluster_id}"
+            return Failure(FailureKind.WRONG_CLUSTER, peer, text, remedy)
         for other in islice((id_ for id_ in listed if id_ != refused), MOST_NAMES):
             if (await link.request(_name(cluster_id, other))).error_code == 0:
-                text = f"its address {where} is that of broker {other} now"
+                text = f"its address {peer} is that of broker {other} now"
                 break
     except KafkaError:  # that it is another one is known
         pass
-    return Failure(FailureKind.ANOTHER_NODE, where, text, remedy)
+    return Failure(FailureKind.ANOTHER_NODE, peer, text, remedy)

@@ -34,8 +34,8 @@ async def named_controllers(pool: Pool, nodes: Iterable[ProbedNode]) -> Mapping[
             return to_failure(error, str(address))
 
     brokers = [(node, node.id) for node in nodes if node.role is Role.BROKER and node.id is not None]
-    found = await asyncio.gather(*(of(node) for node, _ in brokers))
-    return {id_: one for (_, id_), one in zip(brokers, found, strict=True)}
+    answers = await asyncio.gather(*(of(node) for node, _ in brokers))
+    return {id_: answer for (_, id_), answer in zip(brokers, answers, strict=True)}
 
 
 _TIMES = range(TIMES)

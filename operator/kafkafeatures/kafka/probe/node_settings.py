@@ -30,7 +30,7 @@ async def node_settings(
     pool: Pool, role: Role, id_: int, address: Address, names: Iterable[str]
 ) -> NodeSettings | Failure:
     """These settings of the node with this id, asked at its `role` listener; a Failure where another one answers."""
-    keys, where = tuple(sorted(names)), f"{role.value.lower()} {id_}"
+    keys, node_name = tuple(sorted(names)), f"{role.value.lower()} {id_}"
     request = DescribeConfigsRequest(BROKER_RESOURCE, (str(id_),), keys)
     try:
         reply, peer = await pool.ask_peer(address, role, request)
@@ -38,15 +38,15 @@ async def node_settings(
         return to_failure(error, str(address))
     answer = reply.configs.get(str(id_))
     if answer is None:
-        return Failure(FailureKind.REJECTED, str(address), f"does not tell the configs of {where}")
+        return Failure(FailureKind.REJECTED, str(address), f"does not tell the configs of {node_name}")
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        words = missing(f"reading {', '.join(keys)} of {where}", Right.DESCRIBE_CONFIGS)
+        words = missing(f"reading {', '.join(keys)} of {node_name}", Right.DESCRIBE_CONFIGS)
         return pool.requester.named(Failure(FailureKind.AUTHORIZATION, str(address), *words), role)
     if answer.error_code == ErrorCode.INVALID_REQUEST and (other := _OTHER_ID.match(answer.error_message or "")):
         return Failure(FailureKind.ANOTHER_NODE, str(address), f"its address {address} is that of node {other[1]} now")
     if answer.error_code:
         text = printable(answer.error_message or "") or code_name(answer.error_code)
-        return Failure(FailureKind.REJECTED, str(address), f"DescribeConfigs of {where}: {text}")
+        return Failure(FailureKind.REJECTED, str(address), f"DescribeConfigs of {node_name}: {text}")
     return NodeSettings(peer, {name: _setting(entry) for name, entry in answer.entries.items() if name in keys})
 
 
@@ -60,9 +60,9 @@ async def settings_of_all(
             return node.answer
         return await node_settings(pool, node.role, id_, Address(node.host, node.port), names)
 
-    known = [(node, node.id) for node in nodes if node.id is not None]
-    found = await asyncio.gather(*(of(node, id_) for node, id_ in known))
-    return {(node.role, id_): one for (node, id_), one in zip(known, found, strict=True)}
+    identified = [(node, node.id) for node in nodes if node.id is not None]
+    answers = await asyncio.gather(*(of(node, id_) for node, id_ in identified))
+    return {(node.role, id_): answer for (node, id_), answer in zip(identified, answers, strict=True)}
 
 
 def _setting(entry: ConfigEntry) -> Setting:

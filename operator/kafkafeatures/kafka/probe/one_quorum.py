@@ -26,41 +26,46 @@ ASKED_AGAIN = 3
 
 
 async def of_another_quorum(pool: Pool, directory: Directory, nodes: Sequence[ProbedNode]) -> Failure | None:
-    """Which addresses lead to which of two quorums; None where nothing shows that there are two."""
+    """The addresses that lead to each of two quorums; None where nothing shows that there are two."""
     if isinstance(directory.quorum, Failure) or isinstance(directory.cluster_id, Failure):
         return None  # two cluster ids are named already
     listed = {(node.role, Address(node.host, node.port)) for node in nodes}
-    given = {
+    bootstrap_addresses = {
         Role.BROKER: tuple(dict.fromkeys(pool.settings.bootstrap_servers)),
         Role.CONTROLLER: tuple(dict.fromkeys(pool.settings.bootstrap_controllers)),
     }
-    unlisted = [(role, one) for role, those in given.items() if len(those) > 1 for one in those]
-    asked = [(role, one) for role, one in unlisted if (role, one) not in listed]
-    if given[Role.BROKER] and given[Role.CONTROLLER]:
-        asked += _any_broker(nodes)
-    if not asked:
+    unlisted = [
+        (role, address)
+        for role, addresses in bootstrap_addresses.items()
+        if len(addresses) > 1
+        for address in addresses
+    ]
+    targets = [(role, address) for role, address in unlisted if (role, address) not in listed]
+    if bootstrap_addresses[Role.BROKER] and bootstrap_addresses[Role.CONTROLLER]:
+        targets += _any_broker(nodes)
+    if not targets:
         return None
-    others = await asyncio.gather(*(_quorum_at(pool, role, address) for role, address in asked))
-    every = given[Role.CONTROLLER] or given[Role.BROKER]
-    own = [one for one in every if one not in {address for _, address in asked}]
-    at = ", ".join(map(str, own)) or "the first address"
+    other_views = await asyncio.gather(*(_quorum_at(pool, role, address) for role, address in targets))
+    known_addresses = bootstrap_addresses[Role.CONTROLLER] or bootstrap_addresses[Role.BROKER]
+    own_addresses = [address for address in known_addresses if address not in {address for _, address in targets}]
+    at = ", ".join(map(str, own_addresses)) or "the first address"
     view = QuorumView(at, directory.quorum, _hosts(directory.voters))
-    role = Role.CONTROLLER if given[Role.CONTROLLER] else Role.BROKER
-    for way, other in zip(asked, others, strict=True):
-        found = two_quorums(view, other) if other is not None else None
-        if found is not None:
-            return await _once_more(pool, found, _answering(nodes, role, asked), way, at)
+    role = Role.CONTROLLER if bootstrap_addresses[Role.CONTROLLER] else Role.BROKER
+    for target, other in zip(targets, other_views, strict=True):
+        contradiction = two_quorums(view, other) if other is not None else None
+        if contradiction is not None:
+            return await _once_more(pool, contradiction, _answering(nodes, role, targets), target, at)
     return None
 
 
 async def _once_more(
     pool: Pool, found: Failure, own: Sequence[tuple[Role, Address]], way: tuple[Role, Address], at: str
 ) -> Failure | None:
-    """What is left of a contradiction. `own`: addresses that lead to one side, as `at` does; `way`: to the other."""
+    """The rest of a contradiction. `own`: addresses that lead to one side, as `at` does; `way`: to the other."""
     if not own:
         return found
-    *views, other = await asyncio.gather(*(_quorum_at(pool, *one) for one in (*own[:ASKED_AGAIN], way)))
-    view = next((one for one in views if one is not None), None)
+    *views, other = await asyncio.gather(*(_quorum_at(pool, *target) for target in (*own[:ASKED_AGAIN], way)))
+    view = next((candidate for candidate in views if candidate is not None), None)
     if view is None or other is None:
         return unsettled(found)
     return two_quorums(replace(view, at=at), other)
@@ -70,9 +75,9 @@ def _answering(
     nodes: Sequence[ProbedNode], role: Role, but: Sequence[tuple[Role, Address]]
 ) -> list[tuple[Role, Address]]:
     """Nodes of the lists that answer, `but` those."""
-    found = (node for node in nodes if node.role is role and isinstance(node.answer, NodeAnswer))
-    ways = ((node.role, Address(node.host, node.port)) for node in found)
-    return [way for way in ways if way not in but]
+    answering = (node for node in nodes if node.role is role and isinstance(node.answer, NodeAnswer))
+    targets = ((node.role, Address(node.host, node.port)) for node in answering)
+    return [target for target in targets if target not in but]
 
 
 def _any_broker(nodes: Sequence[ProbedNode]) -> list[tuple[Role, Address]]:
@@ -90,7 +95,7 @@ async def _quorum_at(pool: Pool, role: Role, address: Address) -> QuorumView | N
             answer = await pool.ask(address, role, request, timeout=short_timeout(pool))
         except KafkaError:
             return None
-        leader = next((one for one in answer.nodes if one.id == answer.controller_id), None)
+        leader = next((node for node in answer.nodes if node.id == answer.controller_id), None)
         if leader is not None:
             quorum, voters = await describe_quorum(pool, address_of(leader), role)
     return QuorumView(str(address), quorum, _hosts(voters)) if isinstance(quorum, QuorumAnswer) else None

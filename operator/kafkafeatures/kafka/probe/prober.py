@@ -48,11 +48,11 @@ async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterPro
             directory = await discovery.run()
             prober.discovered.set()
             nodes = await prober.finish()
-            asked = {(node.role, Address(node.host, node.port)) for node in nodes}
+            probed_addresses = {(node.role, Address(node.host, node.port)) for node in nodes}
             if isinstance(directory.controllers, Failure):
-                nodes += _unidentified_controllers(discovery, asked, prober)
+                nodes += _unidentified_controllers(discovery, probed_addresses, prober)
             two_quorums = await of_another_quorum(pool, directory, nodes)
-            addresses = {address for _, address in asked}
+            addresses = {address for _, address in probed_addresses}
             silent = tuple(f for a, f in discovery.bootstrap_failures().items() if a not in addresses)
     finally:
         await prober.cancel()
@@ -70,19 +70,19 @@ async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterPro
 
 async def probe_more(pool: Pool, done: ClusterProbe, role: Role, hosts: Sequence[Host]) -> ClusterProbe:
     """Ask nodes that only the metadata log named (`hosts_from_registrations`), unless they were asked already."""
-    asked = {node.id for node in done.nodes if node.role is role}
+    probed_ids = {node.id for node in done.nodes if node.role is role}
     prober = NodeProber(pool)
     if isinstance(done.cluster_id, str):
         prober.cluster_ids = {role: {done.cluster_id}}
     try:
-        prober.begin(role, [host for host in hosts if host.id not in asked])
+        prober.begin(role, [host for host in hosts if host.id not in probed_ids])
         return replace(done, nodes=done.nodes + await prober.finish())
     finally:
         await prober.cancel()
 
 
 async def probe_node(pool: Pool, address: Address, role: Role) -> NodeAnswer | Failure:
-    """What one live process says of itself, now."""
+    """The description that one live process gives of itself, now."""
     try:
         return node_answer(await pool.api_versions(address, role))
     except KafkaError as error:
@@ -150,13 +150,17 @@ class NodeProber:
 
     async def _ask(self, role: Role, host: Host) -> ProbedNode:
         address = address_of(host)
-        known, cluster_ids = self.known(role, address), self.cluster_ids.get(role, ())
-        if role is Role.BROKER and len(cluster_ids) == 1 and (known is None or looks_at_names(known.api_keys)):
-            if known is not None:  # its connection is in use until then
+        api_versions, cluster_ids = self.known(role, address), self.cluster_ids.get(role, ())
+        if (
+            role is Role.BROKER
+            and len(cluster_ids) == 1
+            and (api_versions is None or looks_at_names(api_versions.api_keys))
+        ):
+            if api_versions is not None:  # its connection is in use until then
                 await self.discovered.wait()
             answer = await self._ask_by_name(host, *cluster_ids)
         else:
-            answer = node_answer(known) if known else await probe_node(self._pool, address, role)
+            answer = node_answer(api_versions) if api_versions else await probe_node(self._pool, address, role)
         return self.asked(role, host, address, answer)
 
     async def _ask_by_name(self, broker: Host, cluster_id: str) -> NodeAnswer | Failure:
@@ -178,11 +182,11 @@ class NodeProber:
         return self.asked(key[0], host, address, late)
 
     def _one(self, mapping: Mapping[K, V]) -> Mapping[K, V]:
-        found = self._as_said.get(id(mapping))
-        if found is None:
-            found = mapping, self._shared.setdefault(frozenset(mapping.items()), mapping)
-            self._as_said[id(mapping)] = found
-        return found[1]
+        entry = self._as_said.get(id(mapping))
+        if entry is None:
+            entry = mapping, self._shared.setdefault(frozenset(mapping.items()), mapping)
+            self._as_said[id(mapping)] = entry
+        return entry[1]
 
 
 def _unidentified_controllers(

@@ -75,23 +75,23 @@ def quorum_of(answer: DescribeQuorumResponse) -> QuorumAnswer:
 
 
 async def quorum_again(pool: Pool, probe: ClusterProbe) -> QuorumAnswer | Failure:
-    """What the leader says now, asked by the way on which a change would go to it."""
-    way = route_to_controller(probe)
-    asked = way.controller or next(iter(way.brokers), None)
-    if asked is None:
+    """The quorum by the leader's answer now, asked by the way on which a change would go to it."""
+    route = route_to_controller(probe)
+    stop = route.controller or next(iter(route.brokers), None)
+    if stop is None:
         return probe.quorum
-    return (await describe_quorum(pool, Address(asked.host, asked.port), asked.role))[0]
+    return (await describe_quorum(pool, Address(stop.host, stop.port), stop.role))[0]
 
 
 def refused(what: str, address: Address, code: int, message: str | None) -> Failure:
     """An answer to the question `what` that is an error code, in the server's words where it has any."""
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return Failure(FailureKind.AUTHORIZATION, str(address), *missing(what, Right.DESCRIBE, message))
-    said = printable(message or "")
+    server_message = printable(message or "")
     if code in _NOT_THE_LEADER:
-        text = f"{what}: {said or 'this controller does not lead the quorum'}"
+        text = f"{what}: {server_message or 'this controller does not lead the quorum'}"
         return Failure(FailureKind.NO_LEADER, str(address), text, NO_LEADER.remedy)
-    return Failure(FailureKind.REJECTED, str(address), f"{what}: {said or 'error'} ({code})")
+    return Failure(FailureKind.REJECTED, str(address), f"{what}: {server_message or 'error'} ({code})")
 
 
 def _progress(replica: ReplicaState) -> ReplicaProgress:

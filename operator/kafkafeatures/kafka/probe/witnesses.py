@@ -47,7 +47,7 @@ Answer = bool | Failure
 
 
 async def ask_for_rights(pool: Pool, nodes: Sequence[ProbedNode], question: RightsQuestion) -> RightsReading:
-    """Which of the rights that are asked about this user has."""
+    """The reading of the rights in question that this user has."""
     alive = [node for node in nodes if node.id is None or (node.role, node.id) not in question.ghosts]
     witnesses = await ask_witnesses(pool, alive)
     topics = await ask_for_topics(pool, alive) if question.is_about_topics else NOT_ASKED
@@ -55,7 +55,7 @@ async def ask_for_rights(pool: Pool, nodes: Sequence[ProbedNode], question: Righ
 
 
 async def ask_witnesses(pool: Pool, nodes: Sequence[ProbedNode]) -> tuple[Witness, ...]:
-    """What each node says; without a controller that answers, also what a broker hears from the active one."""
+    """The answers of all nodes; without a controller that answers, also what a broker hears from the active one."""
     witnesses = await asyncio.gather(*(_witness(pool, node) for node in nodes))
     if any(witness.role is Role.CONTROLLER and witness.answers for witness in witnesses):
         return tuple(witnesses)
@@ -104,7 +104,7 @@ async def _authorized_operations(pool: Pool, node: ProbedNode) -> tuple[int | No
 
 
 async def _tried(pool: Pool, role: Role, address: Address, right: Right) -> Answer:
-    """Whether a request that needs this right gets past the authorizer."""
+    """Tell whether a request that needs this right gets past the authorizer."""
     timeout = short_timeout(pool)
     try:
         match right:
@@ -153,8 +153,8 @@ def _authorizer(settings: NodeSettings | Failure) -> str | Failure | None:
 
 
 async def ask_for_topics(pool: Pool, nodes: Sequence[ProbedNode]) -> TopicRights | Failure:
-    """What this user may do with the topics. Kafka hides topics, without a word; what lies on the disks of brokers it
-    shows to all who may describe the cluster. A topic is hidden that lay there before and after the question.
+    """The rights of this user on topics. Kafka hides topics, without a word; what lies on the disks of brokers it shows
+    to all who may describe the cluster. A topic is hidden that lay there before and after the question.
     """
     brokers = [node for node in nodes if node.role is Role.BROKER]
     source = next((_address(node) for node in brokers if isinstance(node.answer, NodeAnswer)), None)

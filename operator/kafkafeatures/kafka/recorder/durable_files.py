@@ -22,7 +22,7 @@ def write_all(file: int, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """What was made, renamed or removed in it stays so."""
+    """Make durable what was made, renamed or removed in it."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(file)

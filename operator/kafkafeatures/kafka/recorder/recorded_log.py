@@ -70,7 +70,7 @@ class _Open(Struct, frozen=True):
 
 
 class _State(Struct, frozen=True):
-    """What is known of the files while the folder is unchanged (`stamp`) and the open segment has the size it had."""
+    """State of the files, known while the folder is unchanged (`stamp`) and the open segment has the size it had."""
 
     stamp: int
     end: OffsetAndEpoch | None
@@ -92,7 +92,7 @@ class RecordedLog:
         self._state = _UNREAD
 
     def position(self) -> OffsetAndEpoch | None:
-        """Where it ends, with the epoch of its last batch; None where nothing is recorded. Raises Busy, OSError."""
+        """The end, with the epoch of the last batch; None where nothing is recorded. Raises Busy, OSError."""
         if not self._log.is_dir():
             return None
         with self._locked():
@@ -107,37 +107,37 @@ class RecordedLog:
         data = whole_batches(data)
         self._make_folders()
         with self._locked():
-            before = self._loaded()
-            end = before.end
+            state = self._loaded()
+            end = state.end
             gap = end is not None and at > end.offset
             if end is not None and not gap:
                 at = end.offset
-            wanted, base, last = cut_below(from_offset(data, at), below)
+            batches, base, last = cut_below(from_offset(data, at), below)
             if last is None:
-                self._close_open(before)
+                self._close_open(state)
                 return Appended(end or OffsetAndEpoch(at, 0), 0)
             if end is not None and base < end.offset:
                 raise Contradicts(f"a batch from offset {base} on goes over offset {end.offset}, where the log ended")
             if end is not None and not gap and base > end.offset:
                 raise NotWhole(f"the leader served offset {base}, and was asked for {end.offset}")
-            if end is not None and first_epoch(wanted) < end.epoch:
-                raise Contradicts(f"leader epoch {first_epoch(wanted)} at offset {base} after epoch {end.epoch}")
-            target = before.open
-            if target is not None and (gap or target.size + len(wanted) > self._close_at or self._is_due(target)):
+            if end is not None and first_epoch(batches) < end.epoch:
+                raise Contradicts(f"leader epoch {first_epoch(batches)} at offset {base} after epoch {end.epoch}")
+            target = state.open
+            if target is not None and (gap or target.size + len(batches) > self._close_at or self._is_due(target)):
                 self._close(target)
                 target = None
             began = target is None
             if target is None:
                 target = self._new_segment(base)
-            self._write(target, wanted)
-            after = _Open(target.name, target.base, target.since, target.size + len(wanted))
-            self._state = _State(self._stamp(), last, after)
-            return Appended(last, len(wanted), began, gap)
+            self._write(target, batches)
+            segment = _Open(target.name, target.base, target.since, target.size + len(batches))
+            self._state = _State(self._stamp(), last, segment)
+            return Appended(last, len(batches), began, gap)
 
     def close_segment(self, *, if_due: bool = True) -> None:
         """Give the open segment its final name, if there is one (and it is old enough)."""
-        found = (_open_of(name, 0) for name in self._listed())
-        if not any(one is not None and (not if_due or self._is_due(one)) for one in found):
+        open_segments = (_open_of(name, 0) for name in self._listed())
+        if not any(segment is not None and (not if_due or self._is_due(segment)) for segment in open_segments):
             return  # by names alone, since this is called for many logs
         with self._locked():
             self._close_open(self._loaded(), if_due=if_due)
@@ -147,7 +147,7 @@ class RecordedLog:
         return files.in_order(self._listed())[0]
 
     def wants_snapshot(self) -> bool:
-        """Whether as many bytes were closed since the last one as it takes: all together take no more than the log."""
+        """Tell whether as many bytes were closed since the last one as it takes: together no more than the log."""
         sizes = dict(self._names())
         snapshots, segments = files.in_order(sizes)
         if not snapshots:
@@ -261,27 +261,29 @@ class RecordedLog:
         return state.open is None or (self._log / state.open.name).lstat().st_size == state.open.size
 
     def _loaded(self) -> _State:
-        """What the files say, with what does not count cut off."""
+        """The state by the files, with what does not count cut off."""
         if self._is_as_it_was():
             return self._state
-        seen = self._names()
-        found = sorted((one for name, size in seen if (one := _open_of(name, size))), key=lambda one: one.base)
+        listing = self._names()
+        open_segments = sorted(
+            (segment for name, size in listing if (segment := _open_of(name, size))), key=lambda one: one.base
+        )
         end: OffsetAndEpoch | None = None
         opened: _Open | None = None
-        for one in found:
-            last, whole = last_batch(self._log / one.name)
+        for segment in open_segments:
+            last, valid_size = last_batch(self._log / segment.name)
             if last is None:
-                os.unlink(self._log / one.name)
+                os.unlink(self._log / segment.name)
                 continue
-            if whole < one.size:
-                self._shorten(one.name, whole)
+            if valid_size < segment.size:
+                self._shorten(segment.name, valid_size)
             if opened is not None:
                 self._close(opened)
-            opened, end = _Open(one.name, one.base, one.since, whole), last
-        for name, _ in seen:
+            opened, end = _Open(segment.name, segment.base, segment.since, valid_size), last
+        for name, _ in listing:
             if name.endswith(PART):
                 os.unlink(self._log / name)
-        segments = files.in_order(name for name, _ in seen)[1]
+        segments = files.in_order(name for name, _ in listing)[1]
         if opened is not None and segments and segments[-1].base_offset >= opened.base:
             raise Contradicts(f"{opened.name} lies before the closed segment {segments[-1].name}")
         if end is None and segments:
@@ -339,5 +341,5 @@ class RecordedLog:
 
 
 def _open_of(name: str, size: int) -> _Open | None:
-    found = _OPEN.fullmatch(name)
-    return _Open(name, int(found[1]), int(found[2]), size) if found else None
+    match = _OPEN.fullmatch(name)
+    return _Open(name, int(match[1]), int(match[2]), size) if match else None

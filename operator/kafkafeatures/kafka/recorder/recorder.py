@@ -87,7 +87,7 @@ class Watcher(Protocol):
 
 @dataclass(slots=True)
 class _Recording:
-    """What is kept of a resource between its turns. `logged`: the reason that was logged last."""
+    """State of a resource between its turns. `logged`: the reason that was logged last."""
 
     resource: Resource
     cluster_id: str = ""
@@ -127,73 +127,75 @@ class LogRecorder:
         if status.metadata_mode == MetadataMode.ZOOKEEPER:
             self._watcher.recorded(resource)  # there is no metadata log, so nothing of it is missing
             return
-        one = self._known.setdefault(resource, _Recording(resource))
-        now = self._monotonic()
-        if one.turn is not None:
-            if now - min(self._begun.values(), default=now) > HANGS:
-                self._say(one, "hangs", f"a turn has not ended for {HANGS:g} s: the volume does not answer")
+        recording = self._known.setdefault(resource, _Recording(resource))
+        monotonic_time = self._monotonic()
+        if recording.turn is not None:
+            if monotonic_time - min(self._begun.values(), default=monotonic_time) > HANGS:
+                self._say(recording, "hangs", f"a turn has not ended for {HANGS:g} s: the volume does not answer")
             return
-        if now < one.next_at:
+        if monotonic_time < recording.next_at:
             return
         source = cluster.followed(cluster_id) if isinstance(cluster, FollowsLog) else None
         if source is None:
-            self._say(one, "unread", "its metadata log is not followed: see the status of the resource")
+            self._say(recording, "unread", "its metadata log is not followed: see the status of the resource")
             return
-        one.next_at = self._monotonic() + self._environment.jittered(EVERY)
-        if one.cluster_id != cluster_id:
-            one.cluster_id, one.log = cluster_id, None
-        one.turn = asyncio.create_task(self._turn(one, source), name=f"record {resource}")
+        recording.next_at = self._monotonic() + self._environment.jittered(EVERY)
+        if recording.cluster_id != cluster_id:
+            recording.cluster_id, recording.log = cluster_id, None
+        recording.turn = asyncio.create_task(self._turn(recording, source), name=f"record {resource}")
 
     def forgot(self, resource: Resource) -> None:
         """Called when a resource is deleted. What was recorded stays."""
-        one = self._known.pop(resource, None)
-        if one is not None and one.turn is not None:
-            one.turn.cancel()
+        recording = self._known.pop(resource, None)
+        if recording is not None and recording.turn is not None:
+            recording.turn.cancel()
         self._watcher.forgot(resource)
 
     async def close(self) -> None:
         """End all turns. What is on disk is whole, and the next process continues with it."""
-        turns = [one.turn for one in self._known.values() if one.turn is not None]
-        for one in turns:
-            one.cancel()
+        turns = [recording.turn for recording in self._known.values() if recording.turn is not None]
+        for turn in turns:
+            turn.cancel()
         await asyncio.gather(*turns, return_exceptions=True)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     # --- a turn ---
 
-    async def _turn(self, one: _Recording, source: LogSource) -> None:
+    async def _turn(self, recording: _Recording, source: LogSource) -> None:
         try:
             async with self._turns:
-                self._begun[one.resource] = self._monotonic()
-                complete = await self._record(one, source)
-                if one.log is not None:
-                    room = await self._with_files(partial(self._recordings.room, one.log))
-                    self._watcher.has_room(one.resource, room)
+                self._begun[recording.resource] = self._monotonic()
+                complete = await self._record(recording, source)
+                if recording.log is not None:
+                    room = await self._with_files(partial(self._recordings.room, recording.log))
+                    self._watcher.has_room(recording.resource, room)
                 if complete:
-                    self._watcher.recorded(one.resource)
-            self._say(one, "", "")
+                    self._watcher.recorded(recording.resource)
+            self._say(recording, "", "")
         except Exception as error:  # whatever it is, nothing but the recording may suffer from it
             reason, text = _reason_of(error)
             if isinstance(error, OSError):
-                one.log = None  # the folder may be gone, and is looked for, and made, anew
+                recording.log = None  # the folder may be gone, and is looked for, and made, anew
             self._watcher.failed(reason)
-            self._say(one, reason, text)
+            self._say(recording, reason, text)
         finally:
-            one.turn = None
-            self._begun.pop(one.resource, None)
+            recording.turn = None
+            self._begun.pop(recording.resource, None)
             self._watcher.holds(self._recordings.held)
 
-    async def _record(self, one: _Recording, source: LogSource) -> bool:
-        if one.log is None:
-            one.log = await self._with_files(partial(self._recordings.of, one.resource, one.cluster_id))
+    async def _record(self, recording: _Recording, source: LogSource) -> bool:
+        if recording.log is None:
+            recording.log = await self._with_files(
+                partial(self._recordings.of, recording.resource, recording.cluster_id)
+            )
         try:
-            return await self._take(one.resource, one.log, source)
+            return await self._take(recording.resource, recording.log, source)
         except Contradicts as error:
-            one.log = await self._with_files(partial(self._recordings.after, one.log))
-            self._watcher.gap(one.resource)
+            recording.log = await self._with_files(partial(self._recordings.after, recording.log))
+            self._watcher.gap(recording.resource)
             text = "the metadata log contradicts what was recorded, and is recorded anew beside it: %s"
-            logger.warning(text, error, extra=one.labels)
-            return await self._take(one.resource, one.log, source)
+            logger.warning(text, error, extra=recording.labels)
+            return await self._take(recording.resource, recording.log, source)
 
     async def _take(self, resource: Resource, log: RecordedLog, source: LogSource) -> bool:
         """Write what is committed, or what fits into a turn; returns whether it was all."""
@@ -244,41 +246,41 @@ class LogRecorder:
         raise NotWhole("the snapshots of the leader were replaced while they were read")
 
     async def _keep_newest(self, log: RecordedLog, source: LogSource) -> bool:
-        """Whether there is a newer snapshot now: with it older segments can be removed."""
+        """Tell whether there is a newer snapshot now: with it older segments can be removed."""
         newest = (await source.fetch(0, 0)).snapshot_id
-        held = await self._with_files(log.snapshots)
-        if newest is None or (held and newest.offset <= held[-1].end_offset):
+        snapshots = await self._with_files(log.snapshots)
+        if newest is None or (snapshots and newest.offset <= snapshots[-1].end_offset):
             return False
         return await self._keep(log, source, newest)
 
     async def _keep(self, log: RecordedLog, source: LogSource, snapshot: OffsetAndEpoch) -> bool:
-        """Whether this snapshot is there now; the leader may no longer have it."""
-        held = await self._with_files(log.snapshots)
-        if any((one.end_offset, one.epoch) == (snapshot.offset, snapshot.epoch) for one in held):
+        """Tell whether this snapshot is there now; the leader may no longer have it."""
+        snapshots = await self._with_files(log.snapshots)
+        if any((recorded.end_offset, recorded.epoch) == (snapshot.offset, snapshot.epoch) for recorded in snapshots):
             return True
-        until, size, taken = self._monotonic() + SNAPSHOT_WITHIN, -1, 0
-        made: list[NewSnapshot] = []
+        until, size, received = self._monotonic() + SNAPSHOT_WITHIN, -1, 0
+        new_snapshots: list[NewSnapshot] = []
 
         def make() -> None:
             self._recordings.make_room(log, size, snapshot=True)
-            made.append(log.new_snapshot(snapshot))
+            new_snapshots.append(log.new_snapshot(snapshot))
 
         def abandon() -> None:
-            for one in made:
-                one.abandon()
+            for new_snapshot in new_snapshots:
+                new_snapshot.abandon()
 
         try:
             async for part in source.snapshot(snapshot):
-                if not taken:
+                if not received:
                     size = part.size
                     await self._with_files(make)
                 if part.size != size or self._monotonic() >= until:
-                    raise NotWhole(f"{taken} of {size} bytes of a snapshot came within {SNAPSHOT_WITHIN:g} s")
-                await self._with_files(partial(made[0].feed, part.data))
-                taken += len(part.data)
-            if taken != size:
+                    raise NotWhole(f"{received} of {size} bytes of a snapshot came within {SNAPSHOT_WITHIN:g} s")
+                await self._with_files(partial(new_snapshots[0].feed, part.data))
+                received += len(part.data)
+            if received != size:
                 return False
-            await self._with_files(made[0].finish)
+            await self._with_files(new_snapshots[0].finish)
             await self._with_files(partial(self._recordings.wrote, log, size))
             self._watcher.wrote(size)
             return True
@@ -295,15 +297,15 @@ class LogRecorder:
     async def _with_files(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _say(self, one: _Recording, reason: str, text: str) -> None:
+    def _say(self, recording: _Recording, reason: str, text: str) -> None:
         """Once, until it is another reason."""
-        if one.logged == (reason or "recorded"):
+        if recording.logged == (reason or "recorded"):
             return
-        one.logged = reason or "recorded"
+        recording.logged = reason or "recorded"
         if reason:
-            logger.warning("the metadata log is not recorded (%s): %s", reason, printable(text), extra=one.labels)
-        elif one.log is not None:
-            logger.info("the metadata log is recorded in %s", one.log.folder, extra=one.labels)
+            logger.warning("the metadata log is not recorded (%s): %s", reason, printable(text), extra=recording.labels)
+        elif recording.log is not None:
+            logger.info("the metadata log is recorded in %s", recording.log.folder, extra=recording.labels)
 
 
 async def _fetched(source: LogSource, position: OffsetAndEpoch) -> FetchResponse:

@@ -99,8 +99,8 @@ class Recordings:
             self._root.mkdir(mode=0o700)  # in a volume: what else is at its top is not ours
         self._look_around()
         owner = _owner(resource)
-        found = [one for one in self._by_owner()[owner] if one.path.parent.name == cluster_id]
-        newest = max(found, key=lambda one: one.number, default=None)
+        recordings = [recording for recording in self._by_owner()[owner] if recording.path.parent.name == cluster_id]
+        newest = max(recordings, key=lambda one: one.number, default=None)
         return self._log(newest.path if newest else self._new(owner, cluster_id, 0))
 
     def after(self, log: RecordedLog) -> RecordedLog:
@@ -110,9 +110,9 @@ class Recordings:
         """
         with suppress(Busy, Contradicts):
             log.close_segment(if_due=False)
-        found = _NAME.fullmatch(log.folder.name)
-        number = int(found[2] or 0) if found else 0
-        owner = found[1] if found else log.folder.name
+        match = _NAME.fullmatch(log.folder.name)
+        number = int(match[2] or 0) if match else 0
+        owner = match[1] if match else log.folder.name
         if number + 1 >= MOST:
             raise NoRoom(f"its log contradicted what was recorded {MOST} times; remove {owner}* under {log.cluster_id}")
         return self._log(self._new(owner, log.cluster_id, number + 1))
@@ -138,8 +138,8 @@ class Recordings:
     def room(self, log: RecordedLog) -> int:
         """Bytes that can be written to it before a segment is removed. Raises OSError."""
         limits = self._settings
-        own = limits.per_cluster * 7 // 8 - self._of_owner[_owner_of(log.folder)]
-        return max(0, min(own, limits.all_clusters * 7 // 8 - self.held, self._free() - SPARE))
+        room_of_owner = limits.per_cluster * 7 // 8 - self._of_owner[_owner_of(log.folder)]
+        return max(0, min(room_of_owner, limits.all_clusters * 7 // 8 - self.held, self._free() - SPARE))
 
     def wrote(self, log: RecordedLog, size: int) -> None:
         """Note that this many bytes were written to the log."""
@@ -148,9 +148,9 @@ class Recordings:
     # --- what is there ---
 
     def _new(self, owner: str, cluster_id: str, number: int) -> Path:
-        own = self._by_owner()[owner]
-        for one in own[: max(0, len(own) - MOST + 1)]:
-            self._drop(self._log(one.path))
+        recordings = self._by_owner()[owner]
+        for recording in recordings[: max(0, len(recordings) - MOST + 1)]:
+            self._drop(self._log(recording.path))
         return self._root / cluster_id / (f"{owner}_{number}" if number else owner)
 
     def _log(self, path: Path) -> RecordedLog:
@@ -165,29 +165,29 @@ class Recordings:
                 name = _NAME.fullmatch(folder.name)
                 with suppress(OSError):  # it is not whole yet, or is being removed
                     if name:
-                        made = (Path(folder.path) / files.PROPERTIES).lstat().st_mtime_ns
-                        yield _Found(Path(folder.path), name[1], int(name[2] or 0), made)
+                        made_at = (Path(folder.path) / files.PROPERTIES).lstat().st_mtime_ns
+                        yield _Found(Path(folder.path), name[1], int(name[2] or 0), made_at)
 
     def _by_owner(self) -> defaultdict[str, list[_Found]]:
         """The recordings of each owner, the oldest first."""
-        found = defaultdict(list)
-        for one in sorted(self._found(), key=lambda one: one.made):
-            found[one.owner].append(one)
-        return found
+        recordings = defaultdict(list)
+        for recording in sorted(self._found(), key=lambda one: one.made):
+            recordings[recording.owner].append(recording)
+        return recordings
 
     def _look_around(self) -> None:
-        """How large all are; and closes recordings that are no longer written to, so that they can be read."""
-        now = self._monotonic()
-        if self._looked_at is not None and now - self._looked_at < LOOK_AROUND_EVERY:
+        """Measure all; and close recordings that are no longer written to, so that they can be read."""
+        monotonic_time = self._monotonic()
+        if self._looked_at is not None and monotonic_time - self._looked_at < LOOK_AROUND_EVERY:
             return
-        self._looked_at = now
+        self._looked_at = monotonic_time
         self._sizes, self._of_owner, self.held = {}, Counter(), 0
-        for one in self._found():
-            log = self._log(one.path)
+        for recording in self._found():
+            log = self._log(recording.path)
             with suppress(Busy, Contradicts, OSError):
                 log.close_segment()
             with suppress(OSError):
-                self._count(one.path, log.size())
+                self._count(recording.path, log.size())
 
     def _count(self, path: Path, more: int) -> None:
         self._sizes[path] = self._sizes.get(path, 0) + more
@@ -195,27 +195,27 @@ class Recordings:
         self.held += more
 
     def _free(self) -> int:
-        found = os.statvfs(self._root)
-        return found.f_bavail * found.f_frsize
+        statistics = os.statvfs(self._root)
+        return statistics.f_bavail * statistics.f_frsize
 
     # --- making room ---
 
     def _remove_from_largest(self, sparing: Path) -> bool:
-        found = self._by_owner()
-        return any(self._remove_oldest(found[owner], sparing=sparing) for owner, _ in self._of_owner.most_common())
+        recordings = self._by_owner()
+        return any(self._remove_oldest(recordings[owner], sparing=sparing) for owner, _ in self._of_owner.most_common())
 
     def _remove_oldest(self, own: list[_Found], *, sparing: Path) -> bool:
         """Removes segments of an owner's oldest recording; all of that recording, where there is a newer one and no
         segment may go alone.
         """
-        for one in own:
-            log = self._log(one.path)
+        for recording in own:
+            log = self._log(recording.path)
             with suppress(Busy, Contradicts):
                 if freed := log.remove_oldest():
-                    self._count(one.path, -freed)
+                    self._count(recording.path, -freed)
                     self._removed(freed)
                     return True
-            if one is not own[-1] and one.path != sparing and self._drop(log):
+            if recording is not own[-1] and recording.path != sparing and self._drop(log):
                 return True
         return False
 
@@ -240,12 +240,12 @@ def _owner(resource: Resource) -> str:
 
 
 def _owner_of(path: Path) -> str:
-    found = _NAME.fullmatch(path.name)
-    return found[1] if found else path.name
+    match = _NAME.fullmatch(path.name)
+    return match[1] if match else path.name
 
 
 def _folders(path: Path) -> list[os.DirEntry[str]]:
     try:
-        return [one for one in os.scandir(path) if one.is_dir(follow_symlinks=False)]
+        return [entry for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return []

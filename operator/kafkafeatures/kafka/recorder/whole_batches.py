@@ -41,9 +41,9 @@ def whole_batches(data: bytes) -> bytes:
             raise NotWhole(next(iter(run.breaks.values()))[0].reason.value)
         end = walk.position
     if end < len(data):
-        found = head_at(memoryview(data), end)
-        if isinstance(found, Damage) and found.reason is not DamageReason.TRUNCATED:
-            raise NotWhole(f"{found.reason.value} ({found.detail})")
+        head = head_at(memoryview(data), end)
+        if isinstance(head, Damage) and head.reason is not DamageReason.TRUNCATED:
+            raise NotWhole(f"{head.reason.value} ({head.detail})")
     return data[:end]
 
 
@@ -63,15 +63,15 @@ def first_epoch(data: bytes) -> int:
 
 
 def last_batch(path: Path) -> tuple[OffsetAndEpoch | None, int]:
-    """Where the whole batches at the beginning of a file end: as an offset, and in bytes. It is read to there."""
+    """The end of the whole batches at the beginning of a file: as an offset, and in bytes. It is read to there."""
     file = open_file(path, os.O_RDONLY)
     try:
         walk, end, last = Walk(_Bytes(file)), 0, None
         while walk.is_open and (run := walk.run()) is not None:
-            whole = min(run.breaks, default=len(run.starts) - 1)
-            if whole:
-                batch = run.batch(whole - 1)
-                end = run.position + run.starts[whole]
+            batch_count = min(run.breaks, default=len(run.starts) - 1)
+            if batch_count:
+                batch = run.batch(batch_count - 1)
+                end = run.position + run.starts[batch_count]
                 last = OffsetAndEpoch(batch.last_offset + 1, batch.leader_epoch)
             if run.breaks:
                 break

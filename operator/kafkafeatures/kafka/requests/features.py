@@ -75,8 +75,8 @@ sends it, when a write to ZooKeeper failed or was not seen in time."""
 
 
 class AddressRoute(Struct, frozen=True):
-    """Where a change can be sent. `closed`: why nothing may be sent now. `names`: of the nodes, by which they are asked
-    for their levels right before: one of Kafka 4.4 refuses that of another node (KIP-1242).
+    """Addresses that a change can be sent to. `closed`: why nothing may be sent now. `names`: of the nodes, by which
+    they are asked for their levels right before: one of Kafka 4.4 refuses that of another node (KIP-1242).
     """
 
     controller: Address | None
@@ -85,25 +85,30 @@ class AddressRoute(Struct, frozen=True):
     names: Mapping[Address, ApiVersionsRequest] = field(default_factory=dict)
 
     def stops(self) -> tuple[tuple[Address, Role], ...]:
-        """Where a change may be sent, in the order of attempts."""
+        """The stops that a change may be sent to, in the order of attempts."""
         direct = ((self.controller, Role.CONTROLLER),) if self.controller else ()
         return direct + tuple((address, Role.BROKER) for address in self.brokers[:BROKERS_TRIED])
 
 
 def route(probe: ClusterProbe) -> AddressRoute:
     """The addresses on the way to the active controller (`core/engine/route.py`)."""
-    way = route_to_controller(probe)
-    controller = Address(way.controller.host, way.controller.port) if way.controller else None
+    path = route_to_controller(probe)
+    controller = Address(path.controller.host, path.controller.port) if path.controller else None
     names = {
         Address(node.host, node.port): ApiVersionsRequest(cluster_id=probe.cluster_id, node_id=node.id)
-        for node in way.stops
+        for node in path.stops
         if node.id is not None and isinstance(probe.cluster_id, str)
     }
-    return AddressRoute(controller, tuple(Address(node.host, node.port) for node in way.brokers), way.closed, names)
+    return AddressRoute(
+        controller,
+        tuple(Address(node.host, node.port) for node in path.brokers),
+        path.closed,
+        names,
+    )
 
 
 @asynccontextmanager
-async def prepared(pool: Pool, way: AddressRoute, change: UpdateFeature) -> AsyncIterator[PreparedChange | NotSent]:
+async def prepared(pool: Pool, route: AddressRoute, change: UpdateFeature) -> AsyncIterator[PreparedChange | NotSent]:
     """A connection for one change, which is sent at most once; NotSent where there is none.
 
     Where the active controller is known it is the only stop: what came of a request is settled in another way where a
@@ -112,26 +117,26 @@ async def prepared(pool: Pool, way: AddressRoute, change: UpdateFeature) -> Asyn
     Raises ValueError for a change that must not be sent (`request_for`).
     """
     request_for((change,), validate_only=False)
-    async with AsyncExitStack() as held:
-        yield await _connected(pool, way, change, held)
+    async with AsyncExitStack() as stack:
+        yield await _connected(pool, route, change, stack)
 
 
 async def _connected(
-    pool: Pool, way: AddressRoute, change: UpdateFeature, held: AsyncExitStack
+    pool: Pool, route: AddressRoute, change: UpdateFeature, held: AsyncExitStack
 ) -> PreparedChange | NotSent:
-    if way.closed is not None:
-        return NotSent(str(way.closed))
+    if route.closed is not None:
+        return NotSent(str(route.closed))
     reasons = []
-    for address, role in way.stops()[: 1 if way.controller else None]:
+    for address, role in route.stops()[: 1 if route.controller else None]:
         try:
             lease = await held.enter_async_context(pool.lease(address, role, fresh=True))
         except KafkaError as error:
             reasons.append(str(to_failure(error, str(address))))
             continue
         lease.connection.end_by_reset(DELIVERED_WITHIN.total_seconds())
-        if why := _moved(change, role, lease.connection.api_versions, address):
-            return NotSent(why)
-        name = way.names.get(address, ApiVersionsRequest())
+        if reason := _moved(change, role, lease.connection.api_versions, address):
+            return NotSent(reason)
+        name = route.names.get(address, ApiVersionsRequest())
         return PreparedChange(pool, lease.connection, (address, role), change, name)
     return NotSent("; ".join(reasons) or "no address of the active controller or of a live broker is known")
 
@@ -153,14 +158,14 @@ class PreparedChange:
     async def send(self, withheld: Withheld) -> Outcome:
         """Sends the change. The node is asked once more for its levels: the intent may have taken its time."""
         try:
-            said = await self._link.request(self._name, timeout=short_timeout(self._pool))
+            api_versions = await self._link.request(self._name, timeout=short_timeout(self._pool))
         except KafkaError as error:
             return NotSent(self._described(error))
-        if said.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-            own = f"node {self._name.node_id} of cluster {self._name.cluster_id}"
-            return NotSent(f"{self._address}: another node answers there by now: it refuses to be {own}")
-        if why := _moved(self._change, self._role, said, self._address) or await self._raised_meanwhile():
-            return NotSent(why)
+        if api_versions.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            requested_node = f"node {self._name.node_id} of cluster {self._name.cluster_id}"
+            return NotSent(f"{self._address}: another node answers there by now: it refuses to be {requested_node}")
+        if reason := _moved(self._change, self._role, api_versions, self._address) or await self._raised_meanwhile():
+            return NotSent(reason)
         try:
             reply = await self._link.change(
                 self._request, withheld=withheld, timeout=self._pool.settings.request_timeout
@@ -170,7 +175,7 @@ class PreparedChange:
         return outcome(reply, self._change, self._address)
 
     async def _raised_meanwhile(self) -> str:
-        """Why a downgrade does not start from where it was consented to; empty where it does.
+        """The reason why a downgrade does not start from where it was consented to; empty where it does.
 
         What a node says of its levels comes a moment after they moved. The controller judges by what it has just
         written: to it, the level of before is no upgrade if there is a higher one by now.
@@ -195,8 +200,8 @@ class PreparedChange:
         return str(to_failure(error, str(self._address)))
 
 
-def _moved(change: UpdateFeature, role: Role, said: ApiVersionsResponse, where: Address) -> str:
-    """Why the change is not one from where it starts; empty where it is, or where the node does not say.
+def _moved(change: UpdateFeature, role: Role, said: ApiVersionsResponse, address: Address) -> str:
+    """The reason why the change is not one from where it starts; empty where it is, or where the node does not say.
 
     What brokers say of kraft.version differs between releases (KAFKA-18979, KAFKA-18602).
     """
@@ -206,11 +211,11 @@ def _moved(change: UpdateFeature, role: Role, said: ApiVersionsResponse, where: 
     level = said.finalized_features.get(change.feature, 0)
     if level == change.before:
         return ""
-    return f"{where}: {change.feature} is at {level} by now, not at {change.before}; it was changed meanwhile"
+    return f"{address}: {change.feature} is at {level} by now, not at {change.before}; it was changed meanwhile"
 
 
 async def validate(
-    pool: Pool, way: AddressRoute, changes: Sequence[UpdateFeature], *, directly: bool = False
+    pool: Pool, route: AddressRoute, changes: Sequence[UpdateFeature], *, directly: bool = False
 ) -> DryRun:
     """The server's verdict on all `changes` together, with validateOnly: nothing is changed.
 
@@ -221,10 +226,10 @@ async def validate(
     refuse.
     """
     request = request_for(changes, validate_only=True)
-    if way.closed is not None:
-        return DryRunUnavailable(str(way.closed))
+    if route.closed is not None:
+        return DryRunUnavailable(str(route.closed))
     reasons = []
-    for address, role in way.stops()[: 1 if directly and way.controller else None]:
+    for address, role in route.stops()[: 1 if directly and route.controller else None]:
         try:
             timeout = short_timeout(pool) if directly or role is Role.BROKER else None
             reply = await pool.ask(address, role, request, timeout=timeout)
@@ -258,31 +263,31 @@ def request_for(changes: Sequence[UpdateFeature], *, validate_only: bool) -> Upd
     return UpdateFeaturesRequest(updates=updates, validate_only=validate_only)
 
 
-def outcome(reply: UpdateFeaturesResponse, change: UpdateFeature, where: Address) -> Outcome:
-    """What a reply to one real change means."""
+def outcome(reply: UpdateFeaturesResponse, change: UpdateFeature, address: Address) -> Outcome:
+    """The outcome that a reply to one real change means."""
     code, message = reply.error_code, reply.error_message
     if code == 0 and reply.results:
         if change.feature not in reply.results:
-            return OutcomeUnknown(f"{where}: the reply does not speak of {change.feature}")
+            return OutcomeUnknown(f"{address}: the reply does not speak of {change.feature}")
         code, message = reply.results[change.feature]
     if code == 0:
         return Applied()
     if code in _NO:
         return Rejected(code, _words(code, message))
-    return OutcomeUnknown(f"{where}: {_named(code)}: {printable(message or 'no text')}")
+    return OutcomeUnknown(f"{address}: {_named(code)}: {printable(message or 'no text')}")
 
 
-def _verdict(reply: UpdateFeaturesResponse, where: Address) -> DryRun:
+def _verdict(reply: UpdateFeaturesResponse, address: Address) -> DryRun:
     answers = [(reply.error_code, reply.error_message), *reply.results.values()]
     bad = [(code, _words(code, message)) for code, message in answers if code != 0]
     if not bad:
         return DryRunAccepted()
     for code, message in bad:
         if code not in _NO:
-            return DryRunUnavailable(f"{where}: {_named(code)}: {message}")
+            return DryRunUnavailable(f"{address}: {_named(code)}: {message}")
     code = bad[0][0]
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return DryRunUnavailable(f"{where}: {bad[0][1]}", rights=True)
+        return DryRunUnavailable(f"{address}: {bad[0][1]}", rights=True)
     return DryRunRejected(code, "; ".join(message for _, message in bad))
 
 
@@ -294,5 +299,5 @@ def _words(code: int, message: str | None) -> str:
 
 
 def _named(code: int) -> str:
-    known = {int(member): member.name for member in ErrorCode}
-    return f"{known.get(code, 'error')} ({code})"
+    names = {int(member): member.name for member in ErrorCode}
+    return f"{names.get(code, 'error')} ({code})"

@@ -38,18 +38,20 @@ class HostedTopics(Struct, frozen=True):
     moves: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
 
 
-async def hosted_by(pool: Pool, way: AddressRoute, broker: int, counts: Mapping[int, int]) -> HostedTopics | Failure:
+async def hosted_by(pool: Pool, route: AddressRoute, broker: int, counts: Mapping[int, int]) -> HostedTopics | Failure:
     """Topics with replicas on the broker. `counts`: records of the metadata log per type, up to now."""
     last = Failure(FailureKind.NOT_ASKED, "Metadata", "no live broker is known", "name a live broker")
-    for address in way.brokers:
+    for address in route.brokers:
         try:
             answer: MetadataResponse = await pool.ask(address, Role.BROKER, MetadataRequest(all_topics=True))
         except KafkaError as error:
             last = to_failure(error, str(address))
             continue
-        there = counts.get(TOPIC_RECORD, 0) - counts.get(REMOVE_TOPIC_RECORD, 0)
-        if len(answer.replicas) < there:
-            text = f"shows {len(answer.replicas)} of {there} topics, so the replicas on broker {broker} are unknown"
+        topic_count = counts.get(TOPIC_RECORD, 0) - counts.get(REMOVE_TOPIC_RECORD, 0)
+        if len(answer.replicas) < topic_count:
+            text = (
+                f"shows {len(answer.replicas)} of {topic_count} topics, so the replicas on broker {broker} are unknown"
+            )
             failure = Failure(
                 FailureKind.AUTHORIZATION, str(address), text, f"{GRANT} --operation Describe --topic '*'"
             )
@@ -65,30 +67,32 @@ def moved_from(answer: MetadataResponse, broker: int) -> tuple[tuple[str, int, t
     """
     load = {host.id: 0 for host in answer.brokers if host.id != broker}
     partitions = [(topic.name, partition) for topic in answer.topics for partition in topic.partitions]
-    for id_ in (id_ for _, one in partitions for id_ in one.replicas if id_ in load):
+    for id_ in (id_ for _, partition in partitions for id_ in partition.replicas if id_ in load):
         load[id_] += 1
     moves = []
-    for name, one in sorted(partitions, key=lambda each: (each[0], each[1].partition)):
-        if broker not in one.replicas or set(one.replicas) == {broker}:
+    for name, partition in sorted(partitions, key=lambda each: (each[0], each[1].partition)):
+        if broker not in partition.replicas or set(partition.replicas) == {broker}:
             continue
-        free = sorted((count, id_) for id_, count in load.items() if id_ not in one.replicas)
-        others = [free[0][1]] if free else []
-        for id_ in others:
+        free = sorted((count, id_) for id_, count in load.items() if id_ not in partition.replicas)
+        substitutes = [free[0][1]] if free else []
+        for id_ in substitutes:
             load[id_] += 1
-        at = one.replicas.index(broker)
-        moves.append((name, one.partition, (*one.replicas[:at], *others, *one.replicas[at + 1 :])))
+        at = partition.replicas.index(broker)
+        moves.append(
+            (name, partition.partition, (*partition.replicas[:at], *substitutes, *partition.replicas[at + 1 :]))
+        )
     return tuple(moves)
 
 
 _DONE = (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.CONTROLLER_ID_NOT_REGISTERED)
 
 
-async def unregister(pool: Pool, way: AddressRoute, role: Role, node_id: int) -> Failure | None:
+async def unregister(pool: Pool, route: AddressRoute, role: Role, node_id: int) -> Failure | None:
     """Send it, to the first stop that takes it. None: done, or it was no longer registered."""
-    what = f"Unregister{role.value}"
+    request_name = f"Unregister{role.value}"
     request = UnregisterBrokerRequest(node_id) if role is Role.BROKER else UnregisterControllerRequest(node_id)
-    last = way.closed or Failure(FailureKind.NOT_ASKED, what, "no node to send it to")
-    for address, listener in way.stops():
+    last = route.closed or Failure(FailureKind.NOT_ASKED, request_name, "no node to send it to")
+    for address, listener in route.stops():
         try:
             answer: UnregisterResponse = await pool.ask(address, listener, request)
         except KafkaError as error:
@@ -97,8 +101,8 @@ async def unregister(pool: Pool, way: AddressRoute, role: Role, node_id: int) ->
         if answer.error_code in _DONE:
             return None
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            words = missing(what, Right.ALTER, answer.error_message)
+            words = missing(request_name, Right.ALTER, answer.error_message)
             return pool.requester.named(Failure(FailureKind.AUTHORIZATION, str(address), *words), listener)
         text = printable(answer.error_message or "") or code_name(answer.error_code)
-        last = Failure(FailureKind.REJECTED, str(address), f"{what}: {text}")
+        last = Failure(FailureKind.REJECTED, str(address), f"{request_name}: {text}")
     return last

@@ -43,7 +43,7 @@ class ApiServer(Protocol):
         """(IP address, port) as far as they are known now."""
 
     async def answers_at(self, address: str, port: int) -> bool:
-        """Whether it proves that it is the one that answers there."""
+        """Tell whether it proves to be the process that answers there."""
 
 
 class AddressPolicy(Struct, frozen=True):
@@ -54,7 +54,7 @@ class AddressPolicy(Struct, frozen=True):
     api_server: ApiServer | None = None
 
     def permits(self, address: str, port: int) -> bool:
-        """Whether this IP address may be connected to. False for what is no IP address."""
+        """Tell whether this IP address may be connected to. False for what is no IP address."""
         try:
             shapes = _shapes(ipaddress.ip_address(address.partition("%")[0]))
         except ValueError:
@@ -65,7 +65,7 @@ class AddressPolicy(Struct, frozen=True):
         return not self.allowed or any(_within(ip, self.allowed) for ip in shapes)
 
     async def is_api_server(self, address: str, port: int) -> bool:
-        """Whether what answers there, and is no Kafka, is the API server: then nothing about it is reported."""
+        """Tell whether what answers there, and is no Kafka, is the API server: then nothing about it is reported."""
         return self.api_server is not None and await self.api_server.answers_at(address, port)
 
 
@@ -75,11 +75,11 @@ def _within(ip: Ip, among: Iterable[Network]) -> bool:
 
 def _shapes(ip: Ip) -> list[Ip]:
     """The address, and the IPv4 address inside of it that a gateway may make of it."""
-    found: list[Ip] = [ip]
+    shapes: list[Ip] = [ip]
     if isinstance(ip, ipaddress.IPv6Address):
-        found += [inner for inner in (ip.ipv4_mapped, ip.sixtofour) if inner is not None]
+        shapes += [inner for inner in (ip.ipv4_mapped, ip.sixtofour) if inner is not None]
         if ip.teredo is not None:
-            found += ip.teredo
+            shapes += ip.teredo
         if ip in _NAT64 or int(ip) < 2**32:  # the last: IPv4-compatible, long deprecated
-            found.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
-    return found
+            shapes.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+    return shapes

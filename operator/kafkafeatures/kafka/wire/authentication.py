@@ -25,7 +25,7 @@ RENEW_AFTER = 0.8
 
 
 class Ask(Protocol):
-    """How a request goes to the node."""
+    """The function that sends a request to the node."""
 
     async def __call__(self, message: Request[R], /) -> R:
         """The answer. Raises KafkaError."""
@@ -99,9 +99,9 @@ class Authentication:
 
 def _believe(answer: SaslAuthenticateResponse, settings: Sasl) -> None:
     if answer.error_code:
-        said = answer.error_message or code_name(answer.error_code)
+        text = answer.error_message or code_name(answer.error_code)
         raise AuthenticationFailed(
-            f"{settings.mechanism}: {said}",
+            f"{settings.mechanism}: {text}",
             remedy="check the token" if settings.oauth is not None else "check user name and password",
         )
 

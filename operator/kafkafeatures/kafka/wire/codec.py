@@ -50,7 +50,7 @@ def encode_request(message: m.Request[Any], *, version: int, correlation_id: int
 
 
 def limits(message: m.Request[Any]) -> tuple[int, int]:
-    """How many bytes the answer to this request may have, and how many elements all its arrays together."""
+    """The bytes that the answer to this request may have, and the elements of all its arrays together."""
     most = api_of(message.api_key).most_bytes
     if most == MAX_TOPICS_FRAME or getattr(message, "all_topics", False):
         return MAX_TOPICS_FRAME, MAX_TOPICS_FRAME  # such a request takes as many as there are

@@ -96,11 +96,11 @@ async def connect(
     recorder: Recorder | None = None,
     meter: Meter | None = None,
     environment: Environment,
-    named: ApiVersionsRequest | None = None,
+    request: ApiVersionsRequest | None = None,
 ) -> Connection:
     """Connect, negotiate and authenticate, all of it within `timeout` seconds. Raises KafkaError, nothing sent.
 
-    `named`: the request to negotiate with where it names the node; `refuses_name` of the connection has the answer.
+    `request`: the one to negotiate with where it names the node; `refuses_name` of the connection has the answer.
     """
     if security.sasl is not None and security.sasl.mechanism in NEEDS_VERIFIED_TLS and security.tls is None:
         raise AuthenticationFailed(
@@ -123,7 +123,7 @@ async def connect(
                 monotonic=environment.monotonic,
             )
             try:
-                await connection.begin(stage, named)
+                await connection.begin(stage, request)
             except BaseException as error:
                 connection.drop()
                 if isinstance(error, KafkaError):
@@ -185,8 +185,8 @@ class Connection:
     @property
     def peer(self) -> str:
         """The IP address at the other end; empty where there is none any more."""
-        found = self._writer.get_extra_info("peername")
-        return str(found[0]) if found else ""
+        peername = self._writer.get_extra_info("peername")
+        return str(peername[0]) if peername else ""
 
     async def request(self, message: Request[R], *, timeout: float | None = None) -> R:
         """Send one request and return its answer, in the highest version both sides have.
@@ -231,10 +231,10 @@ class Connection:
         self.closed = True
         self._writer.transport.abort()
 
-    async def begin(self, stage: Stage, named: ApiVersionsRequest | None = None) -> None:
+    async def begin(self, stage: Stage, request: ApiVersionsRequest | None = None) -> None:
         """ApiVersions, then SASL, before which no node looks at a name. Called once, by `connect`."""
         try:
-            self.api_versions = await self._negotiate(named if self._security.sasl is None else None)
+            self.api_versions = await self._negotiate(request if self._security.sasl is None else None)
         except Disconnected as error:
             raise NotKafka(
                 str(error),
@@ -256,13 +256,13 @@ class Connection:
             raise UnsupportedApi(f"the node offers {api.name} {theirs}, we speak {ours}")
         return version
 
-    async def _negotiate(self, named: ApiVersionsRequest | None) -> ApiVersionsResponse:
-        message, version = (named, named.names_node_from) if named else (ApiVersionsRequest(), FIRST_VERSION)
+    async def _negotiate(self, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+        message, version = (request, request.names_node_from) if request else (ApiVersionsRequest(), FIRST_VERSION)
         response = await self._exchange(message, version)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             theirs = response.api_keys.get(message.api_key)
             response = await self._exchange(message, min(FIRST_VERSION, theirs.max if theirs else 0))
-        elif named is not None:
+        elif request is not None:
             self.refuses_name = response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
             if self.refuses_name:
                 response = await self._exchange(ApiVersionsRequest(), FIRST_VERSION)
@@ -297,8 +297,8 @@ class Connection:
         )
         frame = framed(payload)
         most_bytes, most_items = codec.limits(message)
-        if (why := withheld()) is not None:
-            raise Withheld(why)
+        if (reason := withheld()) is not None:
+            raise Withheld(reason)
         if self._recorder is not None:
             self._recorder.sent(self.address, _for_recorder(frame, message))
         try:

@@ -25,8 +25,8 @@ class Contexts:
 
     async def context(self, tls: Tls) -> SSLContext:
         """The context of these settings. Raises TlsFailed where a PEM text cannot be used, naming which."""
-        made = self._made.get(tls)
-        return await aside(lambda: self.made(tls)) if made is None else made
+        context = self._made.get(tls)
+        return await aside(lambda: self.made(tls)) if context is None else context
 
     def made(self, tls: Tls) -> SSLContext:
         """The context of these settings; blocks, so it is for threads, and for processes whose event loop may wait."""

@@ -36,11 +36,11 @@ _OTHERS = (
 
 def length_of(head: bytes, *, most: int) -> int:
     """The length a frame claims in its four bytes. Raises NotKafka for one that cannot be meant."""
-    for first, what in _OTHERS:
+    for first, protocol in _OTHERS:
         if head.startswith(first):
             raise NotKafka(
-                f"this is {what}, not Kafka",
-                remedy="use security.protocol SSL or SASL_SSL (tls: {})" if "TLS" in what else "check the port",
+                f"this is {protocol}, not Kafka",
+                remedy="use security.protocol SSL or SASL_SSL (tls: {})" if "TLS" in protocol else "check the port",
                 sent=True,
             )
     (length,) = LENGTH.unpack(head)

@@ -51,16 +51,16 @@ def judge(entity: type, data: bytes, position: int = 0, *, most_items: int = MAX
     return end
 
 
-def _undecodable(why: str) -> NotKafka:
+def _undecodable(reason: str) -> NotKafka:
     return NotKafka(
-        f"an answer that does not decode: {why}",
+        f"an answer that does not decode: {reason}",
         remedy="check the port, and proxies on the way to the node",
         sent=True,
     )
 
 
 class _Part(Struct, frozen=True):
-    """How to get behind a field. `least`: the bytes it takes at least, which are all it takes where `step` is None."""
+    """The way behind a field. `least`: the bytes it takes at least, which are all it takes where `step` is None."""
 
     least: int
     step: Step | None = None
@@ -130,9 +130,9 @@ def _array(read: Callable[[bytes, int], tuple[int, int]], item: _Part | _Entity,
         count, at = read(data, at)
         if count <= 0:
             return at
-        left = len(data) - at
-        if count * least > left:
-            raise _undecodable(f"{count} {name} with {max(left, 0)} bytes left")
+        remaining = len(data) - at
+        if count * least > remaining:
+            raise _undecodable(f"{count} {name} with {max(remaining, 0)} bytes left")
         room[0] -= count
         if room[0] < 0:
             raise _undecodable(f"more {name} than any cluster has")
@@ -168,12 +168,12 @@ def _entity(kind: type) -> _Entity:
         else:
             steps.append((skipped, part.step))
             skipped = 0
-    rest = skipped
+    trailing_bytes = skipped
 
     def step(data: bytes, at: int, room: list[int]) -> int:
         for skip, get_behind in steps:
             at = get_behind(data, at + skip, room)
-        at += rest
+        at += trailing_bytes
         if not flexible:
             return at
         if data[at] == 0:
@@ -186,13 +186,13 @@ def _entity(kind: type) -> _Entity:
 def _tags(where: str, known: Mapping[int, _Part], data: bytes, at: int, room: list[int]) -> int:
     """The tagged fields (KIP-482): ascending, each once, each as long as it says."""
     count, at = _varint(data, at)
-    before = -1
+    last_tag = -1
     for _ in range(count):
         tag, at = _varint(data, at)
         size, at = _varint(data, at)
-        if tag <= before:
-            raise _undecodable(f"tag {tag} after tag {before} in {where}")
-        before = tag
+        if tag <= last_tag:
+            raise _undecodable(f"tag {tag} after tag {last_tag} in {where}")
+        last_tag = tag
         part = known.get(tag)
         if part is None:
             raise NotKafka(

@@ -27,7 +27,7 @@ class Lookups:
         loop = asyncio.get_running_loop()
         lookup = loop.create_task(loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         lookup.add_done_callback(self._give_back)  # not when the caller gives up: the thread continues
-        return [str(one[4][0]) for one in await asyncio.shield(lookup)]
+        return [str(entry[4][0]) for entry in await asyncio.shield(lookup)]
 
     def _give_back(self, lookup: asyncio.Task[Any]) -> None:
         self._places.release()
@@ -37,5 +37,5 @@ class Lookups:
 
 def resolve_number(host: str, port: int) -> list[str]:
     """The address itself, for a host that is an IP address: that needs no DNS and no thread."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-    return [str(one[4][0]) for one in found]
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    return [str(entry[4][0]) for entry in entries]

@@ -53,7 +53,7 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"], frozen=True):
 
 
 class ApiVersionsResponse(Struct, frozen=True):
-    """What the answering process itself supports. `finalized_features_epoch` is -1 when unknown."""
+    """APIs and levels that the answering process itself supports. `finalized_features_epoch` is -1 when unknown."""
 
     error_code: int
     api_keys: Mapping[int, VersionRange]

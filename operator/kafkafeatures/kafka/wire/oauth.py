@@ -54,19 +54,21 @@ class Tokens:
         """A token that is valid now. Raises AuthenticationFailed or TlsFailed where none can be had."""
         if isinstance(source, OAuthToken):
             return source.value
-        held = self._held.get(source)
-        if held is not None and self._monotonic() < held.until:
-            return held.value
+        token = self._held.get(source)
+        if token is not None and self._monotonic() < token.until:
+            return token.value
         task = self._fetching.get(source)
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             task = asyncio.create_task(self._fetch(source, timeout, contexts or Contexts()))
             self._fetching[source] = task
             task.add_done_callback(lambda done: self._forget(source, done))
-        held = await asyncio.shield(task)  # one caller giving up does not fail the others
-        now = self._monotonic()
-        self._held = {client: one for client, one in self._held.items() if now < one.until}  # no secret for ever
-        self._held[source] = held
-        return held.value
+        token = await asyncio.shield(task)  # one caller giving up does not fail the others
+        monotonic_time = self._monotonic()
+        self._held = {
+            client: cached for client, cached in self._held.items() if monotonic_time < cached.until
+        }  # no secret for ever
+        self._held[source] = token
+        return token.value
 
     def drop(self, source: OAuthToken | OAuthClient, value: str) -> None:
         """A node did not take this token: the next one who needs a token fetches another."""
@@ -154,8 +156,8 @@ class _Https(urllib.request.HTTPSHandler):
     def _to_permitted(self, address: tuple[str, int], *rest: Any) -> socket.socket:
         if self._policy is None:
             return self._call.made(socket.create_connection(address, *rest))
-        resolved = [str(one[4][0]) for one in socket.getaddrinfo(*address, type=socket.SOCK_STREAM)]
-        if not all(self._policy.permits(one, address[1]) for one in resolved):
+        resolved = [str(entry[4][0]) for entry in socket.getaddrinfo(*address, type=socket.SOCK_STREAM)]
+        if not all(self._policy.permits(ip_address, address[1]) for ip_address in resolved):
             raise AddressRefused
         return self._call.made(socket.create_connection((resolved[0], address[1]), *rest))
 
@@ -180,13 +182,13 @@ def _post(client: OAuthClient, timeout: float, call: _Call, context: SSLContext)
 
 def _ask(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) -> tuple[str, float]:
     try:
-        where = urllib.parse.urlsplit(client.token_url)
-        place = f"{where.hostname}:{where.port}" if where.port else str(where.hostname)  # never its user part
+        url = urllib.parse.urlsplit(client.token_url)
+        endpoint = f"{url.hostname}:{url.port}" if url.port else str(url.hostname)  # never its user part
     except ValueError:
         raise AuthenticationFailed(
             "the token endpoint is not a URL", remedy="use a URL that starts with https://"
         ) from None
-    if where.scheme != "https":
+    if url.scheme != "https":
         raise AuthenticationFailed("the token endpoint is not https", remedy="tokens are fetched over TLS only")
     pair = f"{urllib.parse.quote_plus(client.client_id)}:{urllib.parse.quote_plus(client.client_secret)}"
     fields = {"grant_type": "client_credentials"} | ({"scope": client.scope} if client.scope else {})
@@ -206,17 +208,17 @@ def _ask(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) 
     try:
         with opener.open(request, timeout=timeout) as reply:
             answer = reply.read(MAX_ANSWER)
-        return read_token(answer, place)
+        return read_token(answer, endpoint)
     except urllib.error.HTTPError as error:
         with error:
-            raise _no_token(place, f"answers {error.code}") from None
+            raise _no_token(endpoint, f"answers {error.code}") from None
     except urllib.error.URLError as error:
         if isinstance(error.reason, SSLError):
             failure: KafkaError = tls.failed(error.reason, client.tls, named=tls.OF_TOKENS)
-            raise type(failure)(f"token endpoint {place}: {failure}", remedy=failure.remedy) from None
-        raise _no_token(place, "cannot be reached") from None
+            raise type(failure)(f"token endpoint {endpoint}: {failure}", remedy=failure.remedy) from None
+        raise _no_token(endpoint, "cannot be reached") from None
     except (OSError, HTTPException, ValueError):
-        raise _no_token(place, "did not answer") from None
+        raise _no_token(endpoint, "did not answer") from None
 
 
 def read_token(answer: bytes, place: str) -> tuple[str, float]:
@@ -231,5 +233,7 @@ def read_token(answer: bytes, place: str) -> tuple[str, float]:
     raise _no_token(place, "did not return JSON with an access_token")
 
 
-def _no_token(where: str, why: str) -> AuthenticationFailed:
-    return AuthenticationFailed(f"the token endpoint {where} {why}", remedy="check its address, client id and secret")
+def _no_token(where: str, reason: str) -> AuthenticationFailed:
+    return AuthenticationFailed(
+        f"the token endpoint {where} {reason}", remedy="check its address, client id and secret"
+    )

@@ -36,7 +36,7 @@ HAPPY_EYEBALLS = 0.25  # seconds until the next address of a name is tried besid
 
 @contextlib.asynccontextmanager
 async def nothing_of_the_api_server(policy: AddressPolicy | None, stage: Stage, port: int) -> AsyncIterator[None]:
-    """What answers and is no Kafka may be the API server, at an address that was not known: then that is all we say."""
+    """Say no more of what is no Kafka where it may be the API server, at an address that was not known."""
     try:
         yield
     except (NotKafka, TlsFailed):
@@ -46,7 +46,7 @@ async def nothing_of_the_api_server(policy: AddressPolicy | None, stage: Stage, 
 
 
 class Stage:
-    """How far a connection came, for the words of a time-out."""
+    """The progress of a connection, for the words of a time-out."""
 
     def __init__(self, timeout: float, monotonic: Callable[[], float]) -> None:
         self.timeout, self._monotonic = timeout, monotonic
@@ -122,13 +122,13 @@ async def open_streams(
 
 
 async def _names(address: Address, trusted: Tls, stage: Stage) -> list[str]:
-    """What the certificate there is issued for; empty where it cannot be read."""
+    """The names that the certificate there is issued for; empty where it cannot be read."""
     with contextlib.suppress(OSError):  # TimeoutError is one
         async with asyncio.timeout(stage.for_handshake()):
             _, writer = await asyncio.open_connection(address.host, address.port, ssl=tls.for_any_name(trusted))
-        found = tls.names_in(writer.get_extra_info("peercert"))
+        names = tls.names_in(writer.get_extra_info("peercert"))
         writer.transport.abort()
-        return found
+        return names
     return []
 
 
@@ -141,7 +141,7 @@ async def _permitted(address: Address, policy: AddressPolicy, lookups: Lookups) 
         resolved = resolve_number(address.host, address.port)
     else:
         resolved = await lookups.resolve(address.host, address.port)
-    if not all(policy.permits(one, address.port) for one in resolved):
+    if not all(policy.permits(ip_address, address.port) for ip_address in resolved):
         raise AddressRefused
     return list(dict.fromkeys(resolved))
 

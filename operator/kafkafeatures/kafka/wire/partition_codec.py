@@ -72,10 +72,10 @@ def read_metadata(body: Any, version: int) -> m.MetadataResponse:
 
 
 def read_topic_partitions(body: Any, version: int) -> m.DescribeTopicPartitionsResponse:
-    behind = body.next_cursor
+    cursor = body.next_cursor
     return m.DescribeTopicPartitionsResponse(
         topics=tuple(_topic(topic) for topic in body.topics if topic.name is not None),
-        cursor=None if behind is None else (str(behind.topic_name), int(behind.partition_index)),
+        cursor=None if cursor is None else (str(cursor.topic_name), int(cursor.partition_index)),
     )
 
 
@@ -104,11 +104,11 @@ def read_reassignments(body: Any, version: int) -> m.ListPartitionReassignmentsR
         int(body.error_code),
         plain(body.error_message),
         {
-            (str(topic.name), int(one.partition_index)): m.Reassignment(
-                _ids(one.replicas), _ids(one.adding_replicas), _ids(one.removing_replicas)
+            (str(topic.name), int(partition.partition_index)): m.Reassignment(
+                _ids(partition.replicas), _ids(partition.adding_replicas), _ids(partition.removing_replicas)
             )
             for topic in body.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         },
     )
 
@@ -118,7 +118,7 @@ def read_configs(body: Any, version: int) -> m.DescribeConfigsResponse:
 
 
 def _config(result: Any) -> m.ConfigAnswer:
-    entries = {str(one.name): _config_entry(one) for one in result.configs}
+    entries = {str(entry.name): _config_entry(entry) for entry in result.configs}
     return m.ConfigAnswer(int(result.error_code), plain(result.error_message), entries)
 
 
@@ -128,7 +128,7 @@ def _config_entry(config: Any) -> m.ConfigEntry:
     source, is_sensitive, is_read_only = head
     if is_sensitive:
         return m.ConfigEntry(None, source, is_sensitive=True, is_read_only=is_read_only)
-    layers = {int(one.source): str(one.value) for one in config.synonyms if one.value is not None}
+    layers = {int(synonym.source): str(synonym.value) for synonym in config.synonyms if synonym.value is not None}
     return m.ConfigEntry(plain(config.value), source, layers, is_read_only=is_read_only)
 
 
@@ -137,11 +137,14 @@ def read_log_dirs(body: Any, version: int) -> m.DescribeLogDirsResponse:
         int(body.error_code),
         tuple(
             m.LogDir(
-                int(one.error_code),
-                str(one.log_dir),
-                {str(topic.name): frozenset(int(p.partition_index) for p in topic.partitions) for topic in one.topics},
+                int(log_dir.error_code),
+                str(log_dir.log_dir),
+                {
+                    str(topic.name): frozenset(int(p.partition_index) for p in topic.partitions)
+                    for topic in log_dir.topics
+                },
             )
-            for one in body.results
+            for log_dir in body.results
         ),
     )
 

@@ -33,7 +33,7 @@ def exchange(sasl: Sasl, token: str | None) -> Exchange:
 
 
 def step(steps: Exchange, answer: bytes | None) -> bytes | None:
-    """What to send next; None where the exchange is over. `answer` is None at its beginning."""
+    """The bytes to send next; None where the exchange is over. `answer` is None at its beginning."""
     try:
         return next(steps) if answer is None else steps.send(answer)
     except StopIteration:

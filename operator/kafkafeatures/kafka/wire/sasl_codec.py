@@ -17,7 +17,7 @@ from kafkafeatures.kafka.wire.messages import Request
 
 
 class SaslHandshakeRequest(Request["SaslHandshakeResponse"], frozen=True):
-    """Which mechanism is to be used."""
+    """A request for a mechanism, before the exchange."""
 
     api_key: ClassVar[int] = 17
     mechanism: str = ""

@@ -81,15 +81,15 @@ class Secrets:
 
     @property
     def known(self) -> bool:
-        """Whether there are any."""
+        """Tell whether there are any secrets."""
         return bool(self._known.own or self._known.tokens)
 
     def removed_from(self, answer: T) -> T:
         """The answer of a peer, or the same object where there is nothing to remove."""
-        known = self._known
+        collection = self._known
         if not self.known:
             return answer
-        texts, names = known.cleaners = known.cleaners or known.made()
+        texts, names = collection.cleaners = collection.cleaners or collection.made()
         cleaned: T = _parts(answer, lambda field: texts if field in TEXTS else names, names)
         return cleaned
 
@@ -102,11 +102,11 @@ class _Known:
         self.cleaners: tuple[_Cleaner, _Cleaner | None] | None = None  # of texts; of names
 
     def made(self) -> tuple[_Cleaner, _Cleaner | None]:
-        known = {*self.own, *self.tokens}
+        secrets = {*self.own, *self.tokens}
         in_public = " ".join((*self.public, *KAFKAS_FEATURES)).casefold()
-        sure = [one for one in known if len(one) >= SURE and one.casefold() not in in_public]
-        texts = {shape for one in known for shape in _shapes(one)}
-        names = {shape for one in sure for shape in _shapes(one)}
+        sure = [secret for secret in secrets if len(secret) >= SURE and secret.casefold() not in in_public]
+        texts = {shape for secret in secrets for shape in _shapes(secret)}
+        names = {shape for secret in sure for shape in _shapes(secret)}
         return _Cleaner(texts | _PROOFS), _Cleaner(names) if names else None
 
 
@@ -148,11 +148,11 @@ def _walk(value: Any, cleaner: _Cleaner | None, names: _Cleaner | None) -> Any:
     if isinstance(value, Struct):
         return _parts(value, lambda field: cleaner, names)
     if isinstance(value, Mapping):
-        pairs = {_walk(key, names, names): _walk(one, cleaner, names) for key, one in value.items()}
-        same = all(key in value and one is value[key] for key, one in pairs.items())
-        return value if same else pairs
+        pairs = {_walk(key, names, names): _walk(element, cleaner, names) for key, element in value.items()}
+        is_same = all(key in value and element is value[key] for key, element in pairs.items())
+        return value if is_same else pairs
     if isinstance(value, tuple):
-        items = tuple(_walk(one, cleaner, names) for one in value)
+        items = tuple(_walk(element, cleaner, names) for element in value)
         if all(a is b for a, b in zip(items, value, strict=True)):
             return value
         return value._make(items) if hasattr(value, "_make") else items  # one with names keeps them
@@ -175,7 +175,7 @@ def _parts(value: Any, cleaner_of: Callable[[str], _Cleaner | None], names: _Cle
 
 
 def _shapes(secret: str) -> Iterator[tuple[str, str]]:
-    """What a server makes of a text that it repeats, letters of either case: (what must be there, the pattern)."""
+    """Forms in which a server repeats a text, letters of either case: (what must be there, the pattern)."""
     import base64  # what is only needed where there are secrets
     import html
     import json
@@ -200,9 +200,9 @@ def _shapes(secret: str) -> Iterator[tuple[str, str]]:
     ):
         yield text, re.escape(text)
     # In base64, at any place of a longer text, as in that of PLAIN: three ways to lie between groups of three bytes.
-    for before in range(3):
-        code = base64.b64encode(bytes(before) + raw).decode().rstrip("=")
-        first, last = (0, 2, 3)[before], len(code) - ((before + len(raw)) % 3 > 0)
+    for offset in range(3):
+        code = base64.b64encode(bytes(offset) + raw).decode().rstrip("=")
+        first, last = (0, 2, 3)[offset], len(code) - ((offset + len(raw)) % 3 > 0)
         inner = code[first:last]
         if len(inner) >= WORD:
             either = re.escape(inner).replace(r"\+", r"(?:\+|-|%2B)").replace("/", r"(?:/|_|%2F)")

@@ -23,7 +23,7 @@ MOST_NAMES = 6
 
 
 class Named(NamedTuple):
-    """How users call what a connection is trusted by, and what it shows of itself."""
+    """Users' names for what a connection is trusted by, and for what it shows of itself."""
 
     ca: str
     client: str
@@ -80,32 +80,32 @@ def context(tls: Tls) -> ssl.SSLContext:
     if tls == Tls():
         return _system()
     if tls.ca is None:
-        made = ssl.create_default_context(capath=_folder_of_trust())
+        ssl_context = ssl.create_default_context(capath=_folder_of_trust())
     else:
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        ssl_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
-            made.load_verify_locations(cadata=tls.ca)
+            ssl_context.load_verify_locations(cadata=tls.ca)
         except (ssl.SSLError, ValueError):
             raise TlsFailed(
                 "the CA is not a PEM certificate", remedy="it must start with -----BEGIN CERTIFICATE"
             ) from None
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    ssl_context.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.certificate is not None or tls.key is not None:
-        _load_client(made, tls)
-    return made
+        _load_client(ssl_context, tls)
+    return ssl_context
 
 
 @cache
 def _system() -> ssl.SSLContext:
     """The trust of the system and nothing else: one for all."""
-    made = ssl.create_default_context(capath=_folder_of_trust())
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    return made
+    ssl_context = ssl.create_default_context(capath=_folder_of_trust())
+    ssl_context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return ssl_context
 
 
 @cache
 def _folder_of_trust() -> str | None:
-    """Where OpenSSL finds the system's CAs one by one, by their hashes; None where only the bundle has all of them.
+    """The folder of the system's CAs one by one, by their hashes; None where only the bundle has all of them.
 
     A context that reads the bundle holds all of it: 0.8 MiB and 45 ms, which each client certificate would cost again.
     """
@@ -114,15 +114,15 @@ def _folder_of_trust() -> str | None:
         return None
     try:
         hashed = [path for path in Path(paths.capath).iterdir() if _HASHED.fullmatch(path.name)]
-        there = {certificate for path in hashed for certificate in _certificates(path)}
-        wanted = _certificates(Path(paths.cafile)) if paths.cafile else []
+        hashed_certificates = {certificate for path in hashed for certificate in _certificates(path)}
+        bundled_certificates = _certificates(Path(paths.cafile)) if paths.cafile else []
     except OSError:
         return None
-    return paths.capath if there and there.issuperset(wanted) else None
+    return paths.capath if hashed_certificates and hashed_certificates.issuperset(bundled_certificates) else None
 
 
 def _certificates(path: Path) -> list[bytes]:
-    return [b"".join(found.split()) for found in _CERTIFICATE.findall(path.read_bytes())]
+    return [b"".join(match.split()) for match in _CERTIFICATE.findall(path.read_bytes())]
 
 
 def _load_client(made: ssl.SSLContext, tls: Tls) -> None:
@@ -147,7 +147,7 @@ def _load_client(made: ssl.SSLContext, tls: Tls) -> None:
 
 
 def is_api_server(certificate: Mapping[str, Any] | None) -> bool:
-    """Whether a certificate that was verified, as `getpeercert` shows it, is that of a Kubernetes API server."""
+    """Tell whether a certificate that was verified, as `getpeercert` shows it, is that of a Kubernetes API server."""
     return ("DNS", "kubernetes.default.svc") in (certificate or {}).get("subjectAltName", ())
 
 
@@ -156,16 +156,16 @@ def failed(
 ) -> TlsFailed:
     """The words for a handshake, or a session, that failed with these settings. `names`: in the certificate."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        what, remedy = _VERIFY.get(error.verify_code, (f"the certificate is refused: {error.verify_message}", ""))
+        problem, remedy = _VERIFY.get(error.verify_code, (f"the certificate is refused: {error.verify_message}", ""))
         if names:
-            what += f" (it is for {', '.join(names[:MOST_NAMES])}{', ...' if len(names) > MOST_NAMES else ''})"
-        return TlsFailed(what, remedy=remedy.format(named), sent=sent)
+            problem += f" (it is for {', '.join(names[:MOST_NAMES])}{', ...' if len(names) > MOST_NAMES else ''})"
+        return TlsFailed(problem, remedy=remedy.format(named), sent=sent)
     reason = error.reason or ""
     if "BAD_CERTIFICATE" in reason and tls is not None and tls.certificate is None:
         reason = "CERTIFICATE_REQUIRED"  # what OpenSSL calls it; to a JVM no certificate is a bad one
-    for part, (what, remedy) in _ALERTS.items():
+    for part, (problem, remedy) in _ALERTS.items():
         if part in reason:
-            return TlsFailed(what, remedy=remedy.format(named), sent=sent)
+            return TlsFailed(problem, remedy=remedy.format(named), sent=sent)
     if any(part in reason for part in _NOT_TLS):
         return TlsFailed(
             "the node does not speak TLS on this port", remedy="check port and security protocol", sent=sent
@@ -174,15 +174,15 @@ def failed(
 
 
 def is_for_another_name(error: ssl.SSLError) -> bool:
-    """Whether the certificate is trusted, but not for this name."""
+    """Tell whether the certificate is trusted, but not for this name."""
     return isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _OTHER_NAME
 
 
 def for_any_name(tls: Tls) -> ssl.SSLContext:
     """A context to read the names of a trusted certificate with, and for nothing else: it has no client certificate."""
-    made = ssl.create_default_context(cadata=tls.ca)
-    made.check_hostname = False
-    return made
+    ssl_context = ssl.create_default_context(cadata=tls.ca)
+    ssl_context.check_hostname = False
+    return ssl_context
 
 
 def names_in(certificate: Mapping[str, Any] | None) -> list[str]:

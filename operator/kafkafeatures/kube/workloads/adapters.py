@@ -21,13 +21,13 @@ Rival = Callable[[str], str]
 
 
 class Adapter(Protocol):
-    """What each of the modules has."""
+    """The parts that each of the modules has."""
 
     RIGHTS: tuple[Right, ...]
     """The requests that the driver sends to the API server, in the namespace of the resource."""
 
     def open_port(
-        self, api: WorkloadsApi, namespace: str, rollout: Rollout, now: Callable[[], datetime], rival: Rival
+        self, api: WorkloadsApi, namespace: str, rollout: Rollout, clock: Callable[[], datetime], rival: Rival
     ) -> WorkloadPort:
         """The port to the pods that one document names."""
 

@@ -31,7 +31,7 @@ class TooLarge(Exception):
 
 
 async def reading_of(reading: Awaitable[WorkloadsReading], namespace: str, remedy: str) -> WorkloadsReading | Failure:
-    """What was read, or why not. `remedy`: for a right that is missing."""
+    """The reading, or the reason why there is none. `remedy`: for a right that is missing."""
     try:
         return await reading
     except Forbidden as error:
@@ -49,7 +49,7 @@ async def reading_of(reading: Awaitable[WorkloadsReading], namespace: str, remed
 
 
 async def outcome_of(request: Awaitable[object], remedy: str) -> Outcome:
-    """What became of a request to restart one life of a pod. `remedy`: for a right that is missing."""
+    """The outcome of a request to restart one life of a pod. `remedy`: for a right that is missing."""
     try:
         await request
     except Withheld as error:

@@ -19,25 +19,25 @@ RIGHT = Right("policy", "poddisruptionbudgets", "list")
 
 async def listed(api: WorkloadsApi, namespace: str) -> list[Json]:
     """Every PodDisruptionBudget of the namespace, as Kubernetes writes it."""
-    found: list[Json] = []
+    documents: list[Json] = []
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     async with aclosing(api.listed(path)) as budgets:
         async for raw in budgets:
-            found.append(raw)
-            if len(found) > MOST_BUDGETS:
+            documents.append(raw)
+            if len(documents) > MOST_BUDGETS:
                 raise TooLarge(f"there are more than {MOST_BUDGETS} PodDisruptionBudgets")
-    return found
+    return documents
 
 
 def covering(every: Iterable[Json], labels: Mapping[str, Json], sets: Sequence[StatefulSet]) -> tuple[Budget, ...]:
     """Every one that covers one of these pods. `labels`: by the name of the pod; `sets`: theirs."""
-    found = []
+    budgets = []
     for raw in every:
         selector = raw["spec"].get("selector")
-        covered = frozenset(name for name, one in labels.items() if selects(selector, one))
+        covered = frozenset(name for name, pod_labels in labels.items() if selects(selector, pod_labels))
         if covered:
-            found.append(_budget(raw, covered, sets))
-    return tuple(found)
+            budgets.append(_budget(raw, covered, sets))
+    return tuple(budgets)
 
 
 def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> Budget:
@@ -62,9 +62,13 @@ def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> 
 
 
 def _missing(selector: Selector | None, covered: frozenset[str], sets: Sequence[StatefulSet]) -> int:
-    """How many pods of ours it will cover once each StatefulSet has all of its own."""
+    """The number of our pods that it will cover in addition once each StatefulSet has all of its own."""
     return sum(
-        max(one.replicas - len(one.pods), 0)
-        for one in sets
-        if (any(pod.name in covered for pod in one.pods) if one.pods else selects(selector, one.labels))
+        max(stateful_set.replicas - len(stateful_set.pods), 0)
+        for stateful_set in sets
+        if (
+            any(pod.name in covered for pod in stateful_set.pods)
+            if stateful_set.pods
+            else selects(selector, stateful_set.labels)
+        )
     )

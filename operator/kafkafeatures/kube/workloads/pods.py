@@ -17,19 +17,26 @@ Json = Mapping[str, Any]
 
 def container_of(spec: Json, name: str) -> Json:
     """The container of that name in the spec of a pod or of a template; empty where there is none."""
-    return next((one for one in spec.get("containers") or () if one.get("name") == name), {})
+    return next((container for container in spec.get("containers") or () if container.get("name") == name), {})
 
 
 def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
     """`container`: the one that runs Kafka. Its Kubernetes node, addresses and ports are those that it alone has."""
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
-    conditions = {one["type"]: one for one in status.get("conditions") or ()}
-    running: Json = next((one for one in status.get("containerStatuses") or () if one.get("name") == container), {})
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
+    running: Json = next(
+        (
+            container_status
+            for container_status in status.get("containerStatuses") or ()
+            if container_status.get("name") == container
+        ),
+        {},
+    )
     waiting = _waiting(status, conditions, running)
     reporting = _of_init(status) if waiting.startswith(INIT) else running
     ended = _ended(reporting)
     shares_network = bool(spec.get("hostNetwork"))
-    ips = tuple(dict.fromkeys(one["ip"] for one in status.get("podIPs") or () if one.get("ip")))
+    ips = tuple(dict.fromkeys(address["ip"] for address in status.get("podIPs") or () if address.get("ip")))
     return Pod(
         name=str(metadata["name"]),
         uid=str(metadata["uid"]),
@@ -60,14 +67,14 @@ def _moment(state: Json | None, name: str) -> datetime | None:
 
 
 def _ended(container: Json) -> Json:
-    """How a container's last run ended, while it waits for the next or after a restart; empty where it had none."""
+    """The end of a container's last run, while it waits for the next or after a restart; empty where it had none."""
     states = (container.get("state") or {}, container.get("lastState") or {})
     return next((state["terminated"] for state in states if state.get("terminated")), {})
 
 
 def _of_init(status: Json) -> Json:
     """The container that keeps the others from starting."""
-    return next((one for one in status.get("initContainerStatuses") or () if _keeps_waiting(one)), {})
+    return next((container for container in status.get("initContainerStatuses") or () if _keeps_waiting(container)), {})
 
 
 def _keeps_waiting(init: Json) -> str:
@@ -86,8 +93,8 @@ def _names(metadata: Json, spec: Json) -> Iterator[str]:
 
 
 def _ports_of_node(spec: Json, status: Json, shares_network: bool) -> Iterator[tuple[str, int]]:
-    hosts = {one["ip"] for one in status.get("hostIPs") or () if one.get("ip")}
-    hosts |= {str(one) for one in (status.get("hostIP"), spec.get("nodeName")) if one}
+    hosts = {address["ip"] for address in status.get("hostIPs") or () if address.get("ip")}
+    hosts |= {str(host) for host in (status.get("hostIP"), spec.get("nodeName")) if host}
     for container in spec.get("containers") or ():
         for port in container.get("ports") or ():
             number = port.get("hostPort") or (port.get("containerPort") if shares_network else None)
@@ -96,7 +103,7 @@ def _ports_of_node(spec: Json, status: Json, shares_network: bool) -> Iterator[t
 
 
 def _waiting(status: Json, conditions: Mapping[str, Json], container: Json) -> str:
-    """Why the container does not run, in Kubernetes' own words; empty where it runs, and where nothing says otherwise.
+    """The reason why the container does not run, as Kubernetes says it; empty where it runs or nothing says otherwise.
 
     Others of the pod say nothing of it: a pod whose template calls the container by another name still runs Kafka.
     """

@@ -13,26 +13,26 @@ Selector = Mapping[str, Any]
 
 def as_query(selector: Selector) -> str:
     """A selector as the query parameter `labelSelector`. Raises ValueError for one that would select everything."""
-    found = ",".join(_requirements(selector))
-    if not found:
+    query = ",".join(_requirements(selector))
+    if not query:
         raise ValueError("a selector that selects every pod")
-    return found
+    return query
 
 
 def selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
-    """Whether a selector of policy/v1 selects these labels: no selector selects nothing, an empty one everything."""
+    """Tell whether a selector of policy/v1 selects these labels: none selects nothing, an empty one everything."""
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()) and all(
-        _holds(one, labels) for one in selector.get("matchExpressions") or ()
+        _holds(requirement, labels) for requirement in selector.get("matchExpressions") or ()
     )
 
 
 def _requirements(selector: Selector) -> Iterator[str]:
     yield from (f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items())
-    for one in selector.get("matchExpressions") or ():
-        key, values = one["key"], ",".join(one.get("values") or ())
-        match one["operator"]:
+    for requirement in selector.get("matchExpressions") or ():
+        key, values = requirement["key"], ",".join(requirement.get("values") or ())
+        match requirement["operator"]:
             case "In":
                 yield f"{key} in ({values})"
             case "NotIn":

@@ -55,13 +55,13 @@ class StatefulSets:
         api: WorkloadsApi,
         namespace: str,
         rollout: Rollout,
-        now: Callable[[], datetime],
+        clock: Callable[[], datetime],
         rival: Rival = lambda name: "",
     ) -> None:
         self._api = api
         self._namespace = namespace
         self._rollout = rollout
-        self._now = now
+        self._now = clock
         self._rival = rival
 
     async def read(self) -> WorkloadsReading | Failure:
@@ -95,11 +95,11 @@ class StatefulSets:
         listed = asyncio.ensure_future(budgets.listed(self._api, self._namespace))
         # All end first. Of those that failed the first of the document is reported: the same one each time.
         await asyncio.gather(*(reading for _, reading in sets), listed, return_exceptions=True)
-        found = [one for _, reading in sets if (one := reading.result()) is not None]
+        stateful_sets = [stateful_set for _, reading in sets if (stateful_set := reading.result()) is not None]
         missing = tuple(name for name, reading in sets if reading.result() is None)
-        covering = budgets.covering(listed.result(), labels, found) if labels else ()
+        covering = budgets.covering(listed.result(), labels, stateful_sets) if labels else ()
         at = min(at, self._api.answered_at or at)
-        return WorkloadsReading(at, tuple(found), covering, missing, self._namespace)
+        return WorkloadsReading(at, tuple(stateful_sets), covering, missing, self._namespace)
 
     async def _stateful_set(
         self, name: str, role: str, labels: dict[str, Json], few: asyncio.Semaphore
@@ -115,10 +115,10 @@ class StatefulSets:
         pods = []
         query = {"labelSelector": as_query(spec["selector"])}
         async with few, aclosing(self._api.listed(f"/api/v1/namespaces/{self._namespace}/pods", query)) as listed:
-            async for one in listed:
-                if any(owner.get("uid") == metadata["uid"] for owner in one["metadata"].get("ownerReferences") or ()):
-                    pods.append(pod_of(one, name, self._rollout.container))
-                    labels[one["metadata"]["name"]] = one["metadata"].get("labels") or {}
+            async for pod in listed:
+                if any(owner.get("uid") == metadata["uid"] for owner in pod["metadata"].get("ownerReferences") or ()):
+                    pods.append(pod_of(pod, name, self._rollout.container))
+                    labels[pod["metadata"]["name"]] = pod["metadata"].get("labels") or {}
                 if len(labels) > MOST_PODS:
                     raise TooLarge(f"there are more than {MOST_PODS} pods of this cluster")
         template = spec["template"]
@@ -146,7 +146,9 @@ class StatefulSets:
 
 def _manager(metadata: Json) -> str:
     """The controller that made the StatefulSet, such as another operator: it restarts pods as it likes."""
-    owner = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), None)
+    owner = next(
+        (reference for reference in metadata.get("ownerReferences") or () if reference.get("controller")), None
+    )
     return f"{owner['kind']} {owner['name']} ({owner['apiVersion'].partition('/')[0]})" if owner else ""
 
 

@@ -132,7 +132,7 @@ async def test_before_sasl_no_name_is_sent_as_no_node_looks_at_it() -> None:
     security = Security(sasl=Sasl("SCRAM-SHA-256", "alice", "secret"))
     async with serving(Server(answers)) as server:
         with pytest.raises(KafkaError):
-            await connect(server.address, security, timeout=5.0, client_id="us", environment=SYSTEM, named=NAMED)
+            await connect(server.address, security, timeout=5.0, client_id="us", environment=SYSTEM, request=NAMED)
         assert versions_of(server) == [4]
 
 

@@ -1,4 +1,4 @@
-"""Whether ZooKeeper says what the metadata log says: both read, and what differs read again before it counts.
+"""Comparison of ZooKeeper with the metadata log: both read, and what differs read again before it counts.
 
 Called by `migration compare`, and before a migration closes a way back. A change takes a moment from the log to
 ZooKeeper, so that what differs once proves nothing. It is read again when `/migration` says that ZooKeeper has all up

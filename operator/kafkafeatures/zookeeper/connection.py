@@ -1,10 +1,10 @@
-"""What kazoo is not trusted with: which addresses it connects to, which certificates it believes, how many bytes it
-takes from a peer, and on which connection it sends what changes something.
+"""Decisions that kazoo is not trusted with: which addresses it connects to, which certificates it believes, how many
+bytes it takes from a peer, and on which connection it sends what changes something.
 
 kazoo 2.11 resolves names by itself, does not check host names of certificates, asks the kernel for as many bytes as
 four bytes of the peer claim, and sends on a later connection what it could not on the one before. So the connection,
-the limit, and the last moment of a transaction are here; kazoo keeps the session and the requests.
-The version is pinned: `tests/kafkafeatures/zookeeper` notice where a newer one goes around this.
+the limit, and the last moment of a transaction are here; kazoo keeps the session and the requests. The version is
+pinned: `tests/kafkafeatures/zookeeper` notice where a newer one goes around this.
 """
 
 from __future__ import annotations

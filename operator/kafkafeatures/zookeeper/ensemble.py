@@ -1,4 +1,4 @@
-"""Where an ensemble is and how to speak to it, resolved: no reference to any Secret is left in here."""
+"""Addresses of an ensemble and how to speak to it, resolved: no reference to any Secret is left in here."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _FIRST = 1024 * 1024  # bytes of the largest answer, before any has come
 _LESS = 0.9
 
 _OF_ONE = (FailureKind.AUTHORIZATION, FailureKind.REJECTED)
-"""Why one znode is not read, and others are."""
+"""Failures for which one znode is not read, and others are."""
 
 Data: TypeAlias = bytes | Failure | None
 Names: TypeAlias = tuple[str, ...] | Failure | None

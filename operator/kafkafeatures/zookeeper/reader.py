@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 CLUSTER_ID = "/cluster/id"
 SYNCED = ("/controller", "/controller_epoch", "/migration")
-"""What decides which phase a migration is in: never read from a server that is behind."""
+"""Znodes that decide which phase a migration is in: never read from a server that is behind."""
 
 
 async def read_zookeeper(ensemble: Ensemble, now: Callable[[], datetime]) -> ZooKeeperReading | Failure:

@@ -1,4 +1,4 @@
-"""What the user of an ensemble may do with Kafka's znodes: `check --rights --zookeeper`. Only reads.
+"""Rights that the user of an ensemble has to Kafka's znodes: `check --rights --zookeeper`. Only reads.
 
 READ is proven by reading. WRITE and DELETE, which only the way back of a migration needs, are judged by the ACLs of the
 znodes. ZooKeeper has no answer to "who am I": an identity that TLS gives, or that of a superuser, is not known here.

@@ -1,4 +1,4 @@
-"""What must hold before the next step on each way: chains of named checks, every blocker at once.
+"""Conditions that must hold before the next step on each way: chains of named checks, every blocker at once.
 
 Pure. Asked in each look, so also right before each restart. What is not known blocks. Sources: KIP-866,
 `KRaftMigrationDriver` of Kafka 3.9, and what was seen on real nodes.

@@ -1,5 +1,5 @@
-"""Where a cluster is, or what contradicts what: a table of states that Kafka does not leave by itself, each with what
-to do first.
+"""Position of a cluster, or what contradicts what: a table of states that Kafka does not leave by itself, each with
+what to do first.
 
 Pure. The first row that holds is said; only where none does, the position is looked for in `ROWS` of
 `core/migration/positions.py`. A row names its nodes, or its znode, and never leaves a person without an action.

@@ -1,4 +1,4 @@
-"""What each node has to be for the position that comes next, and what it says otherwise of itself.
+"""Settings that each node has to have for the position that comes next, and those that it has otherwise.
 
 Pure. The edge says where the way leads (`edges.py`), the table what a node has to have there (`settings.py`); what a
 node has now it says itself. A node that could not be asked is a Failure, and never taken to be as it should.
@@ -37,7 +37,7 @@ from kafkafeatures.core.migration.settings import (
 )
 
 Said: TypeAlias = Mapping[tuple[Role, int], NodeSettings | Failure]
-"""What each node says of itself, by its role and id."""
+"""Settings as each node gives them, by its role and id."""
 
 SHAPES: Mapping[Position, Mapping[Role, Shape]] = {
     Position.ZOOKEEPER: {Role.BROKER: Shape.PLAIN_BROKER},
@@ -48,10 +48,10 @@ SHAPES: Mapping[Position, Mapping[Role, Shape]] = {
     Position.NO_CONTROLLER: {Role.BROKER: Shape.FLAGGED_BROKER},
     Position.RELEASED: {Role.BROKER: Shape.FLAGGED_BROKER},
 }
-"""Where a way can lead, and what the nodes are there. A role that is not named has no nodes there."""
+"""Positions to which a way can lead, and what the nodes are there. A role that is not named has no nodes there."""
 
 NAMES = frozenset({*TABLE, *DECIDED, VOTERS, BOOTSTRAP, LISTENER, AUTHORIZER, PROTOCOLS, ALLOW_EVERYONE}) - {"{quorum}"}
-"""What a node is asked for."""
+"""Settings that a node is asked for."""
 
 
 class NodeDemand(Struct, frozen=True):

@@ -98,7 +98,7 @@ RELEASE = Edge((P.NO_CONTROLLER,), P.RELEASED, deletes=("/controller", "/migrati
 UNFLAG_BROKERS = Edge((P.RELEASED, P.ZOOKEEPER), P.ZOOKEEPER, Shape.PLAIN_BROKER, Role.BROKER, beside=(Beside.WIPE,))
 GIVE_UP = Edge((P.PRE_MIGRATION, P.FLAGGING), P.ZOOKEEPER, beside=(Beside.NO_CONTROLLERS,))
 WITHDRAW = Edge((P.ZOOKEEPER, P.RELEASED), P.ZOOKEEPER, deletes=("/migration",))
-"""Where a quorum that never took over was stopped: what it left in ZooKeeper goes before anything else."""
+"""Way back after a quorum that never took over was stopped: what it left in ZooKeeper goes before anything else."""
 HALF_DONE = (MOVE_BROKERS, MOVE_BROKERS_BACK)
 """Ways on which to stay is worse than to continue: a majority of the controllers leads, and none is restarted."""
 BACK = (MOVE_BROKERS_BACK, STOP_CONTROLLERS, RELEASE, UNFLAG_BROKERS, GIVE_UP, WITHDRAW)

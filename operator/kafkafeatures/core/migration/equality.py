@@ -1,4 +1,5 @@
-"""Whether ZooKeeper and the metadata log say the same: what a migration has to show before a way back is given up.
+"""Outcome of a comparison of ZooKeeper with the metadata log: what a migration has to show before a way back is given
+up.
 
 Pure. It is needed because a write to ZooKeeper that failed is never repeated: Kafka 3.9 logs it, and moves the offset
 of `/migration` on (`KRaftMigrationDriver.MetadataChangeEvent`), until another controller becomes active and writes all

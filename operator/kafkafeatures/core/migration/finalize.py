@@ -1,8 +1,8 @@
-"""What holds until a migration is finalized: a consent, a time of dual write, equal stores, an approval, old templates.
+"""Gates before a migration is finalized: a consent, a time of dual write, equal stores, an approval, old templates.
 
-Pure. While the metadata log says MIGRATION, and no controller has lost its flag that was asked to by this plan and
-with its consent, the cluster is in dual write and can go back, whatever single nodes say. A controller that lost its
-flag by accident is named, and nothing is made of it. Asked by `core/migration/now.py`, `core/migration/checks.py` and
+Pure. While the metadata log says MIGRATION, and no controller has lost its flag that was asked to by this plan and with
+its consent, the cluster is in dual write and can go back, whatever single nodes say. A controller that lost its flag by
+accident is named, and nothing is made of it. Asked by `core/migration/now.py`, `core/migration/checks.py` and
 `core/migration/looking.py`.
 """
 

@@ -1,4 +1,4 @@
-"""Whether every broker knows which of them is controller, once the quorum is gone.
+"""Check whether every broker knows which of them is controller, once the quorum is gone.
 
 Pure. A broker with the flag that still follows a controller of the quorum hangs when it is stopped: it waits for one
 that no longer answers (more than 130 s were seen). Called by `core/migration/checks.py`.

@@ -1,5 +1,5 @@
-"""What one process keeps of a migration from look to look, and no status tells: how long a contradiction has stood,
-where the metadata log ended when, and since when `/migration` has not moved.
+"""Memory that one process has of a migration from look to look, and no status tells: how long a contradiction has
+stood, where the metadata log ended when, and since when `/migration` has not moved.
 
 Pure. A process that has just started knows nothing of it, and neither does one that could not look for a while.
 """

@@ -28,9 +28,9 @@ from kafkafeatures.core.migration.positions import Misplaced
 from kafkafeatures.core.words import counted, format_span
 
 LAST_WITHIN = timedelta(minutes=5)
-"""How long before the end the last comparison may be: that of a large cluster takes a minute."""
+"""Longest time from the last comparison to the end: that of a large cluster takes a minute."""
 UNKNOWN = "unknown"
-"""What a consent is for that is given where it is not known what is lacking."""
+"""Subject of a consent that is given where it is not known what is lacking."""
 CLOCKS_DIFFER = timedelta(seconds=10)
 """By how much the servers of an ensemble may differ: a later write may seem earlier."""
 

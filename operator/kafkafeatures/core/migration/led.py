@@ -1,4 +1,4 @@
-"""Does an active controller lead the quorum, and is each controller one of it? What a step of a migration rests on.
+"""Checks that an active controller leads the quorum, and that each controller is one of it.
 
 Pure. Called by `core/migration/checks.py`. `flying`: nodes that are being restarted, of which nothing is expected.
 """

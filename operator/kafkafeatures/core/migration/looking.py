@@ -1,4 +1,4 @@
-"""What the next look at a migration has to read: settings, partitions, a survey of ZooKeeper, a comparison.
+"""Readings that the next look at a migration needs: settings, partitions, a survey of ZooKeeper, a comparison.
 
 Pure. Asked by `core/migration/stage.py` once the nodes, the metadata log and the znodes were read. What is large is
 read only where the next step rests on it.

@@ -1,4 +1,4 @@
-"""What may be lost on the way back, and what a person may consent to there.
+"""Losses that are possible on the way back, and what a person may consent to there.
 
 Pure. Called by `core/migration/checks.py`, and by `core/migration/now.py`, which remembers what was asked for. Each
 loss has a consent of its own, which is for exactly what was shown (`core/migration/consents.py`).

@@ -1,7 +1,7 @@
-"""What there is of a migration where the document wants none: nothing, or one that was left open.
+"""State of a migration where the document wants none: nothing, or one that was left open.
 
-Pure, and light. A migration does not end because `spec.migration` was taken out of a document: nothing of it is
-carried out any more, no node is restarted, and that is said. Called by `core/migration/stage.py`.
+Pure, and light. A migration does not end because `spec.migration` was taken out of a document: nothing of it is carried
+out any more, no node is restarted, and that is said. Called by `core/migration/stage.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafkafeatures.core.facts.readings import FailureKind
 MIGRATION = "Migration"
 """The kind of a stage that moves a cluster from ZooKeeper to KRaft, or back."""
 PHASE = "phase"
-"""What such a stage leads to, in a plan."""
+"""Key of the phase that such a stage leads to, in a plan."""
 
 OVER = ("", Phase.NONE, Phase.FINALIZED, Phase.ROLLED_BACK)
 """Phases at which a document may stop asking for a migration: nothing is left half done."""

@@ -1,4 +1,4 @@
-"""Where a cluster is on its way, which way comes next, and what its nodes have otherwise: all that is judged.
+"""Place of a cluster on its way, which way comes next, and what its nodes have otherwise: all that is judged.
 
 Pure. Made by `core/migration/stage.py` in each look, of that look alone: nothing of it is remembered in a status.
 """
@@ -36,7 +36,7 @@ from kafkafeatures.core.migration.phases import phase_of
 from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of
 
 PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
-"""Where nothing was copied yet, and what changes meanwhile may still prevent the copy."""
+"""Positions at which nothing was copied yet, and what changes meanwhile may still prevent the copy."""
 
 
 class Place(Struct, frozen=True, dict=True):

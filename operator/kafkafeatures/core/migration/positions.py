@@ -1,5 +1,5 @@
-"""Where a cluster is between ZooKeeper and KRaft: one position, derived from the metadata log, the znodes and the nodes
-together, and never from a status.
+"""Positions of a cluster between ZooKeeper and KRaft: always one, derived from the metadata log, the znodes and the
+nodes together, and never from a status.
 
 Pure. Each of the three alone was seen lying on real nodes: the log says that a migration is under way while the driver
 of the controllers is idle, `/migration` survives a rollback, a flag is in a file that no process has read. So a
@@ -190,7 +190,7 @@ ROWS = (
     Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), True, (PLAIN,), (PLAIN,)),  # /controller alone proves nothing
     Row(Position.RELEASED, (None,), (Claim.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,)),
 )
-"""What holds in each position: exactly one position fits a cluster that is somewhere."""
+"""Facts that hold in each position: exactly one position fits a cluster that is somewhere."""
 
 
 # --- what was read ---
@@ -277,7 +277,7 @@ def _controllers(ids: Sequence[int]) -> str:
 
 
 WITHOUT_QUORUM = (Position.ZOOKEEPER, Position.NO_CONTROLLER, Position.RELEASED)
-"""Where no controller of a quorum runs."""
+"""Positions at which no controller of a quorum runs."""
 
 
 def why_uncertain(position: Position, seen: Observation) -> Failure | None:

@@ -37,7 +37,7 @@ NAMES = NOT_DEFINED | {
     controllers.PROTOCOL, PROTOCOLS, controllers.ENCODER, *controllers.TOKEN_KEYS, *DECIDED,
     *controllers.OF_ITS_CLIENT, controllers.MECHANISM, QUORUM_LISTENERS,
 }  # fmt: skip
-"""What each node has to be asked for."""
+"""Settings that each node has to be asked for."""
 
 Check = Callable[[Preflight], Iterable[Blocker]]
 

@@ -34,7 +34,7 @@ PROTOCOL, MECHANISM = "security.inter.broker.protocol", "sasl.mechanism.controll
 ENCODER = "password.encoder.secret"
 TOKEN_KEYS = ("delegation.token.secret.key", "delegation.token.master.key")
 OF_ITS_CLIENT = ("zookeeper.set.acl", "zookeeper.ssl.client.enable")
-"""How a node uses ZooKeeper. A controller with zookeeper.set.acl does not start without credentials
+"""Settings by which a node uses ZooKeeper. A controller with zookeeper.set.acl does not start without credentials
 (`KafkaZkClient.createZkClient`).
 """
 

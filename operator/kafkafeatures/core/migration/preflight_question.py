@@ -1,4 +1,4 @@
-"""What the preflight of a migration is asked about, and what its checks have in common.
+"""Input of the preflight of a migration, and what its checks have in common.
 
 Pure. The checks are in `preflight_nodes.py`, `preflight_controllers.py` and `preflight_znodes.py`, their order in
 `preflight.py`. What a node did not say is never taken to be as it should: `preflight_nodes.py` names it once, and the

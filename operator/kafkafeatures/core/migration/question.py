@@ -1,4 +1,4 @@
-"""What the checks of a migration are asked about: one look at the cluster, and what is remembered of the looks before.
+"""Input of the checks of a migration: one look at the cluster, and what is remembered of the looks before.
 
 Pure. Made by `core/migration/now.py`; read by `core/migration/checks.py` and the modules beside it that it calls.
 """

@@ -1,4 +1,4 @@
-"""Is each broker one that the quorum knows, once it has taken over: registered, live, and with its level?
+"""Checks that the quorum knows each broker, once it has taken over: registered, live, and with its level.
 
 Pure. Called by `core/migration/checks.py`. A broker that is in no list is the worst: it is expected nowhere, and its
 mode is not known when it comes back.

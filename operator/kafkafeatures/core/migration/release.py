@@ -1,4 +1,4 @@
-"""Which transaction leads back to ZooKeeper from here: it releases `/controller`, or only withdraws `/migration`.
+"""Transaction that leads back to ZooKeeper from here: it releases `/controller`, or only withdraws `/migration`.
 
 Pure. Called by the stage of a migration once all that has to hold before does. A transaction is made of what was read a
 moment ago, and names it; what cannot be read, or is not what such a way back begins with, is a `Failure`.

@@ -1,4 +1,4 @@
-"""What people read of a migration: `status.migration`, `status.wayBack` and the condition MigrationSettled. Pure."""
+"""Report of a migration for people: `status.migration`, `status.wayBack` and the condition MigrationSettled. Pure."""
 
 from __future__ import annotations
 

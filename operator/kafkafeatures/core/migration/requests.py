@@ -1,4 +1,4 @@
-"""What Git, or a person, is asked for before the next step of a migration: words.
+"""Requests to Git, or to a person, before the next step of a migration: their words.
 
 Pure. The operator changes no setting, no template and no number of replicas. What each node lacks it says itself.
 """

@@ -1,4 +1,4 @@
-"""Which nodes a migration has restarted next, and what is wrong with templates that came too early or did not help.
+"""Nodes that a migration has restarted next, and what is wrong with templates that came too early or did not help.
 
 Pure. The machinery of rolls decides when each of them goes (`core/roll/`); here stands only which.
 """

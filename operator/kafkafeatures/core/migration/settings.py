@@ -1,8 +1,8 @@
-"""Which settings a node must have, and must not have, in each phase of a migration: one table.
+"""Settings that a node must have, and must not have, in each phase of a migration: one table.
 
 Pure. The operator writes none of them: it says which Git must carry, and what a node has otherwise is named as a
-difference, by its own words (DescribeConfigs), before a second node is touched. Rules: Kafka 3.9 "ZooKeeper to
-KRaft Migration", `KafkaConfig.scala` of Kafka 3.9, and what was seen on real nodes.
+difference, by its own words (DescribeConfigs), before a second node is touched. Rules: Kafka 3.9 "ZooKeeper to KRaft
+Migration", `KafkaConfig.scala` of Kafka 3.9, and what was seen on real nodes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ DECIDED = (
     "delegation.token.expiry.time.ms", "delegation.token.expiry.check.interval.ms", "controller.quota.window.num",
     "controller.quota.window.size.seconds",
 )  # fmt: skip
-"""What controllers decide by. leader.imbalance.per.broker.percentage is not among them: KRaft controllers do not read
-it.
+"""Settings that controllers decide by. leader.imbalance.per.broker.percentage is not among them: KRaft controllers do
+not read it.
 """
 OF_ZOOKEEPER = "kafka.security.authorizer.AclAuthorizer"
 
@@ -115,7 +115,9 @@ TABLE: Mapping[str, Mapping[Shape, Rule]] = {
     QUORUM_LISTENERS: {C: SET, F: SET, K: SET, N: SET, P: NOT_SET},
     "control.plane.listener.name": {K: NOT_SET},
 }
-"""What is not in a row does not matter. `kafkafeatures migration settings` shows it."""
+"""Requirements for each setting, by shape; what is not in a row does not matter. `kafkafeatures migration settings`
+shows it.
+"""
 
 
 def required(shape: Shape, known: Known) -> Iterator[tuple[str, Rule]]:

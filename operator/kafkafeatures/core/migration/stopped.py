@@ -1,4 +1,4 @@
-"""Has every controller of the quorum stopped? What is deleted in ZooKeeper while one runs may be lost, or come back.
+"""Checks that every controller has stopped: what is deleted in ZooKeeper while one runs may be lost, or come back.
 
 Pure. Called by `core/migration/checks.py` before znodes are deleted. Silence proves nothing: a controller that cannot
 be reached from here may lead, and serve the brokers. Every voter has to be accounted for (`core/migration/voters.py`):

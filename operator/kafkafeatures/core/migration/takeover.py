@@ -1,4 +1,4 @@
-"""What is waited for between the last broker with the flag and the end of the copy: nothing that Kafka tells by itself.
+"""Waits between the last broker with the flag and the end of the copy: nothing that Kafka tells by itself.
 
 Pure. Called by `core/migration/now.py`. The quorum takes over once each controller and each broker is registered; who
 is not, and the lines of its log that tell why, are named, as neither ends in an error that a client could see.

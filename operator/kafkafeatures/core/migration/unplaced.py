@@ -1,4 +1,4 @@
-"""What is waited for, and when a person has to look, where it is not known where the cluster is.
+"""Waits, and the time at which a person has to look, where it is not known where the cluster is.
 
 Pure. Called by `core/migration/now.py`.
 """

@@ -1,4 +1,4 @@
-"""Which controllers a quorum has, and which of them have certainly stopped.
+"""Controllers that a quorum has, and those of them that have certainly stopped.
 
 Pure. Called by `core/migration/stopped.py`. Addresses that a document names prove nothing alone: one may be missing
 there, lead to another process, or to none. So the voters that a quorum had are kept in the status, each with the

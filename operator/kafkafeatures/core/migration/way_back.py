@@ -1,4 +1,4 @@
-"""How far one can go back from each way of a migration, how, and what would be lost: for plans and `status.wayBack`.
+"""Ways back from each way of a migration: how far, how, and what would be lost: for plans and `status.wayBack`.
 
 Pure. Asked by `core/migration/part.py` for each step of a plan, by `core/migration/report.py` for where the cluster is,
 and by the docs' table of ways. Whether something would be lost is only known of what was compared.
@@ -79,7 +79,7 @@ _ENDS_BY: Mapping[Position, Edge] = {
 """On which way, or at the end of which, a cluster is. Positions that nothing leads back from are not in it."""
 _COPIED = (Position.COPIED, Position.DUAL_WRITE)
 _ABOUT = timedelta(seconds=2)
-"""How far a time that is counted anew in each look may be from the one that was written."""
+"""Largest distance of a time that is counted anew in each look from the one that was written."""
 
 
 def way_back(

@@ -1,1 +1,1 @@
-"""What Kafka copies from ZooKeeper when it migrates: which znodes, what they say, and what is wrong with them."""
+"""Metadata that Kafka copies from ZooKeeper in a migration: the znodes, what they say, and what is wrong with them."""

@@ -28,7 +28,7 @@ _KINDS = {
     TOKENS: Kind.TOKEN,
     PRODUCER_IDS: Kind.PRODUCER_ID,
 }
-"""Which kind of entries is in a znode that cannot be read; any other has quotas."""
+"""Kind of the entries in a znode that cannot be read; any other has quotas."""
 
 
 class Comparison:

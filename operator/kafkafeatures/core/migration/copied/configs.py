@@ -41,7 +41,7 @@ _TYPES = {OF_USERS: USER, OF_CLIENTS: CLIENT, OF_IPS: IP}
 
 _LOST = "the copy would leave it out without an error"
 _NUMBER = re.compile(r"\s*[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)\s*", re.ASCII)
-"""What Java takes for a double, without its hexadecimal form."""
+"""Text that Java takes for a double, without its hexadecimal form."""
 _SCRAM = frozenset({"salt", "stored_key", "server_key", "iterations"})
 
 

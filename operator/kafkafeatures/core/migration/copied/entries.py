@@ -1,4 +1,4 @@
-"""What a znode says, and what the metadata log says of the same, as entries that can be compared. Pure.
+"""Entries of a znode, and those of the metadata log about the same, which can be compared. Pure.
 
 No secret is an entry: of what may be one there is a digest (`kraftlog.digests`), of a password, which ZooKeeper has
 encoded and the log has not, only that it is set. Called by the readers of znodes in this room and by `expected.py`.

@@ -1,4 +1,4 @@
-"""What ZooKeeper should say by the metadata log: the image of the log, by the paths of ZooKeeper.
+"""Entries that ZooKeeper should have by the metadata log: the image of the log, by the paths of ZooKeeper.
 
 Pure. Called by `comparison.py`. Needs numpy, as partitions of an image do.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with a znode that is to be copied: its path, what Kafka would make of it, and what to do.
+"""Problem of a znode that is to be copied: its path, what Kafka would make of it, and what to do.
 
 Pure. Kafka 3.9 reads znodes in two ways: what is no JSON at all it takes for empty, and says nothing; a field that is
 missing, or of another type, ends the copy, and with it the controller (`ZkMigrationClient`, `KRaftMigrationDriver`).

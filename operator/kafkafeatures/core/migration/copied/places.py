@@ -1,4 +1,4 @@
-"""Which znodes there are to read, and by which rules each is read. Pure. Called by `zookeeper/copied.py`."""
+"""Znodes that there are to read, and by which rules each is read. Pure. Called by `zookeeper/copied.py`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from kafkafeatures.core.migration.copied.findings import Finding, read
 
 LITERAL, PREFIXED = 3, 4
 ROOTS = {"/kafka-acl": LITERAL, "/kafka-acl-extended/prefixed": PREFIXED}
-"""Where ACLs of each kind of pattern are."""
+"""Paths below which the ACLs of each kind of pattern are."""
 
 RESOURCES = {"Topic": 2, "Group": 3, "Cluster": 4, "TransactionalId": 5, "DelegationToken": 6, "User": 7}
 OPERATIONS = {

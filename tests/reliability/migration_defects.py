@@ -18,14 +18,14 @@ MIGRATION_DEFECTS = (
         "not-compared",
         "a way back closes although the two stores were not compared",
         f"{CORE}.checks",
-        (("    if not asked.closes or not needs_comparison(asked.place):\n", "    if True:\n"),),
+        (("    if not read_context.closes or not needs_comparison(read_context.place):\n", "    if True:\n"),),
         of_migrations=True,
     ),
     Defect(
         "last-comparison",
         "the cluster is given back to ZooKeeper although the last comparison does not show that it has everything",
         f"{CORE}.losses",
-        (("    lacking = what_is_lacking(asked.place, asked.equality)\n", "    lacking = None\n"),),
+        (("    lacking = what_is_lacking(read_context.place, read_context.equality)\n", "    lacking = None\n"),),
         of_migrations=True,
     ),
     Defect(
@@ -56,7 +56,7 @@ MIGRATION_DEFECTS = (
         "dual-write-not-kept",
         "dual write is not kept for as long as the document says",
         f"{CORE}.finalize",
-        (("not holds(place) or remaining <= timedelta(0):", "not holds(place) or True:"),),
+        (("not holds(progress) or remaining <= timedelta(0):", "not holds(progress) or True:"),),
         of_migrations=True,
     ),
     Defect(
@@ -103,8 +103,8 @@ MIGRATION_DEFECTS = (
         f"{CORE}.finalize",
         (
             (
-                "    return place.facts.state is ZkMigrationState.MIGRATION and not place.is_finalizing\n",
-                '    return place.position.name == "DUAL_WRITE"\n',
+                "    return progress.facts.state is ZkMigrationState.MIGRATION and not progress.is_finalizing\n",
+                '    return progress.position.name == "DUAL_WRITE"\n',
             ),
         ),
         of_migrations=True,
@@ -114,7 +114,7 @@ MIGRATION_DEFECTS = (
         "nodes are restarted while a controller that lost the flag by accident may end the migration",
         f"{CORE}.finalize",
         (
-            ("    if holds(place) and not may_begin:\n", "    if False:\n"),
+            ("    if holds(progress) and not may_begin:\n", "    if False:\n"),
             (
                 "    shut = [blocker.message for blocker in without_the_flag(place.seen, place.facts.unflagged)]\n",
                 "    shut = list[str]()\n",
@@ -152,11 +152,11 @@ MIGRATION_DEFECTS = (
         f"{CORE}.voters",
         (
             (
-                "        and not (id_ in proven and shared[voter.address] == 1 and _refuses(seen, voter.address))\n",
+                "        and not (id_ in proven and shared[voter.address] == 1 and _refuses(observation, voter.address))\n",
                 "        and False\n",
             ),
             (
-                "address for address, failure in seen.former_controllers.items() if failure is None",
+                "address for address, failure in observation.former_controllers.items() if failure is None",
                 "address for address in ()",
             ),
         ),

@@ -23,13 +23,13 @@ SYNCED = ("/controller", "/controller_epoch", "/migration")
 """Znodes that decide which phase a migration is in: never read from a server that is behind."""
 
 
-async def read_zookeeper(ensemble: Ensemble, now: Callable[[], datetime]) -> ZooKeeperReading | Failure:
+async def read_zookeeper(ensemble: Ensemble, clock: Callable[[], datetime]) -> ZooKeeperReading | Failure:
     """Read what a migration depends on, in one session. A Failure where no server can be asked; what alone cannot be
     read is one within.
     """
     try:
         async with Session(ensemble) as session:
-            return await _all(session, str(ensemble), now())
+            return await _all(session, str(ensemble), clock())
     except KafkaError as error:
         return to_failure(error, f"ZooKeeper {ensemble}")
 

@@ -61,115 +61,115 @@ NO_OPS = 2
 """Records that an idle active controller appends to the metadata log in a second (`metadata.max.idle.interval.ms`)."""
 
 
-def lag_of(place: Place, seen: float | None) -> float | None:
+def lag_of(progress: Place, seen: float | None) -> float | None:
     """Seconds by which ZooKeeper is behind, at most. seen: by the looks of before; where they do not tell, the records
     that are not written yet do, as the log grows all the time.
     """
-    unwritten_records = place.seen.source.offset - 1 - place.facts.offset
-    by_records = unwritten_records / NO_OPS if place.seen.source.offset >= 0 else None
+    unwritten_records = progress.seen.source.offset - 1 - progress.facts.offset
+    by_records = unwritten_records / NO_OPS if progress.seen.source.offset >= 0 else None
     if seen is None or by_records is None:
         return by_records if by_records is not None and by_records <= LARGEST_LAG else seen
     return min(seen, by_records)
 
 
-def quorum_is_led(asked: Asked) -> Iterator[Blocker]:
+def quorum_is_led(read_context: Asked) -> Iterator[Blocker]:
     """An active controller leads it, and no voter is away (`core/migration/led.py`)."""
-    yield from not_led(asked.place, asked.flying)
+    yield from not_led(read_context.place, read_context.flying)
 
 
-def every_controller_votes(asked: Asked) -> Iterator[Blocker]:
+def every_controller_votes(read_context: Asked) -> Iterator[Blocker]:
     """Each is one of the quorum that takes over."""
-    yield from not_voting(asked.place, asked.flying)
+    yield from not_voting(read_context.place, read_context.flying)
 
 
-def controllers_have_their_settings(asked: Asked) -> Iterator[Blocker]:
+def controllers_have_their_settings(read_context: Asked) -> Iterator[Blocker]:
     """Controllers have the settings that come before those of brokers: see `core/migration/settings.py`."""
-    for demand in asked.place.demands.nodes:
-        if demand.role is Role.CONTROLLER and demand.differs and demand.id not in asked.flying:
+    for demand in read_context.place.demands.nodes:
+        if demand.role is Role.CONTROLLER and demand.differs and demand.id not in read_context.flying:
             is_known = not isinstance(demand.differs, Failure)
-            yield setting_blocker(asked.place, demand) if is_known else _unknown(asked, demand)
+            yield setting_blocker(read_context.place, demand) if is_known else _unknown(read_context, demand)
 
 
-def settings_are_known(asked: Asked) -> Iterator[Blocker]:
+def settings_are_known(read_context: Asked) -> Iterator[Blocker]:
     """Every node that is restarted on this way has said what its settings are."""
-    role = asked.place.way.restarts if asked.place.way is not None else None
-    for demand in asked.place.demands.nodes:
-        if demand.role is role and isinstance(demand.differs, Failure) and demand.id not in asked.flying:
-            yield _unknown(asked, demand)
+    role = read_context.place.way.restarts if read_context.place.way is not None else None
+    for demand in read_context.place.demands.nodes:
+        if demand.role is role and isinstance(demand.differs, Failure) and demand.id not in read_context.flying:
+            yield _unknown(read_context, demand)
 
 
-def brokers_are_registered(asked: Asked) -> Iterator[Blocker]:
+def brokers_are_registered(read_context: Asked) -> Iterator[Blocker]:
     """With the quorum, and live; each that has replicas is there, and can register with its level."""
-    yield from with_other_levels(asked.place, asked.flying)
-    yield from unregistered(asked.place, asked.flying)
-    yield from missing(asked.place, asked.flying)
-    yield from not_known_to_be_there(asked.place)
+    yield from with_other_levels(read_context.place, read_context.flying)
+    yield from unregistered(read_context.place, read_context.flying)
+    yield from missing(read_context.place, read_context.flying)
+    yield from not_known_to_be_there(read_context.place)
 
 
-def brokers_are_taken_over(asked: Asked) -> Iterator[Blocker]:
+def brokers_are_taken_over(read_context: Asked) -> Iterator[Blocker]:
     """Once each broker has the flag, the quorum waits until each is registered (`core/migration/takeover.py`)."""
-    yield from not_registered(asked.place, asked.flying)
+    yield from not_registered(read_context.place, read_context.flying)
 
 
-def no_broker_is_in_zookeeper_mode(asked: Asked) -> Iterator[Blocker]:
+def no_broker_is_in_zookeeper_mode(read_context: Asked) -> Iterator[Blocker]:
     """Kafka finalizes a migration also while some are, which then can only go forward (KAFKA-20960)."""
     brokers = tuple(
         node
-        for node in asked.nodes(Role.BROKER)
-        if node.migrating_from_zookeeper or asked.place.facts.brokers.get(node.id) is not BrokerMode.KRAFT
+        for node in read_context.nodes(Role.BROKER)
+        if node.migrating_from_zookeeper or read_context.place.facts.brokers.get(node.id) is not BrokerMode.KRAFT
     )
     if brokers:
         text = f"{title_of(brokers)} {verb(brokers, 'is', 'are')} not known to run in KRaft mode"
         yield Blocker(BlockerKind.MIGRATION, text, f"restart {these(brokers)} in KRaft mode first", nodes=brokers)
 
 
-def every_broker_is_back(asked: Asked) -> Iterator[Blocker]:
+def every_broker_is_back(read_context: Asked) -> Iterator[Blocker]:
     """In ZooKeeper mode: a broker in KRaft mode cannot live without the quorum, and one that does not answer, or is in
     no list, may run in it. During the copy none does yet, and no partition can be read.
     """
-    yield from not_back(asked)
-    if asked.place.position is not Position.COPYING:
-        yield from not_known_to_be_there(asked.place)
+    yield from not_back(read_context)
+    if read_context.place.position is not Position.COPYING:
+        yield from not_known_to_be_there(read_context.place)
 
 
-def finalizing_is_consented(asked: Asked) -> Iterator[Blocker]:
+def finalizing_is_consented(read_context: Asked) -> Iterator[Blocker]:
     """Nothing leads back from there."""
-    yield from unconsented(asked.place, asked.consents, asked.spent)
+    yield from unconsented(read_context.place, read_context.consents, read_context.spent)
 
 
-def partitions_are_whole(asked: Asked) -> Iterator[Blocker]:
+def partitions_are_whole(read_context: Asked) -> Iterator[Blocker]:
     """Nothing is under-replicated, and nothing is reassigned."""
-    if asked.replication is None:
-        partitions = asked.place.seen.partitions
+    if read_context.replication is None:
+        partitions = read_context.place.seen.partitions
         reason = f": {partitions.why}" if isinstance(partitions, Unknown) else ""
         yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{reason}", to_read(partitions))
         return
-    late = tuple(node for node in asked.place.seen.nodes if node.id in asked.replication.behind())
+    late = tuple(node for node in read_context.place.seen.nodes if node.id in read_context.replication.behind())
     who, log = (
         (f": {title_of(late)} {verb(late, 'is', 'are')} not in sync", these(late)) if late else ("", "their brokers")
     )
     until = f"wait until all replicas are in sync; if that lasts, see the log of {log}"
     for (count, names), text, remedy, nodes in (
-        (asked.replication.reassigning(), "being reassigned", "wait until the reassignment is complete", ()),
-        (asked.replication.under_replicated(), f"under-replicated{who}", until, late),
+        (read_context.replication.reassigning(), "being reassigned", "wait until the reassignment is complete", ()),
+        (read_context.replication.under_replicated(), f"under-replicated{who}", until, late),
     ):
         if count:
             is_ = "is" if count == 1 else "are"
             yield Blocker(BlockerKind.PARTITION, f"{format_partitions(count, names)} {is_} {text}", remedy, nodes=nodes)
 
 
-def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
+def zookeeper_keeps_up(read_context: Asked) -> Iterator[Blocker]:
     """Changes are written to ZooKeeper within seconds: who goes back later finds them there. Once the migration is over
     nothing more is written there, and a controller that still has the flag must lose it all the same.
     """
-    if asked.place.facts.state is not ZkMigrationState.MIGRATION:
+    if read_context.place.facts.state is not ZkMigrationState.MIGRATION:
         return
-    if asked.lag is None:
+    if read_context.lag is None:
         text = "it is not known yet how far ZooKeeper is behind the metadata log"
         remedy = "see the log of the active controller, which writes /migration; ZooKeeper must be reachable from here"
         yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
-    elif asked.lag > LARGEST_LAG:
-        span = timedelta(seconds=round(asked.lag))
+    elif read_context.lag > LARGEST_LAG:
+        span = timedelta(seconds=round(read_context.lag))
         yield Blocker(
             BlockerKind.MIGRATION,
             f"ZooKeeper is {span} behind the metadata log; at most {LARGEST_LAG:g} s are allowed",
@@ -177,19 +177,22 @@ def zookeeper_keeps_up(asked: Asked) -> Iterator[Blocker]:
         )
 
 
-def consents_used(asked: Asked) -> frozenset[str]:
+def consents_used(read_context: Asked) -> frozenset[str]:
     """The consents without which the next step would not be taken."""
-    return frozenset({*consent_used(asked.place), *(it.consent for it in asked.consentable)}) & asked.consents
+    return (
+        frozenset({*consent_used(read_context.place), *(it.consent for it in read_context.consentable)})
+        & read_context.consents
+    )
 
 
-def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
+def both_hold_the_same(read_context: Asked) -> Iterator[Blocker]:
     """A write to ZooKeeper that failed is never repeated (`core/migration/equality.py`): compared before brokers leave
     ZooKeeper mode, before a migration is finalized, and before it is rolled back, while the first node has not gone.
     """
-    if not asked.closes or not needs_comparison(asked.place):
+    if not read_context.closes or not needs_comparison(read_context.place):
         return
-    comparison = asked.place.seen.compared
-    if asked.compared is None:
+    comparison = read_context.place.seen.compared
+    if read_context.compared is None:
         message = (
             f": {comparison.why}"
             if isinstance(comparison, Unknown) and comparison.why.kind is not FailureKind.NOT_ASKED
@@ -201,60 +204,64 @@ def both_hold_the_same(asked: Asked) -> Iterator[Blocker]:
             to_read(comparison) if message else "see what a comparison says: kafkafeatures migration compare",
             about="ZooKeeper and the metadata log",
         )
-    elif asked.compared.differences and asked.place.desired is not Desired.ROLLED_BACK:
-        differences = "; ".join(asked.compared.named)
+    elif read_context.compared.differences and read_context.place.desired is not Desired.ROLLED_BACK:
+        differences = "; ".join(read_context.compared.named)
         yield Blocker(
-            BlockerKind.METADATA, f"{asked.compared.said}: {differences}", without_ending(asked.place, REMEDY)
+            BlockerKind.METADATA,
+            f"{read_context.compared.said}: {differences}",
+            without_ending(read_context.place, REMEDY),
         )
-    yield from not_lifted(asked, asked.consentable)
+    yield from not_lifted(read_context, read_context.consentable)
 
 
-def zookeeper_is_left_alone(asked: Asked) -> Iterator[Blocker]:
+def zookeeper_is_left_alone(read_context: Asked) -> Iterator[Blocker]:
     """No controller is left, no broker needs one, and ZooKeeper held all metadata when they stopped. Where it did not,
     they may have to be started again: then nothing says to stop them.
     """
-    lost = tuple(not_lifted(asked, losses(asked)))
-    yield from lost or no_controller_is_left(asked)
+    lost = tuple(not_lifted(read_context, losses(read_context)))
+    yield from lost or no_controller_is_left(read_context)
 
 
-def preflight_passes(asked: Asked) -> Iterator[Blocker]:
+def preflight_passes(read_context: Asked) -> Iterator[Blocker]:
     """Nothing would fail later that is known now (`core/migration/preflight.py`)."""
-    place, reading = asked.place, asked.place.seen.surveyed
+    place, reading = read_context.place, read_context.place.seen.surveyed
     if place.way is None or place.position not in PREFLIGHTED:
         return  # the quorum has taken over
     survey = reading.why if isinstance(reading, Unknown) else reading.value
     if not isinstance(survey, Survey | Failure):
         raise TypeError(f"{type(survey).__name__} is not a survey")
-    yield from findings(Preflight(place.way.end, place.seen, place.znodes, survey, asked.controllers_for, asked.flying))
+    yield from findings(
+        Preflight(place.way.end, place.seen, place.znodes, survey, read_context.controllers_for, read_context.flying)
+    )
 
 
-def every_broker_was_seen(asked: Asked) -> Iterator[Blocker]:
+def every_broker_was_seen(read_context: Asked) -> Iterator[Blocker]:
     """One that is down is not registered in ZooKeeper, and may come back with the flag."""
-    if asked.place.position is not Position.ZOOKEEPER:
+    if read_context.place.position is not Position.ZOOKEEPER:
         return  # others lose the flag meanwhile
-    yield from not_known_to_be_there(asked.place)
-    for id_ in asked.place.facts.absent or ():
+    yield from not_known_to_be_there(read_context.place)
+    for id_ in read_context.place.facts.absent or ():
         text = f"broker {id_} has replicas but is not registered: it may start again with {FLAG}"
         remedy = f"start broker {id_} without it, or move its replicas to other brokers"
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
-def every_broker_is_informed(asked: Asked) -> Iterator[Blocker]:
+def every_broker_is_informed(read_context: Asked) -> Iterator[Blocker]:
     """Each knows which broker is controller again; one that does not hangs when it is stopped."""
-    yield from uninformed(asked.place, asked.flying)
+    yield from uninformed(read_context.place, read_context.flying)
 
 
-def no_controller_is_left(asked: Asked) -> Iterator[Blocker]:
+def no_controller_is_left(read_context: Asked) -> Iterator[Blocker]:
     """None runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none writes."""
-    yield from pods_left(asked.place)
-    yield from still_answering(asked.place)
-    doubt = unproven(asked.place, asked.controllers, asked.voters)
-    yield from not_lifted(asked, asked.consentable)
+    yield from pods_left(read_context.place)
+    yield from still_answering(read_context.place)
+    doubt = unproven(read_context.place, read_context.controllers, read_context.voters)
+    yield from not_lifted(read_context, read_context.consentable)
     least = STILL_FOR if doubt is None else STILL_UNPROVEN
-    if asked.still_for < least and asked.is_written:
+    if read_context.still_for < least and read_context.is_written:
         text = "a controller still writes to ZooKeeper, although none can be reached"
         yield Blocker(BlockerKind.MIGRATION, text, f"stop every controller; if it is to continue, check {REACH}")
-    elif asked.still_for < least:
+    elif read_context.still_for < least:
         text = f"/migration must stay unchanged for {least:g} s first: a controller of the quorum may still run"
         remedy = f"stop every controller, and start none; if it is to continue instead, check {REACH}"
         yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
@@ -280,32 +287,32 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
 """The checks of each way, in the order in which their blockers are listed."""
 
 
-def blockers(asked: Asked) -> tuple[Blocker, ...]:
+def blockers(read_context: Asked) -> tuple[Blocker, ...]:
     """All that prevents the next step on the way that comes next."""
-    edge = asked.place.way
+    edge = read_context.place.way
     checks = CHAINS.get(edge, ()) if edge is not None else ()
-    return tuple(chain.from_iterable(check(asked) for check in checks))
+    return tuple(chain.from_iterable(check(read_context) for check in checks))
 
 
-def setting_blocker(place: Place, one: NodeDemand) -> Blocker:
+def setting_blocker(progress: Place, demand: NodeDemand) -> Blocker:
     """Blocker for a node that has settings otherwise than it must."""
-    title, differs = f"{one.role.value.lower()} {one.id}", one.differs
+    title, differs = f"{demand.role.value.lower()} {demand.id}", demand.differs
     lines = "; ".join(map(str, differs)) if not isinstance(differs, Failure) else str(differs)
     return Blocker(
         BlockerKind.SETTING,
-        f"{title} is not yet {one.shape.value}: {lines}",
+        f"{title} is not yet {demand.shape.value}: {lines}",
         f"change its settings in Git, then restart {title}",
-        nodes=tuple(node for node in place.seen.nodes if node.id == one.id),
+        nodes=tuple(node for node in progress.seen.nodes if node.id == demand.id),
         reason=Reason.MIGRATION_BLOCKED,
     )
 
 
-def _unknown(asked: Asked, one: NodeDemand) -> Blocker:
-    title, differs = f"{one.role.value.lower()} {one.id}", one.differs
+def _unknown(read_context: Asked, demand: NodeDemand) -> Blocker:
+    title, differs = f"{demand.role.value.lower()} {demand.id}", demand.differs
     message, remedy = (
         (differs.message, differs.action) if isinstance(differs, Failure) else ("not read", f"bring {title} back")
     )
-    nodes = tuple(node for node in asked.place.seen.nodes if node.id == one.id)
+    nodes = tuple(node for node in read_context.place.seen.nodes if node.id == demand.id)
     return Blocker(
         BlockerKind.NODE_UNKNOWN, f"the settings of {title} are not known: {message}", remedy, nodes=nodes, about=title
     )

@@ -101,7 +101,7 @@ class DeleteZnodes(Struct, frozen=True):
         """Never: one whose outcome is open is not sent again."""
         return False
 
-    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> DeletionInFlight:
+    def begun(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> DeletionInFlight:
         """Deletion in flight, as it is remembered."""
         return DeletionInFlight(self, at, via)
 
@@ -239,13 +239,13 @@ class _Left(Struct, frozen=True):
     epoch: ControllerEpoch
 
 
-def _left(step: DeleteZnodes, seen: Observation) -> _Left | Failure:
+def _left(step: DeleteZnodes, observation: Observation) -> _Left | Failure:
     """A Failure where it was not read, or may be of another ensemble: there none of the znodes would be the one that
     was read, as if it had been deleted.
     """
-    if not isinstance(seen.zookeeper, Known):
-        return seen.zookeeper.why
-    reading = seen.zookeeper.value
+    if not isinstance(observation.zookeeper, Known):
+        return observation.zookeeper.why
+    reading = observation.zookeeper.value
     id_, epoch, stand = reading.cluster_id, reading.controller_epoch, set()
     if isinstance(id_, Failure):
         return id_

@@ -151,21 +151,21 @@ class Demands(Struct, frozen=True):
         return tuple(node for node in self.nodes if node.differs and not isinstance(node.differs, Failure))
 
 
-def demands(position: Position, end: Position, edge: Edge | None, known: Known, said: Said) -> Demands:
+def demands(position: Position, end: Position, edge: Edge | None, fact: Known, said: Said) -> Demands:
     """Each node that was seen, held against what it has to be at `end`."""
     nodes = tuple(
-        NodeDemand(role, id_, shape, _held(shape, msgspec.structs.replace(known, node_id=id_), settings))
+        NodeDemand(role, id_, shape, _held(shape, msgspec.structs.replace(fact, node_id=id_), settings))
         for (role, id_), settings in said.items()
         if (shape := SHAPES[end].get(role)) is not None
     )
     roles = {node.role for node in nodes}
     expected = SHAPES[position] if position in SHAPES else SHAPES[end]
     missing = tuple(_none_known(role) for role in SHAPES[end] if role in expected and role not in roles)
-    return Demands(position, end, edge, known, nodes, missing)
+    return Demands(position, end, edge, fact, nodes, missing)
 
 
-def _held(shape: Shape, known: Known, one: NodeSettings | Failure) -> tuple[Difference, ...] | Failure:
-    return one if isinstance(one, Failure) else differences(shape, known, one.of)
+def _held(shape: Shape, fact: Known, one: NodeSettings | Failure) -> tuple[Difference, ...] | Failure:
+    return one if isinstance(one, Failure) else differences(shape, fact, one.of)
 
 
 def _none_known(role: Role) -> Failure:

@@ -69,7 +69,7 @@ controllers differ.
 def dual_write_of(
     registration: LastRegistration | None,
     wall: datetime,
-    now: float,
+    monotonic_time: float,
     before: DualWrite | None,
     migration: MigrationStatus | None,
 ) -> DualWrite | None:
@@ -84,11 +84,13 @@ def dual_write_of(
     log_delay = wall - registration.read_at
     since = registration.at + (log_delay if log_delay > CLOCK_JUMPED else timedelta(0))
     log_time = min(registration.read_at, wall)
-    dual_write = DualWrite(registration.offset, since, log_time, now, now, (log_time, now))
+    dual_write = DualWrite(
+        registration.offset, since, log_time, monotonic_time, monotonic_time, (log_time, monotonic_time)
+    )
     if before is not None and before.offset == dual_write.offset:
         continued = replace(dual_write, since=before.since, seen_at=before.seen_at)
         earlier, at = before.measured_from
-        ahead = (log_time - earlier) - timedelta(seconds=now - at)
+        ahead = (log_time - earlier) - timedelta(seconds=monotonic_time - at)
         if ahead > CLOCK_JUMPED:  # a controller's clock was set
             return replace(continued, since=before.since + ahead)
         return replace(continued, measured_from=before.measured_from)
@@ -103,10 +105,10 @@ def hold_left(wish: Migration, dual_write: DualWrite | None) -> timedelta:
     return wish.hold_dual_write_for - max(held_for, timedelta(0))
 
 
-def soaking(place: Place, wish: Migration, dual_write: DualWrite | None) -> Wait | None:
+def soaking(progress: Place, wish: Migration, dual_write: DualWrite | None) -> Wait | None:
     """Dual write, from which there is a way back, is kept for as long as the document says."""
     remaining = hold_left(wish, dual_write)
-    if place.way is not FINALIZE or not holds(place) or remaining <= timedelta(0):
+    if progress.way is not FINALIZE or not holds(progress) or remaining <= timedelta(0):
         return None
     text = f"dual write is kept for {format_span(wish.hold_dual_write_for)}"
     if dual_write is None:
@@ -122,27 +124,27 @@ def soaking(place: Place, wish: Migration, dual_write: DualWrite | None) -> Wait
     )  # fmt: skip
 
 
-def holds(place: Place) -> bool:
+def holds(progress: Place) -> bool:
     """Tell whether all holds as in dual write: the log says so, and no controller was asked to lose its flag yet."""
-    return place.facts.state is ZkMigrationState.MIGRATION and not place.is_finalizing
+    return progress.facts.state is ZkMigrationState.MIGRATION and not progress.is_finalizing
 
 
-def may_begin(place: Place, blockers: tuple[Blocker, ...], *, soaks: bool, is_approved: bool) -> bool:
+def may_begin(progress: Place, blockers: tuple[Blocker, ...], *, soaks: bool, is_approved: bool) -> bool:
     """Tell whether controllers may lose the flag now. blockers: all that prevents the next step; soaks: dual write has
     yet to be kept; is_approved: exactly this plan.
     """
-    if place.way is not FINALIZE or not holds(place):
-        return place.way is FINALIZE
+    if progress.way is not FINALIZE or not holds(progress):
+        return progress.way is FINALIZE
     return not blockers and not soaks and is_approved
 
 
-def unasked(place: Place, *, may_begin: bool) -> Iterator[Blocker]:
+def unasked(progress: Place, *, may_begin: bool) -> Iterator[Blocker]:
     """Controllers without the flag that were not asked to lose it, each of which may end the migration."""
-    if holds(place) and not may_begin:
-        yield from without_the_flag(place.seen, place.facts.unflagged)
+    if holds(progress) and not may_begin:
+        yield from without_the_flag(progress.seen, progress.facts.unflagged)
 
 
-def without_the_flag(seen: Observation, ids: Iterable[int]) -> Iterator[Blocker]:
+def without_the_flag(observation: Observation, ids: Iterable[int]) -> Iterator[Blocker]:
     """Blockers for controllers that lost it by accident, each with its remedy."""
     for id_ in ids:
         yield Blocker(
@@ -150,18 +152,18 @@ def without_the_flag(seen: Observation, ids: Iterable[int]) -> Iterator[Blocker]
             f"controller {id_} runs without {FLAG}, and was not asked to: the migration ends, irreversibly, if it "
             "becomes the active controller",
             f"put the flag back on controller {id_} and restart it; restart no other node before that",
-            nodes=tuple(node for node in seen.nodes if node.id == id_),
+            nodes=tuple(node for node in observation.nodes if node.id == id_),
             reason=Reason.MIGRATION_BLOCKED,
         )
 
 
-def left_open(seen: Observation) -> tuple[Blocker, ...]:
+def left_open(observation: Observation) -> tuple[Blocker, ...]:
     """Blockers for such controllers where no document asks for the migration."""
-    state = seen.zk_migration_state
+    state = observation.zk_migration_state
     if not isinstance(state, Known) or state.value != ZkMigrationState.MIGRATION:
         return ()
-    controllers = (node for node in seen.nodes if Role.CONTROLLER in node.roles)
-    return tuple(without_the_flag(seen, (node.id for node in controllers if flag_of(node) is False)))
+    controllers = (node for node in observation.nodes if Role.CONTROLLER in node.roles)
+    return tuple(without_the_flag(observation, (node.id for node in controllers if flag_of(node) is False)))
 
 
 def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
@@ -181,14 +183,14 @@ def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None
     return next(iter(shut), "")
 
 
-def without_ending(place: Place, remedy: str) -> str:
+def without_ending(progress: Place, remedy: str) -> str:
     """A remedy by which another controller becomes the active one, where one of them would end the migration."""
-    return with_flags_first(place.facts, remedy) if holds(place) else remedy
+    return with_flags_first(progress.facts, remedy) if holds(progress) else remedy
 
 
-def unconsented(place: Place, consents: frozenset[str], spent: frozenset[str]) -> Iterator[Blocker]:
+def unconsented(progress: Place, consents: frozenset[str], spent: frozenset[str]) -> Iterator[Blocker]:
     """A consent is needed until it has begun. spent: those that were used for something else."""
-    if not holds(place):
+    if not holds(progress):
         return
     text = "finalizing the migration is irreversible"
     if ZK_FINALIZE not in consents:
@@ -197,6 +199,6 @@ def unconsented(place: Place, consents: frozenset[str], spent: frozenset[str]) -
         yield Blocker(BlockerKind.CONSENT, text, already_used(ZK_FINALIZE), reason=Reason.CONSENT_SPENT)
 
 
-def consent_used(place: Place) -> frozenset[str]:
+def consent_used(progress: Place) -> frozenset[str]:
     """The consent without which the next step would not be taken."""
-    return frozenset({ZK_FINALIZE} if place.way is FINALIZE and holds(place) else ())
+    return frozenset({ZK_FINALIZE} if progress.way is FINALIZE and holds(progress) else ())

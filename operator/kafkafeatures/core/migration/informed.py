@@ -14,17 +14,17 @@ from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
 from kafkafeatures.core.migration.place import Place
 
 
-def uninformed(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def uninformed(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers that do not name the one in `/controller`, and those of which it is not known. `flying`: nodes that are
     being restarted, of which nothing is expected.
     """
-    claim = place.claim
+    claim = progress.claim
     if claim is None or claim.is_kraft:
         text = "no broker is known to be controller"
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, "see the logs of the brokers: one of them writes /controller")
         return
-    for id_ in sorted(place.facts.brokers.keys() - flying):
-        answer = place.seen.named_controllers.get(id_, NOT_ASKED)
+    for id_ in sorted(progress.facts.brokers.keys() - flying):
+        answer = progress.seen.named_controllers.get(id_, NOT_ASKED)
         if isinstance(answer, Failure):
             text = f"it is not known which controller broker {id_} follows"
             text += "" if answer is NOT_ASKED else f": {answer.message}"
@@ -37,5 +37,5 @@ def uninformed(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
                 "stopped"
             )
             remedy = f"wait a moment; if it stays so, see the log of broker {claim.node_id}, which informs all brokers"
-        nodes = tuple(node for node in place.seen.nodes if node.id == id_)
+        nodes = tuple(node for node in progress.seen.nodes if node.id == id_)
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, nodes=nodes)

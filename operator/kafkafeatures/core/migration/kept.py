@@ -66,7 +66,7 @@ class MigrationKept(Struct, frozen=True):
     moved_at: float = -inf
     dual_write: DualWrite | None = None
 
-    def interrupted(self, why: str) -> MigrationKept:
+    def interrupted(self, reason: str) -> MigrationKept:
         """Drop what looks without a gap have shown: where nothing could be read, nothing is known to stand still."""
         return MigrationKept(
             unknown_since=self.unknown_since, equality=self.equality, cluster=self.cluster, dual_write=self.dual_write
@@ -78,7 +78,7 @@ class MigrationKept(Struct, frozen=True):
 
     def seen(
         self,
-        now: float,
+        monotonic_time: float,
         *,
         known: bool,
         end: int,
@@ -94,23 +94,23 @@ class MigrationKept(Struct, frozen=True):
         answers. equality: the last comparison by now. cluster: its id, empty if it was not read. dual_write: for how
         long it was kept; None where that is not known by this look.
         """
-        ends = tuple((at, log_end) for at, log_end in self.ends if now - at <= KEEPS)
+        ends = tuple((at, log_end) for at, log_end in self.ends if monotonic_time - at <= KEEPS)
         if end >= 0:
-            ends = (*ends, (now, end))[-MOST:]
+            ends = (*ends, (monotonic_time, end))[-MOST:]
         is_still = self.still_since is not None and self.offset == offset
         return MigrationKept(
-            None if known else (now if self.unknown_since is None else self.unknown_since),
+            None if known else (monotonic_time if self.unknown_since is None else self.unknown_since),
             ends,
             offset if known else self.offset,
-            now if not is_still and known else self.still_since,
+            monotonic_time if not is_still and known else self.still_since,
             self.compared if compared is None else compared,
-            self.compared_at if compared is None else now,
+            self.compared_at if compared is None else monotonic_time,
             tried or self.tried,
-            (now if self.controllers_since is None else self.controllers_since) if controllers else None,
+            (monotonic_time if self.controllers_since is None else self.controllers_since) if controllers else None,
             equality,
             cluster or self.cluster,
-            None if controllers else (now if self.silent_since is None else self.silent_since),
-            now if known and offset > self.offset > -1 else self.moved_at,
+            None if controllers else (monotonic_time if self.silent_since is None else self.silent_since),
+            monotonic_time if known and offset > self.offset > -1 else self.moved_at,
             dual_write or self.dual_write,
         )
 
@@ -119,33 +119,35 @@ class MigrationKept(Struct, frozen=True):
         """Tell whether the last comparison came to no result."""
         return self.tried is not None and (self.compared is None or self.compared.at < self.tried)
 
-    def comparison(self, now: float) -> Compared | None:
+    def comparison(self, monotonic_time: float) -> Compared | None:
         """The last comparison; None where it is too old to close a door on."""
-        return self.compared if now - self.compared_at <= COMPARED_WITHIN else None
+        return self.compared if monotonic_time - self.compared_at <= COMPARED_WITHIN else None
 
-    def lag(self, now: float) -> float | None:
+    def lag(self, monotonic_time: float) -> float | None:
         """Seconds by which what is written to ZooKeeper is behind the metadata log, at most; None where that is not
         known yet: no look saw the log end where `/migration` is by now.
         """
         reached = [at for at, end in self.ends if end - 1 <= self.offset]
-        return now - max(reached) if reached else None
+        return monotonic_time - max(reached) if reached else None
 
-    def controllers_for(self, now: float) -> timedelta:
+    def controllers_for(self, monotonic_time: float) -> timedelta:
         """For how long controllers are known to have answered."""
-        return timedelta(seconds=0.0 if self.controllers_since is None else now - self.controllers_since)
+        return timedelta(seconds=0.0 if self.controllers_since is None else monotonic_time - self.controllers_since)
 
-    def silent_for(self, now: float) -> float:
+    def silent_for(self, monotonic_time: float) -> float:
         """For how many seconds no controller is known to have answered."""
-        return 0.0 if self.silent_since is None else now - self.silent_since
+        return 0.0 if self.silent_since is None else monotonic_time - self.silent_since
 
-    def is_written(self, now: float) -> bool:
+    def is_written(self, monotonic_time: float) -> bool:
         """Tell whether `/migration` moved in the last minute although no controller answers: longer than one that ended
         may be late.
         """
         return (
-            self.silent_since is not None and self.moved_at - self.silent_since > LATE and now - self.moved_at < KEEPS
+            self.silent_since is not None
+            and self.moved_at - self.silent_since > LATE
+            and monotonic_time - self.moved_at < KEEPS
         )
 
-    def still_for(self, now: float) -> float:
+    def still_for(self, monotonic_time: float) -> float:
         """For how many seconds `/migration` is known not to have moved."""
-        return 0.0 if self.still_since is None else now - self.still_since
+        return 0.0 if self.still_since is None else monotonic_time - self.still_since

@@ -101,7 +101,7 @@ def later(ours: EqualityStatus | None, written: EqualityStatus | None) -> Equali
 
 
 def last_comparison(
-    place: Place | Misplaced | Failure, seen: Observation, before: EqualityStatus | None
+    place: Place | Misplaced | Failure, observation: Observation, before: EqualityStatus | None
 ) -> EqualityStatus | None:
     """Outcome of a comparison in this look, else of the last one of this migration. One that came to no result is said
     beside that; where ZooKeeper was behind, it is not known what it has by now. Also of a look by which it is not known
@@ -109,7 +109,10 @@ def last_comparison(
     """
     if isinstance(place, Place) and place.position in PREFLIGHTED:
         return None  # nothing is copied yet, or no longer
-    comparison, progress = seen.compared, seen.zookeeper.value.migration if isinstance(seen.zookeeper, Known) else None
+    comparison, progress = (
+        observation.compared,
+        observation.zookeeper.value.migration if isinstance(observation.zookeeper, Known) else None,
+    )
     if isinstance(comparison, Unknown):
         if comparison.why.kind is FailureKind.NOT_ASKED:
             return before

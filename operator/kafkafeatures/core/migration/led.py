@@ -15,11 +15,11 @@ from kafkafeatures.core.migration.edges import HALF_DONE
 from kafkafeatures.core.migration.place import Place
 
 
-def not_led(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def not_led(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """An active controller has a majority, and every voter is registered and answers. While brokers are restarted, one
     that does not answer holds nothing up where it had the flag when it registered last.
     """
-    observation = place.seen
+    observation = progress.seen
     failure = observation.no_quorum
     if failure is not None:
         yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {failure.message}", failure.action)
@@ -37,7 +37,7 @@ def not_led(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
         else frozenset()
     )
     voters = {voter.id for voter in observation.quorum.value.voters} - flying
-    is_half_done = place.way in HALF_DONE  # a majority leads, and no controller is restarted
+    is_half_done = progress.way in HALF_DONE  # a majority leads, and no controller is restarted
     flagged = {node.id for node in controllers if node.registered_flag}
     for id_ in sorted(voters - (live_ids & registered) - (flagged if is_half_done else frozenset())):
         text = "is a voter that does not answer" if id_ in registered else "is a voter that has not registered"
@@ -45,13 +45,13 @@ def not_led(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.QUORUM, f"{title} {text}", f"start {title}", about=title)
 
 
-def not_voting(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def not_voting(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """One that was formatted with `--no-initial-controllers`, and never added, keeps no log that counts: a quorum that
     was begun with `--standalone` is that of one controller, and Kafka takes over with it.
     """
-    if isinstance(place.seen.quorum, Unknown):
+    if isinstance(progress.seen.quorum, Unknown):
         return  # `not_led` says so
-    for node in place.seen.nodes:
+    for node in progress.seen.nodes:
         if (
             Role.CONTROLLER in node.roles
             and node.id not in flying

@@ -30,46 +30,48 @@ while the controllers are to be stopped, as what is written after the last one m
 """
 
 
-def demands_of(asked: Asked, wish: Migration) -> Demands:
+def demands_of(read_context: Asked, wish: Migration) -> Demands:
     """The znodes, and what each node says of its settings; partitions where nodes are about to be restarted."""
-    asked_before = finalize.asked_before(asked.status.migration, asked.status.plan, asked.wanted.consents, wish.desired)
-    place = place_of(asked.seen, wish.desired, asked=asked_before) if asked.seen is not None else None
+    asked_before = finalize.asked_before(
+        read_context.status.migration, read_context.status.plan, read_context.wanted.consents, wish.desired
+    )
+    place = place_of(read_context.seen, wish.desired, asked=asked_before) if read_context.seen is not None else None
     if not isinstance(place, Place):
         return Demands(znodes=True, settings=ALL_NAMES)
-    shows = place.way is not None and is_to_be_shown(asked.wanted, asked.status.plan)
+    shows = place.way is not None and is_to_be_shown(read_context.wanted, read_context.status.plan)
     restarts = shows or (place.way is not None and (place.way.restarts is not None or place.way is STOP_CONTROLLERS))
-    compares = needs_comparison(place) and _is_due_again(asked, place, wish)
+    compares = needs_comparison(place) and _is_due_again(read_context, place, wish)
     surveys = _age_of_survey(place)
     return Demands(
         partitions=restarts, znodes=True, settings=ALL_NAMES, comparison=compares, survey=surveys,
-        named_controllers=place.way is UNFLAG_BROKERS, former_controllers=_former_controllers(asked, place),
+        named_controllers=place.way is UNFLAG_BROKERS, former_controllers=_former_controllers(read_context, place),
     )  # fmt: skip
 
 
-def _former_controllers(asked: Asked, place: Place) -> frozenset[str]:
+def _former_controllers(read_context: Asked, progress: Place) -> frozenset[str]:
     """Addresses at which a controller may still answer, before znodes are deleted that it writes."""
-    if place.way not in (RELEASE, WITHDRAW):
+    if progress.way not in (RELEASE, WITHDRAW):
         return frozenset()
-    migration = asked.status.migration
-    return addresses_of((*named_by_brokers(place.seen), *(migration.voters if migration is not None else ())))
+    migration = read_context.status.migration
+    return addresses_of((*named_by_brokers(progress.seen), *(migration.voters if migration is not None else ())))
 
 
-def _age_of_survey(place: Place) -> float | None:
+def _age_of_survey(progress: Place) -> float | None:
     """Largest age in seconds of what is read of all znodes: before anything is touched a minute; for the transaction
     that leads back it is read anew, as each election of the quorum raises epochs. None where it is not needed.
     """
-    if place.way is RELEASE:
-        return None if any(pods_left(place)) else 0.0
-    is_begun = place.position not in PREFLIGHTED
-    return None if place.way is None or is_begun or not place.way.is_preflighted else SURVEYED_WITHIN
+    if progress.way is RELEASE:
+        return None if any(pods_left(progress)) else 0.0
+    is_begun = progress.position not in PREFLIGHTED
+    return None if progress.way is None or is_begun or not progress.way.is_preflighted else SURVEYED_WITHIN
 
 
-def is_approved(wanted: Wanted) -> bool:
+def is_approved(desired: Wanted) -> bool:
     """Tell whether some plan was approved by its hash: only then is there a reason to read all of ZooKeeper."""
-    return bool(wanted.approvals or wanted.only)
+    return bool(desired.approvals or desired.only)
 
 
-def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
+def _is_due_again(read_context: Asked, progress: Place, wish: Migration) -> bool:
     """Tell whether a step is about to close a door, and the last comparison is a while ago. That of another process
     closes none: one that has just started compares at once.
     """
@@ -78,16 +80,16 @@ def _is_due_again(asked: Asked, place: Place, wish: Migration) -> bool:
         """Tell whether it is so long ago. Of a time in the future that is not known: the clock was set since then, and
         what is read once too often does no harm.
         """
-        return not timedelta(0) <= asked.now - at < span
+        return not timedelta(0) <= read_context.now - at < span
 
-    memory = asked.kept.get(MIGRATION)
-    if place.way is FINALIZE:
+    memory = read_context.kept.get(MIGRATION)
+    if progress.way is FINALIZE:
         dual_write = memory.dual_write if isinstance(memory, MigrationKept) else None
-        if finalize.hold_left(wish, dual_write) > timedelta(0) or not is_approved(asked.wanted):
+        if finalize.hold_left(wish, dual_write) > timedelta(0) or not is_approved(read_context.wanted):
             return False
     if not isinstance(memory, MigrationKept) or memory.tried is None:
         return True
     took = memory.compared.took if memory.compared is not None else 0.0
-    soon = memory.has_failed or place.way is STOP_CONTROLLERS
+    soon = memory.has_failed or progress.way is STOP_CONTROLLERS
     interval = timedelta(seconds=max(5.0, 2 * took)) if soon else COMPARE_EVERY
     return passed(memory.tried, interval)

@@ -37,26 +37,26 @@ from kafkafeatures.core.migration.registered import is_missing
 from kafkafeatures.core.migration.stopped import unproven
 
 
-def needs_comparison(place: Place) -> bool:
+def needs_comparison(progress: Place) -> bool:
     """Tell whether the next step closes a door: the first node of a way goes, or the quorum."""
-    return place.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(place)
+    return progress.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(progress)
 
 
-def with_consentable(asked: Asked) -> Asked:
+def with_consentable(read_context: Asked) -> Asked:
     """The question with what a person may consent to, which is gathered once a look."""
-    lost = dict(_lost_brokers(asked)) if asked.place.way is RELEASE else {}
-    asked = replace(asked, lost_brokers=lost)
-    return replace(asked, consentable=_consentable(asked))
+    lost = dict(_lost_brokers(read_context)) if read_context.place.way is RELEASE else {}
+    read_context = replace(read_context, lost_brokers=lost)
+    return replace(read_context, consentable=_consentable(read_context))
 
 
-def _consentable(asked: Asked) -> tuple[Consentable, ...]:
+def _consentable(read_context: Asked) -> tuple[Consentable, ...]:
     """Blockers that a person may lift by consents on the way back, as far as they are shown: that the controllers have
     stopped is asked for only once nothing is lost, or that was consented to, as they may have to be started again.
     """
-    place, consentables = asked.place, list[Consentable]()
+    place, consentables = read_context.place, list[Consentable]()
     if place.desired is not Desired.ROLLED_BACK:
         return ()
-    compared = asked.compared
+    compared = read_context.compared
     if needs_comparison(place) and compared is not None and compared.differences:
         text = f"{compared.said}: {'; '.join(compared.named)}"
         remedy = f"{without_ending(place, REMEDY)}; or {ACCEPT}"
@@ -64,50 +64,56 @@ def _consentable(asked: Asked) -> tuple[Consentable, ...]:
         blocker = Blocker(BlockerKind.METADATA, text, remedy)
         consentables.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker))
     if place.way is RELEASE:
-        consentables += losses(asked)
-    if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(asked, consentables)):
-        doubt = unproven(place, asked.controllers, asked.voters)
+        consentables += losses(read_context)
+    if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(read_context, consentables)):
+        doubt = unproven(place, read_context.controllers, read_context.voters)
         if doubt is not None:
             parts = frozenset(doubt.about.split(", "))
             consentables.append(Consentable(ZK_CONTROLLERS_STOPPED, doubt.about, doubt, parts))
     return tuple(consentables)
 
 
-def not_lifted(asked: Asked, found: Iterable[Consentable]) -> Iterator[Blocker]:
+def not_lifted(read_context: Asked, found: Iterable[Consentable]) -> Iterator[Blocker]:
     """Blockers of these that still prevent the next step."""
     for it in found:
-        blocker = lifted(it, asked.consents, asked.spent, asked.requested)
+        blocker = lifted(it, read_context.consents, read_context.spent, read_context.requested)
         if blocker is not None:
             yield blocker
 
 
-def requested_by(asked: Asked, at: Stamp) -> tuple[ConsentRequest, ...]:
+def requested_by(read_context: Asked, at: Stamp) -> tuple[ConsentRequest, ...]:
     """Consents that are asked for by now, and those that were, where it may still be so: the last comparison, which is
     not always at hand, showed what ZooKeeper lacks.
     """
-    last, goes_back = asked.equality, asked.place.desired is Desired.ROLLED_BACK
+    last, goes_back = read_context.equality, read_context.place.desired is Desired.ROLLED_BACK
     lacks = goes_back and last is not None and last.state != ComparisonState.EQUAL
-    return requested_now(asked.requested, asked.consentable, asked.consents, {ZK_ROLLBACK_LOSSY} if lacks else (), at)
+    return requested_now(
+        read_context.requested,
+        read_context.consentable,
+        read_context.consents,
+        {ZK_ROLLBACK_LOSSY} if lacks else (),
+        at,
+    )
 
 
-def losses(asked: Asked) -> Iterator[Consentable]:
+def losses(read_context: Asked) -> Iterator[Consentable]:
     """Possible losses: metadata that ZooKeeper lacks, and records of a broker that may run in KRaft mode and lead
     partitions, which another one is then given. A broker that has a znode is in ZooKeeper mode, also if it does not
     answer yet. Each broker has a consent of its own, which is for no other one, nor for metadata.
     """
-    lacking = what_is_lacking(asked.place, asked.equality)
+    lacking = what_is_lacking(read_context.place, read_context.equality)
     if lacking is not None:
         yield lacking
-    yield from asked.lost_brokers.values()
+    yield from read_context.lost_brokers.values()
 
 
-def given_up(asked: Asked) -> frozenset[int]:
+def given_up(read_context: Asked) -> frozenset[int]:
     """Brokers that are not expected to come back: a person consented to lose what they have."""
-    return frozenset(id_ for id_, it in asked.lost_brokers.items() if not any(not_lifted(asked, (it,))))
+    return frozenset(id_ for id_, it in read_context.lost_brokers.items() if not any(not_lifted(read_context, (it,))))
 
 
-def _lost_brokers(asked: Asked) -> Iterator[tuple[int, Consentable]]:
-    place, brokers = asked.place, asked.place.znodes.brokers
+def _lost_brokers(read_context: Asked) -> Iterator[tuple[int, Consentable]]:
+    place, brokers = read_context.place, read_context.place.znodes.brokers
     with_znode = frozenset[int]() if isinstance(brokers, Failure) else frozenset(brokers)
     for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):
         consent = f"{ZK_LOSE_BROKER}:{id_}"
@@ -118,23 +124,30 @@ def _lost_brokers(asked: Asked) -> Iterator[tuple[int, Consentable]]:
         yield id_, Consentable(consent, f"broker {id_}", replace(blocker, remedy=remedy))
 
 
-def _absent_by_znodes(place: Place) -> tuple[int, ...]:
+def _absent_by_znodes(progress: Place) -> tuple[int, ...]:
     """Brokers that have replicas by ZooKeeper, and are in no list: without a controller no partition tells."""
-    survey = place.seen.surveyed.value if isinstance(place.seen.surveyed, Known) else None
+    survey = progress.seen.surveyed.value if isinstance(progress.seen.surveyed, Known) else None
     assigned = survey.assigned if isinstance(survey, Survey) else frozenset[int]()
-    return tuple(sorted({*assigned, *(place.facts.absent or ())} - place.facts.brokers.keys()))
+    return tuple(sorted({*assigned, *(progress.facts.absent or ())} - progress.facts.brokers.keys()))
 
 
-def not_back(asked: Asked) -> Iterator[Blocker]:
+def not_back(read_context: Asked) -> Iterator[Blocker]:
     """Brokers of which it is not certain that they run in ZooKeeper mode."""
-    yield from (it for _, it in _not_in_zookeeper_mode(asked.place, asked.flying, asked.place.facts.absent or ()))
+    yield from (
+        it
+        for _, it in _not_in_zookeeper_mode(
+            read_context.place, read_context.flying, read_context.place.facts.absent or ()
+        )
+    )
 
 
-def _not_in_zookeeper_mode(place: Place, but: frozenset[int], absent: tuple[int, ...]) -> Iterator[tuple[int, Blocker]]:
+def _not_in_zookeeper_mode(
+    progress: Place, but: frozenset[int], absent: tuple[int, ...]
+) -> Iterator[tuple[int, Blocker]]:
     """Such brokers, by their ids, `but` those. absent: those that no list has."""
-    for id_, mode in place.facts.brokers.items():
+    for id_, mode in progress.facts.brokers.items():
         if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in but:
-            nodes = tuple(node for node in place.seen.nodes if node.id == id_)
+            nodes = tuple(node for node in progress.seen.nodes if node.id == id_)
             text = f"broker {id_} is not known to run in ZooKeeper mode"
             yield id_, Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring broker {id_} back", nodes=nodes)
     yield from ((id_, is_missing(id_)) for id_ in absent if id_ not in but)

@@ -39,7 +39,7 @@ REMEDY = (
 )
 
 
-def kept_of(before: MigrationStatus | None, seen: Observation) -> MigrationStatus | None:
+def kept_of(before: MigrationStatus | None, observation: Observation) -> MigrationStatus | None:
     """Part of the status that is nowhere else, also while no document asks for a migration, or another cluster answers:
     what was deleted, and, while it is open, what proves that nothing is lost on the way back. A consent that was asked
     for is none of it.
@@ -47,7 +47,7 @@ def kept_of(before: MigrationStatus | None, seen: Observation) -> MigrationStatu
     if before is None:
         return None
     migration = MigrationStatus(kept_migration_node=before.kept_migration_node)
-    if before.phase not in OVER and not seen.in_kraft_mode:
+    if before.phase not in OVER and not observation.in_kraft_mode:
         migration = replace(
             migration, phase=before.phase, position=before.position, equality=before.equality, voters=before.voters,
             dual_write_since=before.dual_write_since, dual_write_offset=before.dual_write_offset,

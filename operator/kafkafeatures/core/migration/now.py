@@ -167,11 +167,11 @@ class MigrationNow(StageNow, frozen=True):
         """Consents that are asked for, by now. While it is not known where the cluster is, all that were."""
         return self._known.requested if self._asked is None else requested_by(self._asked, self.facts.stamp)
 
-    def _compared(self, place: Place) -> Compared | None:
+    def _compared(self, progress: Place) -> Compared | None:
         """The last comparison. That of before a failed one does not lead to the stop of the controllers: it may be the
         last one of all.
         """
-        if place.way is STOP_CONTROLLERS and self.memory.has_failed:
+        if progress.way is STOP_CONTROLLERS and self.memory.has_failed:
             return None
         return self.memory.comparison(self.facts.monotonic)
 

@@ -117,20 +117,24 @@ def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]
 
 
 def place_of(
-    seen: Observation, desired: Desired, assigned: frozenset[int] | None = None, *, asked: frozenset[int] = frozenset()
+    observation: Observation,
+    desired: Desired,
+    assigned: frozenset[int] | None = None,
+    *,
+    asked: frozenset[int] = frozenset(),
 ) -> Place | Misplaced | Failure:
     """Place of the cluster; or what contradicts what, or what could not be read. assigned: brokers that have replicas;
     None where that is not known. asked: controllers that were asked to lose the flag, with the consent: any other one
     without it has lost it by accident, and the cluster is still in dual write.
     """
-    if isinstance(seen.zookeeper, Known):
-        znodes = seen.zookeeper.value
-    elif seen.has_left_zookeeper:
-        znodes = _unread(seen, seen.zookeeper.why)
+    if isinstance(observation.zookeeper, Known):
+        znodes = observation.zookeeper.value
+    elif observation.has_left_zookeeper:
+        znodes = _unread(observation, observation.zookeeper.why)
     else:
-        return seen.zookeeper.why
-    seen = without_ghost_controllers(seen)
-    facts = facts_of(seen, znodes, assigned, goes_back=desired is Desired.ROLLED_BACK)
+        return observation.zookeeper.why
+    observation = without_ghost_controllers(observation)
+    facts = facts_of(observation, znodes, assigned, goes_back=desired is Desired.ROLLED_BACK)
     if isinstance(facts, Failure):
         return facts
     position = position_of(facts)
@@ -138,40 +142,40 @@ def place_of(
         return position
     if position is Position.DUAL_WRITE and not asked.isdisjoint(facts.unflagged):
         position = Position.FINALIZING
-    return Place(seen, znodes, facts, position, desired, asked)
+    return Place(observation, znodes, facts, position, desired, asked)
 
 
-def _unread(seen: Observation, why: Failure) -> ZooKeeperReading:
+def _unread(observation: Observation, failure: Failure) -> ZooKeeperReading:
     """A reading of ZooKeeper where none is needed any longer, and nothing of another cluster either."""
-    cluster_id = seen.cluster_id.value if isinstance(seen.cluster_id, Known) else why
-    return ZooKeeperReading(seen.at, "", cluster_id, None, why, None, why, why, why, why)
+    cluster_id = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else failure
+    return ZooKeeperReading(observation.at, "", cluster_id, None, failure, None, failure, failure, failure, failure)
 
 
-def without_ghost_controllers(seen: Observation) -> Observation:
+def without_ghost_controllers(observation: Observation) -> Observation:
     """The observation without controllers that are registered, do not vote, and do not run: such as one of a dynamic
     quorum that was tried and taken away. Kafka 3.9 cannot unregister it, and it can never lead: neither its settings
     nor its flag matter.
     """
     nodes = tuple(
         node
-        for node in seen.nodes
+        for node in observation.nodes
         if node.roles != (Role.CONTROLLER,) or node.is_voter or node.state is not NodeState.GHOST
     )
-    return seen if len(nodes) == len(seen.nodes) else msgspec.structs.replace(seen, nodes=nodes)
+    return observation if len(nodes) == len(observation.nodes) else msgspec.structs.replace(observation, nodes=nodes)
 
 
-def release_of(seen: Observation) -> str:
+def release_of(observation: Observation) -> str:
     """The name of the finalized metadata.version, as the brokers' IBP has it; empty where there is none."""
-    return level_name(METADATA_VERSION, seen.level_of(METADATA_VERSION) or 0)
+    return level_name(METADATA_VERSION, observation.level_of(METADATA_VERSION) or 0)
 
 
-def said_of(seen: Observation, *, is_copied: bool) -> Said:
+def said_of(observation: Observation, *, is_copied: bool) -> Said:
     """Settings, as each node gives them; of one that did not say who it is, nothing is known."""
     return {
         (role, node.id): NodeSettings(node.proved_at, node.settings)
         if node.proved_at
         else _silent(node.title, node.answer, GRANT if role is Role.CONTROLLER and not is_copied else _GRANT)
-        for node in seen.nodes
+        for node in observation.nodes
         for role in node.roles
     }
 

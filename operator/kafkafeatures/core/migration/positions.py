@@ -197,56 +197,61 @@ ROWS = (
 
 
 def facts_of(
-    seen: Observation, read: ZooKeeperReading, assigned: frozenset[int] | None = None, *, goes_back: bool = False
+    observation: Observation,
+    zookeeper_reading: ZooKeeperReading,
+    assigned: frozenset[int] | None = None,
+    *,
+    goes_back: bool = False,
 ) -> Facts | Failure:
     """The facts of an observation that was made after the znodes were read; a Failure names what is missing.
     assigned: brokers that have replicas; None where that is not known. goes_back: whether RolledBack is wanted.
     """
-    claim, migration, cluster_id = read.controller, read.migration, seen.cluster_id
+    claim, migration, cluster_id = zookeeper_reading.controller, zookeeper_reading.migration, observation.cluster_id
     if (
         isinstance(cluster_id, Known)
-        and (other := of_another_cluster(read.cluster_id, read.ensemble, cluster_id.value)) is not None
+        and (other := of_another_cluster(zookeeper_reading.cluster_id, zookeeper_reading.ensemble, cluster_id.value))
+        is not None
     ):
         return other
     if isinstance(claim, Failure):
         return claim
     if isinstance(migration, Failure):
         return migration
-    controllers = [node for node in seen.nodes if Role.CONTROLLER in node.roles]
+    controllers = [node for node in observation.nodes if Role.CONTROLLER in node.roles]
     answers = any(isinstance(node.answer, Known) for node in controllers)
     state: ZkMigrationState | None = None
-    if seen.source.kind is SourceKind.METADATA_LOG and isinstance(seen.zk_migration_state, Known):
-        state = ZkMigrationState.of(code := seen.zk_migration_state.value)
+    if observation.source.kind is SourceKind.METADATA_LOG and isinstance(observation.zk_migration_state, Known):
+        state = ZkMigrationState.of(code := observation.zk_migration_state.value)
         if state is None:
             return Failure(FailureKind.UNSUPPORTED, "metadata log", f"its migration state {code} is not known")
     elif answers:
-        reading = seen.zk_migration_state
+        reading = observation.zk_migration_state
         failure = (
             Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read")
             if isinstance(reading, Known)
             else reading.why
         )
         return _without_majority(controllers, goes_back) or failure
-    elif isinstance(seen.cluster_id, Unknown) and seen.cluster_id.why.kind is FailureKind.NOT_ASKED:
-        return seen.cluster_id.why  # a controller runs, and does not say which one it is
-    brokers = {node.id: _mode(node) for node in seen.nodes if Role.BROKER in node.roles}
-    refused = {node.id for node in seen.nodes if node.state is NodeState.REFUSED}
+    elif isinstance(observation.cluster_id, Unknown) and observation.cluster_id.why.kind is FailureKind.NOT_ASKED:
+        return observation.cluster_id.why  # a controller runs, and does not say which one it is
+    brokers = {node.id: _mode(node) for node in observation.nodes if Role.BROKER in node.roles}
+    refused = {node.id for node in observation.nodes if node.state is NodeState.REFUSED}
     return Facts(
         state,
-        _claim(claim, seen),
+        _claim(claim, observation),
         migration.offset if migration is not None else -1,
         brokers,
         {node.id: flag_of(node) for node in controllers} if state is not None else {},
         migration is not None,
         None if assigned is None else tuple(sorted(assigned - brokers.keys())),
         tuple(id_ for id_, mode in brokers.items() if mode is None and id_ in refused),
-        dict(_registered(seen)),
+        dict(_registered(observation)),
     )
 
 
-def _registered(seen: Observation) -> Iterator[tuple[int, BrokerMode | bool]]:
+def _registered(observation: Observation) -> Iterator[tuple[int, BrokerMode | bool]]:
     """Registrations in the metadata log, of nodes that do not answer."""
-    for node in seen.nodes:
+    for node in observation.nodes:
         if isinstance(node.answer, Known) or node.state is NodeState.REFUSED:
             continue
         if Role.BROKER in node.registered:
@@ -280,26 +285,26 @@ WITHOUT_QUORUM = (Position.ZOOKEEPER, Position.NO_CONTROLLER, Position.RELEASED)
 """Positions at which no controller of a quorum runs."""
 
 
-def why_uncertain(position: Position, seen: Observation) -> Failure | None:
+def why_uncertain(position: Position, observation: Observation) -> Failure | None:
     """Reason why a position at which no quorum runs is not certain: no address of a controller was given, and no broker
     named one, so one that runs was not asked.
     """
     if position not in WITHOUT_QUORUM:
         return None
-    unasked = (gap.where == "bootstrapControllers" and gap.kind is FailureKind.NOT_ASKED for gap in seen.gaps)
+    unasked = (gap.where == "bootstrapControllers" and gap.kind is FailureKind.NOT_ASKED for gap in observation.gaps)
     message = "no controller was contacted, but some may be running"
     return (
         Failure(FailureKind.NOT_ASKED, "controllers", message, "give --bootstrap-controller") if any(unasked) else None
     )
 
 
-def _claim(claim: ControllerClaim | None, seen: Observation) -> Claim:
+def _claim(claim: ControllerClaim | None, observation: Observation) -> Claim:
     if claim is None:
         return Claim.NONE
     if not claim.is_kraft:
         return Claim.BROKER
-    leads = isinstance(seen.active_controller, Known) and seen.active_controller.value == claim.node_id
-    return Claim.LEADER if leads and seen.source.epoch == claim.kraft_epoch else Claim.KRAFT
+    leads = isinstance(observation.active_controller, Known) and observation.active_controller.value == claim.node_id
+    return Claim.LEADER if leads and observation.source.epoch == claim.kraft_epoch else Claim.KRAFT
 
 
 def _mode(node: Node) -> BrokerMode | None:

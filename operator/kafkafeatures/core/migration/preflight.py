@@ -49,9 +49,9 @@ class Row(Struct, frozen=True):
     ends: tuple[Position, ...]
 
 
-def every_setting_is_known(asked: Preflight) -> Iterator[Blocker]:
+def every_setting_is_known(preflight: Preflight) -> Iterator[Blocker]:
     """Each node gave all of `NAMES` that Kafka defines."""
-    return nodes.every_setting_is_known(asked, NAMES - NOT_DEFINED)
+    return nodes.every_setting_is_known(preflight, NAMES - NOT_DEFINED)
 
 
 BOTH = (Position.PRE_MIGRATION, Position.COPIED)
@@ -91,9 +91,9 @@ ROWS = (
 )
 
 
-def findings(asked: Preflight) -> tuple[Blocker, ...]:
+def findings(preflight: Preflight) -> tuple[Blocker, ...]:
     """All that prevents the way, in the order of the table; empty: it may be taken. Refuses an `end` without rows."""
-    rows = [row for row in ROWS if asked.end in row.ends]
+    rows = [row for row in ROWS if preflight.end in row.ends]
     if not rows:
-        raise ValueError(f"nothing is looked at before {asked.end}")
-    return tuple(blocker for row in rows for blocker in row.check(asked))
+        raise ValueError(f"nothing is looked at before {preflight.end}")
+    return tuple(blocker for row in rows for blocker in row.check(preflight))

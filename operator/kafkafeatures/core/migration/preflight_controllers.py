@@ -42,18 +42,18 @@ Words: TypeAlias = Callable[[str, str, str, Nodes], tuple[str, str]]
 """Message and remedy, from a name, what a node has, what the brokers have, and the node."""
 
 
-def brokers_have_the_listener(asked: Preflight) -> Iterator[Blocker]:
+def brokers_have_the_listener(preflight: Preflight) -> Iterator[Blocker]:
     """A broker registers only with the listener that controllers have as inter.broker.listener.name, and controllers
     reach it there, by the security protocol of their own map.
     """
-    if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.brokers, Failure):
+    if isinstance(preflight.znodes, Failure) or isinstance(preflight.znodes.brokers, Failure):
         return
     listeners_by_broker = {
         broker.id: {name.upper(): protocol for name, protocol in broker.security.items()}
-        for broker in asked.znodes.brokers.values()
+        for broker in preflight.znodes.brokers.values()
         if isinstance(broker, RegisteredBroker)
     }
-    for node in asked.controllers:
+    for node in preflight.controllers:
         name, protocol = _listener(node)
         lacking = [id_ for id_, listeners in listeners_by_broker.items() if name and name not in listeners]
         other = [
@@ -62,7 +62,7 @@ def brokers_have_the_listener(asked: Preflight) -> Iterator[Blocker]:
             if protocol and listeners.get(name, protocol) != protocol
         ]
         if lacking:
-            broker_listeners = ", ".join(sorted({_listener(broker)[0] for broker in asked.brokers} - {""}))
+            broker_listeners = ", ".join(sorted({_listener(broker)[0] for broker in preflight.brokers} - {""}))
             yield from of_each((node,), BlockerKind.SETTING, _no_listener, name, shortened(lacking), broker_listeners)
         if other:
             yield from of_each((node,), BlockerKind.SETTING, _other_protocol, name, protocol, shortened(other))
@@ -80,17 +80,17 @@ def _protocols(listed: str) -> dict[str, str]:
     return {key.strip().upper(): value.strip() for key, value in protocols.items()}
 
 
-def controllers_use_the_same_ensemble(asked: Preflight) -> Iterator[Blocker]:
+def controllers_use_the_same_ensemble(preflight: Preflight) -> Iterator[Blocker]:
     """A controller creates a chroot that is not there, and copies what is below it: of another cluster, or nothing."""
-    ensembles = [_connect(own(setting)) for _, setting in said(asked.brokers, CONNECT) if own(setting)]
-    for node, setting in said(asked.controllers, CONNECT):
+    ensembles = [_connect(own(setting)) for _, setting in said(preflight.brokers, CONNECT) if own(setting)]
+    for node, setting in said(preflight.controllers, CONNECT):
         if not own(setting):
             continue  # `settings.py` asks for it
         servers, chroot = _connect(own(setting))
         if any(
             chroot != other_chroot or servers.isdisjoint(other_servers) for other_servers, other_chroot in ensembles
         ):
-            of_brokers = own(said(asked.brokers, CONNECT)[0][1])
+            of_brokers = own(said(preflight.brokers, CONNECT)[0][1])
             yield from of_each((node,), BlockerKind.SETTING, _other_ensemble, own(setting), of_brokers)
 
 
@@ -99,43 +99,43 @@ def _connect(value: str) -> tuple[frozenset[str], str]:
     return frozenset(name.lower() for name in names_in(servers)), chroot.strip("/")
 
 
-def controllers_use_zookeeper_as_brokers_do(asked: Preflight) -> Iterator[Blocker]:
+def controllers_use_zookeeper_as_brokers_do(preflight: Preflight) -> Iterator[Blocker]:
     """Otherwise controllers may not write, or what they write is open to every client."""
-    yield from _as_brokers_have_it(asked, OF_ITS_CLIENT, _other_client)
+    yield from _as_brokers_have_it(preflight, OF_ITS_CLIENT, _other_client)
 
 
-def controllers_decide_as_brokers_did(asked: Preflight) -> Iterator[Blocker]:
+def controllers_decide_as_brokers_did(preflight: Preflight) -> Iterator[Blocker]:
     """Policies and defaults of new topics, elections and deletions."""
-    yield from _as_brokers_have_it(asked, DECIDED, _decides_otherwise)
+    yield from _as_brokers_have_it(preflight, DECIDED, _decides_otherwise)
 
 
-def _as_brokers_have_it(asked: Preflight, names: tuple[str, ...], say: Words) -> Iterator[Blocker]:
+def _as_brokers_have_it(preflight: Preflight, names: tuple[str, ...], say: Words) -> Iterator[Blocker]:
     for name in names:
-        values = sorted({own(setting) for _, setting in said(asked.brokers, name)})
-        for node, setting in said(asked.controllers, name):
+        values = sorted({own(setting) for _, setting in said(preflight.brokers, name)})
+        for node, setting in said(preflight.controllers, name):
             if values and [own(setting)] != values:
                 of_brokers = " or ".join(value or "unset" for value in values)
                 yield from of_each((node,), BlockerKind.SETTING, say, name, own(setting) or "unset", of_brokers)
 
 
-def controllers_can_read_passwords(asked: Preflight) -> Iterator[Blocker]:
+def controllers_can_read_passwords(preflight: Preflight) -> Iterator[Blocker]:
     """Without the secret they are copied as they are encoded, and no broker can use them."""
-    paths = () if isinstance(asked.survey, Failure) else asked.survey.passwords
+    paths = () if isinstance(preflight.survey, Failure) else preflight.survey.passwords
     if paths:
-        lacking = [node for node in asked.controllers if node.proved_at and not sets(node, ENCODER)]
+        lacking = [node for node in preflight.controllers if node.proved_at and not sets(node, ENCODER)]
         yield from of_each(lacking, BlockerKind.SETTING, _no_encoder, paths[0], len(paths))
 
 
-def controllers_can_use_tokens(asked: Preflight) -> Iterator[Blocker]:
+def controllers_can_use_tokens(preflight: Preflight) -> Iterator[Blocker]:
     """Without the key no delegation token is valid, and none can be renewed."""
-    if not isinstance(asked.survey, Failure) and asked.survey.counts.get(Kind.TOKEN):
-        lacking = [node for node in asked.controllers if node.proved_at and not sets(node, *TOKEN_KEYS)]
+    if not isinstance(preflight.survey, Failure) and preflight.survey.counts.get(Kind.TOKEN):
+        lacking = [node for node in preflight.controllers if node.proved_at and not sets(node, *TOKEN_KEYS)]
         yield from of_each(lacking, BlockerKind.SETTING, _no_token_key)
 
 
-def nodes_can_log_in_to_controllers(asked: Preflight) -> Iterator[Blocker]:
+def nodes_can_log_in_to_controllers(preflight: Preflight) -> Iterator[Blocker]:
     """SCRAM credentials are in ZooKeeper until they are copied: no controller knows one before."""
-    for node, mechanism in said(asked.nodes, MECHANISM):
+    for node, mechanism in said(preflight.nodes, MECHANISM):
         values = {name: own(setting) for name in (QUORUM_LISTENERS, PROTOCOLS) for _, setting in said((node,), name)}
         listener = next(iter(names_in(values.get(QUORUM_LISTENERS, ""))), "").upper()
         protocol = _protocols(values.get(PROTOCOLS, "")).get(listener, listener)
@@ -143,11 +143,11 @@ def nodes_can_log_in_to_controllers(asked: Preflight) -> Iterator[Blocker]:
             yield from of_each((node,), BlockerKind.SETTING, _scram, own(mechanism), listener)
 
 
-def brokers_may_register(asked: Preflight) -> Iterator[Blocker]:
+def brokers_may_register(preflight: Preflight) -> Iterator[Blocker]:
     """Registering needs CLUSTER_ACTION, and before the copy there are no ACLs: only super users may then."""
-    classes = {own(setting) for _, setting in said(asked.brokers, AUTHORIZER)} - {""}
+    classes = {own(setting) for _, setting in said(preflight.brokers, AUTHORIZER)} - {""}
     custom = sorted(classes - {OF_ZOOKEEPER, STANDARD_AUTHORIZER})
-    for node, setting in said(asked.controllers, AUTHORIZER):
+    for node, setting in said(preflight.controllers, AUTHORIZER):
         if custom and own(setting) not in custom:
             words = (custom[0], own(setting) or "unset")
             yield from of_each((node,), BlockerKind.SETTING, _custom_authorizer, *words)
@@ -155,12 +155,12 @@ def brokers_may_register(asked: Preflight) -> Iterator[Blocker]:
             yield from of_each((node,), BlockerKind.SETTING, _no_super_users)
 
 
-def controllers_allow_what_brokers_do(asked: Preflight) -> Iterator[Blocker]:
+def controllers_allow_what_brokers_do(preflight: Preflight) -> Iterator[Blocker]:
     """Operations that no ACL names are allowed by both, or by neither: controllers decide about topics and configs
     later.
     """
-    for_brokers = any(sets(node, ALLOW_EVERYONE) for node in asked.brokers)
-    for node, setting in said(asked.controllers, AUTHORIZER):
+    for_brokers = any(sets(node, ALLOW_EVERYONE) for node in preflight.brokers)
+    for node, setting in said(preflight.controllers, AUTHORIZER):
         if is_set(setting) and sets(node, ALLOW_EVERYONE) is not for_brokers:
             yield from of_each((node,), BlockerKind.SETTING, _allows_otherwise, for_brokers)
 

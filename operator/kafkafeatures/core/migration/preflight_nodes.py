@@ -35,43 +35,45 @@ BROKER_ID, GENERATED, RESERVED = "broker.id", "broker.id.generation.enable", "re
 LOG_DIRS, ROLES = "log.dirs", "process.roles"
 
 
-def every_node_says_who_it_is(asked: Preflight) -> Iterator[Blocker]:
+def every_node_says_who_it_is(preflight: Preflight) -> Iterator[Blocker]:
     """The process at the address of a node said that it has this id, and gave its settings."""
-    for node in asked.nodes:
+    for node in preflight.nodes:
         if node.proved_at:
             continue
         silent = _NO_SETTINGS if Role.BROKER in node.roles else replace(_NO_SETTINGS, remedy=GRANT)
         failure = node.answer.why if isinstance(node.answer, Unknown) else silent
-        yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _unproved, failure, why=failure.kind)
+        yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _unproved, failure, failure_kind=failure.kind)
 
 
-def every_setting_is_known(asked: Preflight, names: frozenset[str]) -> Iterator[Blocker]:
+def every_setting_is_known(preflight: Preflight, names: frozenset[str]) -> Iterator[Blocker]:
     """A node of Kafka 3.9 gives each setting that Kafka defines, with its default where it is not set."""
-    for node in asked.nodes:
+    for node in preflight.nodes:
         missing = names - node.settings.keys()
         if node.proved_at and missing:
             setting_names = ", ".join(sorted(missing)[:3]) + (
                 f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             )
-            yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _silent, setting_names, why=FailureKind.UNSUPPORTED)
+            yield from of_each(
+                (node,), BlockerKind.NODE_UNKNOWN, _silent, setting_names, failure_kind=FailureKind.UNSUPPORTED
+            )
 
 
-def there_are_nodes(asked: Preflight) -> Iterator[Blocker]:
+def there_are_nodes(preflight: Preflight) -> Iterator[Blocker]:
     """At least one broker is known, and at least one controller where there have to be some."""
-    if not asked.brokers and not asked.flying:
+    if not preflight.brokers and not preflight.flying:
         yield Blocker(BlockerKind.NODE_UNKNOWN, "no broker is known", "add one to spec.cluster.bootstrapServers")
-    if asked.end is not Position.PRE_MIGRATION and not asked.controllers and not asked.flying:
+    if preflight.end is not Position.PRE_MIGRATION and not preflight.controllers and not preflight.flying:
         yield Blocker(
             BlockerKind.NODE_UNKNOWN, "no controller is known", "add one to spec.cluster.bootstrapControllers"
         )
 
 
-def every_broker_was_asked(asked: Preflight) -> Iterator[Blocker]:
+def every_broker_was_asked(preflight: Preflight) -> Iterator[Blocker]:
     """Each broker that is registered in ZooKeeper is one of the nodes that were seen."""
-    if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.brokers, Failure):
+    if isinstance(preflight.znodes, Failure) or isinstance(preflight.znodes.brokers, Failure):
         return
-    known_ids = {node.id for node in asked.brokers} | asked.flying
-    for id_ in sorted(asked.znodes.brokers.keys() - known_ids):
+    known_ids = {node.id for node in preflight.brokers} | preflight.flying
+    for id_ in sorted(preflight.znodes.brokers.keys() - known_ids):
         yield Blocker(
             BlockerKind.NODE_UNKNOWN,
             f"broker {id_} is registered in ZooKeeper, but its address is not known",
@@ -79,9 +81,9 @@ def every_broker_was_asked(asked: Preflight) -> Iterator[Blocker]:
         )
 
 
-def every_node_runs_kafka_3_9(asked: Preflight) -> Iterator[Blocker]:
+def every_node_runs_kafka_3_9(preflight: Preflight) -> Iterator[Blocker]:
     """The last release that migrates, and the only one whose migration is known here."""
-    for node in asked.nodes:
+    for node in preflight.nodes:
         if isinstance(node.answer, Unknown):
             continue
         answer = node.answer.value
@@ -93,28 +95,28 @@ def every_node_runs_kafka_3_9(asked: Preflight) -> Iterator[Blocker]:
             yield from of_each((node,), BlockerKind.NODE_RANGE, _too_new)
 
 
-def no_node_is_combined(asked: Preflight) -> Iterator[Blocker]:
+def no_node_is_combined(preflight: Preflight) -> Iterator[Blocker]:
     """KIP-866 has no migration to nodes that are broker and controller."""
-    combined = [node for node, roles in said(asked.nodes, ROLES) if len(names_in(own(roles))) > 1]
+    combined = [node for node, roles in said(preflight.nodes, ROLES) if len(names_in(own(roles))) > 1]
     yield from of_each(combined, BlockerKind.SETTING, _combined)
 
 
-def ids_are_apart(asked: Preflight) -> Iterator[Blocker]:
+def ids_are_apart(preflight: Preflight) -> Iterator[Blocker]:
     """Brokers and controllers have their ids from one space."""
-    used = set() if isinstance(asked.survey, Failure) else set(asked.survey.assigned)
-    if not isinstance(asked.znodes, Failure) and not isinstance(asked.znodes.brokers, Failure):
-        used |= asked.znodes.brokers.keys()
-    combined = {node.id for node, roles in said(asked.nodes, ROLES) if len(names_in(own(roles))) > 1}
-    for node in asked.controllers:
+    used = set() if isinstance(preflight.survey, Failure) else set(preflight.survey.assigned)
+    if not isinstance(preflight.znodes, Failure) and not isinstance(preflight.znodes.brokers, Failure):
+        used |= preflight.znodes.brokers.keys()
+    combined = {node.id for node, roles in said(preflight.nodes, ROLES) if len(names_in(own(roles))) > 1}
+    for node in preflight.controllers:
         if node.id not in combined and (Role.BROKER in node.roles or node.id in used):
             yield from of_each((node,), BlockerKind.SETTING, _clash)
 
 
-def every_id_is_set(asked: Preflight) -> Iterator[Blocker]:
+def every_id_is_set(preflight: Preflight) -> Iterator[Blocker]:
     """With the flag a broker with a generated id does not start, nor one with an id above those that are reserved."""
-    generates = {node.id for node, it in said(asked.brokers, GENERATED) if own(it) == "true"}
-    highest = {node.id: int(own(it)) for node, it in said(asked.brokers, RESERVED) if own(it).isdecimal()}
-    for node, id_ in said(asked.brokers, BROKER_ID):
+    generates = {node.id for node, it in said(preflight.brokers, GENERATED) if own(it) == "true"}
+    highest = {node.id: int(own(it)) for node, it in said(preflight.brokers, RESERVED) if own(it).isdecimal()}
+    for node, id_ in said(preflight.brokers, BROKER_ID):
         above = node.id in generates and node.id > highest.get(node.id, node.id)
         if not is_set(id_) or own(id_) == "-1":
             yield from of_each((node,), BlockerKind.SETTING, _generated_id, above)
@@ -128,9 +130,9 @@ def protocol_of(node: Node) -> int | None:
     return None if level is None else level.level
 
 
-def every_protocol_is_set_and_the_same(asked: Preflight) -> Iterator[Blocker]:
+def every_protocol_is_set_and_the_same(preflight: Preflight) -> Iterator[Blocker]:
     """A broker registers with exactly its inter-broker protocol as metadata.version, which the quorum has to have."""
-    protocols = said(asked.brokers, IBP)
+    protocols = said(preflight.brokers, IBP)
     levels = [level for node, _ in protocols if (level := protocol_of(node)) is not None]
     highest = max(levels, default=HIGHEST)
     for node, setting in protocols:
@@ -144,33 +146,33 @@ def every_protocol_is_set_and_the_same(asked: Preflight) -> Iterator[Blocker]:
             yield from of_each((node,), BlockerKind.SETTING, _protocol_differs, *words)
 
 
-def several_log_dirs_are_possible(asked: Preflight) -> Iterator[Blocker]:
+def several_log_dirs_are_possible(preflight: Preflight) -> Iterator[Blocker]:
     """Several log dirs need directory ids, which are registered from 3.7-IV2 on."""
-    for node, dirs in said(asked.brokers, LOG_DIRS):
+    for node, dirs in said(preflight.brokers, LOG_DIRS):
         level = protocol_of(node)
         if len(names_in(own(dirs))) > 1 and level is not None and level < SEVERAL_DISKS:
             yield from of_each((node,), BlockerKind.SETTING, _several_log_dirs)
 
 
-def the_quorum_has_the_protocol(asked: Preflight) -> Iterator[Blocker]:
+def the_quorum_has_the_protocol(preflight: Preflight) -> Iterator[Blocker]:
     """The finalized metadata.version is the brokers' inter-broker protocol: otherwise no broker can register."""
-    finalized = asked.seen.finalized
+    finalized = preflight.seen.finalized
     if isinstance(finalized, Unknown):
         text = f"the finalized metadata.version is not known: {finalized.why.message}"
         yield Blocker(BlockerKind.QUORUM, text, finalized.why.action, why=finalized.why.kind)
         return
     level = finalized.value.get(METADATA_VERSION, 0)
-    is_of_others = any(protocol_of(node) == level for node in asked.brokers)
-    yield from with_another_protocol(asked.seen, asked.brokers, is_of_others=is_of_others)
+    is_of_others = any(protocol_of(node) == level for node in preflight.brokers)
+    yield from with_another_protocol(preflight.seen, preflight.brokers, is_of_others=is_of_others)
 
 
-def with_another_protocol(seen: Observation, brokers: Nodes, *, is_of_others: bool) -> Iterator[Blocker]:
+def with_another_protocol(observation: Observation, brokers: Nodes, *, is_of_others: bool) -> Iterator[Blocker]:
     """Brokers that cannot register with the finalized metadata.version. is_of_others: some other broker can, so that
     these have to change, and not the quorum.
     """
-    if isinstance(seen.finalized, Unknown):
+    if isinstance(observation.finalized, Unknown):
         return
-    level = seen.finalized.value.get(METADATA_VERSION, 0)
+    level = observation.finalized.value.get(METADATA_VERSION, 0)
     name = METADATA_VERSIONS[level].name if level in METADATA_VERSIONS else str(level)
     for node, setting in said(brokers, IBP):
         if protocol_of(node) != level:
@@ -185,9 +187,9 @@ _NO_SETTINGS = Failure(
 )
 
 
-def _unproved(why: Failure, nodes: Nodes) -> tuple[str, str]:
-    text = f"{title_of(nodes)} did not say who {verb(nodes, 'it is', 'they are')}: {why.message}"
-    return text, why.remedy or f"make {these(nodes)} reachable"
+def _unproved(failure: Failure, nodes: Nodes) -> tuple[str, str]:
+    text = f"{title_of(nodes)} did not say who {verb(nodes, 'it is', 'they are')}: {failure.message}"
+    return text, failure.remedy or f"make {these(nodes)} reachable"
 
 
 def _silent(names: str, nodes: Nodes) -> tuple[str, str]:

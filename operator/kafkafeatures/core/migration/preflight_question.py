@@ -93,13 +93,13 @@ def of_each(
     kind: BlockerKind,
     say: Callable[..., tuple[str, str]],
     *words: Hashable,
-    why: FailureKind | None = None,
+    failure_kind: FailureKind | None = None,
 ) -> Iterator[Blocker]:
     """One blocker for each node, of which those that are alike are shown as one. say: message and remedy, from `words`
     and the nodes.
     """
     for node in nodes:
-        blocker = about_nodes(kind, (node,), partial(say, *words), failure_kind=why, alike=(say, *words))
+        blocker = about_nodes(kind, (node,), partial(say, *words), failure_kind=failure_kind, alike=(say, *words))
         yield blocker if kind is BlockerKind.NODE_UNKNOWN else replace(blocker, reason=Reason.MIGRATION_BLOCKED)
 
 

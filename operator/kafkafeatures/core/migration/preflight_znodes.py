@@ -27,12 +27,12 @@ NAMED = 3
 _SHELL = "zookeeper-shell.sh HOST:PORT"
 
 
-def the_ensemble_can_be_read(asked: Preflight) -> Iterator[Blocker]:
+def the_ensemble_can_be_read(preflight: Preflight) -> Iterator[Blocker]:
     """A majority of it answers, and gives each znode that a decision needs."""
-    if isinstance(asked.znodes, Failure):
-        yield unread(asked.znodes, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
+    if isinstance(preflight.znodes, Failure):
+        yield unread(preflight.znodes, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
         return
-    for failure in asked.znodes.failures:
+    for failure in preflight.znodes.failures:
         damaged = failure.where == "znode /migration" and failure.kind is FailureKind.REJECTED
         blocker = unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.where.split()[-1]}")
         if damaged:
@@ -46,50 +46,50 @@ def the_ensemble_can_be_read(asked: Preflight) -> Iterator[Blocker]:
             yield blocker
 
 
-def it_is_the_ensemble_of_this_cluster(asked: Preflight) -> Iterator[Blocker]:
+def it_is_the_ensemble_of_this_cluster(preflight: Preflight) -> Iterator[Blocker]:
     """`/cluster/id` is the id that the nodes gave."""
-    cluster_id = asked.seen.cluster_id
+    cluster_id = preflight.seen.cluster_id
     if isinstance(cluster_id, Unknown):
         of_another = cluster_id.why.kind is FailureKind.WRONG_CLUSTER
         remedy = "format the controllers with the id in /cluster/id" if of_another else "make the nodes reachable"
         yield unread(cluster_id.why, BlockerKind.SETTING if of_another else BlockerKind.NODE_UNKNOWN, remedy)
         return
-    if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.cluster_id, Failure):
+    if isinstance(preflight.znodes, Failure) or isinstance(preflight.znodes.cluster_id, Failure):
         return
-    other = of_another_cluster(asked.znodes.cluster_id, asked.znodes.ensemble, cluster_id.value)
+    other = of_another_cluster(preflight.znodes.cluster_id, preflight.znodes.ensemble, cluster_id.value)
     if other is not None:
         yield unread(other, BlockerKind.ZOOKEEPER)
 
 
-def a_broker_is_controller(asked: Preflight) -> Iterator[Blocker]:
+def a_broker_is_controller(preflight: Preflight) -> Iterator[Blocker]:
     """A KRaft controller takes `/controller` over from a broker. It never does where another one of KRaft claimed it at
     the same or a later epoch, nor without `/controller_epoch`.
     """
-    if isinstance(asked.znodes, Failure):
+    if isinstance(preflight.znodes, Failure):
         return
-    claim = asked.znodes.controller
+    claim = preflight.znodes.controller
     if claim is None:
         yield _blocker("/controller is absent: no broker is controller", "check the log of the brokers")
-    elif isinstance(claim, ControllerClaim) and claim.is_kraft and not _is_leader(claim, asked.seen):
+    elif isinstance(claim, ControllerClaim) and claim.is_kraft and not _is_leader(claim, preflight.seen):
         yield _blocker(
             f"/controller names the KRaft controller {claim.node_id} at epoch {claim.kraft_epoch}, which is left from "
             "an earlier migration",
             "go back to ZooKeeper mode first: stop the controllers, delete /controller, and delete /migration",
         )
-    if asked.znodes.controller_epoch is None:
+    if preflight.znodes.controller_epoch is None:
         yield _blocker("/controller_epoch is absent", "restart one broker, so that a broker becomes controller once")
 
 
-def _is_leader(claim: ControllerClaim, seen: Observation) -> bool:
-    active = seen.active_controller
-    return isinstance(active, Known) and (active.value, seen.source.epoch) == (claim.node_id, claim.kraft_epoch)
+def _is_leader(claim: ControllerClaim, observation: Observation) -> bool:
+    active = observation.active_controller
+    return isinstance(active, Known) and (active.value, observation.source.epoch) == (claim.node_id, claim.kraft_epoch)
 
 
-def nothing_was_copied_yet(asked: Preflight) -> Iterator[Blocker]:
+def nothing_was_copied_yet(preflight: Preflight) -> Iterator[Blocker]:
     """A `/migration` that survived a rollback: the copy would be skipped, and every topic deleted from ZooKeeper."""
-    if isinstance(asked.znodes, Failure):
+    if isinstance(preflight.znodes, Failure):
         return
-    progress = asked.znodes.migration
+    progress = preflight.znodes.migration
     if progress is not None and not isinstance(progress, Failure) and progress.offset != -1:
         yield _blocker(
             f"/migration is left from an earlier migration (offset {progress.offset}): controllers would skip the "
@@ -98,11 +98,11 @@ def nothing_was_copied_yet(asked: Preflight) -> Iterator[Blocker]:
         )
 
 
-def controllers_reached_zookeeper(asked: Preflight) -> Iterator[Blocker]:
+def controllers_reached_zookeeper(preflight: Preflight) -> Iterator[Blocker]:
     """Controllers have created `/migration`, so they reach ZooKeeper."""
-    if isinstance(asked.znodes, Failure) or asked.znodes.migration is not None:
+    if isinstance(preflight.znodes, Failure) or preflight.znodes.migration is not None:
         return
-    if asked.controllers_for < CREATED_WITHIN:
+    if preflight.controllers_for < CREATED_WITHIN:
         text = "the controllers have not created /migration yet"
         yield Blocker(BlockerKind.MIGRATION, text, f"it takes them up to {format_span(CREATED_WITHIN)}")
     else:
@@ -114,11 +114,11 @@ def controllers_reached_zookeeper(asked: Preflight) -> Iterator[Blocker]:
         )
 
 
-def no_feature_is_finalized_there(asked: Preflight) -> Iterator[Blocker]:
+def no_feature_is_finalized_there(preflight: Preflight) -> Iterator[Blocker]:
     """Kafka has shipped no feature for ZooKeeper mode, and copies none."""
-    if isinstance(asked.znodes, Failure):
+    if isinstance(preflight.znodes, Failure):
         return
-    feature = asked.znodes.feature
+    feature = preflight.znodes.feature
     if feature is not None and not isinstance(feature, Failure) and feature.levels:
         names = _first(sorted(feature.levels))
         yield _blocker(
@@ -127,11 +127,11 @@ def no_feature_is_finalized_there(asked: Preflight) -> Iterator[Blocker]:
         )
 
 
-def nothing_is_deleted_or_moved(asked: Preflight) -> Iterator[Blocker]:
+def nothing_is_deleted_or_moved(preflight: Preflight) -> Iterator[Blocker]:
     """A deletion that is pending is not copied, so that the topic stays; a reassignment in `/admin` is lost."""
-    if isinstance(asked.znodes, Failure):
+    if isinstance(preflight.znodes, Failure):
         return
-    deletions, reassigning = asked.znodes.deletions, asked.znodes.reassigning
+    deletions, reassigning = preflight.znodes.deletions, preflight.znodes.reassigning
     if not isinstance(deletions, Failure) and deletions:
         topics = counted(len(deletions), "topic")
         yield _blocker(
@@ -145,30 +145,30 @@ def nothing_is_deleted_or_moved(asked: Preflight) -> Iterator[Blocker]:
         )
 
 
-def every_replica_has_its_broker(asked: Preflight) -> Iterator[Blocker]:
+def every_replica_has_its_broker(preflight: Preflight) -> Iterator[Blocker]:
     """The controllers wait for every broker that has a replica, also for one that is gone for ever."""
-    if isinstance(asked.survey, Failure):
+    if isinstance(preflight.survey, Failure):
         return  # `the_copy_works` speaks of it
-    if isinstance(asked.znodes, Failure) or isinstance(asked.znodes.brokers, Failure):
+    if isinstance(preflight.znodes, Failure) or isinstance(preflight.znodes.brokers, Failure):
         return
-    registered_ids = asked.flying | asked.znodes.brokers.keys()
-    if isinstance(asked.seen.registered_brokers, Known) and asked.end is not Position.PRE_MIGRATION:
-        registered_ids |= asked.seen.registered_brokers.value
-    for id_ in sorted(asked.survey.assigned.keys() - registered_ids):
-        partition = printable(asked.survey.assigned[id_])
+    registered_ids = preflight.flying | preflight.znodes.brokers.keys()
+    if isinstance(preflight.seen.registered_brokers, Known) and preflight.end is not Position.PRE_MIGRATION:
+        registered_ids |= preflight.seen.registered_brokers.value
+    for id_ in sorted(preflight.survey.assigned.keys() - registered_ids):
+        partition = printable(preflight.survey.assigned[id_])
         text = f"broker {id_} has replicas, of {partition} for example, but is not registered"
         remedy = f"start broker {id_}; if it no longer exists, move its replicas: kafka-reassign-partitions.sh"
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)  # most often it restarts
 
 
-def the_copy_works(asked: Preflight) -> Iterator[Blocker]:
+def the_copy_works(preflight: Preflight) -> Iterator[Blocker]:
     """Problems that the dry run over all znodes found, and what it could not read."""
-    if isinstance(asked.survey, Failure):
-        yield unread(asked.survey, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
+    if isinstance(preflight.survey, Failure):
+        yield unread(preflight.survey, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
         return
-    for failure in asked.survey.failures:
+    for failure in preflight.survey.failures:
         yield unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.where.split()[-1]}")
-    for copy_finding in copy_findings(asked.survey):
+    for copy_finding in copy_findings(preflight.survey):
         yield _blocker(f"znode {printable(copy_finding.path)}: {copy_finding.message}", copy_finding.remedy)
 
 

@@ -17,11 +17,11 @@ from kafkafeatures.core.migration.positions import BrokerMode
 from kafkafeatures.core.migration.preflight_nodes import with_another_protocol
 
 
-def unregistered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def unregistered(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers that are not registered with the quorum, or not live. `flying`: nodes that are being restarted, of which
     nothing is expected.
     """
-    observation = place.seen
+    observation = progress.seen
     if isinstance(observation.registered_brokers, Unknown):
         failure = observation.registered_brokers.why
         yield Blocker(BlockerKind.NODE_UNKNOWN, f"registered brokers are not known: {failure}", failure.action)
@@ -39,11 +39,11 @@ def unregistered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring {node.title} back", nodes=(node,))
 
 
-def missing(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def missing(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers that have replicas, and that no list has: they were unregistered. `flying`: nodes that are
     being restarted, and that are in no list meanwhile.
     """
-    for id_ in place.facts.absent or ():
+    for id_ in progress.facts.absent or ():
         if id_ not in flying:
             yield is_missing(id_)
 
@@ -55,10 +55,10 @@ def is_missing(id_: int) -> Blocker:
     return Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
-def not_known_to_be_there(place: Place) -> Iterator[Blocker]:
+def not_known_to_be_there(progress: Place) -> Iterator[Blocker]:
     """That it is not known which brokers have replicas, where it is not: one of them may be in no list."""
-    if place.facts.absent is None:
-        partitions = place.seen.partitions
+    if progress.facts.absent is None:
+        partitions = progress.seen.partitions
         text = "it is not known whether every broker that has replicas is registered"
         message = f"{text}: {partitions.why}" if isinstance(partitions, Unknown) else text
         yield Blocker(BlockerKind.PARTITION, message, to_read(partitions))
@@ -69,13 +69,13 @@ def to_read(fact: object) -> str:
     return fact.why.action if isinstance(fact, Unknown) else "make the brokers and the controllers reachable"
 
 
-def with_other_levels(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def with_other_levels(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers in ZooKeeper mode whose inter-broker protocol is not the finalized metadata.version: one that was
     restarted with another is fenced for as long as it has it.
     """
     in_zookeeper = tuple(
         node
-        for node in place.seen.nodes
-        if place.facts.brokers.get(node.id) in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and node.id not in flying
+        for node in progress.seen.nodes
+        if progress.facts.brokers.get(node.id) in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and node.id not in flying
     )
-    yield from with_another_protocol(place.seen, in_zookeeper, is_of_others=True)
+    yield from with_another_protocol(progress.seen, in_zookeeper, is_of_others=True)

@@ -24,18 +24,18 @@ HIGHEST_EPOCH = 2**31 - 2
 """The next controller adds one to what it finds, and Kafka reads an int."""
 
 
-def deletion(place: Place) -> Act | Stalled | None:
+def deletion(progress: Place) -> Act | Stalled | None:
     """Return the step, made of what this look has read, or why it cannot be made; None where the next way deletes
     nothing.
     """
-    if place.way is WITHDRAW:
-        return _act_on(withdraw(place.znodes))
-    if place.way is not RELEASE:
+    if progress.way is WITHDRAW:
+        return _act_on(withdraw(progress.znodes))
+    if progress.way is not RELEASE:
         return None
-    reading = place.seen.surveyed
+    reading = progress.seen.surveyed
     survey = reading.why if isinstance(reading, Unknown) else reading.value
     if isinstance(survey, Survey) and not survey.failures:
-        return _act_on(release(place.znodes, partition_epoch=survey.controller_epoch))
+        return _act_on(release(progress.znodes, partition_epoch=survey.controller_epoch))
     reason = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
     return Stalled(
         Reason.MIGRATION_BLOCKED,
@@ -51,7 +51,7 @@ def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
     return Act(step)
 
 
-def release(read: ZooKeeperReading, *, partition_epoch: int) -> DeleteZnodes | Failure:
+def release(zookeeper_reading: ZooKeeperReading, *, partition_epoch: int) -> DeleteZnodes | Failure:
     """Delete the claim of a quorum that is gone, and `/migration`, so that a broker is elected.
 
     partition_epoch: the highest `controller_epoch` in the states of partitions in ZooKeeper. A KRaft controller writes
@@ -59,11 +59,11 @@ def release(read: ZooKeeperReading, *, partition_epoch: int) -> DeleteZnodes | F
     `/controller_epoch` is raised above that of every partition and of the quorum, where it is not. Read it, and the
     znodes, after the last controller has stopped: each election among them raises epochs.
     """
-    ground = _ground(read)
+    ground = _ground(zookeeper_reading)
     if isinstance(ground, Failure):
         return ground
     cluster_id, epoch, migration = ground
-    claim = read.controller
+    claim = zookeeper_reading.controller
     if isinstance(claim, Failure):
         return claim
     if claim is None or not claim.is_kraft:
@@ -78,15 +78,15 @@ def release(read: ZooKeeperReading, *, partition_epoch: int) -> DeleteZnodes | F
     )  # fmt: skip
 
 
-def withdraw(read: ZooKeeperReading) -> DeleteZnodes | Failure:
+def withdraw(zookeeper_reading: ZooKeeperReading) -> DeleteZnodes | Failure:
     """Delete `/migration` alone, where the quorum has claimed nothing yet. The epoch stays: a controller that finds it
     written by another one takes itself for deposed.
     """
-    ground = _ground(read)
+    ground = _ground(zookeeper_reading)
     if isinstance(ground, Failure):
         return ground
     cluster_id, epoch, migration = ground
-    claim = read.controller
+    claim = zookeeper_reading.controller
     if isinstance(claim, Failure):
         return claim
     if claim is not None and claim.is_kraft:
@@ -96,9 +96,13 @@ def withdraw(read: ZooKeeperReading) -> DeleteZnodes | Failure:
     return DeleteZnodes(cluster_id, epoch, _life(migration), kept=migration.text)
 
 
-def _ground(read: ZooKeeperReading) -> tuple[str, ControllerEpoch, MigrationProgress | None] | Failure:
+def _ground(zookeeper_reading: ZooKeeperReading) -> tuple[str, ControllerEpoch, MigrationProgress | None] | Failure:
     """Readings that each transaction rests on."""
-    id_, epoch, migration = read.cluster_id, read.controller_epoch, read.migration
+    id_, epoch, migration = (
+        zookeeper_reading.cluster_id,
+        zookeeper_reading.controller_epoch,
+        zookeeper_reading.migration,
+    )
     for reading in (id_, epoch, migration):
         if isinstance(reading, Failure):
             return reading

@@ -90,18 +90,18 @@ def with_migration(
     return replace(status, migration=migration, way_back=back)
 
 
-def is_without_quorum(place: Place) -> bool:
+def is_without_quorum(progress: Place) -> bool:
     """Tell whether nothing of a quorum is left in ZooKeeper: the next one may have other voters."""
-    return place.position in (Position.ZOOKEEPER, Position.RELEASED) and not place.facts.has_progress
+    return progress.position in (Position.ZOOKEEPER, Position.RELEASED) and not progress.facts.has_progress
 
 
-def _restarts_left(place: Place, flying: Collection[int]) -> int | None:
+def _restarts_left(progress: Place, flying: Collection[int]) -> int | None:
     """Number of restarts that are left on all of the way; None where it is not known what the next nodes have to be."""
-    if any(isinstance(demand.differs, Failure) and id_ not in flying for id_, demand in place.differing.items()):
+    if any(isinstance(demand.differs, Failure) and id_ not in flying for id_, demand in progress.differing.items()):
         return None
-    nodes = {Role.BROKER: place.facts.brokers, Role.CONTROLLER: place.facts.controllers}
-    later = sum(len(nodes[edge.restarts]) for edge in place.route[1:] if edge.restarts is not None)
-    return len(place.differing) + later
+    nodes = {Role.BROKER: progress.facts.brokers, Role.CONTROLLER: progress.facts.controllers}
+    later = sum(len(nodes[edge.restarts]) for edge in progress.route[1:] if edge.restarts is not None)
+    return len(progress.differing) + later
 
 
 def _node_seconds(rollout: RolloutStatus | None) -> int:

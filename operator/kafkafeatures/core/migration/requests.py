@@ -33,46 +33,46 @@ of Kafka 3.9).
 WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
 
 
-def reached(place: Place, desired: Desired, known: MigrationStatus) -> Done:
+def reached(progress: Place, desired: Desired, known: MigrationStatus) -> Done:
     """Say that it is where the document wants it, and what a person may do then."""
     went_back = desired is Desired.ROLLED_BACK and known.kept_migration_node
     then = "; before you start the controllers again, wipe their disks" if went_back else ""
-    if isinstance(place.seen.zookeeper, Unknown):
-        failure = place.seen.zookeeper.why
+    if isinstance(progress.seen.zookeeper, Unknown):
+        failure = progress.seen.zookeeper.why
         then = f"; {failure.where} is no longer needed ({failure.message}): {WITHOUT_ZOOKEEPER}"
-    return Done(Reason.IN_SYNC, f"the migration is at {place.phase}{then}")
+    return Done(Reason.IN_SYNC, f"the migration is at {progress.phase}{then}")
 
 
-def asked_of_git(place: Place) -> Wait:
+def asked_of_git(progress: Place) -> Wait:
     """Wait for Git or for the controllers, where no step of the operator comes next."""
-    edge = place.way
-    message = "; ".join(_asked(place, edge)) if edge is not None else ""
+    edge = progress.way
+    message = "; ".join(_asked(progress, edge)) if edge is not None else ""
     if not message:
-        to = f": {edge.end_from(place.position)}" if edge is not None else ""
+        to = f": {edge.end_from(progress.position)}" if edge is not None else ""
         return Wait(
             Reason.MIGRATING,
             f"the next position is not reached yet{to}",
             after=2.0,
-            subject=edge.end_from(place.position) if edge is not None else place.position,
+            subject=edge.end_from(progress.position) if edge is not None else progress.position,
             remedy="see the log of the active controller for KRaftMigrationDriver; if nodes were just restarted, wait "
             "until each of them has registered",
         )
     # Until the controllers stop, what they write is compared again and again: nothing can be afterwards.
-    delay = max(LOOK_AGAIN, len(place.seen.nodes) / NODES_A_SECOND)
+    delay = max(LOOK_AGAIN, len(progress.seen.nodes) / NODES_A_SECOND)
     return Wait(
         Reason.WAITING_FOR_GIT,
         message,
         after=delay,
         steady=edge is STOP_CONTROLLERS,
-        subject=edge.end_from(place.position) if edge is not None else place.position,
+        subject=edge.end_from(progress.position) if edge is not None else progress.position,
         remedy="make the change in Git and roll it out; where it is there already, see what each node says of itself: "
         "kafkafeatures describe",
     )
 
 
-def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
+def asked_of_a_person(progress: Place, waits: Wait, id_: int) -> Wait:
     """Wait for a person who is to restart this node, with the lines that have to be changed before."""
-    demand = next((node for node in place.demands.nodes if node.id == id_), None)
+    demand = next((node for node in progress.demands.nodes if node.id == id_), None)
     if demand is None:
         return waits
     title = f"{demand.role.value.lower()} {demand.id}"
@@ -80,7 +80,7 @@ def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
         text = f"{title} must be restarted as {demand.shape.value}; it is not known whether it was: {demand.differs}"
         remedy = demand.differs.action
     elif demand.differs:
-        slow = f"; {SLOW_STOP}" if place.way is UNFLAG_BROKERS else ""
+        slow = f"; {SLOW_STOP}" if progress.way is UNFLAG_BROKERS else ""
         text = remedy = f"restart {title} as {demand.shape.value}: {_lines(demand)}; {SEE}{slow}"
     else:
         text = f"{title} has the settings of {demand.shape.value}, but has not registered again yet"
@@ -88,13 +88,13 @@ def asked_of_a_person(place: Place, waits: Wait, id_: int) -> Wait:
     return replace(waits, message=text, subject=title, remedy=remedy)
 
 
-def _asked(place: Place, edge: Edge) -> Iterator[str]:
+def _asked(progress: Place, edge: Edge) -> Iterator[str]:
     if edge is START_CONTROLLERS:
-        lines = next(lines for role, _, lines in place.demands.lines if role is Role.CONTROLLER)
+        lines = next(lines for role, _, lines in progress.demands.lines if role is Role.CONTROLLER)
         yield f"start the controllers of the quorum with {', '.join(lines.add)}"
-        if place.facts.has_progress:
+        if progress.facts.has_progress:
             yield f"there is a znode /migration: if they run already, check {REACH}"
-    differing = [demand for demand in place.differing.values() if not isinstance(demand.differs, Failure)]
+    differing = [demand for demand in progress.differing.values() if not isinstance(demand.differs, Failure)]
     if differing and edge.asks is not None:
         yield f"{_titles(differing)} must become {edge.asks.value}: {_lines(differing[0])}; {SEE}"
     for beside in edge.beside:
@@ -108,5 +108,5 @@ def _titles(nodes: list[NodeDemand]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
-def _lines(one: NodeDemand) -> str:
-    return "" if isinstance(one.differs, Failure) else ", ".join(map(str, one.differs))
+def _lines(demand: NodeDemand) -> str:
+    return "" if isinstance(demand.differs, Failure) else ", ".join(map(str, demand.differs))

@@ -46,25 +46,29 @@ def permit_for(place: Place | Misplaced | Failure, unneeded: frozenset[int] = fr
     )
 
 
-def _proven(place: Place) -> Iterator[int]:
+def _proven(progress: Place) -> Iterator[int]:
     """Brokers that run in ZooKeeper mode, by what each says itself, by its settings and by its znode."""
-    for node in place.seen.nodes:
-        in_zookeeper = place.facts.brokers.get(node.id) in (BrokerMode.PLAIN, BrokerMode.FLAGGED)
+    for node in progress.seen.nodes:
+        in_zookeeper = progress.facts.brokers.get(node.id) in (BrokerMode.PLAIN, BrokerMode.FLAGGED)
         if in_zookeeper and node.proved_at and node.czxid >= 0:
             yield node.id
 
 
-def template_ahead(place: Place, seen: Observation, flying: frozenset[str], *, may_begin: bool) -> Iterator[Blocker]:
+def template_ahead(
+    progress: Place, observation: Observation, flying: frozenset[str], *, may_begin: bool
+) -> Iterator[Blocker]:
     """Under OnDelete any pod that is drained starts with the new template: one that the next position does not ask for
     would take a later phase, or end the migration. flying: pods that are being restarted, as it was asked for.
     may_begin: nothing else has to come before the way that comes next.
     """
-    if not isinstance(seen.workloads, Known) or place.position in (Position.ZOOKEEPER, Position.FINALIZED):
+    if not isinstance(observation.workloads, Known) or progress.position in (Position.ZOOKEEPER, Position.FINALIZED):
         return  # before and after it, a template is none of a migration's
-    role = place.way.restarts if place.way is not None and may_begin else None
+    role = progress.way.restarts if progress.way is not None and may_begin else None
     # A pod whose controller has lost its flag has its own remedy, and may be older than a template that was reverted.
-    unasked = {node.proved_at for node in place.seen.nodes if holds(place) and node.id in place.facts.unflagged} - {""}
-    for owner in seen.workloads.value.stateful_sets:
+    unasked = {
+        node.proved_at for node in progress.seen.nodes if holds(progress) and node.id in progress.facts.unflagged
+    } - {""}
+    for owner in observation.workloads.value.stateful_sets:
         if role is not None and owner.role == f"{role.value.lower()}s":
             continue
         ahead = [
@@ -82,16 +86,16 @@ def template_ahead(place: Place, seen: Observation, flying: frozenset[str], *, m
             )
 
 
-def wrongly_restarted(place: Place, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
+def wrongly_restarted(progress: Place, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
     """Nodes of the new template that still lack a setting: no second node is restarted with it. Where none is to be,
     such as on the way back before Git has changed anything, nothing is wrong yet.
     """
-    if fleet is None or not fleet.needing or place.way is None or place.way.restarts is None:
+    if fleet is None or not fleet.needing or progress.way is None or progress.way.restarts is None:
         return
     outdated = {fleet.sets[id_].name for id_, pod in fleet.pods.items() if is_outdated(pod, fleet.sets[id_])}
-    for id_, demand in place.differing.items():
+    for id_, demand in progress.differing.items():
         pod, owner = fleet.pods.get(id_), fleet.sets.get(id_)
         if pod is None or owner is None or id_ in flying or isinstance(demand.differs, Failure):
             continue
         if owner.name in outdated and not is_outdated(pod, owner):
-            yield setting_blocker(place, demand)
+            yield setting_blocker(progress, demand)

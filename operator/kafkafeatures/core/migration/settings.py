@@ -120,24 +120,24 @@ shows it.
 """
 
 
-def required(shape: Shape, known: Known) -> Iterator[tuple[str, Rule]]:
+def required(shape: Shape, fact: Known) -> Iterator[tuple[str, Rule]]:
     """Names and what is asked of each, in the order of the table."""
     values = {
-        "node_id": "" if known.node_id is None else str(known.node_id),
-        "ibp": known.ibp,
-        "quorum": BOOTSTRAP if known.dynamic else VOTERS,
+        "node_id": "" if fact.node_id is None else str(fact.node_id),
+        "ibp": fact.ibp,
+        "quorum": BOOTSTRAP if fact.dynamic else VOTERS,
     }
     for name, row in TABLE.items():
         rule = row.get(shape)
         if rule is not None:
             yield name.format(**values), rule if isinstance(rule, Wish) else rule.format(**values) or Wish.SET
-    if shape in (C, N) and known.listener:  # a broker without this listener is refused when it registers
-        yield LISTENER, known.listener
-    if shape is F and (entry := _entry_of(known.quorum_listener)):
+    if shape in (C, N) and fact.listener:  # a broker without this listener is refused when it registers
+        yield LISTENER, fact.listener
+    if shape is F and (entry := _entry_of(fact.quorum_listener)):
         yield PROTOCOLS, entry  # else a broker does not start
-    if known.acls and shape in (C, K, N):
+    if fact.acls and shape in (C, K, N):
         yield AUTHORIZER, STANDARD_AUTHORIZER
-    if known.acls and shape in (F, P):
+    if fact.acls and shape in (F, P):
         yield AUTHORIZER, OF_ZOOKEEPER
 
 
@@ -146,11 +146,11 @@ def _entry_of(listener: str) -> str:
     return f"...,{listener}:..." if listener and listener.upper() not in NAMED_BY_DEFAULT else ""
 
 
-def differences(shape: Shape, known: Known, found: Mapping[str, Setting]) -> tuple[Difference, ...]:
+def differences(shape: Shape, fact: Known, found: Mapping[str, Setting]) -> tuple[Difference, ...]:
     """Settings that a node has otherwise. `found`: what it said of exactly the names that `required` has."""
     return tuple(
         Difference(name, rule, value)
-        for name, rule in required(shape, known)
+        for name, rule in required(shape, fact)
         if not _holds(name, rule, value := _value(found.get(name)))
     )
 
@@ -189,20 +189,20 @@ class Lines(Struct, frozen=True):
     remove: tuple[str, ...] = field(default=())
 
 
-def lines_of(shape: Shape, known: Known) -> Lines:
+def lines_of(shape: Shape, fact: Known) -> Lines:
     """For people, and for Git: `name=value`, with `...` where the value is theirs and no node has it yet."""
-    rules = tuple(required(shape, known))
+    rules = tuple(required(shape, fact))
     add = [
-        f"{name}={known.values.get(name, '...') if rule is Wish.SET else rule}"
+        f"{name}={fact.values.get(name, '...') if rule is Wish.SET else rule}"
         for name, rule in rules
         if rule is not Wish.NOT_SET
     ]
-    if shape in (C, N) and (entry := _entry_of(known.listener)):
+    if shape in (C, N) and (entry := _entry_of(fact.listener)):
         add.append(f"{PROTOCOLS}={entry}")  # only shown: a controller that runs has it
     if shape in (C, N):
-        add += [f"{name}={value}" for name, value in known.decided.items()]
-        if known.authorizes:
+        add += [f"{name}={value}" for name, value in fact.decided.items()]
+        if fact.authorizes:
             add.append(f"{SUPER_USERS}={PRINCIPALS}")
-        if known.authorizes and known.allows_everyone:
+        if fact.authorizes and fact.allows_everyone:
             add.append(f"{ALLOW_EVERYONE}=...")
     return Lines(tuple(add), tuple(name for name, rule in rules if rule is Wish.NOT_SET))

@@ -27,18 +27,18 @@ class Migrations:
 
     kind: ClassVar[str] = MIGRATION
 
-    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
         """Tell whether the document asks for another phase by now, or for none."""
-        phase = wanted.migration.desired.value if wanted.migration is not None else ""
+        phase = desired.migration.desired.value if desired.migration is not None else ""
         return any(stage.target != {PHASE: phase} for stage in stages)
 
-    def demands(self, asked: Asked) -> Demands:
+    def demands(self, read_context: Asked) -> Demands:
         """The znodes, the settings of each node, and partitions, as far as the way that comes next needs them."""
-        if asked.wanted.migration is None:
+        if read_context.wanted.migration is None:
             return Demands()
         from kafkafeatures.core.migration.looking import demands_of
 
-        return demands_of(asked, asked.wanted.migration)
+        return demands_of(read_context, read_context.wanted.migration)
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> Part:
         """The way from where the cluster is to where the document wants it."""

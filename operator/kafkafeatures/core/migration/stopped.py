@@ -32,9 +32,9 @@ _SURE = f"or, if every controller has certainly stopped, add {ZK_CONTROLLERS_STO
 _REFUSE = "its own address (not that of a Service or a tunnel) must then refuse connections, and not only be silent"
 
 
-def pods_left(place: Place) -> Iterator[Blocker]:
+def pods_left(progress: Place) -> Iterator[Blocker]:
     """No pod of one, nor one that Kubernetes is to make: also one that is not ready, or is stopping, may still run."""
-    workloads = place.seen.workloads
+    workloads = progress.seen.workloads
     if isinstance(workloads, Unknown):
         if workloads.why.kind is not FailureKind.NOT_ASKED:
             failure = workloads.why
@@ -56,27 +56,27 @@ def pods_left(place: Place) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.MIGRATION, f"{names}{suffix} of StatefulSet {owner.name} {text}", remedy)
 
 
-def still_answering(place: Place) -> Iterator[Blocker]:
+def still_answering(progress: Place) -> Iterator[Blocker]:
     """Controllers that answer, also where the document names other addresses: no person can vouch that they stopped."""
-    addresses = ", ".join(answering(place.seen))
-    if addresses or isinstance(place.seen.registered_controllers, Known):
+    addresses = ", ".join(answering(progress.seen))
+    if addresses or isinstance(progress.seen.registered_controllers, Known):
         text = f"a controller answers at {addresses}" if addresses else "a controller answered a moment ago"
         remedy = f"stop every controller; if they are to continue, check {REACH}"
         yield Blocker(BlockerKind.MIGRATION, text, remedy)
 
 
-def unproven(place: Place, controllers: Collection[str], voters: tuple[VoterStatus, ...]) -> Blocker | None:
+def unproven(progress: Place, controllers: Collection[str], voters: tuple[VoterStatus, ...]) -> Blocker | None:
     """Blocker that says why it is not proven that none runs, about exactly those that may; None where it is, or where
     another blocker says that one does. controllers: StatefulSets of controllers that the document names. voters: of the
     quorum, as the status has them.
     """
-    observation, pods = place.seen, place.seen.workloads
+    observation, pods = progress.seen, progress.seen.workloads
     missing = [name for name in pods.value.missing if name in controllers] if isinstance(pods, Known) else []
     if missing:
         text = f"StatefulSet {', '.join(missing)} does not exist or is being deleted; its pods may still run"
         about = ", ".join(f"StatefulSet {name}" for name in missing)
         return Blocker(BlockerKind.MIGRATION, text, f"create it again with 0 replicas; {_SURE}", about=about)
-    if any(still_answering(place)) or isinstance(observation.registered_controllers, Known):
+    if any(still_answering(progress)) or isinstance(observation.registered_controllers, Known):
         return None
     unproven_voters, failure = not_proven(observation, voters), observation.registered_controllers.why
     if voters and not unproven_voters:
@@ -101,15 +101,17 @@ def unproven(place: Place, controllers: Collection[str], voters: tuple[VoterStat
     return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_REFUSE}; {_SURE}", about=about)
 
 
-def unreachable(place: Place, memory: MigrationKept, now: float, passes_within: float) -> Wait | Stalled | None:
+def unreachable(
+    progress: Place, memory: MigrationKept, monotonic_time: float, passes_within: float
+) -> Wait | Stalled | None:
     """Decision where nothing leads back: controllers none of which answers may be restarting, or run all the same."""
-    if place.position not in (Position.NO_CONTROLLER, Position.RELEASED):
+    if progress.position not in (Position.NO_CONTROLLER, Position.RELEASED):
         return None
-    if memory.is_written(now):
+    if memory.is_written(monotonic_time):
         text = "a controller writes to ZooKeeper, but none can be reached"
         stalled = stalled_by(Blocker(BlockerKind.QUORUM, text, f"check {REACH}"), message=text)
         return replace(stalled, reason=Reason.MIGRATION_FAILED)
-    if not place.facts.has_progress or memory.silent_for(now) >= passes_within:
+    if not progress.facts.has_progress or memory.silent_for(monotonic_time) >= passes_within:
         return None
     text = "no controller answers; this may pass within a minute"
     noted = Blocker(BlockerKind.QUORUM, text, "start the controllers, if they do not restart by themselves")

@@ -21,26 +21,26 @@ LOGGER = "org.apache.kafka.metadata.migration"
 GIVE_UP = "to give up instead, set spec.migration.desired to RolledBack"
 
 
-def has_every_flag(place: Place) -> bool:
+def has_every_flag(progress: Place) -> bool:
     """Tell whether each broker has the flag, and the quorum has not taken over."""
-    return place.position is Position.FLAGGING and place.way is FLAG_BROKERS and not place.differing
+    return progress.position is Position.FLAGGING and progress.way is FLAG_BROKERS and not progress.differing
 
 
-def not_registered(place: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def not_registered(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers for which the quorum waits before it takes over: those that ZooKeeper has, and those that have replicas.
     `flying`: nodes that are being restarted.
     """
-    if has_every_flag(place):
-        yield from with_other_levels(place, flying)
-        yield from unregistered(place, flying)
-        yield from missing(place, flying)
+    if has_every_flag(progress):
+        yield from with_other_levels(progress, flying)
+        yield from unregistered(progress, flying)
+        yield from missing(progress, flying)
 
 
-def waits_for_quorum(place: Place) -> Wait | None:
+def waits_for_quorum(progress: Place) -> Wait | None:
     """Wait for what the controllers have to do next, where it is their turn; None where it is not."""
-    active = place.seen.active_controller
+    active = progress.seen.active_controller
     leader = f"controller {active.value}" if isinstance(active, Known) else "the active controller"
-    if place.position is Position.COPYING and place.way is FLAG_BROKERS:
+    if progress.position is Position.COPYING and progress.way is FLAG_BROKERS:
         return Wait(
             Reason.MIGRATING,
             f"{leader} has taken over, and copies ZooKeeper; the copy is not complete yet",
@@ -50,7 +50,7 @@ def waits_for_quorum(place: Place) -> Wait | None:
             f'the right in ZooKeeper that is missing (NoAuth), and "Aborting the metadata migration" means that it '
             f"starts anew with the next controller; at level TRACE the logger {LOGGER} shows each record; {GIVE_UP}",
         )
-    if has_every_flag(place):
+    if has_every_flag(progress):
         return Wait(
             Reason.MIGRATING,
             f"every broker has the flag and is registered; {leader} has not taken over yet",

@@ -20,26 +20,26 @@ MOST_DIGITS = 10
 """Digits of a node id, which is an int32."""
 
 
-def voters_of(seen: Observation, before: tuple[VoterStatus, ...]) -> tuple[VoterStatus, ...]:
+def voters_of(observation: Observation, before: tuple[VoterStatus, ...]) -> tuple[VoterStatus, ...]:
     """The voters of the quorum by now; those of before while it cannot be asked. One that does not answer keeps the
     address at which it answered last.
     """
-    if isinstance(seen.quorum, Unknown):
+    if isinstance(observation.quorum, Unknown):
         return before
     by_id = {voter.node_id: voter for voter in before}
-    ids = sorted(voter.id for voter in seen.quorum.value.voters)
-    return tuple(_as_it_answers(seen, id_) or by_id.get(id_) or VoterStatus(node_id=id_) for id_ in ids)
+    ids = sorted(voter.id for voter in observation.quorum.value.voters)
+    return tuple(_as_it_answers(observation, id_) or by_id.get(id_) or VoterStatus(node_id=id_) for id_ in ids)
 
 
-def _as_it_answers(seen: Observation, id_: int) -> VoterStatus | None:
-    node = next((node for node in seen.nodes if node.id == id_ and Role.CONTROLLER in node.roles), None)
+def _as_it_answers(observation: Observation, id_: int) -> VoterStatus | None:
+    node = next((node for node in observation.nodes if node.id == id_ and Role.CONTROLLER in node.roles), None)
     if node is None or not node.proved_at or not isinstance(node.answer, Known):
         return None
-    return VoterStatus(node_id=id_, address=_address(node.host, node.port), pod=_pod_at(seen, node.proved_at))
+    return VoterStatus(node_id=id_, address=_address(node.host, node.port), pod=_pod_at(observation, node.proved_at))
 
 
-def _pod_at(seen: Observation, ip: str) -> str:
-    sets = seen.workloads.value.stateful_sets if isinstance(seen.workloads, Known) else ()
+def _pod_at(observation: Observation, ip: str) -> str:
+    sets = observation.workloads.value.stateful_sets if isinstance(observation.workloads, Known) else ()
     return next((pod.name for stateful_set in sets for pod in stateful_set.pods if ip in pod.ips), "")
 
 
@@ -47,9 +47,9 @@ def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def named_by_brokers(seen: Observation) -> tuple[VoterStatus, ...]:
+def named_by_brokers(observation: Observation) -> tuple[VoterStatus, ...]:
     """Voters that the settings of brokers name; where the quorum is dynamic, addresses without an id (-1)."""
-    brokers = [node for node in seen.nodes if Role.BROKER in node.roles]
+    brokers = [node for node in observation.nodes if Role.BROKER in node.roles]
     values = {_value(node, name) for node in brokers for name in (VOTERS, BOOTSTRAP)}
     return tuple(voter for value in sorted(values) for voter in _parts(value))
 
@@ -71,38 +71,42 @@ def addresses_of(voters: Iterable[VoterStatus]) -> frozenset[str]:
     return frozenset(voter.address for voter in voters if voter.address)
 
 
-def answering(seen: Observation) -> tuple[str, ...]:
+def answering(observation: Observation) -> tuple[str, ...]:
     """Addresses at which a controller still answers, whatever the document names."""
-    return tuple(sorted(address for address, failure in seen.former_controllers.items() if failure is None))
+    return tuple(sorted(address for address, failure in observation.former_controllers.items() if failure is None))
 
 
-def not_proven(seen: Observation, before: tuple[VoterStatus, ...]) -> tuple[tuple[VoterStatus, Failure | None], ...]:
+def not_proven(
+    observation: Observation, before: tuple[VoterStatus, ...]
+) -> tuple[tuple[VoterStatus, Failure | None], ...]:
     """Voters of which it is not proven that they have stopped, each with why it gives no answer, where it was tried.
 
     before: as the status has them. One has stopped if its StatefulSet has no pod, or if the address refuses the
     connection at which it, and no other voter, answered before. An address that only a broker names proves nothing.
     """
-    expected = {voter.node_id: voter for voter in (*named_by_brokers(seen), *before) if voter.node_id >= 0}
+    expected = {voter.node_id: voter for voter in (*named_by_brokers(observation), *before) if voter.node_id >= 0}
     proven, shared = {voter.node_id for voter in before}, Counter(voter.address for voter in before)
     return tuple(
-        (voter, seen.former_controllers.get(voter.address))
+        (voter, observation.former_controllers.get(voter.address))
         for id_, voter in sorted(expected.items())
-        if not _is_of_a_stateful_set(seen, voter)
-        and not (id_ in proven and shared[voter.address] == 1 and _refuses(seen, voter.address))
+        if not _is_of_a_stateful_set(observation, voter)
+        and not (id_ in proven and shared[voter.address] == 1 and _refuses(observation, voter.address))
     )
 
 
-def _refuses(seen: Observation, address: str) -> bool:
-    failure = seen.former_controllers.get(address) if address else None
+def _refuses(observation: Observation, address: str) -> bool:
+    failure = observation.former_controllers.get(address) if address else None
     return failure is not None and failure.kind is FailureKind.NOT_LISTENING
 
 
-def _is_of_a_stateful_set(seen: Observation, voter: VoterStatus) -> bool:
+def _is_of_a_stateful_set(observation: Observation, voter: VoterStatus) -> bool:
     """Tell whether Kubernetes shows the StatefulSet of its pod, which is called `<name>-<ordinal>`, as its host is."""
-    if isinstance(seen.workloads, Unknown):
+    if isinstance(observation.workloads, Unknown):
         return False
     owner, dash, ordinal = (voter.pod or voter.address.partition(":")[0].partition(".")[0]).rpartition("-")
     names = {
-        stateful_set.name for stateful_set in seen.workloads.value.stateful_sets if stateful_set.role == "controllers"
+        stateful_set.name
+        for stateful_set in observation.workloads.value.stateful_sets
+        if stateful_set.role == "controllers"
     }
     return bool(dash) and ordinal.isdigit() and owner in names

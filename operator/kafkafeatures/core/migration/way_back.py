@@ -111,13 +111,13 @@ def way_back(
     return WayBack(until=until, how=f"to ZooKeeper mode: set spec.migration.desired to RolledBack, {how}; {loses}")
 
 
-def held_until(now: datetime, left: timedelta, before: WayBack | None) -> Stamp | None:
+def held_until(current_time: datetime, left: timedelta, before: WayBack | None) -> Stamp | None:
     """Until when dual write is kept at least; None where it was kept for long enough. before: what was said of it in
     the last look, which stands while it is about right: a status is not written for less.
     """
     if left <= timedelta(0):
         return None
-    until = now + left
+    until = current_time + left
     if before is not None and before.until and abs(datetime.fromisoformat(before.until) - until) <= _ABOUT:
         return before.until
     return stamp(until)

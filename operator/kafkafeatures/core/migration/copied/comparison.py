@@ -47,32 +47,32 @@ class Comparison:
         self.more = 0
         self.failures: list[Failure] = []
 
-    def topic(self, name: str, found: Topic | Finding | None) -> None:
+    def topic(self, name: str, topic: Topic | Finding | None) -> None:
         unit = topic_path(name)
         self._seen.add(unit)
         key = Key(Kind.TOPIC, name)
-        if isinstance(found, Finding):
-            self._unreadable(unit, key, found)
+        if isinstance(topic, Finding):
+            self._unreadable(unit, key, topic)
             return
-        self._judge(unit, unit, key, found.id if found is not None else None, self._expected.topic(name))
-        if found is None or self._expected.topic(name) is None:
+        self._judge(unit, unit, key, topic.id if topic is not None else None, self._expected.topic(name))
+        if topic is None or self._expected.topic(name) is None:
             return
         expected = self._expected.partitions(name)
-        for number in sorted(expected.keys() - found.partitions.keys()):
+        for number in sorted(expected.keys() - topic.partitions.keys()):
             key = _partition(name, number)
             self._judge(unit, state_path(name, number), key, None, expected[number])
-        if found.partitions:
-            self._open[name] = expected, set(found.partitions)
+        if topic.partitions:
+            self._open[name] = expected, set(topic.partitions)
 
-    def partition(self, topic: Topic, number: int, found: State | Finding) -> None:
+    def partition(self, topic: Topic, number: int, znode_state: State | Finding) -> None:
         if topic.name not in self._open:  # the log has no such topic, which is said already
             return
         expected, remaining = self._open[topic.name]
         unit, key = topic_path(topic.name), _partition(topic.name, number)
-        if isinstance(found, Finding):
-            self._unreadable(unit, key, found)
+        if isinstance(znode_state, Finding):
+            self._unreadable(unit, key, znode_state)
         else:
-            placement = placed(topic.partitions[number], found)
+            placement = placed(topic.partitions[number], znode_state)
             self._judge(unit, state_path(topic.name, number), key, placement, expected.get(number))
         remaining.discard(number)
         if not remaining:

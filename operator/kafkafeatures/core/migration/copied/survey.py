@@ -23,10 +23,10 @@ MOST_FINDINGS = 1000
 class Sink(Protocol):
     """Takes what was read, znode by znode, in any order."""
 
-    def topic(self, name: str, found: Topic | Finding | None) -> None:
+    def topic(self, name: str, topic: Topic | Finding | None) -> None:
         """None: it is not there, or not any longer."""
 
-    def partition(self, topic: Topic, number: int, found: State | Finding) -> None:
+    def partition(self, topic: Topic, number: int, znode_state: State | Finding) -> None:
         """The state of one partition of this topic."""
 
     def entries(self, path: str, found: Entries | Finding) -> None:
@@ -78,22 +78,22 @@ class Surveyor:
             self._controller_epoch,
         )  # fmt: skip
 
-    def topic(self, name: str, found: Topic | Finding | None) -> None:
-        if isinstance(found, Finding):
-            self.remark(found)
-        elif found is not None:
+    def topic(self, name: str, topic: Topic | Finding | None) -> None:
+        if isinstance(topic, Finding):
+            self.remark(topic)
+        elif topic is not None:
             self._count(Kind.TOPIC)
-            for number, assignment in found.partitions.items():
+            for number, assignment in topic.partitions.items():
                 for broker in (*assignment.replicas, *assignment.adding):
                     if broker not in self._assigned:
                         self._assigned[broker] = f"{name}-{number}"
 
-    def partition(self, topic: Topic, number: int, found: State | Finding) -> None:
+    def partition(self, topic: Topic, number: int, znode_state: State | Finding) -> None:
         self._count(Kind.PARTITION)
-        if isinstance(found, Finding):
-            self.remark(found)
+        if isinstance(znode_state, Finding):
+            self.remark(znode_state)
         else:
-            self._controller_epoch = max(self._controller_epoch, found.controller_epoch)
+            self._controller_epoch = max(self._controller_epoch, znode_state.controller_epoch)
 
     def entries(self, path: str, found: Entries | Finding) -> None:
         if isinstance(found, Finding):

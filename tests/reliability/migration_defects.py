@@ -152,7 +152,8 @@ MIGRATION_DEFECTS = (
         f"{CORE}.voters",
         (
             (
-                "        and not (id_ in proven and shared[voter.address] == 1 and _refuses(observation, voter.address))\n",
+                "        and not (id_ in proven and shared[voter.address] == 1 "
+                "and _refuses(observation, voter.address))\n",
                 "        and False\n",
             ),
             (

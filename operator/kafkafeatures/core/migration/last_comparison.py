@@ -109,10 +109,8 @@ def last_comparison(
     """
     if isinstance(place, Place) and place.position in PREFLIGHTED:
         return None  # nothing is copied yet, or no longer
-    comparison, progress = (
-        observation.compared,
-        observation.zookeeper.value.migration if isinstance(observation.zookeeper, Known) else None,
-    )
+    comparison, zookeeper = observation.compared, observation.zookeeper
+    progress = zookeeper.value.migration if isinstance(zookeeper, Known) else None
     if isinstance(comparison, Unknown):
         if comparison.why.kind is FailureKind.NOT_ASKED:
             return before

@@ -93,7 +93,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("what could not be written was never compared", "    return written if is_newer else ours\n",
          "    return written\n"),
         ("what a look without a phase has found is forgotten", "    comparison, zookeeper = observation.compared,",
-         "    if not isinstance(place, Place):\n        return before\n    comparison, zookeeper = observation.compared,"),
+         "    if not isinstance(place, Place):\n        return before\n"
+         "    comparison, zookeeper = observation.compared,"),
         ("the status of another process counts for nothing", "    return written if is_newer else ours\n",
          "    return ours\n"),
     ),

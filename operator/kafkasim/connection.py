@@ -80,7 +80,7 @@ class TypedConnection:
     """`kafka.wire.connection.Connection` to one life of a node, for questions that change nothing."""
 
     def __init__(
-        self, network: Network, address: Address, node: Node, timeout: float, named: ApiVersionsRequest | None = None
+        self, network: Network, address: Address, node: Node, timeout: float, request: ApiVersionsRequest | None = None
     ) -> None:
         self.address, self.closed = address, False
         self._network, self._node, self._life, self._timeout = network, node, node.incarnation, timeout
@@ -89,8 +89,8 @@ class TypedConnection:
         self.peer = network.world.ips.get((node.role, node.id), node.host)
         self.api_versions = self._answers.said(version := self._version(ApiVersionsRequest()))
         self.refuses_name: bool | None = None
-        if named is not None and version >= named.names_node_from:
-            self.refuses_name = self._answers.by_name(named, version).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+        if request is not None and version >= request.names_node_from:
+            self.refuses_name = self._answers.by_name(request, version).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
 
     async def request(self, message: Request[R], *, timeout: float | None = None) -> R:
         """The node's answer, in the highest version both sides have. Raises KafkaError."""
@@ -188,15 +188,15 @@ class Network:
         recorder: Recorder | None = None,
         meter: Meter | None = None,
         environment: Environment | None = None,
-        named: ApiVersionsRequest | None = None,
+        request: ApiVersionsRequest | None = None,
     ) -> Connection:
-        """Stands for `kafka.wire.connection.connect`; only `address`, `timeout` and `named` matter."""
+        """Stands for `kafka.wire.connection.connect`; only `address`, `timeout` and `request` matter."""
         node = self.node_at(address)
         if node is None or not node.listening:
             raise NotListening
         if not self.reaches(node):
             raise Unreachable(f"no connection within {timeout:g} s", remedy="check address, route and firewall")
-        return cast("Connection", TypedConnection(self, address, node, timeout, named))
+        return cast("Connection", TypedConnection(self, address, node, timeout, request))
 
     def wait_for_leader(self, until_ms: int) -> None:
         """Let time pass until a controller is active."""

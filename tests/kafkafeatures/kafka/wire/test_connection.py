@@ -98,7 +98,7 @@ def versions_of(server: Server) -> list[int]:
 
 
 async def test_a_name_goes_with_the_first_request() -> None:
-    async with serving(node()) as server, await to(server, named=NAMED) as link:
+    async with serving(node()) as server, await to(server, request=NAMED) as link:
         assert (versions_of(server), link.refuses_name) == ([5], False)
         assert b"5L6g3nShT-eMCtK--X86sw\0\0\0\2" in server.requests[0]
 
@@ -110,7 +110,7 @@ async def test_a_node_that_refuses_its_name_is_asked_on_over_the_same_connection
             framed(request[4:8] + bytes.fromhex("0081010000000000")) if is_named else api_versions((64, 0, 0))(request)
         )
 
-    async with serving(node(_18=another)) as server, await to(server, named=NAMED) as link:
+    async with serving(node(_18=another)) as server, await to(server, request=NAMED) as link:
         assert (versions_of(server), link.refuses_name, server.connections) == ([5, 4], True, 1)
         await link.request(ASK)
 
@@ -121,7 +121,7 @@ async def test_a_node_that_is_too_old_for_a_name_is_asked_without_one() -> None:
             return framed(request[4:8] + bytes.fromhex("002300000001001200000004"))
         return api_versions((64, 0, 0))(request)
 
-    async with serving(node(_18=old)) as server, await to(server, named=NAMED) as link:
+    async with serving(node(_18=old)) as server, await to(server, request=NAMED) as link:
         assert (versions_of(server), link.refuses_name) == ([5, 4], None)
         assert NAMED.cluster_id
         assert NAMED.cluster_id.encode() not in server.requests[1]

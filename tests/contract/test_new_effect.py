@@ -27,7 +27,7 @@ REASONS = "operator/kafkafeatures/api/reasons.py"
 STEP = "from kafkafeatures.core.unregistration.step import UnregisterBroker\n"
 STAGE = "from kafkafeatures.core.unregistration.stage import Unregistrations\n"
 ARM = """        case UnregisterBroker() as broker:
-            return await _carry_out(context, found, step, Via.CONTROLLER, partial(broker.send, context.kafka))
+            return await _carry_out(context, evaluation, step, Via.CONTROLLER, partial(broker.send, context.kafka))
         case _ as unheard_of:
 """
 REGISTERED = (

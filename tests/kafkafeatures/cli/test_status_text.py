@@ -69,7 +69,7 @@ def test_what_a_terminal_breaks_of_a_list_stays_indented(name: str, width: int) 
 
 @pytest.mark.parametrize("draw", [draw_status, partial(draw_plan_of, verdict=PlanVerdict.APPROVAL_REQUIRED)])
 def test_a_message_that_a_terminal_breaks_is_indented_below_its_first_line(draw: Callable[..., None]) -> None:
-    lines = drawn(lambda console: draw(console, KINDS["approval"], now=LATER), 60)
+    lines = drawn(lambda console: draw(console, KINDS["approval"], current_time=LATER), 60)
     begins = next(at for at, one in enumerate(lines) if "approve plan sha256:" in one)
     assert lines[begins + 1].startswith("  ")
 

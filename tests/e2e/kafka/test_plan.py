@@ -245,7 +245,7 @@ def test_kraft_version_goes_last_alone_and_with_a_consent(cluster: Cluster, tmp_
     assert refused.returncode == 4
     assert "add 'dynamic-quorum' to consents" in refused.stderr
     path = document(tmp_path / "l.yaml", cluster, features=wanted, consents=["dynamic-quorum"])
-    made = plan(path)
+    made = plan(path, code=3)
     planned = made["steps"][-1]["effects"]
     apply(path, code=3)  # the addresses are no part of a name and a consent
     status = apply(path, "--approve", made["hash"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from kafkafeatures.api.records import Json
+from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.report.levels_document import levels_document, span_of
 
 _HEAD = """\
@@ -37,7 +38,7 @@ def page(note: str) -> str:
 
 
 def _row(level: Json) -> str:
-    name = f"{level['level']} ({level['name']})" if level["name"] else str(level["level"])
+    name = format_level(level["feature"], level["level"])
     besides = ". ".join(filter(None, (level["writes"] and f"**Writes** {level['writes']}", level["note"])))
     cells = (name, span_of(level["releases"]), level["turnsOn"] or "nothing", besides or "-", level["wayBack"])
     return f"| {' | '.join(cells)} | {level['source'] or '-'} |"

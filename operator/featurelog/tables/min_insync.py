@@ -11,7 +11,7 @@ from typing import Any
 
 from featurelog.tables.tracks import Track, Version
 from kafkafeatures.api.names import ELIGIBLE_LEADER_REPLICAS
-from kafkafeatures.core.engine.blockers import shortened
+from kafkafeatures.core.engine.blockers import titled
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
 from kafkafeatures.core.levels.min_insync import raised, set_by_requests, to_set_for_all
 from kraftlog.partition_records import BROKER_RESOURCE
@@ -47,9 +47,7 @@ def findings(configs: Track[str], brokers: Collection[int], below: int) -> Itera
         yield MIN_INSYNC, _UNREAD
     elif effect.losing:
         ids = [id_ for id_, _ in effect.losing]
-        is_single = len(ids) == 1
-        title = f"broker {ids[0]}" if is_single else f"{len(ids)} brokers ({shortened(ids)})"
-        yield SETTING, effect.text(title, "uses" if is_single else "use")
+        yield SETTING, effect.text(titled("broker", ids), "uses" if len(ids) == 1 else "use")
     for name in (FOR_ALL, *map(str, brokers)):
         if any(_may_change(version, for_all, below) for version in configs.of_key(name)):
             whose = f"broker {name}" if name else "all brokers"

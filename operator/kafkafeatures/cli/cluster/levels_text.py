@@ -9,6 +9,7 @@ from rich.text import Text
 
 from kafkafeatures.api.records import Json
 from kafkafeatures.cli.shell.indented import hanging
+from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.report.levels_document import span_of
 
 _LINES = {"turnsOn": "turns on: ", "writes": "writes: ", "note": "note: ", "wayBack": ""}
@@ -21,7 +22,7 @@ def draw(console: Console, levels: Iterable[Json]) -> None:
         if level["feature"] != feature:
             feature = level["feature"]
             console.print(Text(feature, "bold"))
-        title = f"{level['level']} ({level['name']})" if level["name"] else str(level["level"])
+        title = format_level(feature, level["level"])
         mark = ", finalized" if level.get("finalized") else ""
         hanging(console, Text(f"{title}  Kafka {span_of(level['releases'])}{mark}"), indent=4, first=Text("  "))
         if not level["turnsOn"]:

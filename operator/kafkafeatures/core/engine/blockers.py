@@ -6,7 +6,7 @@ Pure. The checks of `core/levels/checks.py` yield one blocker per node, which is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
@@ -137,9 +137,12 @@ def title_of(nodes: Nodes) -> str:
     """Nodes in a message: "broker 3", or "150 brokers (1, 3, 5, ... 299)" where there are many; a combined node is a
     "node".
     """
-    if len(nodes) == 1:
-        return nodes[0].title
-    return f"{len(nodes)} {_noun(nodes[0])}s ({shortened(node.id for node in nodes)})"
+    return titled(_noun(nodes[0]), [node.id for node in nodes])
+
+
+def titled(noun: str, ids: Sequence[int]) -> str:
+    """The title of nodes of which only the ids are known, as those of a metadata log."""
+    return f"{noun} {ids[0]}" if len(ids) == 1 else f"{len(ids)} {noun}s ({shortened(ids)})"
 
 
 def title_and_address(nodes: Nodes) -> str:

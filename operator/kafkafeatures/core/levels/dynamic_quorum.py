@@ -43,7 +43,7 @@ class _Weakness(StrEnum):
 
 def makes_dynamic(changes: Iterable[UpdateFeature]) -> bool:
     """Tell whether one of the changes makes the quorum dynamic."""
-    return any(change.feature == KRAFT_VERSION and change.before == 0 < change.after for change in changes)
+    return any(change.raises(KRAFT_VERSION, 1) for change in changes)
 
 
 def voters_to_freeze(observation: Observation) -> tuple[str, ...] | None:

@@ -36,7 +36,7 @@ _ADDRESSES = re.compile(r"--bootstrap-server \S+")
 
 def writes_min_insync(changes: Iterable[UpdateFeature]) -> bool:
     """Tell whether one of the changes makes the controller write `min.insync.replicas`."""
-    return any(change.feature == ELIGIBLE_LEADER_REPLICAS and change.before == 0 < change.after for change in changes)
+    return any(change.raises(ELIGIBLE_LEADER_REPLICAS, 1) for change in changes)
 
 
 class Raised(Struct, Generic[T], frozen=True):

@@ -87,9 +87,7 @@ def prerequisites_of(change: UpdateFeature, observation: Observation) -> tuple[s
 
 
 def _rows(change: UpdateFeature) -> Iterator[Prerequisite]:
-    for row in PREREQUISITES:
-        if row.feature == change.feature and change.before < row.level <= change.after:
-            yield row
+    return (row for row in PREREQUISITES if change.raises(row.feature, row.level))
 
 
 def _lines(row: Prerequisite, brokers: list[Node]) -> Iterator[str]:

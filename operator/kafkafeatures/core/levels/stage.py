@@ -257,10 +257,12 @@ class Levels:
         of_status = {feature.name: feature.finalized or 0 for feature in read_context.status.features}
         finalized = of_status if read_context.seen is None else read_context.seen.known_levels
         changes = changes_between(read_context.wanted.desired(finalized), finalized)
-        is_dynamic = read_context.wanted.levels.get(KRAFT_VERSION, 0) > 0
-        names = {MIN_INSYNC_REPLICAS} if writes_min_insync(changes) else set[str]()
-        names |= {QUORUM_VOTERS, QUORUM_SERVERS} if is_dynamic else set()
-        return Demands(settings=settings_of(changes) | names)
+        settings = settings_of(changes)
+        if writes_min_insync(changes):
+            settings |= {MIN_INSYNC_REPLICAS}
+        if read_context.wanted.levels.get(KRAFT_VERSION, 0) > 0:
+            settings |= {QUORUM_VOTERS, QUORUM_SERVERS}
+        return Demands(settings=settings)
 
     def propose(self, facts: Facts, later: tuple[Part, ...]) -> LevelsPart:
         """Changes to what the document asks for and is not there."""

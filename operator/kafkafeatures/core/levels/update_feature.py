@@ -82,6 +82,10 @@ class UpdateFeature(Struct, frozen=True):
         """Tell whether the level goes down."""
         return self.after < self.before
 
+    def raises(self, feature: str, level: int) -> bool:
+        """Tell whether it takes this feature to this level, or past it, from below."""
+        return self.feature == feature and self.before < level <= self.after
+
     @property
     def undo(self) -> Undo:
         """Way to undo it: a downgrade by raising again, a raise as `core/facts/releases.py` knows."""

@@ -41,6 +41,6 @@ def _level(row: LevelEffects, finalized: Mapping[str, int] | None) -> Json:
 def span_of(releases: list[str]) -> str:
     """Releases that follow one another, for people: 3.3 to 3.9, or 4.2 and newer."""
     first, last = releases[0], releases[-1]
-    if last == newest_release():
-        return f"{first} and newer" if first != last else first
-    return f"{first} to {last}" if first != last else first
+    if first == last:
+        return first
+    return f"{first} and newer" if last == newest_release() else f"{first} to {last}"

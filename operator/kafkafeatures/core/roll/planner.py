@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.core.engine.wanted import MaxParallel
+from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.facts.replica_blocks import Bools
 from kafkafeatures.core.facts.replication import Replication
 

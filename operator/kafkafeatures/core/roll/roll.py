@@ -1,8 +1,35 @@
 """The roll: which nodes need a restart, which are in flight, and what comes next.
 
 Pure. Called by `core/roll/stage.py` in every reconciliation of a resource with a workload driver, with readings of
-that moment; nothing of it is kept but `status.intents` and `status.rollout`. One restart is decided at a time, each on
-its own reading: a sliding window, never a batch. Safety never depends on the order in which nodes are tried.
+that moment; nothing of it is kept but `status.intents` and `status.rollout`. The algorithm:
+
+ 1. List the nodes that need a restart, by their pods or by their levels: `Driver.fleet`; on the way of a migration
+    those that it permits, and no others: `Permit.applied`.
+ 2. See how far each restart in flight has come: `AwayNode.state_in`. It is over once its node has been back for
+    `stableFor`: `RestartInFlight.settle`; nothing is waited for that no longer has to be: `_is_over`.
+ 3. Withdraw what a person was asked to restart, and must not restart now or does not have to: `_why_withdrawn`.
+ 4. Restart nothing yet where a level that the new binary cannot hold is about to be downgraded: `levels_go_first`.
+    Else choose one node, or what is waited for: `next_restart`.
+ 5. Refuse where no node at all may be restarted: `FOR_ANY_NODE`.
+ 6. Free a node that is stuck, whose pod cannot run, before all others, as it cannot get worse: `stuck_may_go`.
+ 7. Send a restart once more that was decided and may be unsent, if everything still allows it: `_again`.
+ 8. Refuse where not one more node may be away: `FOR_ONE_MORE`.
+ 9. Restart controllers before brokers, one at a time and alone: `_next_controller`.
+10. Restart the first broker, in the order that takes the fewest rounds, which all its partitions admit: `_next_broker`.
+    One is decided at a time, each on its own reading: a sliding window, never a batch. Safety never depends on the
+    order.
+
+The rules that it keeps, whatever the order:
+
+P1. Every partition keeps as many replicas in sync as min.insync.replicas asks for, and by default is not
+    under-replicated before, unless a consent excuses it: `Replication.judge`, `promises_can_be_kept`.
+P2. A majority of the voters stays caught up, and no other voter is missing: `may_restart`, `voters_allow`.
+P3. The active controller goes last, and who that is was read just now: `next_controller`.
+P4. No more nodes are away than may be, whatever for: `cap_is_kept`.
+P5. Nothing begins while something is wrong, or not known: `nothing_is_unavailable`, `nothing_is_reassigned`,
+    `nothing_is_halted`, `quorum_is_known`, `partitions_are_known`, `pods_are_known`.
+P6. A node is away until its next process is in sync, and has stayed so: `AwayNode.state_in`, `others_are_stable`.
+P7. No node gets a binary that cannot hold a finalized level: `binary_holds_levels`, `snapshots_are_newer`.
 """
 
 from __future__ import annotations

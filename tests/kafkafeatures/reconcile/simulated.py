@@ -184,8 +184,8 @@ class Store:
     async def read(self) -> Resource:
         await self._store.fetch()
         found = await self._store.read()
-        of_a_command = {"only": self._wanted.only, "may_approve_unseen": self._wanted.may_approve_unseen}
-        return replace(found, wanted=replace(found.wanted, **of_a_command))  # type: ignore[arg-type]
+        wanted = replace(found.wanted, may_approve_unseen=self._wanted.may_approve_unseen)
+        return replace(found, wanted=wanted)
 
     async def read_again(self) -> Resource:
         self._cluster.tick()

@@ -61,7 +61,7 @@ def pods_are_known(question: RestartCheckInput) -> Refusal | None:
 
 def quorum_is_known(question: RestartCheckInput) -> Refusal | None:
     """Without an active controller nothing that was read of the cluster is current."""
-    if question.permit is not None and not question.permit.has_quorum:
+    if not question.permit.has_quorum:
         return None
     failure = question.seen.no_quorum
     if failure is not None:

@@ -23,7 +23,7 @@ from kafkafeatures.core.roll.admission import (
     refused_as_unavailable,
     stuck_may_go,
 )
-from kafkafeatures.core.roll.check_input import RestartCheckInput, Restarting
+from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput, Restarting
 from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, OF_PODS, refusal
 from kafkafeatures.core.roll.coming_back import MOST_LAGGING, mark_of, supported_now
 from kafkafeatures.core.roll.halts import is_halted_for
@@ -87,7 +87,7 @@ def _chosen(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     controllers = frozenset(id_ for id_ in needing if question.is_controller(id_))
     if controllers:
         return waiting(question) if question.in_flight else _next_controller(question, controllers)
-    return _next_broker(question, question.permit.in_turn(needing) if question.permit is not None else needing)
+    return _next_broker(question, question.permit.in_turn(needing))
 
 
 def to_free(question: RestartCheckInput, needing: frozenset[int]) -> tuple[int, ...]:
@@ -111,9 +111,14 @@ def _again(question: RestartCheckInput, one: Restarting) -> Next:
         return waiting(question)
     if any(question.is_controller(other) for other in question.flying - {id_}):
         return waiting(question)  # one that was stuck went meanwhile: a voter is away
-    without_it = replace(question, in_flight=tuple(restart for restart in question.in_flight if restart is not one))
-    refused = refusal(FOR_ONE_MORE, without_it)
-    return refused or refusal_of(without_it, id_, one.step.consent) or Act(one.step)
+    return refusal_anew(question, one) or Act(one.step)
+
+
+def refusal_anew(question: RestartCheckInput, restart: Restarting) -> Refusal | None:
+    """Refusal of what was decided earlier and is not done: by all that is asked before a restart, but for itself."""
+    without_it = question.without(restart)
+    refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), without_it)
+    return refused or refusal_of(without_it, restart.step.node_id, restart.step.consent)
 
 
 def _next_controller(question: RestartCheckInput, controllers: frozenset[int]) -> Next:

@@ -34,7 +34,7 @@ P7. No node gets a binary that cannot hold a finalized level: `binary_holds_leve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
@@ -48,9 +48,8 @@ from kafkafeatures.core.facts.observation import Known, NodeState, Observation, 
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.core.roll.admission import forbidden_by, refusal_of
+from kafkafeatures.core.roll.admission import forbidden_by
 from kafkafeatures.core.roll.check_input import RestartCheckInput, Restarting
-from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, refusal
 from kafkafeatures.core.roll.coming_back import ReturnPhase, is_unregistered
 from kafkafeatures.core.roll.disks import NodeDisks, disks_now
 from kafkafeatures.core.roll.drivers import driver_of
@@ -59,8 +58,8 @@ from kafkafeatures.core.roll.held_levels import levels_go_first
 from kafkafeatures.core.roll.lagging import brokers_behind
 from kafkafeatures.core.roll.limits import RollLimits, limits_of
 from kafkafeatures.core.roll.migrations import no_migration_is_open
-from kafkafeatures.core.roll.next_restart import Next, next_restart, to_free
-from kafkafeatures.core.roll.permit import Permit, without_requests
+from kafkafeatures.core.roll.next_restart import Next, next_restart, refusal_anew, to_free
+from kafkafeatures.core.roll.permit import NO_PERMIT, Permit, without_requests
 from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
@@ -124,7 +123,7 @@ def roll_of(
     replication: Replication | None,
     *,
     excused: ExcusedPartitions | None = None,
-    permit: Permit | None = None,
+    permit: Permit = NO_PERMIT,
 ) -> Roll:
     """Judge what there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of
     `seen`. `excused`: what it may make unavailable, by a consent. `permit`: of a migration, which says what is
@@ -132,64 +131,71 @@ def roll_of(
 
     With a million partitions it takes a second at most.
     """
-    if permit is not None:
+    if permit.is_granted:
         observation = without_requests(observation)
-    in_flight = tuple(
-        Restarting(intent.step, intent, intent.step.state_in(observation, replication))
-        for intent in remembered.sent
-        if isinstance(intent, RestartInFlight)
-    )
-    driver = driver_of(desired.rollout)
-    flying = {restart.step.node_id: restart.step.pod for restart in in_flight}
-    fleet = driver.fleet(observation, desired.rollout, changes, flying)
-    if permit is not None:
-        fleet = permit.applied(fleet, driver)
+    driver, in_flight = driver_of(desired.rollout), tuple(_in_flight(observation, remembered, replication))
+    pods_in_flight = {restart.step.node_id: restart.step.pod for restart in in_flight}
+    fleet = permit.applied(driver.fleet(observation, desired.rollout, changes, pods_in_flight), driver)
     question = RestartCheckInput(
         desired, observation, fleet, in_flight, changes, remembered, replication, excused, permit
     )
     withdrawn = tuple((restart.sent, reason) for restart in in_flight if (reason := _why_withdrawn(question, restart)))
     over = tuple((restart.sent, result) for restart in in_flight if (result := _is_over(question, restart)) is not None)
-    gone = [intent for intent, _ in (*withdrawn, *over)]
-    in_flight = tuple(restart for restart in in_flight if restart.sent not in gone)
-    question = replace(question, in_flight=in_flight)
-    needing = {
-        id_: reason for id_, reason in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck
-    }
-    if needing or in_flight or remembered.disks:  # else no roll is on
-        spent = remembered.status.spent_consents
-        earlier_disks = {id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(observation, id_)}
-        question = replace(
-            question, disks=disks_now(observation.nodes, earlier_disks, question.flying, desired.consents, spent)
-        )
-    halts = bool(in_flight or question.disks.lost)
-    first = bool(needing) and not halts and levels_go_first(question)
-    decision: Next | None = None
-    if driver.reads_pods and isinstance(observation.workloads, Unknown):
-        decision = unread(observation.workloads, "the pods could not be read")
-    elif permit is not None and not permit.restarts:
-        decision = (nothing_is_halted(question) or waiting(question)) if in_flight else None
-    elif (needing or halts or fleet.blockers or fleet.waits or fleet.without_node or _keeps_levels(question)) and (
-        not first
-    ):
-        decision = next_restart(question, frozenset(needing))
+    ended = [intent for intent, _ in (*withdrawn, *over)]
+    question = replace(question, in_flight=tuple(restart for restart in in_flight if restart.sent not in ended))
+    flying = question.flying
+    needing = {id_: reason for id_, reason in fleet.needing.items() if id_ not in flying or id_ in question.stuck}
+    if needing or flying or remembered.disks:  # else no roll is on
+        question = replace(question, disks=_disks(question))
+    levels_first = bool(needing) and not (flying or question.disks.lost) and levels_go_first(question)
+    ids = frozenset(needing)
     return Roll(
         id=question.roll_id,
-        total=len((fleet.pods.keys() or {node.id for node in observation.nodes if node.roles}) | question.flying),
+        total=len((fleet.pods.keys() or {node.id for node in observation.nodes if node.roles}) | flying),
         needing=needing,
-        in_flight=in_flight,
+        in_flight=question.in_flight,
         fleet=fleet,
-        decision=decision,
-        levels_first=first,
-        limits=limits_of(question, frozenset(needing)),
+        decision=_decision(question, ids, levels_first=levels_first),
+        levels_first=levels_first,
+        limits=limits_of(question, ids),
         is_read=not driver.reads_pods or isinstance(observation.workloads, Known),
         withdrawn=withdrawn,
         over=over,
         unconfirmed=question.unconfirmed,
         behind=brokers_behind(question),
-        goes_at_any_time=observation.nothing_is_led and bool(to_free(question, frozenset(needing))),
+        goes_at_any_time=observation.nothing_is_led and bool(to_free(question, ids)),
         revisions=revisions_after(question),
         disks=question.disks,
     )
+
+
+def _in_flight(
+    observation: Observation, remembered: RollContext, replication: Replication | None
+) -> Iterator[Restarting]:
+    for intent in remembered.sent:
+        if isinstance(intent, RestartInFlight):
+            yield Restarting(intent.step, intent, intent.step.state_in(observation, replication))
+
+
+def _disks(question: RestartCheckInput) -> NodeDisks:
+    """Directories that nodes had before, and those that lost them."""
+    remembered = question.remembered
+    earlier_disks = {id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(question.seen, id_)}
+    return disks_now(
+        question.seen.nodes, earlier_disks, question.flying, question.wanted.consents, remembered.status.spent_consents
+    )
+
+
+def _decision(question: RestartCheckInput, needing: frozenset[int], *, levels_first: bool) -> Next | None:
+    """The next restart, or what it waits for; None where there is nothing to restart, or not now."""
+    workloads, fleet, lost = question.seen.workloads, question.fleet, question.disks.lost
+    if question.driver.reads_pods and isinstance(workloads, Unknown):
+        return unread(workloads, "the pods could not be read")
+    if not question.permit.restarts:
+        return (nothing_is_halted(question) or waiting(question)) if question.in_flight else None
+    has_waits = bool(fleet.blockers or fleet.waits or fleet.without_node)
+    is_due = needing or question.in_flight or lost or has_waits or _keeps_levels(question)
+    return next_restart(question, needing) if is_due and not levels_first else None
 
 
 def _keeps_levels(question: RestartCheckInput) -> bool:
@@ -202,7 +208,7 @@ def is_withdrawn(
     desired: DesiredState,
     observation: Observation,
     changes: tuple[UpdateFeature, ...],
-    permit: Permit | None = None,
+    permit: Permit = NO_PERMIT,
 ) -> bool:
     """Tell whether a person was asked to restart a node, has not done so, and no longer has to. On the way of a
     migration a node that is away for its restart may not be needed by what is known without it: it is waited for all
@@ -213,7 +219,7 @@ def is_withdrawn(
     if not driver_of(desired.rollout).asks_people:
         return True
     node = observation.node(step.node_id)
-    if permit is not None:
+    if permit.is_granted:
         return node is not None and node.state is NodeState.LIVE and permit.is_over_for(step.node_id)
     holds = node is not None and all(node.surely_holds(change.feature, change.after) for change in changes)
     return holds and isinstance(observation.finalized, Known)
@@ -224,7 +230,7 @@ def _is_over(question: RestartCheckInput, restart: Restarting) -> Result | None:
     that can be seen; it does not have to stay so for a while.
     """
     permit, id_ = question.permit, restart.step.node_id
-    if permit is None or permit.restarts:
+    if permit.restarts:
         return None
     if id_ in permit.unneeded:
         return Result.SUPERSEDED
@@ -255,10 +261,10 @@ def _why_withdrawn(question: RestartCheckInput, one: Restarting) -> str:
         return migrating.message if migrating is not None else ""
     if (opens := closed_until(question.wanted.rollout.windows, question.remembered.now)) is not None:
         return opening(opens)
-    without_it = replace(question, in_flight=tuple(restart for restart in question.in_flight if restart is not one))
+    without_it = question.without(one)
     if without_it.replication is not None and one.step.leaves_in(without_it.replication):
         admission = without_it.admission(availability=Availability.RESPECT_MIN_ISR)
         allowed = admission is None or admission.allows(id_)
         return "" if allowed or admission is None else forbidden_by(without_it, id_, admission.forbidding(id_)).message
-    refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), without_it) or refusal_of(without_it, id_, one.step.consent)
+    refused = refusal_anew(question, one)
     return refused.message if refused is not None else ""

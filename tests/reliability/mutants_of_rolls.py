@@ -23,7 +23,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("partitions allow every broker", " and beside.get(id_, admission).allows(id_):\n            why_not",
          ":\n            why_not"),
         ("an unsent intent is forgotten", "    if unsent:\n", "    if False:\n"),
-        ("an old intent is sent though nobody wants it", "if one.step.is_not_wanted(question.seen):", "if False:"),
+        ("an old intent is sent though nobody wants it", "if restart.step.is_not_wanted(question.seen):", "if False:"),
         ("a decided restart is not asked again", "refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), without_it)",
          "refused = None"),
         ("brokers go without a voter", "    too_few = voters_allow(question)\n", "    too_few = None\n"),

@@ -96,22 +96,22 @@ def to_free(question: RestartCheckInput, needing: frozenset[int]) -> tuple[int, 
     return tuple(id_ for id_ in stuck if not is_halted_for(question, id_))
 
 
-def _again(question: RestartCheckInput, one: Restarting) -> Next:
+def _again(question: RestartCheckInput, restart: Restarting) -> Next:
     """The next action for a restart whose intent was written and whose pod still runs: the eviction may be on its way,
     and no other node is restarted until that is seen. To send it again is safe, because it names the UID of the pod;
     all that was checked when it was decided is checked again, as a template may have been changed since. A restart that
     is no longer wanted is not sent again: it is given up once it cannot be on its way. A pod that runs another node
     stays too: a status can be edited.
     """
-    id_ = one.step.node_id
+    id_ = restart.step.node_id
     pod = question.fleet.pods.get(id_)
-    if id_ not in question.fleet.needing or pod is None or pod.uid != one.step.pod_uid:
+    if id_ not in question.fleet.needing or pod is None or pod.uid != restart.step.pod_uid:
         return waiting(question)
-    if one.step.is_not_wanted(question.seen):
+    if restart.step.is_not_wanted(question.seen):
         return waiting(question)
     if any(question.is_controller(other) for other in question.flying - {id_}):
         return waiting(question)  # one that was stuck went meanwhile: a voter is away
-    return refusal_anew(question, one) or Act(one.step)
+    return refusal_anew(question, restart) or Act(restart.step)
 
 
 def refusal_anew(question: RestartCheckInput, restart: Restarting) -> Refusal | None:

@@ -242,15 +242,15 @@ _NOT_JUDGED = (FailureKind.NOT_ASKED, FailureKind.WAITING_FOR_BUDGET)
 """Reasons why partitions are not read in every look, although they could be."""
 
 
-def _why_withdrawn(question: RestartCheckInput, one: Restarting) -> str:
+def _why_withdrawn(question: RestartCheckInput, restart: Restarting) -> str:
     """Reason why a person must not do any longer what was asked for; empty where it still holds. A person may take
     days, so it is asked again in each look: another broker that dies meanwhile may be all that its partitions have
     besides.
     """
-    id_, node = one.step.node_id, question.node(one.step.node_id)
-    if not one.is_asked_of_a_person:
+    id_, node = restart.step.node_id, question.node(restart.step.node_id)
+    if not restart.is_asked_of_a_person:
         return ""
-    if is_withdrawn(one.step, question.wanted, question.seen, question.changes, question.permit):
+    if is_withdrawn(restart.step, question.wanted, question.seen, question.changes, question.permit):
         return "it is no longer required"
     partitions = question.seen.partitions
     is_unread = isinstance(partitions, Unknown) and partitions.why.kind in _NOT_JUDGED
@@ -261,10 +261,10 @@ def _why_withdrawn(question: RestartCheckInput, one: Restarting) -> str:
         return migrating.message if migrating is not None else ""
     if (opens := closed_until(question.wanted.rollout.windows, question.remembered.now)) is not None:
         return opening(opens)
-    without_it = question.without(one)
-    if without_it.replication is not None and one.step.leaves_in(without_it.replication):
+    without_it = question.without(restart)
+    if without_it.replication is not None and restart.step.leaves_in(without_it.replication):
         admission = without_it.admission(availability=Availability.RESPECT_MIN_ISR)
         allowed = admission is None or admission.allows(id_)
         return "" if allowed or admission is None else forbidden_by(without_it, id_, admission.forbidding(id_)).message
-    refused = refusal_anew(question, one)
+    refused = refusal_anew(question, restart)
     return refused.message if refused is not None else ""

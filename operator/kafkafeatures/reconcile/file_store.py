@@ -159,7 +159,7 @@ class FileStore:
         return Resource(
             name=self.name,
             generation=self._generation,
-            wanted=self._wanted,
+            desired=self._wanted,
             status=self._status,
         )
 

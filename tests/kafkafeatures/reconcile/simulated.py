@@ -184,8 +184,8 @@ class Store:
     async def read(self) -> Resource:
         await self._store.fetch()
         found = await self._store.read()
-        wanted = replace(found.wanted, may_approve_unseen=self._wanted.may_approve_unseen)
-        return replace(found, wanted=wanted)
+        wanted = replace(found.desired, may_approve_unseen=self._wanted.may_approve_unseen)
+        return replace(found, desired=wanted)
 
     async def read_again(self) -> Resource:
         self._cluster.tick()
@@ -262,7 +262,7 @@ def context_of(cluster: Cluster, store: Store) -> ReconcileContext:
     return ReconcileContext(
         store=store,
         kafka=cluster,
-        now=cluster.now,
+        clock=cluster.now,
         sleep=cluster.sleep,
         monotonic=SYSTEM.monotonic,
         ages=Ages(SYSTEM.monotonic),

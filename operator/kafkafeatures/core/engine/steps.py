@@ -218,7 +218,7 @@ def sent_as(intent: Intent) -> dict[str, Any]:
         "at": read_stamp(fields.get("at")),
         "via": Via(str(fields.get("via"))),
         "accepted": fields.get("outcome") == Result.APPLIED,
-        "written": intent,
+        "intent": intent,
     }
 
 

@@ -107,7 +107,7 @@ def _again(question: RestartCheckInput, restart: Restarting) -> Next:
     pod = question.fleet.pods.get(id_)
     if id_ not in question.fleet.needing or pod is None or pod.uid != restart.step.pod_uid:
         return waiting(question)
-    if restart.step.is_not_wanted(question.seen):
+    if restart.step.is_not_wanted(question.observation):
         return waiting(question)
     if any(question.is_controller(other) for other in question.flying - {id_}):
         return waiting(question)  # one that was stuck went meanwhile: a voter is away
@@ -125,9 +125,9 @@ def _next_controller(question: RestartCheckInput, controllers: frozenset[int]) -
     """Followers first, the leader last; who that is was read just now. Of combined nodes another follower may go where
     the first one's partitions forbid it.
     """
-    if isinstance(question.seen.quorum, Unknown):
-        return unread(question.seen.quorum, "the quorum is not known")
-    quorum, refused, remaining_ids = question.seen.quorum.value, None, controllers
+    if isinstance(question.observation.quorum, Unknown):
+        return unread(question.observation.quorum, "the quorum is not known")
+    quorum, refused, remaining_ids = question.observation.quorum.value, None, controllers
     while (id_ := next_controller(remaining_ids, quorum)) is not None and not (refused and id_ == quorum.leader_id):
         why_not = refusal_of(question, id_)
         if why_not is None:
@@ -136,7 +136,7 @@ def _next_controller(question: RestartCheckInput, controllers: frozenset[int]) -
     return refused or Wait(
         Reason.WAITING_FOR_QUORUM,
         "no controller can be restarted now",
-        after=2.0,
+        delay=2.0,
         subject="controllers",
         remedy="bring the controllers back that are missing in the quorum",
     )
@@ -146,11 +146,11 @@ def _next_broker(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     replication, admission = question.replication, question.admission()
     if replication is None or admission is None:  # `partitions_are_known` has refused already
         remedy = "make the brokers reachable, and grant DESCRIBE on the cluster and on all topics"
-        return Wait(Reason.PREFLIGHT, "the partitions are not known", after=2.0, subject="partitions", remedy=remedy)
+        return Wait(Reason.PREFLIGHT, "the partitions are not known", delay=2.0, subject="partitions", remedy=remedy)
     too_few = voters_allow(question)
     if too_few is not None:
         return too_few
-    availability = question.wanted.rollout.availability
+    availability = question.desired.rollout.availability
     if any(question.is_of_unknown_binary(restart.step.node_id) for restart in question.in_flight):
         return waiting(question)
     order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
@@ -183,7 +183,7 @@ def _next_broker(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     if beside.get(first, admission).allows(first):  # so it is the first of an unknown image, and not alone
         text = f"{question.title(first)} is restarted alone, as the Kafka version of its new image is not known"
         remedy = f"bring {question.titles(question.gone)} back, or set the template's annotation {KAFKA_VERSION}"
-        return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", after=2.0, subject=question.title(first), remedy=remedy)
+        return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", delay=2.0, subject=question.title(first), remedy=remedy)
     return forbidden_by(question, first, beside.get(first, admission).forbidding(first))
 
 

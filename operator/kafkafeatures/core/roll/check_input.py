@@ -366,7 +366,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         asks, has = self.owner_of(step.pod), self.pod_of(step.pod)
         if asks is None or has is None or has.uid == step.pod_uid or has.terminating:
             return False
-        return asks.update_revision not in ("", step.after, has.revision)
+        return asks.update_revision not in ("", step.next_revision, has.revision)
 
     def is_late(self, restart: Restarting) -> bool:
         """Tell whether its node should be back by now. That counts from when it began to stop, not from its intent: an

@@ -120,7 +120,7 @@ def not_back_in_time(question: RestartCheckInput) -> Iterator[Halt]:
             cause = _halted(question, restart.step.node_id, text, remedy)
             pod = question.pod_of(restart.step.pod)
             # What hangs may be its old pod, which says nothing against the new image.
-            failed = pod.revision if pod is not None else restart.step.after
+            failed = pod.revision if pod is not None else restart.step.next_revision
             yield Halt(cause, question.owner_of(restart.step.pod), failed)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from docs.make.reference import PAGES, ROOT
 from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.reasons import Reason
-from tests.contract.reference import PAGES, ROOT
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from docs.make.reference import PAGES
+from docs.make.runbook_alerts import OF_ALERTS
+from docs.make.runbook_marks import Page
+from docs.make.runbook_texts import PAGES as TEXTS
+from docs.make.runbooks import ACTED_ON, SECTIONS
 from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.reasons import Condition
-from tests.contract.reference import PAGES
-from tests.contract.runbook_alerts import OF_ALERTS
-from tests.contract.runbook_marks import Page
-from tests.contract.runbook_texts import PAGES as TEXTS
-from tests.contract.runbooks import ACTED_ON, SECTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "runbooks"

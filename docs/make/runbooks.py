@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from docs.make.alerts import ALERTS, OF_REASON, RESOURCE
+from docs.make.runbook_alerts import OF_ALERTS
+from docs.make.runbook_marks import Page
+from docs.make.runbook_texts import PAGES
 from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.reasons import Reason
-from tests.contract.alerts import ALERTS, OF_REASON, RESOURCE
-from tests.contract.runbook_alerts import OF_ALERTS
-from tests.contract.runbook_marks import Page
-from tests.contract.runbook_texts import PAGES
 
 NOTE = "<!-- made by `make docs`; do not edit -->"
 ACTED_ON = [reason for reason, info in EXPLAINED.items() if info.needs_action]

@@ -1,6 +1,6 @@
 """Writes docs/reference/fields.md from the CRD, in which each description is written once.
 
-Called by `tests/contract/reference.py`; `tests/contract/test_fields.py` reads the fields with it.
+Called by `reference.py`; `tests/contract/test_fields.py` reads the fields with it.
 """
 
 from __future__ import annotations

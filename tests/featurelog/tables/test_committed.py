@@ -183,7 +183,7 @@ def test_a_level_that_stays_and_needs_one_that_would_go_down_is_a_blocker() -> N
 
 def fenced_since(*items: bytes) -> int | None:
     """When broker 7 was fenced, in the log of a healthy cluster with these items behind it."""
-    return history(*copies_of(log([*healthy(), *items]))).nodes.now[BROKER, 7].value.fenced_since
+    return history(*copies_of(log([*healthy(), *items]))).nodes.current[BROKER, 7].value.fenced_since
 
 
 def test_a_broker_is_fenced_since_its_own_process_is() -> None:

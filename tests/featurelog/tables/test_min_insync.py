@@ -180,6 +180,6 @@ def test_configs_of_topics_never_become_objects() -> None:
 
 def test_it_is_read_from_a_real_log() -> None:
     """Kafka 4.2.0 wrote the value as it raised the feature; another log sets it for a topic."""
-    found = history(*golden("4.2.0-feature-changes")).min_insync.now
+    found = history(*golden("4.2.0-feature-changes")).min_insync.current
     assert {name: (version.value, version.begin.offset) for name, version in found.items()} == {"": ("1", 86)}
-    assert not history(*golden("3.9.1-after-migration")).min_insync.now
+    assert not history(*golden("3.9.1-after-migration")).min_insync.current

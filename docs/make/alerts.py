@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import yaml
 
-from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.reasons import Condition, Reason
 
-STALLED = [reason for reason, info in EXPLAINED.items() if Condition.STALLED in info.conditions]
+STALLED = [reason for reason in Reason if Condition.STALLED in reason.conditions]
 
 
 @dataclass(frozen=True)

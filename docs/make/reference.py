@@ -22,7 +22,7 @@ from docs.make import (
 from docs.make.alerts import alerts
 from docs.make.runbook_alerts import OF_ALERTS
 from docs.make.runbook_texts import PAGES as RUNBOOKS
-from kafkafeatures.api.explained import EXPLAINED
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import COMMANDS
 from tests import examples
@@ -46,8 +46,8 @@ _EXITS = {
 def reasons() -> str:
     """Conditions and their reasons."""
     rows = [
-        f"| `{reason.value}` | {', '.join(info.conditions)} | {info.meaning} | {info.outcome or '-'} |"
-        for reason, info in EXPLAINED.items()
+        f"| `{reason.value}` | {', '.join(reason.conditions)} | {reason.meaning} | {reason.outcome or '-'} |"
+        for reason in Reason
     ]
     head = ["# Reasons", "", NOTE, "| Reason | Condition | Meaning | Outcome |", "|---|---|---|---|"]
     return "\n".join([*head, *rows, ""])

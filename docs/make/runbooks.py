@@ -1,7 +1,7 @@
 """The runbooks: a page for each reason that requires action, and for each alert. `make docs` writes them.
 
-What a reason means stands in `api/explained.py`, what to do about it in `runbook_texts.py`; both of an alert without a
-reason in `runbook_alerts.py`.
+The meaning of a reason stands in its row in `api/reasons.py`, its remedy in `runbook_texts.py`; both of an alert
+without a reason in `runbook_alerts.py`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ from docs.make.alerts import ALERTS, OF_REASON, RESOURCE
 from docs.make.runbook_alerts import OF_ALERTS
 from docs.make.runbook_marks import Page
 from docs.make.runbook_texts import PAGES
-from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.reasons import Reason
 
 NOTE = "<!-- made by `make docs`; do not edit -->"
-ACTED_ON = [reason for reason, info in EXPLAINED.items() if info.needs_action]
+ACTED_ON = [reason for reason in Reason if reason.needs_action]
 SECTIONS = {"Safe": "Impact", "Confirm": "Confirm", "Fix": "Fix"}
 
 
 def page_of(reason: Reason) -> str:
-    """One page; the head is what `api/explained.py` says."""
-    info = EXPLAINED[reason]
-    conditions = f"condition{'s' if len(info.conditions) > 1 else ''} {' and '.join(info.conditions)}"
-    head = f"Reason of the {conditions}. {info.outcome.capitalize()}."
-    return _written(reason, head, info.meaning, PAGES[reason])
+    """One page; its head is the row of the reason."""
+    conditions = f"condition{'s' if len(reason.conditions) > 1 else ''} {' and '.join(reason.conditions)}"
+    head = f"Reason of the {conditions}. {reason.outcome.capitalize()}."
+    return _written(reason, head, reason.meaning, PAGES[reason])
 
 
 def page_of_alert(title: str) -> str:
@@ -43,7 +41,7 @@ def _written(title: str, head: str, meaning: str, page: Page) -> str:
 
 def index() -> str:
     """All pages, and which alert leads where."""
-    reasons = [(f"[{one}]({one}.md)", ", ".join(EXPLAINED[one].conditions), EXPLAINED[one].meaning) for one in ACTED_ON]
+    reasons = [(f"[{reason}]({reason}.md)", ", ".join(reason.conditions), reason.meaning) for reason in ACTED_ON]
     alerts = [(f"`{one.name}`", _plain(one.summary), _link(one.runbook)) for one in ALERTS]
     return f"""# Runbooks
 

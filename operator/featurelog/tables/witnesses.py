@@ -111,7 +111,7 @@ def witnesses(cluster: ClusterCopies, scans: Iterable[Scan]) -> Witnesses:
         of_folder[scan.source.node].append(scan)
     copies = [_CopySnapshots(copy, _snapshots(of_folder.get(copy.node, ()))) for copy in cluster.copies]
     apart = {
-        frozenset((one_copy.copy.node, other.copy.node))
+        frozenset((one_copy.node_copy.node, other.node_copy.node))
         for one_copy, other in combinations(copies, 2)
         if _are_two(one_copy, other)
     }
@@ -122,7 +122,7 @@ def witnesses(cluster: ClusterCopies, scans: Iterable[Scan]) -> Witnesses:
 class _CopySnapshots:
     """A copy, and its whole snapshots by name, which is by offset."""
 
-    copy: NodeCopy
+    node_copy: NodeCopy
     snapshots: Mapping[str, Scan]
 
     @cached_property
@@ -132,10 +132,10 @@ class _CopySnapshots:
 
 def _are_two(copy: _CopySnapshots, other: _CopySnapshots) -> bool:
     """True if something tells that two nodes wrote these copies. Nothing that is lost from one of them does."""
-    ids = copy.copy.id, other.copy.id
+    ids = copy.node_copy.id, other.node_copy.id
     if None in ids or ids[0] == ids[1]:
         return False
-    return _voted_twice(copy.copy, other.copy) or _written_twice(copy, other) or _alternate(copy, other)
+    return _voted_twice(copy.node_copy, other.node_copy) or _written_twice(copy, other) or _alternate(copy, other)
 
 
 def _voted_twice(copy: NodeCopy, other: NodeCopy) -> bool:

@@ -165,7 +165,7 @@ class RecordedPods(Pods):
     def _unheld(self) -> Iterator[tuple[int, str]]:
         levels = self._history.image.features.items()
         for one in self.sets.values():
-            release = release_of(one.seen)
+            release = release_of(one.processed_image)
             if release is not None:
                 missing = [f"{name} {level}" for name, level in levels if not _holds(release, name, level)]
                 if missing:

@@ -182,13 +182,13 @@ def alerts() -> str:
     """One group, as a PrometheusRule holds it."""
     rules = [
         {
-            "alert": one.name,
-            "expr": one.expression,
-            "for": one.lasting,
-            "labels": {"severity": one.severity},
-            "annotations": {"summary": one.summary, "description": one.description, "runbook_url": one.runbook},
+            "alert": alert.name,
+            "expr": alert.expression,
+            "for": alert.lasting,
+            "labels": {"severity": alert.severity},
+            "annotations": {"summary": alert.summary, "description": alert.description, "runbook_url": alert.runbook},
         }
-        for one in ALERTS
+        for alert in ALERTS
     ]
     group = {"name": "kafka-features-operator", "rules": rules}
     return "# made by `make docs`; do not edit\n" + yaml.safe_dump({"groups": [group]}, sort_keys=False, width=120)

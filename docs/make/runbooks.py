@@ -28,12 +28,12 @@ def page_of(reason: Reason) -> str:
 
 def page_of_alert(title: str) -> str:
     """The page of an alert that no reason of a status stands for."""
-    one = OF_ALERTS[title]
-    return _written(title, f"{one.outcome}.", one.meaning, one.page)
+    alert_page = OF_ALERTS[title]
+    return _written(title, f"{alert_page.outcome}.", alert_page.meaning, alert_page.page)
 
 
 def _written(title: str, head: str, meaning: str, page: Page) -> str:
-    alerts = [f" Alert: `{one.name}`." for one in ALERTS if one.runbook == f"{title}.md"]
+    alerts = [f" Alert: `{alert.name}`." for alert in ALERTS if alert.runbook == f"{title}.md"]
     sections = [f"# {title}", NOTE, head + "".join(alerts), f"## Meaning\n\n{meaning[0].upper()}{meaning[1:]}."]
     sections += [f"## {heading}\n\n{page[name]}" for name, heading in SECTIONS.items()]
     return "\n\n".join(sections) + "\n"
@@ -42,7 +42,7 @@ def _written(title: str, head: str, meaning: str, page: Page) -> str:
 def index() -> str:
     """All pages, and which alert leads where."""
     reasons = [(f"[{reason}]({reason}.md)", ", ".join(reason.conditions), reason.meaning) for reason in ACTED_ON]
-    alerts = [(f"`{one.name}`", _plain(one.summary), _link(one.runbook)) for one in ALERTS]
+    alerts = [(f"`{alert.name}`", _plain(alert.summary), _link(alert.runbook)) for alert in ALERTS]
     return f"""# Runbooks
 
 {NOTE}

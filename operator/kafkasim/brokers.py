@@ -21,7 +21,7 @@ from kafkasim import registrations, replicas
 from kafkasim.log import MetadataLog, Write
 from kafkasim.node import Key, Node
 from kafkasim.plan import Timing
-from kafkasim.replicas import Found
+from kafkasim.replicas import TopicPartition
 from kraftlog import Image
 from kraftlog.schema import table
 
@@ -46,7 +46,7 @@ class Cluster(Protocol):
     @property
     def metadata_version(self) -> int: ...
 
-    def partitions(self) -> list[Found]: ...
+    def partitions(self) -> list[TopicPartition]: ...
 
     def finish_moves(self) -> None: ...
 
@@ -63,7 +63,7 @@ class Brokers:
 
     # --- what is there ---
 
-    def hosted(self, broker_id: int) -> list[Found]:
+    def hosted(self, broker_id: int) -> list[TopicPartition]:
         """The partitions that it has a replica of, with what is not committed yet."""
         return [each for each in self._world.partitions() if broker_id in each.state.replicas]
 

@@ -29,7 +29,7 @@ _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # ConfigResource.Type
 _PARTITION = ((23, 2), (17, 1))
 
 
-class Found(NamedTuple):
+class TopicPartition(NamedTuple):
     """A partition of a topic, as the log says."""
 
     topic_id: UUID
@@ -41,18 +41,18 @@ class Found(NamedTuple):
 Changes = Mapping[str, Any]
 
 
-def found_in(image: Image) -> Iterator[Found]:
+def partitions_in(image: Image) -> Iterator[TopicPartition]:
     """All partitions, by topic and number."""
     ids = {topic.name: topic.id for topic in image.partitions.topics.values()}
     for name, number, state in sorted(image.partitions.rows(), key=lambda row: row[:2]):
-        yield Found(ids[name], name, number, state)
+        yield TopicPartition(ids[name], name, number, state)
 
 
 def all_of(image: Image, directories: Mapping[int, UUID], metadata_version: int) -> list[Write]:
     """Records of a snapshot: topics, partitions, and settings of min.insync.replicas."""
     partitions = image.partitions
     writes = [Write(table.TOPIC, {"name": each.name, "topicId": each.id}) for each in partitions.topics.values()]
-    writes += [whole(partition, directories, metadata_version) for partition in found_in(image)]
+    writes += [whole(partition, directories, metadata_version) for partition in partitions_in(image)]
     writes += [topic_config(name, value) for name, value in partitions.min_insync_replicas.topics.items()]
     writes += [broker_config(broker_id, value) for broker_id, value in partitions.min_insync_replicas.brokers.items()]
     if partitions.min_insync_replicas.cluster is not None:
@@ -81,7 +81,7 @@ def created(topic: TopicPlan, topic_id: UUID, directories: Mapping[int, UUID], m
     return writes
 
 
-def whole(partition: Found, directories: Mapping[int, UUID], metadata_version: int) -> Write:
+def whole(partition: TopicPartition, directories: Mapping[int, UUID], metadata_version: int) -> Write:
     """A partition with everything that is known of it."""
     state = partition.state
     data: dict[str, Any] = {
@@ -122,7 +122,9 @@ def _config(kind: int, name: str, value: int | None) -> Write:
     return Write(table.CONFIG, {"resourceType": kind, "resourceName": name, "name": MIN_INSYNC_REPLICAS, "value": text})
 
 
-def without(partitions: Iterable[Found], broker: int, alive: Collection[int], metadata_version: int) -> list[Write]:
+def without(
+    partitions: Iterable[TopicPartition], broker: int, alive: Collection[int], metadata_version: int
+) -> list[Write]:
     """The broker leaves every ISR, and leads nothing more. `alive`: brokers that may lead."""
     writes = []
     for partition in partitions:
@@ -138,7 +140,7 @@ def without(partitions: Iterable[Found], broker: int, alive: Collection[int], me
     return writes
 
 
-def with_leaders(partitions: Iterable[Found], broker: int, metadata_version: int) -> list[Write]:
+def with_leaders(partitions: Iterable[TopicPartition], broker: int, metadata_version: int) -> list[Write]:
     """Changes that make this broker the leader of partitions without one that have it in their ISR."""
     return [
         _change(partition, {"leader": broker}, metadata_version)
@@ -147,7 +149,7 @@ def with_leaders(partitions: Iterable[Found], broker: int, metadata_version: int
     ]
 
 
-def in_sync(partitions: Iterable[Found], broker: int, metadata_version: int) -> list[Write]:
+def in_sync(partitions: Iterable[TopicPartition], broker: int, metadata_version: int) -> list[Write]:
     """The leaders take it into the ISR of these partitions; a replica that is being added may complete the move."""
     return [
         _change(
@@ -159,7 +161,7 @@ def in_sync(partitions: Iterable[Found], broker: int, metadata_version: int) -> 
     ]
 
 
-def fallen_behind(partitions: Iterable[Found], broker: int, metadata_version: int) -> list[Write]:
+def fallen_behind(partitions: Iterable[TopicPartition], broker: int, metadata_version: int) -> list[Write]:
     """The leaders of these partitions drop the broker from the ISR; it stays in those that it leads."""
     return [
         _change(partition, {"isr": remaining}, metadata_version)
@@ -174,7 +176,9 @@ def fallen_behind(partitions: Iterable[Found], broker: int, metadata_version: in
     ]
 
 
-def moving(partition: Found, target: Sequence[int], directories: Mapping[int, UUID], metadata_version: int) -> Write:
+def moving(
+    partition: TopicPartition, target: Sequence[int], directories: Mapping[int, UUID], metadata_version: int
+) -> Write:
     """A reassignment begins: the new replicas first, then those that are to go (KIP-455)."""
     current = partition.state.replicas
     changes: dict[str, Any] = {
@@ -186,7 +190,7 @@ def moving(partition: Found, target: Sequence[int], directories: Mapping[int, UU
 
 
 def moved(
-    partition: Found, alive: Collection[int], directories: Mapping[int, UUID], metadata_version: int
+    partition: TopicPartition, alive: Collection[int], directories: Mapping[int, UUID], metadata_version: int
 ) -> list[Write]:
     """The change that ends a reassignment, once every replica that is to stay is in sync; nothing before."""
     state = partition.state
@@ -205,7 +209,7 @@ def _leader(replicas: Sequence[int], in_sync: Collection[int], alive: Collection
 
 
 def _change(
-    partition: Found, changes: Changes, metadata_version: int, directories: Mapping[int, UUID] | None = None
+    partition: TopicPartition, changes: Changes, metadata_version: int, directories: Mapping[int, UUID] | None = None
 ) -> Write:
     data = {"partitionId": partition.number, "topicId": partition.topic_id, **changes}
     version = _version(metadata_version)

@@ -25,7 +25,7 @@ from kafkasim.node import Key, Node
 from kafkasim.plan import Plan, TopicPlan
 from kafkasim.quorum import Quorum
 from kafkasim.releases import ELR_VERSION, KRAFT_VERSION, Release
-from kafkasim.replicas import Found
+from kafkasim.replicas import TopicPartition
 from kafkasim.rules import CONTROLLER_REGISTRATION, NOT_CONTROLLER, FeatureUpdate, Verdict, View, finalized, judge
 from kraftlog import Image, Section
 from kraftlog.image import SMALL
@@ -79,7 +79,7 @@ class World(Quorum):
         self.controllers_min_insync_replicas = plan.min_insync_replicas if of_controllers is None else of_controllers
         self._snapshot_ms = now_ms  # up to when the checkpoint goes that readers are sent to
         self._brokers = Brokers(self)
-        self._found: tuple[Partitions, list[Found]] | None = None  # of the last state that was looked at
+        self._found: tuple[Partitions, list[TopicPartition]] | None = None  # of the last state that was looked at
         self._begin(plan)
 
     # --- what nodes know ---
@@ -119,13 +119,13 @@ class World(Quorum):
                 observers.append((node, node.directory, self.progress(node)))
         return voters, observers
 
-    def partitions(self) -> list[Found]:
+    def partitions(self) -> list[TopicPartition]:
         """Every partition, by topic and number, with what is not committed yet; none in a world that has no topics."""
         partitions = self._leader_image.partitioned
         if not partitions:
             return []
         if self._found is None or self._found[0] is not partitions:
-            self._found = partitions, list(replicas.found_in(self._leader_image))
+            self._found = partitions, list(replicas.partitions_in(self._leader_image))
         return self._found[1]
 
     # --- requests ---

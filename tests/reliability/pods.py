@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
 from kafkasim.pods import Pods
 from kafkasim.releases import Release, release_named
-from kafkasim.replicas import found_in
+from kafkasim.replicas import partitions_in
 from kafkasim.settings import minimum_of
 from kafkasim.statefulsets import LEAKY, PodTiming, SetPlan, addresses, release_of, revision_of
 from kraftlog.partitions import Partitions
@@ -191,7 +191,7 @@ class RecordedPods(Pods):
                 f"{one.topic}-{one.number}": Copies(
                     frozenset(one.state.replicas), one.state.in_sync, least.get(one.topic, default)
                 )
-                for one in (self.world.partitions() if current else found_in(image))
+                for one in (self.world.partitions() if current else partitions_in(image))
             }
             self._known = partitions, default, copies
         return self._known[2]

@@ -31,7 +31,7 @@ from kafkafeatures.kafka.wire.topic_messages import (
     TopicAnswer,
 )
 from kafkasim.node import Node
-from kafkasim.replicas import NO_LEADER, Found, found_in
+from kafkasim.replicas import NO_LEADER, TopicPartition, partitions_in
 from kafkasim.settings import minimum_layers, names_of, setting_of
 from kafkasim.world import World
 
@@ -73,7 +73,7 @@ def page(
     return DescribeTopicPartitionsResponse(answers, (next_topic[0].topic, next_topic[0].number) if next_topic else None)
 
 
-def _topics(world: World, partitions: Iterable[Found]) -> tuple[TopicAnswer, ...]:
+def _topics(world: World, partitions: Iterable[TopicPartition]) -> tuple[TopicAnswer, ...]:
     live = {broker.id for broker in world.image.brokers.values() if not broker.fenced}
     grouped = ((name, list(several)) for name, several in groupby(partitions, key=lambda each: each.topic))
     return tuple(
@@ -82,7 +82,7 @@ def _topics(world: World, partitions: Iterable[Found]) -> tuple[TopicAnswer, ...
     )
 
 
-def _partition(partition: Found, live: Collection[int]) -> PartitionAnswer:
+def _partition(partition: TopicPartition, live: Collection[int]) -> PartitionAnswer:
     state = partition.state
     return PartitionAnswer(
         LEADER_NOT_AVAILABLE if state.leader == NO_LEADER else NONE,
@@ -167,10 +167,10 @@ def _entry(layers: Mapping[Any, str], *, read_only: bool = False) -> ConfigEntry
     return ConfigEntry(by_source[strongest], strongest, by_source, is_read_only=read_only)
 
 
-def _all(world: World) -> list[Found]:
+def _all(world: World) -> list[TopicPartition]:
     """All partitions, as brokers know them."""
-    return list(found_in(world.image)) if world.image.partitioned is not None else []
+    return list(partitions_in(world.image)) if world.image.partitioned is not None else []
 
 
-def _visible(world: World) -> list[Found]:
+def _visible(world: World) -> list[TopicPartition]:
     return [each for each in _all(world) if each.topic not in world.hidden_topics]

@@ -17,7 +17,7 @@ from kafkafeatures.core.migration.copied.topics import Assignment, State, Topic,
 from kafkasim import replicas
 from kafkasim.log import Write
 from kafkasim.migration.tree import Tree
-from kafkasim.replicas import Found
+from kafkasim.replicas import TopicPartition
 from kraftlog import Image
 from kraftlog.partitions import Partition
 from kraftlog.schema import table
@@ -32,8 +32,8 @@ def _json(document: object) -> bytes:
 def written(image: Image, controller_epoch: int, was: Mapping[str, State]) -> dict[str, dict[str, bytes]]:
     """By topic: each znode of it. `was`: states by path as they stand there: only what changes gets the epoch."""
     contents_by_topic: dict[str, dict[str, bytes]] = {}
-    by_topic: dict[str, list[Found]] = {}
-    for partition in replicas.found_in(image):
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for partition in replicas.partitions_in(image):
         by_topic.setdefault(partition.topic, []).append(partition)
     minimum = image.partitions.min_insync_replicas.topics
     for topic, several in by_topic.items():
@@ -47,7 +47,7 @@ def written(image: Image, controller_epoch: int, was: Mapping[str, State]) -> di
     return contents_by_topic
 
 
-def _assignment(several: Collection[Found]) -> dict[str, object]:
+def _assignment(several: Collection[TopicPartition]) -> dict[str, object]:
     first = next(iter(several))
     return {
         "removing_replicas": {
@@ -115,7 +115,7 @@ def records(tree: Tree, image: Image, directories: Mapping[int, UUID], metadata_
         for number, assignment in topic.partitions.items():
             state = at.get(f"{TOPICS}/{topic.name}/partitions/{number}/state")
             if state is not None:
-                partition = Found(topic_id, topic.name, number, _partition(assignment, state))
+                partition = TopicPartition(topic_id, topic.name, number, _partition(assignment, state))
                 writes.append(replicas.whole(partition, directories, metadata_version))
         config = tree.get(f"{CONFIGS}/{topic.name}")
         value = json.loads(config.data)["config"].get("min.insync.replicas") if config is not None else None

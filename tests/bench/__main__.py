@@ -36,8 +36,8 @@ from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.credentials import secrets_in, settings_of
-from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 from kafkasim.ports import SimulatedCluster
 from tests.bench import bench_kraftlog, equality, metadata_logs, pipelines, rolls

@@ -17,7 +17,7 @@ from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.core.report.events import events_between
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
+from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 from kafkasim.connection import Access
 from kafkasim.migration.cluster import Faults, MigratingCluster

@@ -21,7 +21,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.reconcile.act import reconcile
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
 from kafkasim.connection import Access
 from kafkasim.plan import TopicPlan

@@ -29,15 +29,19 @@ DEFECTS = (
         "another-cluster-settles",
         "an effect on one cluster is settled by what another one shows",
         "kafkafeatures.reconcile.evaluate",
-        (
-            ("    if ours:  # another cluster tells", "    if True:  # another cluster tells"),
-            ("if again is None or not is_ours(resource, again) or missing_in(", "if again is None or missing_in("),
-            # The second safeguard: what was concluded of another cluster is not written.
-            (
-                "generation=self.resource.generation, previous=previous, at=self.current_time",
-                "generation=self.resource.generation, previous=self.remembered, at=self.current_time",
+        (("    if not compared.is_ours:\n        return Settled", "    if False:\n        return Settled"),),
+        elsewhere={
+            "kafkafeatures.reconcile.settle": (
+                ("if is_ours(resource, second) and not missing_in(", "if not missing_in("),
             ),
-        ),
+            # The second safeguard: what was concluded of another cluster is not written.
+            "kafkafeatures.reconcile.evaluation": (
+                (
+                    "generation=self.resource.generation, previous=previous, at=self.current_time",
+                    "generation=self.resource.generation, previous=self.remembered, at=self.current_time",
+                ),
+            ),
+        },
     ),
     Defect(
         "ready-without-quorum",
@@ -200,7 +204,7 @@ class _Loader(SourceFileLoader):
         self._defect = defect
 
     def get_code(self, fullname: str) -> CodeType:
-        return compile(defective(self._defect, self.get_data(self.path).decode()), self.path, "exec")
+        return compile(defective(self._defect, fullname, self.get_data(self.path).decode()), self.path, "exec")
 
 
 class _Finder(MetaPathFinder):
@@ -210,7 +214,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != self._defect.module:
+        if fullname not in self._defect.by_module:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         assert spec is not None
@@ -219,21 +223,21 @@ class _Finder(MetaPathFinder):
         return spec
 
 
-def defective(defect: Defect, source: str) -> str:
+def defective(defect: Defect, module: str, source: str) -> str:
     """The module with the defect in it. Raises Absent."""
-    for old, new in defect.edits:
+    for old, new in defect.by_module[module]:
         if source.count(old) != 1:
-            raise Absent(f"{defect.name}: {defect.module} has these words {source.count(old)} times: {old!r}")
+            raise Absent(f"{defect.name}: {module} has these words {source.count(old)} times: {old!r}")
         source = source.replace(old, new)
     return source
 
 
-def source_of(defect: Defect) -> str:
-    """The source of the defect's module, as it is in the tree."""
-    spec = importlib.util.find_spec(defect.module)
+def source_of(module: str) -> str:
+    """The source of a module, as it is in the tree."""
+    spec = importlib.util.find_spec(module)
     assert spec is not None
     assert isinstance(spec.loader, SourceFileLoader)
-    return spec.loader.get_source(defect.module) or ""
+    return spec.loader.get_source(module) or ""
 
 
 def found_by(defect: Defect, runs: int) -> str:

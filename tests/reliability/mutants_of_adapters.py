@@ -76,12 +76,16 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "adapters",
         "kafkafeatures/reconcile/evaluate.py",
-        ("another cluster settles", "if again is None or not is_ours(resource, again) or", "if again is None or"),
         ("a plan that is over is not counted", "replace(remembered, change_count=proposal.plan.change_count)",
          "remembered"),
         ("used consents come back at each look",
-         "consent for consent in remembered.spent_consents if consent in current_consents",
-         "consent for consent in remembered.spent_consents if not wanted.consents"),
+         "consent for consent in status.spent_consents if consent in current_consents",
+         "consent for consent in status.spent_consents if not desired.consents"),
+    ),
+    *of(
+        "adapters",
+        "kafkafeatures/reconcile/settle.py",
+        ("another cluster settles", "if is_ours(resource, second) and not missing_in(", "if not missing_in("),
     ),
     *of(
         "adapters",

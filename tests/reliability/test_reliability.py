@@ -292,7 +292,8 @@ def test_a_history_of_a_roll_has_combined_nodes_that_are_restarted() -> None:
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 def test_a_defect_can_still_be_put_back(defect: Defect) -> None:
     """What it takes to be found is in docs/explanation/how-we-test.md."""
-    compile(defective(defect, source_of(defect)), defect.module, "exec")
+    for module in defect.by_module:
+        compile(defective(defect, module, source_of(module)), module, "exec")
 
 
 @pytest.mark.parametrize("name", ["act-first", "two-operators", "younger-acts"])

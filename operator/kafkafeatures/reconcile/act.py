@@ -37,16 +37,12 @@ from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.report.history import with_result, without
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.reconcile.evaluate import (
-    SETTLE_SECONDS,
-    EffectRecord,
-    Evaluation,
-    ReconcileContext,
-    Unread,
-    evaluate,
-)
+from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
+from kafkafeatures.reconcile.evaluate import evaluate
+from kafkafeatures.reconcile.evaluation import Evaluation, Unread
 from kafkafeatures.reconcile.last_second import LastLook, Refusal, not_sent, too_late, why_not_now
 from kafkafeatures.reconcile.ports import KeptStatus, Resource, ResourceStore, needs_write
+from kafkafeatures.reconcile.settle import SETTLE_SECONDS
 
 
 class Reconciliation(Struct, frozen=True):
@@ -186,7 +182,11 @@ async def _carry_out(
                 status = _ended(context, status, in_flight, Result.REJECTED, rejection.recorded)
             elif not asked_before:  # else what was asked for then may still be on its way
                 status = without(status, in_flight)
-            return await _report(context, evaluation.with_decision(context, _refused(step, rejection), status), outcome)
+            return await _report(
+                context,
+                _with_decision(context, evaluation, _refused(step, rejection), status),
+                outcome,
+            )
         case _:
             assert_never(outcome)
 
@@ -197,7 +197,7 @@ async def _held_back(
     """Report that a step did not leave. What was sent before may still be on its way: then its intent stays."""
     if sent_step.intent is None:
         status = _ended(context, status, sent_step, Result.NOT_SENT, refused.message)
-    return await _report(context, evaluation.with_decision(context, refused, status), NotSent(refused.message))
+    return await _report(context, _with_decision(context, evaluation, refused, status), NotSent(refused.message))
 
 
 async def _intend(context: ReconcileContext, evaluation: Evaluation, status: Status, sent_step: InFlight) -> None:
@@ -234,7 +234,7 @@ async def _left_open(
         message = previous_message  # such as the port of a connection, which is another one each time
     waits = Wait(step.reason, message, SETTLE_SECONDS, subject=step.request, remedy=OUTCOME_IS_OPEN)
     remembered = replace(evaluation.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
-    status = evaluation.with_decision(context, waits, remembered).status
+    status = _with_decision(context, evaluation, waits, remembered).status
     await write_if_changed(context.store, evaluation.resource, status)
     return status
 
@@ -262,6 +262,10 @@ def _withheld(context: ReconcileContext, evaluation: Evaluation, last_look: Last
         return f"it took {took:.0f} s since its intent; a change is sent within {within:g} s or not at all"
     refused = too_late(context, evaluation, last_look)
     return refused.message if refused is not None else None
+
+
+def _with_decision(context: ReconcileContext, evaluation: Evaluation, decision: Decision, status: Status) -> Evaluation:
+    return evaluation.with_decision(decision, status, context.stamp(), context.age_of)
 
 
 def _refused(step: Step, rejection: Rejection) -> Wait | Stalled:

@@ -39,8 +39,9 @@ from kafkafeatures.reconcile.act import reconcile, summary_of, write_if_changed
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import Connected, Connections, OpenClusterOf, OpenEnsembleOf
+from kafkafeatures.reconcile.context import EffectRecord, Effects, ReconcileContext, ignore
 from kafkafeatures.reconcile.credentials import CredentialsInvalid
-from kafkafeatures.reconcile.evaluate import EffectRecord, Effects, Evaluation, ReconcileContext, ignore
+from kafkafeatures.reconcile.evaluation import Evaluation
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, SchemaOutdated
 from kafkafeatures.reconcile.listeners import NOT_RECORDED, ReconciliationListener, RecorderPort
 from kafkafeatures.reconcile.operators import HAND_OVER, Operators
@@ -85,8 +86,7 @@ class Controller:
         current: Callable[[ResourceKey], str] = lambda _: "",
         recorder: RecorderPort = NOT_RECORDED,
     ) -> None:
-        self._api, self._claims = api, claims
-        self._context = context
+        self._api, self._claims, self._context = api, claims, context
         self._watcher, self._current = watcher, current
         self._recorder = recorder
         self._clock = context.environment.clock

@@ -21,7 +21,9 @@ from kafkafeatures.core.engine.steps import InFlight, Step
 from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.report.history import without
-from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, Unread, evaluate
+from kafkafeatures.reconcile.context import ReconcileContext
+from kafkafeatures.reconcile.evaluate import evaluate
+from kafkafeatures.reconcile.evaluation import Evaluation, Unread
 from kafkafeatures.reconcile.ports import NotReadable, Resource
 
 FRESH = 2.0

@@ -21,7 +21,7 @@ from kafkafeatures.kafka.base.settings import Address, ClusterSettings, parse_ad
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 from tests.e2e.kafka.cli import KAFKAFEATURES, SELDOM, active, describe, levels, run, write_document
 from tests.e2e.kafka.wire import feature_records

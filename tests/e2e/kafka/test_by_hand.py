@@ -19,7 +19,7 @@ from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
 from kafkafeatures.kafka.cluster import Cluster as Client
 from kafkafeatures.reconcile.act import reconcile, summary_of
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 from tests.e2e.kafka.cli import KAFKAFEATURES, write_document
 from tests.e2e.rig.cluster import Cluster

@@ -26,8 +26,9 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.soak import soak_of, with_soak
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.plan_document import plan_verdict
-from kafkafeatures.reconcile.evaluate import Evaluation, is_ours
+from kafkafeatures.reconcile.evaluation import Evaluation
 from kafkafeatures.reconcile.ports import Resource
+from kafkafeatures.reconcile.reading import is_ours
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.deciding import changes_in, decide, facts_of, propose, stages_of
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, observation

@@ -23,7 +23,7 @@ from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore
 from kafkafeatures.reconcile.ports import Resource
 from kafkasim.connection import Access

@@ -29,7 +29,7 @@ from kafkafeatures.core.roll.drivers import MANUAL, STATEFUL_SET, driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.ports import Resource
 from kafkasim.plan import NodePlan, Plan, TopicPlan
 from kafkasim.pods import Pods

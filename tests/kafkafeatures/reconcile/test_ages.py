@@ -27,8 +27,8 @@ from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import MOST, Ages
 from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
-from kafkafeatures.reconcile.evaluate import ReconcileContext
 from kafkafeatures.reconcile.operators import HAND_OVER
 from tests.kafkafeatures.reconcile.rig import Kafka
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, lost_through_a_broker, reconcile_once

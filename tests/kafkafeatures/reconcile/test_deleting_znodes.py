@@ -26,7 +26,9 @@ from kafkafeatures.core.migration.delete_znodes import BAD_VERSION, NO_AUTH, Del
 from kafkafeatures.core.migration.release import release, withdraw
 from kafkafeatures.reconcile.act import Reconciliation, execute
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import EffectRecord, Evaluation, ReconcileContext, evaluate
+from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
+from kafkafeatures.reconcile.evaluate import evaluate
+from kafkafeatures.reconcile.evaluation import Evaluation
 from tests.kafkafeatures.ensembles import Ensemble, elected, progress
 from tests.kafkafeatures.ensembles import reading as znodes
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of, reconcile_once
@@ -90,7 +92,9 @@ class Scene:
             found = await evaluate(context, await self.store.read())
             assert isinstance(found, Evaluation)
             self.ensemble.happened.clear()
-            return await execute(context, found.with_decision(context, Act(step), found.remembered))
+            return await execute(
+                context, found.with_decision(Act(step), found.remembered, context.stamp(), context.age_of)
+            )
 
         return asyncio.run(decided())
 
@@ -197,7 +201,9 @@ def test_no_window_holds_a_release_back_but_a_withdrawal() -> None:
             resource = replace(resource, desired=replace(resource.desired, rollout=never))
             found = await evaluate(context, resource)
             assert isinstance(found, Evaluation)
-            again = replace(found.with_decision(context, Act(step), found.remembered), resource=resource)
+            again = replace(
+                found.with_decision(Act(step), found.remembered, context.stamp(), context.age_of), resource=resource
+            )
             return await execute(replace(context, store=Windowed(scene.store, never)), again)
 
         asyncio.run(decided())

@@ -12,7 +12,7 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Stalled
 from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown
-from kafkafeatures.reconcile.evaluate import EffectRecord
+from kafkafeatures.reconcile.context import EffectRecord
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,
     Store,

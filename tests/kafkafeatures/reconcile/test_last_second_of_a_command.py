@@ -11,7 +11,7 @@ import pytest
 
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 from tests.kafkafeatures.documents import read_file
 from tests.kafkafeatures.reconcile.simulated import Cluster, reconcile_once

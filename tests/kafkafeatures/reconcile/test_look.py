@@ -19,7 +19,9 @@ from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes, DeletionInFlight
 from kafkafeatures.core.migration.release import release
-from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
+from kafkafeatures.reconcile.context import ReconcileContext
+from kafkafeatures.reconcile.evaluate import evaluate
+from kafkafeatures.reconcile.evaluation import Evaluation
 from kraftlog.partitions import MinInsyncReplicas, Partitions
 from tests.kafkafeatures.ensembles import ENSEMBLE, Ensemble, claimed, elected, progress
 from tests.kafkafeatures.ensembles import reading as znodes

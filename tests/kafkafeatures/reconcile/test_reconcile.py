@@ -17,7 +17,7 @@ from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.context import ReconcileContext
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,
     Crash,

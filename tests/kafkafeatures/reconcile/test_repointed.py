@@ -20,7 +20,9 @@ from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, evaluate
+from kafkafeatures.reconcile.context import ReconcileContext
+from kafkafeatures.reconcile.evaluate import evaluate
+from kafkafeatures.reconcile.evaluation import Evaluation
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkasim.clusters import plan
 from tests.simulated import schema

@@ -16,7 +16,7 @@ from kafkafeatures.core.engine.decisions import Done, Held, Wait
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Mode
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.reconcile.act import Reconciliation
-from kafkafeatures.reconcile.evaluate import Evaluation
+from kafkafeatures.reconcile.evaluation import Evaluation
 from tests.kafkafeatures.reconcile.simulated import Cluster, Crash, Store, context_of, reconcile_once
 from tests.kafkafeatures.reconcile.test_ages import DAY, JUMPS, Clocks
 from tests.kafkasim.clusters import plan

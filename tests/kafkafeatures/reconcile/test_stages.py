@@ -13,7 +13,7 @@ from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.context import ReconcileContext
 from kafkasim.plan import TopicPlan
 from kafkasim.pods import Pods
 from kafkasim.ports import SimulatedWorkloads

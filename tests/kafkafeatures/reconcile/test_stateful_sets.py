@@ -23,8 +23,8 @@ from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
-from kafkafeatures.reconcile.evaluate import SETTLE_SECONDS
 from kafkafeatures.reconcile.pauses import SLOWEST_WAIT
+from kafkafeatures.reconcile.settle import SETTLE_SECONDS
 from kafkasim.plan import TopicPlan
 from tests.kafkafeatures.reconcile.rig import Kafka
 from tests.kafkasim.clusters import plan

@@ -17,7 +17,7 @@ from kafkafeatures.core.engine.steps import (
 )
 from kafkafeatures.core.facts.readings import Readings, Role
 from kafkafeatures.reconcile.act import summary_of
-from kafkafeatures.reconcile.evaluate import SETTLE_SECONDS
+from kafkafeatures.reconcile.settle import SETTLE_SECONDS
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,
     Store,

@@ -18,7 +18,7 @@ from kafkafeatures.cli.demo.text import not_the_story, show, tell, title
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.reconcile.act import Reconciliation
-from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 from kafkasim.migration.cluster import Faults, MigratingCluster
 from kafkasim.migration.person import ASKED, Person

@@ -22,7 +22,7 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.report.events import events_between
 from kafkafeatures.core.roll.restart_node import RESTARTED
 from kafkafeatures.reconcile.act import Reconciliation
-from kafkafeatures.reconcile.evaluate import ReconcileContext
+from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 from kafkasim.plan import NodePlan, Plan, TopicPlan
 from kafkasim.pods import Pods

@@ -31,7 +31,7 @@ from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.report.events import events_between
 from kafkafeatures.reconcile.act import Reconciliation, reconcile, summary_of
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import EffectRecord, ReconcileContext
+from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 
 BEGINS_MS = 1_800_000_000_000

@@ -44,7 +44,9 @@ from kafkafeatures.core.words import format_span
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.reconcile.act import Reconciliation, execute, summary_of
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import EffectRecord, Evaluation, ReconcileContext, Unread, evaluate
+from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
+from kafkafeatures.reconcile.evaluate import evaluate
+from kafkafeatures.reconcile.evaluation import Evaluation, Unread
 from kafkafeatures.reconcile.file_store import FileStore
 
 if TYPE_CHECKING:

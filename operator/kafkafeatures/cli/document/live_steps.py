@@ -24,7 +24,8 @@ from kafkafeatures.core.levels.stage import levels_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.words import counted
 from kafkafeatures.reconcile.act import Reconciliation
-from kafkafeatures.reconcile.evaluate import EffectRecord, Evaluation
+from kafkafeatures.reconcile.context import EffectRecord
+from kafkafeatures.reconcile.evaluation import Evaluation
 
 _OUTCOMES = {"Applied": "finalized", "Rejected": "rejected", "NotSent": "not sent", "OutcomeUnknown": "sent, no answer"}
 

@@ -12,7 +12,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, paragraph, tell
 from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.levels.stage import levels_in
-from kafkafeatures.reconcile.evaluate import Evaluation
+from kafkafeatures.reconcile.evaluation import Evaluation
 from kafkafeatures.reconcile.file_store import FileStore
 
 

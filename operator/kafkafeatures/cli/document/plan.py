@@ -38,7 +38,9 @@ from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.report.plan_document import plan_document, plan_verdict
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.evaluate import Evaluation, ReconcileContext, Unread, evaluate
+from kafkafeatures.reconcile.context import ReconcileContext
+from kafkafeatures.reconcile.evaluate import evaluate
+from kafkafeatures.reconcile.evaluation import Evaluation, Unread
 from kafkafeatures.reconcile.file_store import FileStore
 from kafkafeatures.reconcile.ports import Resource
 

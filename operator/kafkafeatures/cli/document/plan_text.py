@@ -19,7 +19,7 @@ from kafkafeatures.core.report.blockers import blocker_status
 from kafkafeatures.core.report.migration_lines import migration_lines
 from kafkafeatures.core.report.status import steps_of
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.reconcile.evaluate import Evaluation
+from kafkafeatures.reconcile.evaluation import Evaluation
 
 
 def draw_plan(

@@ -1,0 +1,122 @@
+"""Steps that were sent before: which of them have ended, which are followed, and which must be settled first.
+
+A step that is not followed is settled by two readings, a second apart where the first one does not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kafkafeatures.api.status import Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.memory import remembering
+from kafkafeatures.core.engine.settling import ObservationPair, OpenOutcome
+from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, why_unjudged
+from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.observe import ClusterUnreachable
+from kafkafeatures.core.kinds import in_flight
+from kafkafeatures.core.levels.accounted import missing_in, position_of
+from kafkafeatures.core.levels.update_feature import what_is_there
+from kafkafeatures.core.ports import KafkaPort
+from kafkafeatures.core.report.history import with_result
+from kafkafeatures.reconcile.context import ReconcileContext
+from kafkafeatures.reconcile.ports import Resource
+from kafkafeatures.reconcile.reading import is_ours, observe_cluster, read_context_of
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.replication import Replication
+
+SETTLE_SECONDS = 1.0
+"""Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""
+
+
+class Settled(Struct, frozen=True):
+    """The newest observation, and the status with every intent closed whose end is known.
+
+    followed: steps whose end is waited for while others are sent. unsettled: steps that have to be settled before
+    anything else is sent; open_outcome: what that waits for.
+    """
+
+    observation: Observation
+    status: Status
+    followed: tuple[InFlight, ...] = ()
+    unsettled: tuple[Step | UnknownStep, ...] = ()
+    open_outcome: OpenOutcome = OpenOutcome()
+
+
+async def settle(
+    context: ReconcileContext, resource: Resource, observation: Observation, replication: Replication | None
+) -> Settled:
+    """Close every intent whose end shows in this reading, or in a second one."""
+    intents = [*map(in_flight, resource.status.intents)]
+    unknown_steps = tuple(intent for intent in intents if isinstance(intent, UnknownStep))
+    known_intents = [intent for intent in intents if isinstance(intent, InFlight)]
+
+    first_pair = _pair(context, resource, observation, observation, replication)
+    status, followed, _ = _close(
+        resource.status, [intent for intent in known_intents if intent.step.is_followed], first_pair
+    )
+    status, still_open, open_outcome = _close(
+        status, [intent for intent in known_intents if not intent.step.is_followed], first_pair
+    )
+    if not still_open:
+        return Settled(observation, status, followed, unknown_steps)
+
+    await context.sleep(SETTLE_SECONDS)
+    unjudged = why_unjudged(await _nothing_judged(context.kafka, observation))
+    second = await _second_reading(context, resource, status, observation)
+    if second is not None:
+        second_pair = replace(_pair(context, resource, observation, second, replication), unjudged=unjudged)
+        status, still_open, open_outcome = _close(status, still_open, second_pair)
+    unsettled: tuple[Step | UnknownStep, ...] = (*unknown_steps, *(intent.step for intent in still_open))
+    return Settled(second or observation, status, followed, unsettled, open_outcome)
+
+
+async def _second_reading(
+    context: ReconcileContext, resource: Resource, status: Status, first: Observation
+) -> Observation | None:
+    """None where none is to be had, or not of the same cluster and the same metadata log: then nothing is settled."""
+    try:
+        second = await observe_cluster(context, resource, await read_context_of(context, resource))
+    except ClusterUnreachable:
+        return None
+    return second if is_ours(resource, second) and not missing_in(second, status, position_of(first)) else None
+
+
+def _pair(
+    context: ReconcileContext,
+    resource: Resource,
+    earlier: Observation,
+    later: Observation,
+    replication: Replication | None,
+) -> ObservationPair:
+    return ObservationPair(
+        earlier, later, context.stamp(), context.age_of, context.known_for, context.on_its_way, replication,
+        resource.desired.rollout.stable_for,
+    )  # fmt: skip
+
+
+async def _nothing_judged(kafka: KafkaPort, observation: Observation) -> DryRun | None:
+    """The answer to a dry run of what is there already; None where nothing is there that could be asked about."""
+    changes = what_is_there(observation)
+    return await kafka.validate(changes, directly=True) if changes else None
+
+
+def _close(
+    status: Status, steps: Iterable[InFlight], pair: ObservationPair
+) -> tuple[Status, tuple[InFlight, ...], OpenOutcome]:
+    """The status with every intent closed whose end is known, those that are open, and what the first waits for."""
+    still_open, open_outcome = [], OpenOutcome()
+    for intent in steps:
+        followed_intent = intent.followed(pair)
+        status = remembering(status, intent, followed_intent)
+        result = followed_intent.settle(pair)
+        if isinstance(result, OpenOutcome):
+            still_open.append(followed_intent)
+            open_outcome = open_outcome if open_outcome.reason else result
+        else:
+            status = with_result(status, followed_intent, result, at=pair.at, age_of=pair.age_of)
+    return status, tuple(still_open), open_outcome

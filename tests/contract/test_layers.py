@@ -89,6 +89,7 @@ LIBRARIES = {
     "kazoo": "zookeeper",
     "kopf": "handlers",
     "kubernetes": "kube.client kube.errors",
+    "markupsafe": "cli.pages.html_parts",
     "msgspec": "api core environment health kafka kube reconcile settings zookeeper cli kafkasim",
     "numpy": (
         "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.planner "

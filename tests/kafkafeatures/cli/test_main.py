@@ -20,7 +20,8 @@ from tests.kafkasim.test_process import heard, simulator
 from tests.started import PYTHONPATH
 
 HEAVY = (
-    "kopf kubernetes pydantic pykube requests rich scramp urllib.request yaml kafkafeatures.core.engine.decide".split()
+    "kopf kubernetes markupsafe pydantic pykube requests rich scramp urllib.request yaml "
+    "kafkafeatures.core.engine.decide".split()
 )
 """Modules that cost time at the start, and that most commands have no use for."""
 SELDOM = """

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from kafkafeatures.api.explained import EXPLAINED
+from kafkafeatures.cli.shell.commands import COMMANDS
 from kafkafeatures.cli.shell.exit_codes import Exit
-from kafkafeatures.cli.shell.main import COMMANDS
 from tests import examples
 from tests.contract import (
     checks_page,

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.shell.main import COMMANDS, GROUPS, grouped_help
+from kafkafeatures.cli.shell.commands import COMMANDS, GROUPS
+from kafkafeatures.cli.shell.main import grouped_help
 from kafkafeatures.cli.shell.other_words import ANSWERS
 from tests.kafkasim import commands
 from tests.kafkasim.test_process import heard, simulator

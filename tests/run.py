@@ -106,7 +106,7 @@ SUITES = [
     Suite(
         "simulation",
         [[*PY, "tests.reliability", "simulate", "--seed", SEED, "--runs", HISTORIES], *CALIBRATION, *ROLLS],
-        4,
+        5,
     ),
     Suite(
         "pipeline",

@@ -23,8 +23,8 @@ from docs.make.alerts import alerts
 from docs.make.runbook_alerts import OF_ALERTS
 from docs.make.runbook_texts import PAGES as RUNBOOKS
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.cli.shell.commands import COMMANDS
 from kafkafeatures.cli.shell.exit_codes import Exit
-from kafkafeatures.cli.shell.main import COMMANDS
 from tests import examples
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,7 +17,10 @@ def main() -> None:
     """`kafkafeatures`, and `kubectl-kafkafeatures`. Does not return."""
     if sys.argv[1:2] != ["run"]:  # what a command makes it keeps: looking for garbage took a fifteenth of `describe`
         gc.set_threshold(200_000)
-    from kafkafeatures.cli.shell.main import main as command_line
+    if sys.argv[1:2] == ["__complete"]:  # of kubectl, and of what `completion` prints
+        from kafkafeatures.cli.kube.offers import complete as command_line
+    else:
+        from kafkafeatures.cli.shell.main import main as command_line
 
     interrupts.end(command_line())
 

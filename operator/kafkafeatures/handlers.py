@@ -8,7 +8,7 @@ give each plain function a thread.
 
 Kopf ends at a request, or an event, that fails in a way it does not expect, continues a watch from the last version it
 saw, and remembers each resource until a watch shows its deletion. The session that we give it corrects all three: see
-`Watches`.
+`Watches`, and docs/upstream for the patches that would replace this.
 """
 
 from __future__ import annotations

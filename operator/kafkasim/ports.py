@@ -1,10 +1,9 @@
 """The ports: a simulated cluster, and its pods, behind `KafkaPort` and `WorkloadPort`, in-process and in virtual time.
 
 Called by tests that run hundreds of reconciliations a second: crash exploration, properties over whole lives. What is
-read goes through production's own adapter, above connections without bytes (`connection.py`); where thousands of
-histories are run, it is made of the world itself (`readings.py`), in half the time. Requests are taken by the way that
-production's router names. A call takes a little virtual time, and `sleep` takes as much as it is asked to, so no test
-ever waits.
+read goes through production's own adapter, above connections without bytes (`connection.py`). Requests are taken by
+the way that production's router names. A call takes a little virtual time, and `sleep` takes as much as it is asked to,
+so no test ever waits.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ from kafkafeatures.kafka.cluster import Cluster
 from kafkasim.connection import Access, Network
 from kafkasim.node import Node
 from kafkasim.pods import Pods
-from kafkasim.readings import Client
 from kafkasim.rules import NOT_CONTROLLER, FeatureUpdate, UpgradeType, Verdict
 from kafkasim.world import NoActiveControllerError, World
 
@@ -56,10 +54,10 @@ CALL_MS = 10
 
 
 class SimulatedCluster:
-    """`KafkaPort` for one world. `fast`: without the adapter."""
+    """`KafkaPort` for one world."""
 
-    def __init__(self, world: World, access: Access | None = None, *, fast: bool = False) -> None:
-        self.world, self._fast = world, fast
+    def __init__(self, world: World, access: Access | None = None) -> None:
+        self.world = world
         self._last: ClusterProbe | None = None
         self.reach(access or Access())
 
@@ -68,7 +66,6 @@ class SimulatedCluster:
         self._access, self._network = access, Network(self.world, access)
         network = self._network
         self._adapter = Cluster(network.settings, environment=network.environment, connect=network.connect)
-        self._client = Client(self.world, access)
 
     def now(self) -> datetime:
         """The time of the world."""
@@ -87,17 +84,12 @@ class SimulatedCluster:
     ) -> Readings:
         """What the adapter would have read now."""
         self._pass_time(CALL_MS)
-        if self._fast:
-            readings = self._client.read(partitions=partitions, settings=settings, claim=claim)
-        else:
-            readings = await self._adapter.read(partitions=partitions, settings=settings, claim=claim)
+        readings = await self._adapter.read(partitions=partitions, settings=settings, claim=claim)
         self._last = readings.probe
         return readings
 
     async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
-        """The adapter's second look; without the adapter everything is read once more."""
-        if self._fast:
-            return await self.read(partitions=True, claim=claim)
+        """The adapter's second look."""
         self._pass_time(CALL_MS)
         readings = await self._adapter.look_again(claim=claim)
         self._last = readings.probe
@@ -114,11 +106,7 @@ class SimulatedCluster:
         return await self._adapter.former_controllers(addresses)
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
-        """What the adapter reads of the log before its last reading; or all of the world's log, of which nothing was
-        cut off.
-        """
-        if self._fast:
-            return self._client.moves_since(offset, epoch)
+        """What the adapter reads of the log before its last reading."""
         return await self._adapter.moves_since(offset, epoch)
 
     @asynccontextmanager

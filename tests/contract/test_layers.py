@@ -60,7 +60,7 @@ ROOMS = {
     "interrupts": "",
     "app": "core.ports environment handlers health kafka kube metrics reconcile resources settings version zookeeper",
     # The command line.
-    "__main__": "cli.shell interrupts",
+    "__main__": "cli.shell cli.kube.offers interrupts",
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
@@ -89,6 +89,7 @@ LIBRARIES = {
     "kazoo": "zookeeper",
     "kopf": "handlers",
     "kubernetes": "kube.client kube.errors",
+    "markupsafe": "cli.pages.html_parts",
     "msgspec": "api core environment health kafka kube reconcile settings zookeeper cli kafkasim",
     "numpy": (
         "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.advice "

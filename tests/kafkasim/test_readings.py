@@ -1,8 +1,8 @@
 """The ports supply what the adapter reads from the server of the same world, in every state of it.
 
-Worlds of the same plan and seed live through the same: one is read by the real adapter over TCP, one by the adapter
-above typed answers, one without the adapter. Production's observer makes an observation of each, and they are equal but
-for times, offsets, the words of failures, and which addresses beside the first one that answered were tried.
+Two worlds of the same plan and seed live through the same: one is read by the real adapter over TCP, the other one by
+the adapter above typed answers. Production's observer makes an observation of each, and they are equal but for times,
+offsets, the words of failures, and which addresses beside the first one that answered were tried.
 """
 
 from __future__ import annotations
@@ -212,11 +212,9 @@ async def on_the_wire(made: Plan, seed: int, access: Access, events: tuple[Event
             return await cluster.read(), replace(made, addresses=at)
 
 
-async def in_process(
-    made: Plan, seed: int, access: Access, events: tuple[Event, ...], *, fast: bool = False
-) -> Readings:
+async def in_process(made: Plan, seed: int, access: Access, events: tuple[Event, ...]) -> Readings:
     simulated = World(made, now_ms=START_MS, random=Random(seed))
-    cluster = SimulatedCluster(simulated, access, fast=fast)
+    cluster = SimulatedCluster(simulated, access)
     for event in events:
         event(simulated)
     return await cluster.read()
@@ -224,12 +222,11 @@ async def in_process(
 
 async def compare(made: Plan, seed: int, access: Access, events: tuple[Event, ...]) -> None:
     wire, located = await on_the_wire(made, seed, access, events)
-    for fast in (False, True):
-        found = await in_process(located, seed, access, events, fast=fast)
-        assert observed(found) == observed(wire)
-        # How many addresses are tried beside the first one that answers is a matter of milliseconds.
-        silent, on_wire = ({one.location for one in each.probe.bootstrap_failures} for each in (found, wire))
-        assert silent <= on_wire
+    typed = await in_process(located, seed, access, events)
+    assert observed(typed) == observed(wire)
+    # How many addresses are tried beside the first one that answers is a matter of milliseconds.
+    silent, on_wire = ({one.location for one in each.probe.bootstrap_failures} for each in (typed, wire))
+    assert silent <= on_wire
 
 
 def observed(readings: Readings) -> Any:

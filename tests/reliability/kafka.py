@@ -91,8 +91,8 @@ class LaggingClient(SimulatedCluster):
     log is read from it; a node that hangs says nothing; another one has not heard of the last level yet.
     """
 
-    def __init__(self, world: RecordedWorld, access: Access, roads: Roads, random: Random, *, fast: bool) -> None:
-        super().__init__(world, access, fast=fast)
+    def __init__(self, world: RecordedWorld, access: Access, roads: Roads, random: Random) -> None:
+        super().__init__(world, access)
         self._recorded, self._roads, self._random = world, roads, random
         self.said: dict[int, dict[str, int]] = {}
         """The nodes' levels in the last reading in which they did not know of the last change."""
@@ -179,13 +179,12 @@ class Pods(Protocol):
 
 @dataclass
 class Cluster:
-    """One world, as old as everything else. `fast`: read without production's adapter."""
+    """One world, as old as everything else."""
 
     name: str
     world: RecordedWorld
     seconds: Callable[[], float]
     pods: Pods | None = None
-    fast: bool = True
     _ranges: tuple[Registrations | None, list[Release], dict[str, tuple[int, int]]] | None = None
 
     @property
@@ -211,7 +210,7 @@ class Cluster:
         """What one connection reaches, for as long as it lasts."""
         detour = random.random() < roads.by_broker
         access = Access(controllers=not detour, reaches_controllers=not detour)
-        return LaggingClient(self.world, access, roads, random, fast=self.fast)
+        return LaggingClient(self.world, access, roads, random)
 
     def move(self, feature: str, level: int) -> None:
         """A change by another client, at the active controller."""

@@ -38,10 +38,6 @@ RESTORE = "restore"
 """Who stored what is there after a restore."""
 ROLL, ROLLS = "roll", 16
 """One history out of so many is about rolls, in a cluster of its own kind."""
-ADAPTED = 15
-"""In one history out of so many, now and then in one about rolls, production's own adapter reads the clusters. In the
-others readings are made of the worlds themselves, which takes half the time.
-"""
 
 
 class Scene:
@@ -64,8 +60,6 @@ class Scene:
         there_are = 2 if self.theme == "another cluster" else self.random.choice((1, 1, 2))
         clusters = [self._cluster(name) for name in ("a", "b")[: 1 if self.theme == ROLL else there_are]]
         self.clusters = {one.name: one for one in clusters}
-        for one in clusters:
-            one.fast = seed % ADAPTED != 0
         self.names = ("orders", "payments", "stock")[: self.random.choice((1, 1, 1, 2, 3))]
         self._around = Surrounding(
             server=self.server,

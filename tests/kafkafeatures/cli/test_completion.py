@@ -14,9 +14,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from kafkafeatures.cli.kube.offers import offer
+from kafkafeatures.cli.shell.commands import COMMANDS
 from kafkafeatures.cli.shell.completion import SHELLS
-from kafkafeatures.cli.shell.exit_codes import Exit
-from kafkafeatures.cli.shell.main import COMMANDS, main
 from tests.simulated.conformance import SPEC
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Request
@@ -77,7 +76,7 @@ def test_names_are_those_of_the_api_server_and_the_kubeconfig(
     expected: set[str],
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(home / "config"))
-    assert main(["__complete", *words]) == Exit.DONE
+    offer(words)
     said = capsys.readouterr()
     assert said.err == ""
     assert {one for one in said.out.split("\n")[:-2] if not one.startswith("-")} == expected

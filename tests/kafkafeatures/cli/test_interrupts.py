@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from kafkafeatures.cli.shell.main import COMMANDS
+from kafkafeatures.cli.shell.commands import COMMANDS
 from tests.kafkafeatures.terminal import PROGRAM, environment, in_terminal
 from tests.kafkasim.test_process import heard, simulator
 from tests.started import ROOT

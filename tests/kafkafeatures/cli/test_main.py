@@ -13,14 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.shell.main import COMMANDS, GROUPS, grouped_help
+from kafkafeatures.cli.shell.commands import COMMANDS, GROUPS
+from kafkafeatures.cli.shell.main import grouped_help
 from kafkafeatures.cli.shell.other_words import ANSWERS
 from tests.kafkasim import commands
 from tests.kafkasim.test_process import heard, simulator
 from tests.started import PYTHONPATH
 
 HEAVY = (
-    "kopf kubernetes pydantic pykube requests rich scramp urllib.request yaml kafkafeatures.core.engine.decide".split()
+    "kopf kubernetes markupsafe pydantic pykube requests rich scramp urllib.request yaml "
+    "kafkafeatures.core.engine.decide".split()
 )
 """Modules that cost time at the start, and that most commands have no use for."""
 SELDOM = """

@@ -59,7 +59,7 @@ class Kafka(SimulatedCluster):
     """Changes may be lost on their way, or go through a broker. `lost`: whether each of the next ones is."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(world, fast=True)  # as it was read when the stories were recorded
+        super().__init__(world)
         self.lost: list[bool] = []
         self.through_broker = False
         self.sent: list[UpdateFeature] = []

@@ -1,7 +1,7 @@
 """Completions offered by Tab while a command line is typed: commands, flags, values, and names that are there now.
 
 Asked by kubectl as `kubectl_complete-kafkafeatures WORDS`, and by the scripts of `cli/shell/completion.py`, only for
-names, as `kafkafeatures __complete WORDS`.
+names, as `kafkafeatures __complete WORDS`. Called by `__main__.py`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,19 @@ from collections.abc import Sequence
 
 from kafkafeatures.cli.kube.api import add_kube_flags, connected
 from kafkafeatures.cli.kube.config import contexts
+from kafkafeatures.cli.shell.commands import COMMANDS, every_command
 from kafkafeatures.cli.shell.completion import is_live
-from kafkafeatures.cli.shell.main import COMMANDS, every_command
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.output import Patient
 
 LIVE_SECONDS = 2
+
+
+def complete() -> int:
+    """Answer for the words after `__complete`. Returns the exit code."""
+    sys.stdout = Patient.wrapping(sys.stdout)
+    offer(sys.argv[2:])
+    return Exit.DONE
 
 
 def offer(words: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ from kafkafeatures.cli.pages.cluster_tables import (
     verdict,
 )
 from kafkafeatures.cli.pages.fleet import STYLE
-from kafkafeatures.cli.pages.html_parts import day_and_time, folded, remedy, text, whole_page
+from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, lines, remedy, small, text, whole_page
 from kafkafeatures.cli.pages.lanes import rolls
 from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.releases import format_level
@@ -42,8 +42,8 @@ def cluster_page(gate: Row, cluster: ClusterTables, back: str = "") -> str:
     """The whole document. `gate`: the fleet's, for the target. `back`: the name of the fleet's page."""
     name, target = cluster.gate["cluster"], f"{gate['target']['kind']} {gate['target']['name']}"
     sections = (
-        f'<nav><a href="{back}">Fleet: {text(target)}</a></nav>' if back else "",
-        f"<h1>{text(name)}</h1>",
+        Html('<nav><a href="{}">Fleet: {}</a></nav>').format(back, text(target)) if back else Html(),
+        Html("<h1>{}</h1>").format(text(name)),
         _head(gate, cluster, target),
         _blockers(cluster),
         _levels(cluster, target),
@@ -57,7 +57,7 @@ def cluster_page(gate: Row, cluster: ClusterTables, back: str = "") -> str:
     return whole_page(f"{name} - KafkaFeatures", sections, STYLE)
 
 
-def _head(gate: Row, cluster: ClusterTables, target: str) -> str:
+def _head(gate: Row, cluster: ClusterTables, target: str) -> Html:
     one = cluster.gate
     coverage, watermark = one["coverage"], one["watermark"]
     voters = "not known" if coverage["voters"] is None else ", ".join(map(str, coverage["voters"]))
@@ -69,55 +69,56 @@ def _head(gate: Row, cluster: ClusterTables, target: str) -> str:
         "Copies read": ", ".join(coverage["copies"]) or "none",
         "Voters": voters,
     }
-    details = " | ".join(f"{label}: {text(fact)}" for label, fact in facts.items())
-    lines = [one["text"] for one in one["unknownBecause"]] if one["verdict"] == "unknown" else []
+    details = Html(" | ").join(Html("{}: {}").format(label, text(fact)) for label, fact in facts.items())
+    reasons = [one["text"] for one in one["unknownBecause"]] if one["verdict"] == "unknown" else []
     if cluster.blocking:
-        lines.insert(0, f"Not supported by {cluster.behind('node')}")
-    lines += [words for _, words in other_blockers(one)]
-    reasons = "".join(f"<br>{text(line)}" for line in lines)
-    return f'<p class="box">{verdict(one["verdict"])} for {text(target)}{reasons}</p>\n<p class="muted">{details}</p>'
+        reasons.insert(0, f"Not supported by {cluster.behind('node')}")
+    reasons += [words for _, words in other_blockers(one)]
+    head = lines((Html("{} for {}").format(verdict(one["verdict"]), text(target)), *reasons))
+    return Html('<p class="box">{}</p>\n<p class="muted">{}</p>').format(head, details)
 
 
-def _blockers(cluster: ClusterTables) -> str:
+def _blockers(cluster: ClusterTables) -> Html:
     groups = alike_nodes(cluster)
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
-            f'{text(group.title)}<span class="at">{text(group.kinds)}</span>'
-            + (f'<span class="at">{MAY_BE_A_GHOST}</span>' if group.is_ghost else ""),
-            text(group.release or "-"),
-            "<br>".join(map(text, group.lacks)),
+            text(group.title) + small(group.kinds) + (small(MAY_BE_A_GHOST) if group.is_ghost else ""),
+            group.release or "-",
+            lines(group.lacks),
             folded("Remedy", remedy(group.remedy), is_open=len(groups) == 1) + folded("Evidence", _evidence(group)),
         )
         for group in groups
     ]
-    rows += [(text(kind), "-", text(message), "-") for kind, message in other_blockers(cluster.gate)]
+    rows += [(kind, "-", message, "-") for kind, message in other_blockers(cluster.gate)]
     head = ("Where", "Kafka (inferred)", "What is missing", "What to do")
     return section("Blockers", "What prevents the change", head, rows)
 
 
-def _evidence(nodes: AlikeNodes) -> str:
+def _evidence(nodes: AlikeNodes) -> Html:
     """The last registration of each."""
-    return "".join(
-        f"<div>{text(f'{nodes.role} {id_}')}: {evidence(row['node'], row['file'], row['offset'], row['ts'])}</div>"
-        for id_, (row, *_) in nodes.rows.items()
+    return _by_node(
+        nodes.role,
+        {id_: evidence(row["node"], row["file"], row["offset"], row["ts"]) for id_, (row, *_) in nodes.rows.items()},
     )
 
 
-def _levels(cluster: ClusterTables, target: str) -> str:
+def _by_node(role: str, registrations: Mapping[int, Html]) -> Html:
+    line = Html("<div>{}: {}</div>")
+    return Html().join(line.format(text(f"{role} {id_}"), html) for id_, html in registrations.items())
+
+
+def _levels(cluster: ClusterTables, target: str) -> Html:
     """Levels that would change, before and after."""
     rows = [
-        (
-            text(change["feature"]),
-            *(text(format_level(change["feature"], change[name])) for name in ("fromLevel", "toLevel")),
-        )
+        (change["feature"], *(format_level(change["feature"], change[name]) for name in ("fromLevel", "toLevel")))
         for change in cluster.gate["changes"]
     ]
     return section("Levels", f"What {target} would change", ("Feature", "Finalized", "Afterwards"), rows)
 
 
-def _targets(cluster: ClusterTables) -> str:
+def _targets(cluster: ClusterTables) -> Html:
     rows = [
-        (text(row["target"]), verdict(row["verdict"]), text(_changes(row["changes"] or ())))
+        (row["target"], verdict(row["verdict"]), _changes(row["changes"] or ()))
         for row in cluster.rows("upgrade_readiness")
         if row["target_kind"] == "release" and not is_downgrade(row["changes"] or ())
     ]
@@ -134,18 +135,18 @@ def _changes(changes: Sequence[Any]) -> str:
     return ", ".join(descriptions) or "none"
 
 
-def _features(cluster: ClusterTables) -> str:
+def _features(cluster: ClusterTables) -> Html:
     spans = sorted(cluster.rows("feature_timeline"), key=lambda row: (row["feature"], row["from_offset"] or 0))
     previous = [None, *spans][: len(spans)]
     rows = [
         (
-            text(row["feature"]),
-            text(format_level(row["feature"], last["level"]) if last and last["feature"] == row["feature"] else "-"),
-            text(format_level(row["feature"], row["level"])),
-            text(in_words(row["change"])),
+            row["feature"],
+            format_level(row["feature"], last["level"]) if last and last["feature"] == row["feature"] else "-",
+            format_level(row["feature"], row["level"]),
+            in_words(row["change"]),
             text(since(row)) + place(row["evidence_node"], row["evidence_file"], row["evidence_offset"]),
-            text(moment(row["to_ts"]) if row["to_offset"] is not None else "now"),
-            text(in_words(row["attribution"])),
+            moment(row["to_ts"]) if row["to_offset"] is not None else "now",
+            in_words(row["attribution"]),
         )
         for last, row in zip(previous, spans, strict=True)
     ]
@@ -155,29 +156,29 @@ def _features(cluster: ClusterTables) -> str:
     return timeline + section("Drift", "Not what the document names", ("Feature", "Level", "Document"), drifted)
 
 
-def _registrations(cluster: ClusterTables) -> str:
+def _registrations(cluster: ClusterTables) -> Html:
     """A row for all nodes of which the same is true."""
-    alike: dict[tuple[str, ...], dict[int, str]] = {}
+    alike: dict[tuple[str, ...], dict[int, Html]] = {}
     for row in cluster.current:
         supports = ", ".join(f"{name} {range_}" for name, range_ in _ranges(row["features"]))
         facts = (row["role"], release_of(row["features"]) or "-", _state(row), supports)
         alike.setdefault(facts, {})[row["node_id"]] = last_registration(row)
     rows = [
-        (text(f"{role}{'s' * (len(ids) > 1)} {shortened(ids)}"), *map(text, facts), _last(role, ids))
+        (f"{role}{'s' * (len(ids) > 1)} {shortened(ids)}", *facts, _last(role, ids))
         for (role, *facts), ids in alike.items()
     ]
     head = ("Node", "Kafka (inferred)", "State", "Supports", "Last registration")
     html = section("", "At the end of what was read", head, rows)
     words = counted(len(cluster.current), "registration")
-    return f"<h2>Registrations</h2>\n{folded(words, html, is_open=len(rows) <= _FEW)}" if rows else ""
+    shown = Html("<h2>Registrations</h2>\n{}").format(folded(words, html, is_open=len(rows) <= _FEW))
+    return shown if rows else Html()
 
 
-def _last(role: str, registrations: Mapping[int, str]) -> str:
+def _last(role: str, registrations: Mapping[int, Html]) -> Html:
     """The last registration of each node, folded where there are several."""
     if len(registrations) == 1:
         return next(iter(registrations.values()))
-    each = "".join(f"<div>{text(f'{role} {id_}')}: {registration}</div>" for id_, registration in registrations.items())
-    return folded(f"{len(registrations)} registrations", each)
+    return folded(f"{len(registrations)} registrations", _by_node(role, registrations))
 
 
 def _state(row: Row) -> str:
@@ -198,14 +199,14 @@ def _ranges(features: Any) -> list[tuple[str, str]]:
     ]
 
 
-def _migration(cluster: ClusterTables) -> str:
+def _migration(cluster: ClusterTables) -> Html:
     head = ("State", "Since", "Brokers in ZooKeeper mode")
     return section("Migration from ZooKeeper", "In progress", head, [migration(row) for row in cluster.migrations])
 
 
-def _quality(cluster: ClusterTables) -> str:
+def _quality(cluster: ClusterTables) -> Html:
     rows = [
-        (text(row["kind"]), text(row["text"]), text("/".join(filter(None, (row["node"], row["file"]))) or "-"))
+        (row["kind"], row["text"], "/".join(filter(None, (row["node"], row["file"]))) or "-")
         for row in cluster.rows("data_quality")
     ]
     return section("Gaps in what was seen", "Of the inputs", ("Kind", "What", "Where"), rows)

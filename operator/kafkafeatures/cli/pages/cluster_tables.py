@@ -1,7 +1,6 @@
 """One cluster in the pipeline's tables, and how its facts are worded.
 
-Pure. Called by the pages of a fleet and of a cluster, and by `pipeline gate` for a line for each cluster. What a log
-holds is not trusted: every text is escaped.
+Pure. Called by the pages of a fleet and of a cluster, and by `pipeline gate` for a line for each cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.shown import time_of
-from kafkafeatures.cli.pages.html_parts import day_and_time, table, text
+from kafkafeatures.cli.pages.html_parts import Html, day_and_time, small, table, text
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.words import counted
 
@@ -135,17 +134,16 @@ def is_downgrade(changes: Sequence[Any]) -> bool:
     )
 
 
-def section(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def section(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
     """A table of at most MAX_ROWS rows under its title; empty where there are no rows."""
     omitted = f"; {len(rows) - MAX_ROWS} more are not shown" if len(rows) > MAX_ROWS else ""
-    head_line = f"<h2>{title}</h2>\n" if title else ""
-    return f"{head_line}{table(caption + omitted, head, rows[:MAX_ROWS])}" if rows else ""
+    head_line = Html("<h2>{}</h2>\n").format(title) if title else Html()
+    return head_line + table(caption + omitted, head, rows[:MAX_ROWS]) if rows else Html()
 
 
-def verdict(word: str) -> str:
-    """The gate's answer for a cluster, in HTML."""
-    style, label = LOOKS[word]
-    return f'<strong class="{style}">{label}</strong>'
+def verdict(word: str) -> Html:
+    """The gate's answer for a cluster."""
+    return Html('<strong class="{}">{}</strong>').format(*LOOKS[word])
 
 
 def blockers(gate: Row) -> list[tuple[str, str]]:
@@ -198,35 +196,35 @@ def node_blocker(one: Row) -> str:
 
 def ghost(row: Row) -> tuple[str, str, str]:
     """Node, reason and evidence of a ghost."""
-    return text(f"{row['role']} {row['node_id']}"), text(row["ghost_reason"]), last_registration(row)
+    return f"{row['role']} {row['node_id']}", row["ghost_reason"], last_registration(row)
 
 
 def drift(row: Row) -> tuple[str, str, str]:
     """The feature, both levels, and whose document it is."""
     feature = row["feature"]
     level, desired = (format_level(feature, row[name] or 0) for name in ("level", "desired_level"))
-    return text(feature), text(f"{level}, desired is {desired}"), text(row["document"] or "-")
+    return feature, f"{level}, desired is {desired}", row["document"] or "-"
 
 
 def migration(row: Row) -> tuple[str, str, str]:
     """State of it, since when, and who is waited for."""
     remaining = ", ".join(map(str, row["zk_brokers_remaining"] or ())) or "none"
-    return text(in_words(row["state_name"] or f"state {row['state_code']}")), text(since(row)), text(remaining)
+    return in_words(row["state_name"] or f"state {row['state_code']}"), since(row), remaining
 
 
-def last_registration(row: Row) -> str:
+def last_registration(row: Row) -> Html:
     """The evidence of a row of `node_registrations`."""
     return evidence(row["registered_node"], row["registered_file"], row["registered_offset"], row["registered_ts"])
 
 
-def evidence(node: object, file: object, offset: object, at: object) -> str:
+def evidence(node: object, file: object, offset: object, at: object) -> Html:
     """The record that says so: when, and where it lies."""
-    return "-" if file is None else f"{text(moment(at))}{place(node, file, offset)}"
+    return text("-") if file is None else text(moment(at)) + place(node, file, offset)
 
 
-def place(node: object, file: object, offset: object) -> str:
-    """Place of a record, as HTML."""
-    return f'<span class="at">{text(f"{node}/{file}, offset {offset}")}</span>'
+def place(node: object, file: object, offset: object) -> Html:
+    """Place of a record."""
+    return small(f"{node}/{file}, offset {offset}")
 
 
 def moment(at: object) -> str:

@@ -1,8 +1,7 @@
 """A fleet as one HTML page: which clusters may be taken to the target, what blocks the others, and what was not seen.
 
 Pure: it shows the gate's document and the rows of the pipeline's tables, and adds nothing to them. Called by
-`cli/pipeline/gate.py`. What a log holds is not trusted: every text is escaped, and no name
-becomes a name of a file or a link.
+`cli/pipeline/gate.py`. What a log holds is not trusted: no name becomes a name of a file or a link.
 """
 
 from __future__ import annotations
@@ -27,19 +26,16 @@ from kafkafeatures.cli.pages.cluster_tables import (
     section,
     verdict,
 )
-from kafkafeatures.cli.pages.html_parts import day_and_time, text, whole_page
+from kafkafeatures.cli.pages.html_parts import Html, day_and_time, lines, text, whole_page
 from kafkafeatures.cli.pages.lanes import FLAPPING, Lane, flapping
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS
 from kafkafeatures.core.facts.releases import format_level, level_name
 from kafkafeatures.core.words import counted
 
-STYLE = (
-    STYLE_OF_ROLLS
-    + """
+STYLE = STYLE_OF_ROLLS + Html("""
 a { color: var(--bar); }
 @media print { a { color: inherit; } }
-"""
-)
+""")
 
 
 def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
@@ -47,7 +43,7 @@ def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
     target = f"{gate['target']['kind']} {gate['target']['name']}"
     flaps = {link: flapping(cluster) for link, cluster in clusters}
     sections = (
-        f"<h1>Fleet: {text(target)}</h1>",
+        Html("<h1>Fleet: {}</h1>").format(text(target)),
         _facts(gate),
         _clusters(gate, clusters, flaps),
         section("What blocks", "Why clusters are blocked", ("Kind", "Clusters", "Nodes"), _kinds(clusters)),
@@ -56,13 +52,7 @@ def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
             f"A node is flapping if it was {FLAPPING}",
             ("Cluster", "Node", "Times away", "Last", "Away in all"),
             [
-                (
-                    _link(link, cluster),
-                    text(flap.node),
-                    str(len(flap.rows)),
-                    text(day_and_time(flap.last)),
-                    text(flap.took),
-                )
+                (_link(link, cluster), flap.node, str(len(flap.rows)), day_and_time(flap.last), flap.took)
                 for link, cluster in clusters
                 for flap in flaps[link]
             ],
@@ -90,7 +80,7 @@ def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
             "Damaged, missing or contradictory inputs",
             ("Cluster", "Kind", "How many"),
             [
-                (_link(link, cluster), text(kind), str(count))
+                (_link(link, cluster), kind, str(count))
                 for link, cluster in clusters
                 for kind, count in sorted(Counter(row["kind"] for row in cluster.rows("data_quality")).items())
             ],
@@ -99,34 +89,38 @@ def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
     return whole_page(f"Fleet: {target} - KafkaFeatures", sections, STYLE + sortable.STYLE, sortable.SCRIPT)
 
 
-def _facts(gate: Row) -> str:
+def _facts(gate: Row) -> Html:
     counts = gate["counts"]
     style, word = LOOKS[gate["verdict"]]
-    facts = "".join(
-        f'<li><strong class="{LOOKS[key][0]}">{counts[key]}</strong>{LOOKS[key][1].lower()}</li>' for key in LOOKS
-    )
-    return (
-        f'<p class="box"><strong class="{style}">{word}</strong>: {counted(sum(counts.values()), "cluster")}. '
-        f"Based on their metadata logs, evaluated at {text(day_and_time(time_of(gate['evaluatedAt'])))}. "
+    fact = Html('<li><strong class="{}">{}</strong>{}</li>')
+    return Html(
+        '<p class="box"><strong class="{}">{}</strong>: {}. '
+        "Based on their metadata logs, evaluated at {}. "
         "It does not replace the checks before a change.</p>\n"
-        f'<ul class="facts">{facts}</ul>'
+        '<ul class="facts">{}</ul>'
+    ).format(
+        style,
+        word,
+        counted(sum(counts.values()), "cluster"),
+        text(day_and_time(time_of(gate["evaluatedAt"]))),
+        Html().join(fact.format(style, counts[key], label.lower()) for key, (style, label) in LOOKS.items()),
     )
 
 
-def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: Mapping[str, Sequence[Lane]]) -> str:
+def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: Mapping[str, Sequence[Lane]]) -> Html:
     if not clusters:
-        return ""
+        return Html()
     order = {"blocked": 0, "unknown": 1, "ready": 2}
     feature = gate["target"]["name"].partition("=")[0] if gate["target"]["kind"] == "feature" else METADATA_VERSION
     rows = [
         (
             _link(link, cluster),
             verdict(cluster.gate["verdict"]),
-            text(_finalized(cluster, feature)),
-            text(_can_reach(cluster)),
+            _finalized(cluster, feature),
+            _can_reach(cluster),
             _behind(cluster),
-            "<br>".join(_remarks(cluster, flaps[link])) or "-",
-            text(day_and_time(time_of(cluster.gate["watermark"]["time"]))),
+            lines(_remarks(cluster, flaps[link])) or "-",
+            day_and_time(time_of(cluster.gate["watermark"]["time"])),
         )
         for link, cluster in sorted(clusters, key=lambda each: order[each[1].gate["verdict"]])
     ]
@@ -134,7 +128,7 @@ def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: M
     head = ("Cluster", "Verdict", "Finalized", "Can reach", "Nodes behind", "Why, and what else", "Read until")
     words = [word for _, word in LOOKS.values()]
     clusters_table = sortable.sortable(f"The blocked ones first{omitted}", head, rows[:MAX_ROWS], "Verdict", words)
-    return f"<h2>Clusters</h2>\n{clusters_table}"
+    return Html("<h2>Clusters</h2>\n{}").format(clusters_table)
 
 
 def _can_reach(cluster: ClusterTables) -> str:
@@ -157,19 +151,19 @@ def _finalized(cluster: ClusterTables, feature: str) -> str:
 
 
 def _remarks(cluster: ClusterTables, flaps: Sequence[Lane]) -> Iterable[str]:
-    """Short lines of HTML: what blocks a cluster or is not known, other ghosts, drift, and which nodes are flapping."""
+    """Short lines: what blocks a cluster or is not known, other ghosts, drift, and which nodes are flapping."""
     gate = cluster.gate
     if gate["verdict"] != "ready":
-        yield from (text(alike_node.in_short) for alike_node in alike_nodes(cluster))
-        yield from (text(words) for _, words in other_blockers(gate))
+        yield from (alike_node.in_short for alike_node in alike_nodes(cluster))
+        yield from (words for _, words in other_blockers(gate))
     if gate["verdict"] == "unknown":
-        yield from (text(reason["text"]) for reason in gate["unknownBecause"])
+        yield from (reason["text"] for reason in gate["unknownBecause"])
     blocking = {(blocker["role"], blocker["nodeId"]) for blocker in gate["blockers"]["nodes"]}
     if ghosts := [row for row in cluster.ghosts if (row["role"], row["node_id"]) not in blocking]:
         yield counted(len(ghosts), "ghost registration")
     if cluster.drifted:
-        yield text(f"drift: {', '.join(row['feature'] for row in cluster.drifted)}")
-    yield from (f'<strong class="wait">{text(flap.node)} is flapping</strong>' for flap in flaps)
+        yield f"drift: {', '.join(row['feature'] for row in cluster.drifted)}"
+    yield from (Html('<strong class="wait">{} is flapping</strong>').format(text(flap.node)) for flap in flaps)
 
 
 def _kinds(clusters: Iterable[tuple[str, ClusterTables]]) -> list[tuple[str, ...]]:
@@ -181,9 +175,9 @@ def _kinds(clusters: Iterable[tuple[str, ClusterTables]]) -> list[tuple[str, ...
             kind
             for kind, _ in {(blocker["reason"], blocker["nodeId"]) for blocker in cluster.gate["blockers"]["nodes"]}
         )
-    return [(text(kind), str(counts[kind]), str(nodes[kind] or "-")) for kind in sorted(counts)]
+    return [(kind, str(counts[kind]), str(nodes[kind] or "-")) for kind in sorted(counts)]
 
 
-def _link(link: str, cluster: ClusterTables) -> str:
+def _link(link: str, cluster: ClusterTables) -> Html:
     """To the page beside this one; `link` is a name that we chose."""
-    return f'<a href="{link}">{text(cluster.gate["cluster"])}</a>'
+    return Html('<a href="{}">{}</a>').format(link, text(cluster.gate["cluster"]))

@@ -1,8 +1,9 @@
-"""Parts of a page of a report: its style, tables, escaped texts, and times.
+"""Parts of a page of a report: HTML as a type, its style, tables, texts, and times.
 
-Called by the modules that make pages: of a resource, of its roll, of a fleet and of a cluster in it. Whatever it is
-given as text is escaped here. Colours have names, a light and a dark value each; a drawing never relies on colour
-alone: each thing also has its own shape or pattern.
+Called by the modules that make pages: of a resource, of its roll, of a fleet and of a cluster in it. HTML is written
+as literals of `Html`: any other text that is put into it is escaped, without a call that could be omitted. The linter
+refuses to make `Html` of anything but a literal. Colours have names, a light and a dark value each; a drawing never
+relies on colour alone: each thing also has its own shape or pattern.
 """
 
 from __future__ import annotations
@@ -13,18 +14,36 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from html import escape
+from typing import Any, Self
+
+from markupsafe import Markup
 
 from kafkafeatures.api.shown import time_of
 from kafkafeatures.core.words import format_span, printable
 
+
+class Html(Markup):
+    """HTML. `format`, `join`, `replace` and `+` escape all that is not HTML, also for the value of an attribute."""
+
+    __slots__ = ()
+
+    @classmethod
+    def escape(cls, value: Any, /) -> Self:
+        """Text as HTML: without markup, and without characters that reverse the direction of a line."""
+        return cls(value if isinstance(value, Markup) else escape(printable(str(value))))
+
+
+BREAK = Html("<br>")
 _SET_APART = re.compile(
     r"`([^`]+)`|(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|(?:\d+-)?\d+ \((?:up to )?\d[\w.]*-IV\d+\))", re.ASCII
 )
 """A command between backticks; or a time or a level, which are not broken into lines."""
+_FORMS = {1: Html("<code>{}</code>"), 2: Html('<span class="whole">{}</span>')}
+"""Forms of both, by group."""
 _COMMAND = re.compile("`?(kafkafeatures [a-z]+ -[^;`]*)`?")
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_POLICY = Html("default-src 'none'; style-src 'unsafe-inline'; img-src data:{}")
 
-STYLE = """
+STYLE = Html("""
 :root { color-scheme: light dark; --text: #1a1a1a; --muted: #555; --page: #fff; --line: #ccc; --box: #f4f4f4;
   --good: #0a5d24; --bad: #a11212; --wait: #7a4b00; --bar: #2b62a8; }
 @media (prefers-color-scheme: dark) { :root { --text: #eee; --muted: #b5b5b5; --page: #161616; --line: #444;
@@ -67,63 +86,85 @@ tbody th { min-width: 8rem; }
   tbody tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
   td::before { content: attr(data-head) ": "; color: var(--muted); }
 }
-"""
+""")
 """On a phone each cell is a line of its own, its heading before it: a row of seven columns is wider than a phone."""
 
 
-def whole_page(title: str, sections: Iterable[str], style: str = "", script: str = "") -> str:
-    """A document that needs nothing else. `sections`: of HTML; empty ones are left out. `style`: beside ours. `script`:
-    the only one that the page allows.
+def whole_page(title: str, sections: Iterable[Html], style: Html, script: Html | None = None) -> str:
+    """A document that needs nothing else. `sections`: empty ones are left out. `style`: beside ours. `script`: the only
+    one that the page allows.
     """
-    allowed = f"; script-src 'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" if script else ""
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<title>{escape(printable(title))}</title>\n"
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}{allowed}">\n'
+    allowed = (
+        Html("; script-src 'sha256-{}'").format(b64encode(sha256(script.encode()).digest()).decode()) if script else ""
+    )
+    document = Html(
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        '<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<link rel="icon" href="data:,">\n<style>{STYLE}{style}</style>\n</head>\n<body>\n<main>\n'
-        + "\n".join(filter(None, sections))
-        + f"\n</main>\n{f'<script>{script}</script>' if script else ''}</body>\n</html>\n"
+        '<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n<main>\n'
+        "{main}\n</main>\n{script}</body>\n</html>\n"
+    ).format(
+        title=title,
+        policy=_POLICY.format(allowed),
+        style=STYLE + style,
+        main=Html("\n").join(filter(None, sections)),
+        script=Html("<script>{}</script>").format(script) if script else "",
     )
+    return str(document)
 
 
-def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], style: str = "") -> str:
-    """`rows`: of HTML. `style`: a class of its own."""
-    heads = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in head)
-    body = "".join(f'<tr><th scope="row">{row[0]}</th>{_cells(head[1:], row[1:])}</tr>\n' for row in rows)
-    kind = f' class="{style}"' if style else ""
-    return (
-        f'<div class="scroll"><table{kind}><caption>{escape(caption)}</caption>\n<thead><tr>{heads}</tr></thead>\n'
-        f"<tbody>\n{body}</tbody></table></div>"
+def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], style: str = "") -> Html:
+    """Cells that are no HTML are set as `text` sets them. `style`: a class of its own."""
+    heads = Html().join(map(Html('<th scope="col">{}</th>').format, head))
+    begins = [Html('<td data-head="{}">').format(heading) for heading in head[1:]]
+    body = Html().join(
+        Html('<tr><th scope="row">{}</th>{}</tr>\n').format(text(row[0]), _cells(begins, row[1:])) for row in rows
     )
+    return Html(
+        '<div class="scroll"><table{}><caption>{}</caption>\n<thead><tr>{}</tr></thead>\n'
+        "<tbody>\n{}</tbody></table></div>"
+    ).format(Html(' class="{}"').format(style) if style else "", caption, heads, body)
 
 
-def _cells(head: Sequence[str], row: Sequence[str]) -> str:
-    return "".join(f'<td data-head="{escape(name)}">{cell}</td>' for name, cell in zip(head, row, strict=True))
+def _cells(begins: Sequence[Html], row: Sequence[str]) -> Html:
+    end = Html("</td>")
+    return Html().join(part for begin, cell in zip(begins, row, strict=True) for part in (begin, text(cell), end))
 
 
-def folded(summary: str, shown: str, *, is_open: bool = False, is_printed: bool = True) -> str:
+def folded(summary: str, shown: Html, *, is_open: bool = False, is_printed: bool = True) -> Html:
     """HTML that a reader opens by a click on its summary; on paper it is open, or it is not there at all."""
-    screen = "" if is_printed else ' class="screen"'
-    return f"<details{screen}{' open' * is_open}><summary>{escape(summary)}</summary>\n{shown}\n</details>"
+    screen = "" if is_printed else Html(' class="screen"')
+    html = Html("<details{}{}><summary>{}</summary>\n{}\n</details>")
+    return html.format(screen, " open" * is_open, summary, shown)
 
 
-def text(value: object) -> str:
-    """An untrusted value as HTML: without markup, and without characters that reverse the direction of a line. What
-    stands between backticks is a command, and is set as one; a time and a level stay on one line.
+def text(value: object) -> Html:
+    """A value as HTML. What stands between backticks is a command, and is set as one; a time and a level stay on one
+    line. HTML stays as it is.
     """
-    return _SET_APART.sub(
-        lambda found: f"<code>{found[1]}</code>" if found[1] else f'<span class="whole">{found[2]}</span>',
-        escape(printable(str(value))),
+    if isinstance(value, Html):
+        return value
+    parts = _SET_APART.split(printable(str(value)))
+    return Html().join(
+        _FORMS[number % 3].format(part) if number % 3 else part for number, part in enumerate(parts) if part
     )
 
 
-def remedy(value: str) -> str:
+def lines(values: Iterable[str]) -> Html:
+    """Texts and HTML, each on a line of its own."""
+    return BREAK.join(map(text, values))
+
+
+def small(value: object) -> Html:
+    """A remark below what it belongs to."""
+    return Html('<span class="at">{}</span>').format(text(value))
+
+
+def remedy(value: str) -> Html:
     """Remedy as HTML: each command on a line of its own, so that it can be copied."""
-    parts = enumerate(_COMMAND.split(value))
-    return "".join(
-        f'<code class="command">{escape(printable(part))}</code>' if number % 2 else text(part.lstrip("; "))
-        for number, part in parts
+    return Html().join(
+        Html('<code class="command">{}</code>').format(part) if number % 2 else text(part.lstrip("; "))
+        for number, part in enumerate(_COMMAND.split(value))
     )
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from kafkafeatures.cli.pages.cluster_tables import MAX_ROWS, ClusterTables, Row, in_words
-from kafkafeatures.cli.pages.html_parts import day_and_time, folded, lasting, table, text
+from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, lasting, small, table, text
 from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
 from kafkafeatures.core.words import counted
 
@@ -70,19 +70,19 @@ def flapping(cluster: ClusterTables) -> list[Lane]:
     return [lane for lane in lanes(cluster) if lane.is_flapping]
 
 
-def rolls(cluster: ClusterTables) -> str:
+def rolls(cluster: ClusterTables) -> Html:
     """The section; empty where no node was away."""
     node_lanes = lanes(cluster)
     rows = [row for lane in node_lanes for row in lane.rows]
     if not rows:
-        return ""
+        return Html()
     axis = Axis(min(map(_begin, rows)), max(map(_end, rows)))
     tracks = [
         (
-            text(lane.node) + f'<span class="at">{counted(len(lane.rows), "time")}{_flag(lane)}</span>',
+            text(lane.node) + small(Html("{}{}").format(counted(len(lane.rows), "time"), _flag(lane))),
             axis.track(map(_piece, lane.rows)),
-            text(day_and_time(lane.last)),
-            text(lane.took),
+            day_and_time(lane.last),
+            lane.took,
         )
         for lane in node_lanes
     ]
@@ -90,11 +90,11 @@ def rolls(cluster: ClusterTables) -> str:
     picture = table(f"Times that a node was away, {window}", ("Node", "When", "Last", "Away in all"), tracks, "drawn")
     times = [
         (
-            text(lane.node),
-            text(day_and_time(_begin(row))),
-            text(in_words(row["kind"])),
-            text(in_words(row["outcome"])),
-            text(lasting(row["duration_ms"] / 1000) if row["duration_ms"] is not None else "not known"),
+            lane.node,
+            day_and_time(_begin(row)),
+            in_words(row["kind"]),
+            in_words(row["outcome"]),
+            lasting(row["duration_ms"] / 1000) if row["duration_ms"] is not None else "not known",
         )
         for lane in node_lanes
         for row in lane.rows
@@ -103,7 +103,7 @@ def rolls(cluster: ClusterTables) -> str:
     used = {_piece(row)[0] for row in rows}
     key = keys((style, words) for style, words in _KEYS if style in used)
     details = folded(counted(len(times), "time"), each, is_printed=False)
-    return f"<h2>Rolls</h2>\n{with_axis(picture, axis)}\n{key}\n{details}"
+    return Html("<h2>Rolls</h2>\n{}\n{}\n{}").format(with_axis(picture, axis), key, details)
 
 
 def _piece(row: Row) -> Piece:
@@ -111,8 +111,8 @@ def _piece(row: Row) -> Piece:
     return "down" if begin < end else "moment", begin, end
 
 
-def _flag(lane: Lane) -> str:
-    return ', <strong class="wait">flapping</strong>' if lane.is_flapping else ""
+def _flag(lane: Lane) -> Html:
+    return Html(', <strong class="wait">flapping</strong>') if lane.is_flapping else Html()
 
 
 def _begin(row: Row) -> datetime:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from html import escape
 
 from kafkafeatures.api.reasons import Phase
 from kafkafeatures.api.shown import time_of
@@ -17,7 +16,7 @@ from kafkafeatures.cli.document.steps_text import until_of
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.cluster_tables import in_words
-from kafkafeatures.cli.pages.html_parts import day_and_time, folded, table, text, time_in_log
+from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, table, text, time_in_log
 from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
 from kafkafeatures.core.report.events import PHASE_CHANGED
 from kafkafeatures.core.report.migration_lines import migration_lines
@@ -30,14 +29,14 @@ from kraftlog.strips import Moment
 MAX_NODES = 200
 """How many brokers the drawing shows; the table has all."""
 
-STYLE_OF_MIGRATIONS = """
+STYLE_OF_MIGRATIONS = Html("""
 .track .zookeeper, .key .zookeeper { background: var(--bar); height: 25%; }
 .flagged { background: repeating-linear-gradient(135deg, var(--wait) 0 3px, transparent 3px 6px); }
 .kraft { background: var(--good); }
 .waits { background: repeating-linear-gradient(90deg, var(--bar) 0 2px, transparent 2px 5px); }
 .track .both, .key .both { background: var(--wait); height: 60%; }
 .finalized { background: var(--good); border-left: 4px solid var(--bad); }
-"""
+""")
 _KEYS = (
     ("zookeeper", "ZooKeeper mode, or not started yet"),
     ("flagged", "ZooKeeper mode with the flag"),
@@ -62,31 +61,32 @@ _NO_RETURN = {
 
 def migration(
     resource: KubeResource, events: Sequence[SeenEvent], current_time: datetime, log: RollHistory | str
-) -> str:
+) -> Html:
     """The section; empty where neither the status nor the log knows of a migration."""
     status = resource.status.migration
     history = log.migration if isinstance(log, RollHistory) else MigrationHistory()
     states = [state for state in history.states if state.code != ZkMigrationState.NONE]
     if (status is None or not status.phase) and not states:
-        return ""
-    parts = ["<h2>Migration from ZooKeeper</h2>", _no_return(resource, states)]
+        return Html()
+    parts = [Html("<h2>Migration from ZooKeeper</h2>"), _no_return(resource, states)]
     if status is not None and status.phase:
-        lines = "".join(
-            f"<li>{text(migration_line)}</li>" for migration_line in migration_lines(status, resource.status.rollout)
-        )
-        parts.append(f"<ul>{lines}</ul>")
+        items = map(text, migration_lines(status, resource.status.rollout))
+        parts.append(Html("<ul>{}</ul>").format(Html().join(map(Html("<li>{}</li>").format, items))))
     if isinstance(log, RollHistory) and states:
         parts += _timeline(history, states, log)
     else:
         reason = log if isinstance(log, str) else "It has no record of a migration."
         parts.append(
-            '<p class="box"><strong class="wait">The modes of each broker over time are not shown</strong><br>'
-            f"They come from the metadata log of the cluster. {text(reason)}</p>"
+            _box(
+                "wait",
+                "The modes of each broker over time are not shown",
+                f"They come from the metadata log of the cluster. {reason}",
+            )
         )
-    return "\n".join((*parts, _phases(events)))
+    return Html("\n").join((*parts, _phases(events)))
 
 
-def _no_return(resource: KubeResource, states: Sequence[StateChange]) -> str:
+def _no_return(resource: KubeResource, states: Sequence[StateChange]) -> Html:
     """Box that says whether the point of no return was passed: by the log, else by the status."""
     status, back = resource.status.migration, resource.status.way_back
     passed = next((state.at for state in states if state.code == ZkMigrationState.POST_MIGRATION), None)
@@ -101,14 +101,14 @@ def _no_return(resource: KubeResource, states: Sequence[StateChange]) -> str:
     return _box("wait", "No way back is known", "None is begun, or it is not known where the migration is.")
 
 
-def _box(style: str, head: str, body: str) -> str:
-    return f'<p class="box"><strong class="{style}">{escape(head)}</strong><br>{text(body)}</p>'
+def _box(style: str, head: str, body: str) -> Html:
+    return Html('<p class="box"><strong class="{}">{}</strong><br>{}</p>').format(style, head, text(body))
 
 
 # --- from the log ---
 
 
-def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollHistory) -> Iterator[str]:
+def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollHistory) -> Iterator[Html]:
     moments = [time_in_log(at.at_ms) for at in (*(mode.at for mode in found.modes), *(state.at for state in states))]
     axis = Axis(min(moments), max([*moments, time_in_log(log.end.at_ms)]))
     nodes = sorted({mode.node_id for mode in found.modes})
@@ -116,7 +116,7 @@ def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollH
     tracks = [("all", [*_states(states, axis)])]
     tracks += [(f"broker {id_}", [*_modes(changes[id_], axis)]) for id_ in nodes]
     track_rows = [
-        (escape("the cluster" if name == "all" else name), axis.track(pieces), _last(pieces)) for name, pieces in tracks
+        ("the cluster" if name == "all" else name, axis.track(pieces), _last(pieces)) for name, pieces in tracks
     ]
     omitted = f"; {len(nodes) - MAX_NODES} more are in the table" if len(nodes) > MAX_NODES else ""
     window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
@@ -126,9 +126,8 @@ def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollH
     yield keys((style, words) for style, words in _KEYS if style in used)
     rows = [("the cluster", _name_of(state), *_when(state.at, log)) for state in states]
     rows += [(f"broker {mode.node_id}", _WORDS[mode.in_kraft], *_when(mode.at, log)) for mode in found.modes]
-    cells = [(escape(who), escape(mode), at, escape(offset)) for who, mode, at, offset in rows]
     head = ("Node", "Became", "When", "Record")
-    times = table("Each change, and the offset of the record that says so", head, cells)
+    times = table("Each change, and the offset of the record that says so", head, rows)
     yield folded("Times of each change", times)
 
 
@@ -140,10 +139,10 @@ def _name_of(one: StateChange) -> str:
     return in_words(state.name) if state is not None else f"state {one.code}"
 
 
-def _when(at: Moment, log: RollHistory) -> tuple[str, str]:
+def _when(at: Moment, log: RollHistory) -> tuple[Html, str]:
     """A snapshot says that it was so by then."""
     by = "by " if at == log.known_from else ""
-    return f"{by}{day_and_time(time_in_log(at.at_ms))}", f"offset {at.offset}"
+    return Html.escape(f"{by}{day_and_time(time_in_log(at.at_ms))}"), f"offset {at.offset}"
 
 
 def _states(states: Sequence[StateChange], axis: Axis) -> Iterator[Piece]:
@@ -167,16 +166,16 @@ def _modes(changes: Sequence[ModeChange], axis: Axis) -> Iterator[Piece]:
 
 
 def _last(pieces: Sequence[Piece]) -> str:
-    return text(dict(_KEYS)[pieces[-1][0]]) if pieces else "-"
+    return dict(_KEYS)[pieces[-1][0]] if pieces else "-"
 
 
 # --- from the operator ---
 
 
-def _phases(events: Sequence[SeenEvent]) -> str:
+def _phases(events: Sequence[SeenEvent]) -> Html:
     rows = [
-        (day_and_time(time_of(event.at)), text(event.facts.before or "-"), text(event.facts.after or "?"))
+        (Html.escape(day_and_time(time_of(event.at))), event.facts.before or "-", event.facts.after or "?")
         for event in events
         if event.reason == PHASE_CHANGED and event.facts is not None
     ]
-    return table("Phases, when the operator saw them", ("When", "From", "To"), rows) if rows else ""
+    return table("Phases, when the operator saw them", ("When", "From", "To"), rows) if rows else Html()

@@ -2,14 +2,13 @@
 
 Pure: of the status, the Events and the metadata log, and nothing is added to them. No script and nothing from
 elsewhere, so it opens anywhere and can be attached to a ticket; light and dark as the reader's system has it, and no
-fact by colour alone. Every text is escaped: notes and messages hold what brokers said. Called by `cli/kube/report.py`.
+fact by colour alone. Called by `cli/kube/report.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from html import escape
 
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import Stamp
@@ -18,7 +17,19 @@ from kafkafeatures.cli.cluster.blockers_text import blocks, is_about_ranges, mes
 from kafkafeatures.cli.document.steps_text import APPROVED, UNDO, until_of
 from kafkafeatures.cli.kube.resource import KubeResource, level_of, range_of
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.html_parts import as_written, day_and_time, folded, remedy, table, text, whole_page
+from kafkafeatures.cli.pages.html_parts import (
+    BREAK,
+    Html,
+    as_written,
+    day_and_time,
+    folded,
+    lines,
+    remedy,
+    small,
+    table,
+    text,
+    whole_page,
+)
 from kafkafeatures.cli.pages.migration import STYLE_OF_MIGRATIONS, migration
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS, roll
 from kafkafeatures.core.kinds import in_flight
@@ -54,7 +65,7 @@ def page(
 # --- sections ---
 
 
-def _head(resource: KubeResource, current_time: datetime) -> str:
+def _head(resource: KubeResource, current_time: datetime) -> Html:
     status = resource.status
     ready = status.condition(Condition.READY) or NOT_RECONCILED
     look = {"True": ("Ready", "good"), "False": ("Not ready", "bad"), "Unknown": ("Unknown", "wait")}
@@ -71,77 +82,73 @@ def _head(resource: KubeResource, current_time: datetime) -> str:
         "Operator": status.operator_version,
         "Report made": day_and_time(current_time),
     }
-    described = " | ".join(f"{escape(name)}: {text(fact)}" for name, fact in facts.items() if fact)
-    return (
-        f"<h1>{text(resource)}</h1>\n"
-        f'<p class="box"><strong class="{style}">{escape(word)}{ready.reason and f": {text(ready.reason)}"}</strong>'
-        f"{text(old)}{ready.message and f'<br>{text(ready.message)}'}</p>\n"
-        f'<p class="muted">{described}</p>'
+    described = Html(" | ").join(Html("{}: {}").format(name, text(fact)) for name, fact in facts.items() if fact)
+    reason, message = ready.reason and f": {ready.reason}", ready.message and BREAK + text(ready.message)
+    return Html('<h1>{}</h1>\n<p class="box"><strong class="{}">{}{}</strong>{}{}</p>\n<p class="muted">{}</p>').format(
+        text(resource), style, word, text(reason), text(old), message, described
     )
 
 
-def _plan(resource: KubeResource) -> str:
+def _plan(resource: KubeResource) -> Html:
     status = resource.status
     plan, back = status.plan, status.way_back
     if plan is None:
         is_known = status.condition(Condition.READY) is not None
         reason = "Nothing is to be changed." if is_known else "No plan yet: the operator has not reconciled it."
-        return f"<h2>Plan</h2>\n<p>{reason}</p>"
+        return Html("<h2>Plan</h2>\n<p>{}</p>").format(reason)
     marks = (plan.hash, "irreversible" if plan.irreversible else "", APPROVED.get(plan.approved_by, ""))
-    steps = (
+    muted = Html('<span class="muted">{}</span>')
+    steps = [
         (
-            "<br>".join(
-                (text(step.detail or "?"), *(f'<span class="muted">{text(effect)}</span>' for effect in step.effects))
-            ),
-            text(step.state or "?"),
-            text(step.way_back or UNDO.get(step.undo, step.undo and "can be undone")),
+            lines((step.detail or "?", *(muted.format(text(effect)) for effect in step.effects))),
+            step.state or "?",
+            step.way_back or UNDO.get(step.undo, step.undo and "can be undone"),
         )
         for step in plan.steps
-    )
-    way_back = f"\n<p>Way back, {text(until_of(back))}: {text(back.how)}</p>" if back else ""
+    ]
+    way_back = Html("\n<p>Way back, {}: {}</p>").format(text(until_of(back)), text(back.how)) if back else ""
     since = status.soak_started_at
-    soak = f"\n<p>Soaking: every node healthy since {text(as_written(since))}</p>" if since else ""
-    steps_of_it = table("Steps, in their order", ("Step", "State", "Undo"), list(steps))
-    return f"<h2>Plan</h2>\n<p>{text(', '.join(filter(None, marks)))}</p>\n{steps_of_it}{soak}{way_back}"
+    soak = Html("\n<p>Soaking: every node healthy since {}</p>").format(text(as_written(since))) if since else ""
+    steps_of_it = table("Steps, in their order", ("Step", "State", "Undo"), steps)
+    marked = text(", ".join(filter(None, marks)))
+    return Html("<h2>Plan</h2>\n<p>{}</p>\n{}{}{}").format(marked, steps_of_it, soak, way_back)
 
 
-def _features(resource: KubeResource) -> str:
+def _features(resource: KubeResource) -> Html:
     rows = [
         (
-            text(feature.name or "?"),
-            text(level_of(feature, feature.finalized, "?")),
-            text(level_of(feature, feature.desired, "-")),
-            text(range_of(feature, "?-?")),
-            f'<span class="{_STATES.get(feature.state, "")}">{escape(feature.state or "?")}</span>',
+            feature.name or "?",
+            level_of(feature, feature.finalized, "?"),
+            level_of(feature, feature.desired, "-"),
+            range_of(feature, "?-?"),
+            Html('<span class="{}">{}</span>').format(_STATES.get(feature.state, ""), feature.state or "?"),
         )
         for feature in resource.status.features
     ]
     head = ("Feature", "Finalized", "Desired", "Supported by all nodes", "State")
-    return "<h2>Features</h2>\n" + table("Levels of the cluster", head, rows) if rows else ""
+    return Html("<h2>Features</h2>\n") + table("Levels of the cluster", head, rows) if rows else Html()
 
 
-def _blockers(resource: KubeResource) -> str:
+def _blockers(resource: KubeResource) -> Html:
     """A row for equal nodes, with all that they lack and one remedy; and one for each other blocker."""
     rows, groups = [], blocks(resource.status.blockers)
     for block in groups:
         first, about_ranges = block[0], is_about_ranges(block[0])
-        lines = range_lines(block) if about_ranges else [*messages(block)]
         remedies = dict.fromkeys(blocker.remedy for blocker in block if blocker.remedy)
         rows.append(
             (
-                text(first.nodes or "the cluster") + f'<span class="at">{text(first.kind or "?")}</span>',
-                text(first.inferred_release or "-"),
-                "<br>".join(map(text, lines)),
-                folded("Remedy", "<br>".join(map(remedy, remedies)), is_open=len(groups) == 1) if remedies else "-",
+                text(first.nodes or "the cluster") + small(first.kind or "?"),
+                first.inferred_release or "-",
+                lines(range_lines(block) if about_ranges else messages(block)),
+                folded("Remedy", lines(map(remedy, remedies)), is_open=len(groups) == 1) if remedies else "-",
             )
         )
     head = ("Where", "Kafka (inferred)", "What prevents the change", "What to do")
-    return "<h2>Blockers</h2>\n" + table("While there is one, nothing is sent", head, rows) if rows else ""
+    return Html("<h2>Blockers</h2>\n") + table("While there is one, nothing is sent", head, rows) if rows else Html()
 
 
-def _conditions(resource: KubeResource) -> str:
-    conditions = resource.status.conditions
-    facts = (
+def _conditions(resource: KubeResource) -> Html:
+    rows = [
         (
             condition.type,
             condition.status,
@@ -149,15 +156,13 @@ def _conditions(resource: KubeResource) -> str:
             condition.message,
             as_written(condition.last_transition_time),
         )
-        for condition in conditions
-    )
-    rows = [tuple(map(text, fact)) for fact in facts]
-    head = ("Type", "Status", "Reason", "Message", "Since")
-    html = table("As the operator wrote them", head, rows)
-    return f"<h2>Conditions</h2>\n{folded('All conditions', html)}" if rows else ""
+        for condition in resource.status.conditions
+    ]
+    html = table("As the operator wrote them", ("Type", "Status", "Reason", "Message", "Since"), rows)
+    return Html("<h2>Conditions</h2>\n") + folded("All conditions", html) if rows else Html()
 
 
-def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> str:
+def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> Html:
     rows = [(event.at, event.reason, event.note) for event in events or ()]
     rows += [
         (entry.at, entry.result, f"{entry.action or '?'} {entry.message}".strip()) for entry in resource.status.history
@@ -167,8 +172,8 @@ def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> str
         for intent in resource.status.intents
         if not facts_of(intent).node  # else its restart is in the roll
     ]
-    unread = "" if events is not None else "\n<p>The Events could not be read.</p>"
-    head = ("When", "What", "Detail")
-    cells = [(text(as_written(at)), text(name), text(detail)) for at, name, detail in sorted(rows)]
-    html = table("Events and history, the oldest first", head, cells) if cells else "<p>No Event and no change yet.</p>"
-    return f"<h2>What happened</h2>{unread}\n{html}"
+    unread = Html() if events is not None else Html("\n<p>The Events could not be read.</p>")
+    cells = [(as_written(at), name, detail) for at, name, detail in sorted(rows)]
+    happened = table("Events and history, the oldest first", ("When", "What", "Detail"), cells)
+    html = happened if cells else Html("<p>No Event and no change yet.</p>")
+    return Html("<h2>What happened</h2>{}\n{}").format(unread, html)

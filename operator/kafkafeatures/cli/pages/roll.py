@@ -10,13 +10,12 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from html import escape
 from itertools import pairwise
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
-from kafkafeatures.cli.pages.html_parts import day_and_time, folded, lasting, table, text, time_in_log
+from kafkafeatures.cli.pages.html_parts import Html, day_and_time, folded, lasting, small, table, text, time_in_log
 from kafkafeatures.cli.pages.roll_rows import NodeAbsence, Point, restarts_of, rows_of, window_begins
 from kafkafeatures.cli.pages.timeline import Axis, Piece, clock, keys, with_axis
 from kafkafeatures.cli.shell.values import duration
@@ -30,7 +29,7 @@ MAX_ROWS = 2000
 MAX_PIECES = 500
 """How many of the latest pieces a strip has: no screen shows more side by side."""
 
-STYLE_OF_ROLLS = """
+STYLE_OF_ROLLS = Html("""
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); gap: .6rem; padding: 0;
   list-style: none; }
 .facts li { background: var(--box); border-radius: .4rem; padding: .5rem .9rem; }
@@ -64,7 +63,7 @@ STYLE_OF_ROLLS = """
   .drawn tbody th { white-space: normal; }
 }
 @media print { * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
-"""
+""")
 
 _PHASES = (
     ("stopping", "stopping: leaders move away"),
@@ -81,7 +80,7 @@ _STATES = (
 )
 
 
-def roll(resource: KubeResource, events: Sequence[SeenEvent], current_time: datetime, log: RollHistory | str) -> str:
+def roll(resource: KubeResource, events: Sequence[SeenEvent], current_time: datetime, log: RollHistory | str) -> Html:
     """The section; empty where there is nothing to tell. `log`: what was read, or why it was not."""
     status = resource.status
     rollout, workloads = status.rollout, status.workloads
@@ -89,27 +88,28 @@ def roll(resource: KubeResource, events: Sequence[SeenEvent], current_time: date
     since, stable_for = window_begins(status, current_time), _stable_for(resource)
     rows = rows_of(restarts_of(status, events), history, stable_for, since, current_time)
     if not (rollout or workloads or rows or (history and history.affected)):
-        return ""
-    parts = ["<h2>Roll</h2>"]
+        return Html()
+    parts = [Html("<h2>Roll</h2>")]
     if rollout:
         waits = f"; {rollout.waiting_for}" if rollout.waiting_for else ""
-        parts.append(f"<p>{text(f'{rollout.done} of {rollout.total} nodes are current{waits}')}</p>")
+        current = text(f"{rollout.done} of {rollout.total} nodes are current{waits}")
+        parts.append(Html("<p>{}</p>").format(current))
     if history is not None:
         parts.append(_facts(rows, history, current_time))
     if workloads:
         sets = [
-            (workload.name or "?", workload.update_revision or "?", workload.updated, workload.total)
+            (workload.name or "?", workload.update_revision or "?", str(workload.updated), str(workload.total))
             for workload in workloads
         ]
         head = ("Name", "Update revision", "Pods at it", "All pods")
-        parts.append(table("StatefulSets", head, [tuple(map(text, row)) for row in sets]))
+        parts.append(table("StatefulSets", head, sets))
     axis = _axis(rows, history, current_time)
     if rows:
         parts += _timeline(rows, axis, history, current_time)
     parts.append(_source(history, since) if history is not None else _not_read(str(log)))
     if history is not None:
         parts.append(_partitions(history, axis))
-    return "\n".join(parts)
+    return Html("\n").join(parts)
 
 
 def _stable_for(resource: KubeResource) -> timedelta:
@@ -128,7 +128,7 @@ def _axis(rows: Iterable[NodeAbsence], log: RollHistory | None, current_time: da
     return Axis(min(moments, default=current_time), max(moments, default=current_time))
 
 
-def _facts(rows: Sequence[NodeAbsence], log: RollHistory, current_time: datetime) -> str:
+def _facts(rows: Sequence[NodeAbsence], log: RollHistory, current_time: datetime) -> Html:
     """List of the facts that people ask for first."""
     restarts = sum(row.is_restart for row in rows)
     ends = [row.last if row.is_over else current_time for row in rows]
@@ -143,11 +143,8 @@ def _facts(rows: Sequence[NodeAbsence], log: RollHistory, current_time: datetime
         (f"{below} of {log.partitions}", "partitions below min.insync.replicas"),
         (lasting(longest / 1000), "most time that a partition lacked a replica"),
     )
-    return (
-        '<ul class="facts">'
-        + "".join(f"<li><strong>{escape(figure)}</strong>{escape(label)}</li>" for figure, label in facts)
-        + "</ul>"
-    )
+    item = Html("<li><strong>{}</strong>{}</li>")
+    return Html('<ul class="facts">{}</ul>').format(Html().join(item.format(*fact) for fact in facts))
 
 
 def _most_at_once(rows: Iterable[NodeAbsence], current_time: datetime) -> int:
@@ -166,7 +163,7 @@ def _most_at_once(rows: Iterable[NodeAbsence], current_time: datetime) -> int:
 # --- nodes ---
 
 
-def _timeline(rows: Sequence[NodeAbsence], axis: Axis, log: RollHistory | None, current_time: datetime) -> list[str]:
+def _timeline(rows: Sequence[NodeAbsence], axis: Axis, log: RollHistory | None, current_time: datetime) -> list[Html]:
     latest_rows = rows[-MAX_ROWS:]
     omitted = f"; the {len(rows) - len(latest_rows)} earlier ones are not shown" if len(latest_rows) < len(rows) else ""
     words = "as the metadata log and the operator tell it" if log is not None else "as far as Events tell of it"
@@ -180,12 +177,12 @@ def _timeline(rows: Sequence[NodeAbsence], axis: Axis, log: RollHistory | None, 
         (
             _name([latest_rows[at] for at in lane]),
             axis.track(piece for at in lane for piece in phases[at]),
-            text(_all_took([latest_rows[at] for at in lane], current_time)),
+            _all_took([latest_rows[at] for at in lane], current_time),
         )
         for lane in lanes.values()
     ]
     used = {style for phase in phases for style, _, _ in phase}
-    times = [(text(row.node), *map(_cell, row.points), text(_took(row, current_time))) for row in latest_rows]
+    times = [(row.node, *map(_cell, row.points), _took(row, current_time)) for row in latest_rows]
     head = ("Node", "Stop", "Down", "Start", "Unfenced", "In sync", "Stable", "Took")
     details = table("When, and the offset of the record that says so; without one the operator says so", head, times)
     return [
@@ -195,13 +192,13 @@ def _timeline(rows: Sequence[NodeAbsence], axis: Axis, log: RollHistory | None, 
     ]
 
 
-def _name(rows: Sequence[NodeAbsence]) -> str:
+def _name(rows: Sequence[NodeAbsence]) -> Html:
     """The node of a lane, its pod or who restarted it the last time, and how often it was away if more than once."""
     row = rows[-1]
     who = row.pod or ("by hand" if row.pod == "" else "")
     cause = who if row.is_restart else "not restarted"
     often = f"{len(rows)} times" if len(rows) > 1 else ""
-    return f'{text(row.node)}<span class="at">{text(", ".join(filter(None, (cause, often))))}</span>'
+    return text(row.node) + small(", ".join(filter(None, (cause, often))))
 
 
 def _pieces(row: NodeAbsence, current_time: datetime) -> list[Piece]:
@@ -247,27 +244,28 @@ def _all_took(rows: Sequence[NodeAbsence], current_time: datetime) -> str:
 def _cell(point: Point | None) -> str:
     if point is None:
         return "-"
-    at = f"{'by ' * point.is_latest}{clock(point.at)}"
-    return f'{at}<span class="at">{text(point.by if point.offset is None else f"offset {point.offset}")}</span>'
+    source = point.by if point.offset is None else f"offset {point.offset}"
+    return text(f"{'by ' * point.is_latest}{clock(point.at)}") + small(source)
 
 
 # --- partitions ---
 
 
-def _partitions(log: RollHistory, axis: Axis) -> str:
+def _partitions(log: RollHistory, axis: Axis) -> Html:
     if not log.affected:
-        return f"<p>All {counted(log.partitions, 'partition')} had all replicas in sync all the time.</p>"
+        partitions = counted(log.partitions, "partition")
+        return Html("<p>All {} had all replicas in sync all the time.</p>").format(partitions)
     strips = [_drawn(strip) for strip in log.strips]
     rows = [
         (
-            f'{text(strip.topic)}-{strip.partition}<span class="at">{strip.fewest} of {strip.replicas} in sync</span>',
+            text(strip.topic) + f"-{strip.partition}" + small(f"{strip.fewest} of {strip.replicas} in sync"),
             axis.track(
                 (_look(stretch), time_in_log(stretch.begin_ms), time_in_log(stretch.end_ms))
                 for stretch in strip.stretches
             ),
             _for(strip.without_leader_ms),
             _for(strip.below_minimum_ms) if log.minimum_known or strip.below_minimum_ms else "?",
-            _for(strip.under_replicated_ms) + ('<span class="at">still</span>' if strip.lasts else ""),
+            text(_for(strip.under_replicated_ms)) + (small("still") if strip.lasts else ""),
         )
         for strip in strips
     ]
@@ -285,11 +283,11 @@ def _partitions(log: RollHistory, axis: Axis) -> str:
             "Where there was too much to draw, the earlier part of a strip is left out; the times are whole."
         )
     used = {_look(stretch) for strip in strips for stretch in strip.stretches}
-    return "\n".join(
+    return Html("\n").join(
         (
             with_axis(table(caption, head, rows, "drawn"), axis),
             keys((style, words) for style, words in _STATES if style in used),
-            f"<p>{escape(' '.join(remarks))}</p>" if remarks else "",
+            Html("<p>{}</p>").format(" ".join(remarks)) if remarks else Html(),
         )
     )
 
@@ -313,7 +311,7 @@ def _for(ms: int) -> str:
 # --- where it is from ---
 
 
-def _source(log: RollHistory, since: datetime) -> str:
+def _source(log: RollHistory, since: datetime) -> Html:
     known_from = log.known_from
     begins = (
         f"from {day_and_time(time_in_log(known_from.at_ms))} on (a snapshot at offset {known_from.offset})"
@@ -324,11 +322,11 @@ def _source(log: RollHistory, since: datetime) -> str:
     gap = " What happened before that is no longer in the log and is missing here." if late else ""
     ends = f"up to offset {log.end.offset} ({day_and_time(time_in_log(log.end.at_ms))})"
     words = f"Source: the metadata log {begins or 'from its beginning'} {ends}; the times are the controllers'.{gap}"
-    return f'<p class="muted">{text(words)}</p>'
+    return Html('<p class="muted">{}</p>').format(text(words))
 
 
-def _not_read(reason: str) -> str:
-    return (
+def _not_read(reason: str) -> Html:
+    return Html(
         '<p class="box"><strong class="wait">The phases of each restart and the availability of partitions are not '
-        f"shown</strong><br>They come from the metadata log of the cluster. {text(reason)}</p>"
-    )
+        "shown</strong><br>They come from the metadata log of the cluster. {}</p>"
+    ).format(text(reason))

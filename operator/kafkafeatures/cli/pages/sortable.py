@@ -7,11 +7,10 @@ Without scripts the table is whole, and the tools beside it are not shown. Calle
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
-from kafkafeatures.cli.pages.html_parts import table
+from kafkafeatures.cli.pages.html_parts import Html, table
 
-STYLE = """
+STYLE = Html("""
 [hidden] { display: none !important; }
 .tools { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: end; margin: .6rem 0; }
 .tools label { display: grid; color: var(--muted); font-size: .85rem; }
@@ -25,10 +24,10 @@ th[aria-sort=descending] button::after { content: " \\2193"; }
 @media print, (min-width: 66.01rem) { th button { white-space: nowrap; } }
 @media (min-width: 44.01rem) { .tools .by { display: none; } }
 @media print { .tools { display: none; } th button::after { content: none; } }
-"""
+""")
 """On a phone there are no heads to click: there a list says by what it is sorted."""
 
-SCRIPT = """
+SCRIPT = Html("""
 for (const tools of document.querySelectorAll(".tools")) {
   const table = tools.nextElementSibling.querySelector("table"), rows = [...table.tBodies[0].rows];
   const heads = [...table.tHead.rows[0].cells], [find, only, by] = tools.querySelectorAll("input, select");
@@ -63,17 +62,20 @@ for (const tools of document.querySelectorAll(".tools")) {
   filter();
   tools.hidden = false;
 }
-"""
+""")
 
 
 def sortable(
     caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], column: str, values: Iterable[str]
-) -> str:
+) -> Html:
     """A table below its tools. `column`: the one that a reader chooses one of its `values` of."""
-    choices = "".join(f"<option>{escape(value)}</option>" for value in values)
-    return (
+    return Html(
         '<div class="tools" hidden><label>Filter<input type="search"></label>'
-        f'<label>{escape(column)}<select data-column="{list(head).index(column)}"><option value="">all</option>'
-        f'{choices}</select></label><label class="by">Sort by<select></select></label><output></output></div>\n'
-        + table(caption, head, rows)
+        '<label>{}<select data-column="{}"><option value="">all</option>'
+        '{}</select></label><label class="by">Sort by<select></select></label><output></output></div>\n{}'
+    ).format(
+        column,
+        list(head).index(column),
+        Html().join(map(Html("<option>{}</option>").format, values)),
+        table(caption, head, rows),
     )

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from html import escape
 
 from msgspec import Struct
+
+from kafkafeatures.cli.pages.html_parts import Html
 
 Piece = tuple[str, datetime, datetime]
 """A piece of a track: its style, begin and end."""
@@ -28,33 +29,35 @@ class Axis(Struct, frozen=True):
         duration = max((self.end - self.begin).total_seconds(), 0.001)
         return min(max(100 * (moment - self.begin).total_seconds() / duration, 0.0), 100.0)
 
-    def track(self, pieces: Iterable[Piece]) -> str:
+    def track(self, pieces: Iterable[Piece]) -> Html:
         """One line of the drawing, over the whole width, with these pieces on it."""
-        return f'<div class="track">{"".join(map(self._span, pieces))}</div>'
+        return Html('<div class="track">{}</div>').format(Html().join(map(self._span, pieces)))
 
-    def _span(self, piece: Piece) -> str:
+    def _span(self, piece: Piece) -> Html:
         style, begin, end = piece
         offset = self.at(begin)
-        return f'<span class="{style}" style="left:{offset:.2f}%;width:{self.at(end) - offset:.2f}%"></span>'
+        span = Html('<span class="{}" style="left:{:.2f}%;width:{:.2f}%"></span>')
+        return span.format(style, offset, self.at(end) - offset)
 
     @property
-    def ticks(self) -> str:
+    def ticks(self) -> Html:
         """Begin, middle and end."""
         middle = self.begin + (self.end - self.begin) / 2
-        marks = ((moment, self.at(moment)) for moment in (self.begin, middle, self.end))
         write = clock if self.end - self.begin < DAY else _day
-        return "".join(f'<span style="left:{offset:.0f}%">{write(moment)}</span>' for moment, offset in marks)
+        tick = Html('<span style="left:{:.0f}%">{}</span>')
+        return Html().join(tick.format(self.at(moment), write(moment)) for moment in (self.begin, middle, self.end))
 
 
-def keys(of: Iterable[tuple[str, str]]) -> str:
+def keys(of: Iterable[tuple[str, str]]) -> Html:
     """Key that says what each style of a piece stands for."""
-    items = "".join(f'<li class="key"><i><span class="{style}"></span></i>{escape(words)}</li>' for style, words in of)
-    return f'<ul class="keys">{items}</ul>'
+    key = Html('<li class="key"><i><span class="{}"></span></i>{}</li>')
+    return Html('<ul class="keys">{}</ul>').format(Html().join(key.format(style, words) for style, words in of))
 
 
-def with_axis(drawn: str, axis: Axis) -> str:
+def with_axis(drawn: Html, axis: Axis) -> Html:
     """The second head of a table becomes its time axis; its word stays for those who hear the page."""
-    return drawn.replace('<th scope="col">When</th>', f'<th scope="col">When<div class="axis">{axis.ticks}</div></th>')
+    head = Html('<th scope="col">When<div class="axis">{}</div></th>').format(axis.ticks)
+    return drawn.replace('<th scope="col">When</th>', head)
 
 
 def clock(moment: datetime) -> str:

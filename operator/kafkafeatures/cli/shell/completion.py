@@ -15,8 +15,8 @@ from __future__ import annotations
 import argparse
 import shlex
 
+from kafkafeatures.cli.shell.commands import COMMANDS, every_command
 from kafkafeatures.cli.shell.exit_codes import Exit
-from kafkafeatures.cli.shell.main import COMMANDS, every_command
 
 PROGRAMS = ("kafkafeatures", "kubectl-kafkafeatures")
 

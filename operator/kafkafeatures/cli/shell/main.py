@@ -9,72 +9,16 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
 
 from kafkafeatures import __version__, interrupts
+from kafkafeatures.cli.shell.commands import COMMANDS, GROUPS, add_common, every_command
 from kafkafeatures.cli.shell.exit_codes import PROGRAM, CommandFailed, Exit
 from kafkafeatures.cli.shell.output import Patient, tell_failed
 from kafkafeatures.cli.shell.words import flags_behind, form_in, misplaced_word, unknown_flag
 from kafkafeatures.core.words import printable
-
-# command -> (module, one line of help). A module has `add_arguments(parser)` and `run(arguments) -> int`.
-COMMANDS = {
-    "describe": ("kafkafeatures.cli.cluster.describe", "show every feature on every node of a cluster"),
-    "check": (
-        "kafkafeatures.cli.document.check",
-        "check that every node is healthy, and ready for a release; for scripts",
-    ),
-    "plan": ("kafkafeatures.cli.document.plan", "show what apply would do, and its blockers; changes nothing"),
-    "apply": ("kafkafeatures.cli.document.apply", "bring a cluster to the levels of a document, and verify them"),
-    "upgrade": ("kafkafeatures.cli.document.upgrade", "raise a cluster to the levels of a release, without a document"),
-    "init": ("kafkafeatures.cli.cluster.init", "print a document that matches a cluster, to adopt it"),
-    "unregister": ("kafkafeatures.cli.cluster.unregister", "unregister a broker or a controller that no longer exists"),
-    "migration": (
-        "kafkafeatures.cli.migration.command",
-        "show what the next phase of a migration from ZooKeeper to KRaft needs; changes nothing",
-    ),
-    "log": (
-        "kafkafeatures.cli.log.command",
-        "decode, check or summarize the files of a metadata log; needs no cluster and no JVM",
-    ),
-    "pipeline": (
-        "kafkafeatures.cli.pipeline.command",
-        "make tables of the metadata logs of many clusters, optionally on Spark",
-    ),
-    "list": ("kafkafeatures.cli.kube.list", "list the resources on Kubernetes; first those that require action"),
-    "status": ("kafkafeatures.cli.kube.status", "show a resource on Kubernetes: its condition, plan and blockers"),
-    "wait": (
-        "kafkafeatures.cli.kube.wait",
-        "wait until a resource on Kubernetes is ready, or a feature reaches a level",
-    ),
-    "reconcile": (
-        "kafkafeatures.cli.kube.reconcile",
-        "make the operator reconcile a resource now, and show the result",
-    ),
-    "approve": ("kafkafeatures.cli.kube.approve", "approve the plan that is waiting, and no other"),
-    "suspend": (
-        "kafkafeatures.cli.kube.suspend",
-        "suspend a resource: the step in progress completes, no new step starts",
-    ),
-    "resume": ("kafkafeatures.cli.kube.resume", "resume a suspended resource"),
-    "restart": ("kafkafeatures.cli.kube.restart", "restart the nodes of a resource, or one node, without a new image"),
-    "report": ("kafkafeatures.cli.kube.report", "collect what an issue report needs about a resource; no secrets"),
-    "run": ("kafkafeatures.cli.kube.run", "run the operator on Kubernetes"),
-    "demo": ("kafkafeatures.cli.demo.command", "see a walkthrough on a simulated cluster; no Kafka, no network"),
-    "completion": ("kafkafeatures.cli.shell.completion", "print completions for bash, zsh or fish"),
-    "version": ("kafkafeatures.cli.shell.version", "show the version and the known Kafka releases"),
-}
-
-GROUPS = {
-    "look": ("describe", "check", "plan", "init", "migration"),
-    "change": ("apply", "upgrade", "unregister"),
-    "Kubernetes": ("list", "status", "wait", "reconcile", "approve", "suspend", "resume", "restart", "report", "run"),
-    "files and pipelines": ("log", "pipeline"),
-    "more": ("demo", "completion", "version"),
-}
-"""All commands, as the help has them."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -103,9 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
-    if words[:1] == ["__complete"]:  # of kubectl, and of what `completion` prints
-        importlib.import_module("kafkafeatures.cli.kube.offers").offer(words[1:])
-        return Exit.DONE
     words = flags_behind(words)
     parser = _parser(words)
     try:
@@ -173,22 +114,6 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         parser.error(f"unknown command {words[0][:60]!r}{meant}")
 
 
-def every_command(only: str = "") -> Iterator[tuple[str, str, list[argparse.Action]]]:
-    """(command, its line of help, its flags and arguments), of all commands or of one. Imports them."""
-    for name, (module, help_line) in COMMANDS.items():
-        if only not in ("", name):
-            continue
-        parser = argparse.ArgumentParser()
-        _add_common(parser)
-        importlib.import_module(module).add_arguments(parser)
-        yield name, help_line, parser._actions  # argparse has no public name for them
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-v", "--verbose", action="store_true", help="show the requests that are made, on stderr")
-    parser.add_argument("--debug", action="store_true", help="show a traceback on an internal error")
-
-
 def _flags_of_all() -> dict[str, frozenset[str]]:
     """The flags of each command: to name the one that has what another lacks."""
     return {
@@ -215,7 +140,7 @@ def _parser(words: Sequence[str]) -> _Parser:
         sub = subparsers.add_parser(
             name, help=help_line, description=f"{name}: {help_line}.", allow_abbrev=False, formatter_class=form
         )
-        _add_common(sub)
+        add_common(sub)
         if name in words:  # only the command in question is imported
             command = importlib.import_module(module)
             command.add_arguments(sub)

@@ -1,9 +1,9 @@
-"""A line of text for each record of a file: usual ones straight from their bytes, all others from what they say.
+"""A line of text for each record of a file: usual ones by `fast_json`, all others as the caller writes a record.
 
-What it decides: which records are usual (framed as Kafka frames them, of a type without secrets, in the layout of today
-and without a tag that no table knows), and how many lines are given at once. What `texts` writes for them equals,
-character by character, what the caller writes for a single record; they are counted alike. Called by commands that show
-records; `kraftlog.arrow.lines` does it faster for large files, where numpy and Arrow are installed.
+What it decides: which records are usual (framed as Kafka frames them, of a type without secrets, in the layout of
+today, in printable ASCII and without a tag that no table knows), and how many lines are given at once. The text of
+`fast_json` equals, character by character, what the caller writes for a single record; they are counted alike. Called
+by commands that show records; `kraftlog.arrow.lines` does it faster for large files, where numpy and Arrow are there.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kraftlog.batches import CODEC_OR_CONTROL, HEADER_SIZE, Damage, usual_record
 from kraftlog.errors import MalformedError
 from kraftlog.reading import Entry, Reading, Share, content_of
-from kraftlog.records import FRAME_VERSION, MAX_RECORD, module_name, type_of
+from kraftlog.records import FRAME_VERSION, MAX_RECORD, readers_of
 from kraftlog.redaction import has_secrets
-from kraftlog.texts.parts import Text, Texts
 from kraftlog.walks import Run
+
+if TYPE_CHECKING:
+    from kraftlog.fast_json import Writer
 
 _AT_ONCE = 64 * 1024
 """Bytes of records, and one record more, whose lines are given at once: their text may take many times as much."""
@@ -58,7 +59,7 @@ class _Kind(NamedTuple):
 
     name: str
     head: str
-    text: Text
+    write: Writer
     share: Share
 
 
@@ -73,14 +74,17 @@ class _Kinds(dict[bytes, _Kind]):
         if len(frame) < _FRAME or not frame.isascii() or frame[0] != FRAME_VERSION:
             raise KeyError(frame)
         _, key, version = frame
-        kind = type_of(False, key)
-        if kind is None or version > kind.last_version or has_secrets(kind):
+        found = readers_of(False, key)
+        if found is None or version > found[0].last_version or has_secrets(found[0]):
             raise KeyError(frame)
-        texts: Texts = import_module(f"kraftlog.texts.{module_name(kind)}").TEXTS
+        from kraftlog.fast_json import writer  # msgspec is needed only where text is written
+
+        kind, readers = found
+        (reader, _), *_ = readers[version]
         *_, behind_type, behind_version, _ = self._form.around
         head = f"{kind.name}{behind_type}{version}{behind_version}"
-        found = self[frame] = _Kind(kind.name, head, texts[version], Share())
-        return found
+        self[frame] = _Kind(kind.name, head, writer(reader, kind.layouts[0].fields), Share())
+        return self[frame]
 
 
 class _Writer:
@@ -134,10 +138,10 @@ class _Writer:
                 size, at, read = behind - at, behind, read + 1
                 try:
                     last, head, write, share = kinds[value[:_FRAME]]
-                    text, stop = write(value, _FRAME) if len(value) <= MAX_RECORD else ("", -1)
+                    text = write(value, _FRAME) if len(value) <= MAX_RECORD else None
                 except _REFUSED:
-                    stop = -1
-                if stop == len(value):
+                    text = None
+                if text is not None:
                     add(f"{before}{str(offset).rjust(width)}{when}{head}{text}{end_of_line}")
                     share.records += 1
                     share.bytes += size

@@ -117,7 +117,7 @@ def decode(value: bytes | None) -> Decoded | Raw | Unreadable:
             version, position = read_unsigned(value, position)
         if key > _INT16_MAX or version > _INT16_MAX:
             return Unreadable(-1, -1, value, "a key or version beyond 16 bits")
-        found = _known(False, key)
+        found = readers_of(False, key)
         if found is None:
             return Raw(key, version, value, RawReason.TYPE)
         known, readers = found
@@ -137,7 +137,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> Decoded | Raw | Un
         return Unreadable(-1, -1, value or b"", "a control record without type or version", key or b"")
     key_version, number = _CONTROL_KEY.unpack_from(key)
     (version,) = _VERSION.unpack_from(value)
-    found = _known(True, number)
+    found = readers_of(True, number)
     if found is None or key_version < 0:
         return Raw(number, version, value, RawReason.TYPE, control=True, control_key=key)
     known, readers = found
@@ -151,7 +151,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> Decoded | Raw | Un
 
 
 @lru_cache(maxsize=256)  # more than there are types; a log may hold any number of others
-def _known(control: bool, key: int) -> tuple[RecordType, Readers] | None:
+def readers_of(control: bool, key: int) -> tuple[RecordType, Readers] | None:
     """The type and its decoders, which are loaded here; None for a key that no release has."""
     known = type_of(control, key)
     if known is None:
@@ -171,7 +171,7 @@ def type_of(control: bool, key: int) -> RecordType | None:
 
 
 def module_name(kind: RecordType) -> str:
-    """What its module in `decoders` is called, and in `texts`."""
+    """The name of its module in `decoders`."""
     return kind.name.removesuffix("_RECORD").lower()
 
 

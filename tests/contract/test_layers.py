@@ -89,7 +89,7 @@ LIBRARIES = {
     "kazoo": "zookeeper",
     "kopf": "handlers",
     "kubernetes": "kube.client kube.errors",
-    "msgspec": "api core environment health kafka kube reconcile settings zookeeper cli kafkasim",
+    "msgspec": "api core environment health kafka kube reconcile settings zookeeper cli kafkasim kraftlog.fast_json",
     "numpy": (
         "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.planner "
         "kafka.partitions kraftlog featurelog kafkasim"

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from kraftlog.decoders.parts import Reader
 from kraftlog.errors import MalformedError
-from kraftlog.records import Decoded, Unreadable, _known, decode, decode_control, encode
+from kraftlog.records import Decoded, Unreadable, decode, decode_control, encode, readers_of
 from kraftlog.schema import RecordType, table
 from kraftlog.schema.others import OTHER_TYPES
 from kraftlog.schema.types import Layout
 from tests.amounts import share
-from tests.kraftlog.generate.__main__ import BY_HAND, DECODERS, TEXTS, decoder_files
+from tests.kraftlog.generate.__main__ import BY_HAND, DECODERS, decoder_files
 from tests.kraftlog.plain_reader import reader as plain_reader
 from tests.kraftlog.strategies import TYPES_AND_VERSIONS, body, label
 from tests.kraftlog.test_golden_logs import CONTROL_NAMES, WRITTEN
@@ -26,7 +26,7 @@ EVERY = pytest.mark.parametrize(
 
 
 def generated(kind: RecordType, version: int, layout: Layout) -> Reader:
-    found = _known(kind.control, kind.key)
+    found = readers_of(kind.control, kind.key)
     assert found is not None
     return {name: reader for reader, name in found[1][version]}[layout.name]
 
@@ -39,10 +39,9 @@ def outcome(reader: Reader, data: bytes) -> object:
         return "refused"
 
 
-def test_generating_the_decoders_and_the_writers_of_texts_again_gives_what_is_there() -> None:
+def test_generating_the_decoders_again_gives_what_is_there() -> None:
     made = decoder_files()
-    by_hand = {folder / name for folder in (DECODERS, TEXTS) for name in BY_HAND}
-    assert {*made, *by_hand} == {*DECODERS.glob("*.py"), *TEXTS.glob("*.py")}
+    assert {*made, *(DECODERS / name for name in BY_HAND)} == {*DECODERS.glob("*.py")}
     assert [path.name for path, text in made.items() if path.read_text() != text] == []
 
 

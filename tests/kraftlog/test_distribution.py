@@ -115,6 +115,10 @@ def test_a_file_becomes_parquet_with_pyarrow_beside_it(wheel: Path, tmp_path: Pa
     assert done.stdout == "True 495\n"
 
 
+def test_lines_can_be_imported_without_what_encodes_their_text(place: Path) -> None:
+    assert run("import kraftlog.lines; print('msgspec' in sys.modules)", place) == "False\n"
+
+
 def test_an_image_goes_from_one_process_to_another(place: Path) -> None:
     run(IMAGE + "import pickle; open('image', 'wb').write(pickle.dumps(image))", place)
     code = "import json, pickle; i = pickle.load(open('image', 'rb')); print(json.dumps([i.offset, dict(i.features)]))"

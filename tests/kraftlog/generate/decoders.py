@@ -3,9 +3,6 @@
 What a function does is straight: it takes the fields one behind the other, those of a fixed size together, and judges
 each length against what is left before it takes anything. A cut number or length shows as an IndexError or a
 `struct.error`, and a text that is none as a UnicodeDecodeError; `records` answers for the three.
-
-`Writer` writes functions that give values. What they make of a field is in methods of their own, so that `texts`
-writes functions that read the very same way and make something else of it.
 """
 
 from __future__ import annotations

@@ -288,7 +288,7 @@ class Client:
         if image.finalized is None or self._began_ms < 0:
             return image
         known, since = image.former_levels, self._began_ms
-        left = {key: at for key, at in known.left.items() if at > since}
+        left = {key: at for key, at in known.dropped.items() if at > since}
         behind = (piece.base_offset for piece in self._world.log.pieces if piece.first_ms > since)
         offset = next(behind, image.offset)
         moves = {name: tuple(one for one in of if one[0] > offset) for name, of in known.moves.items()}

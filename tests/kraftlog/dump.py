@@ -123,7 +123,7 @@ def _records(batch: Batch) -> Iterator[Line]:
         elif isinstance(found, Raw):
             yield "record", record.offset, found.name or "", None, facts
         else:
-            yield "record", record.offset, "unreadable", found.why, facts
+            yield "record", record.offset, "unreadable", found.detail, facts
 
 
 def _text(value: object) -> str:

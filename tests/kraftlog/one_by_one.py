@@ -36,7 +36,7 @@ def compare_lines(
     """The lines of a file as they are given, which are those of its records one by one; and what was written so."""
     fast, slow, asked = Reading(data), Reading(data), list[Entry]()
     found, every = list(lines(fast, form(asked, redact))), list(slow)
-    one = form([], redact).one
+    one = form([], redact).entry
     assert _text(found) == _text([one(item) + "\n" if isinstance(item, Entry) else item for item in every])
     assert {repr(each) for each in asked} <= {repr(each) for each in every}
     assert_same(fast, slow)

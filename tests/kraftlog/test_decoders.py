@@ -84,7 +84,7 @@ def test_the_names_of_the_other_records_are_those_of_their_table() -> None:
 def test_a_length_is_judged_before_memory_is_taken_for_its_items(key: int, before: bytes) -> None:
     found = decode(bytes((1, key, 0)) + before + b"\xff\xff\xff\x7f" + bytes(100))
     assert isinstance(found, Unreadable)
-    assert "268435454" in found.why
+    assert "268435454" in found.detail
 
 
 @pytest.mark.parametrize(

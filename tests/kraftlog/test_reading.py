@@ -181,7 +181,7 @@ def test_a_record_of_many_small_items_takes_no_memory() -> None:
         tracemalloc.stop()
     assert isinstance(large.content, Unreadable)
     assert large.content.key == CLIENT_QUOTA.key
-    assert f"at most {MAX_RECORD} are decoded" in large.content.why
+    assert f"at most {MAX_RECORD} are decoded" in large.content.detail
     assert isinstance(small.content, Decoded)
     assert found == []
     assert (account.is_balanced, account.is_sound) == (True, False)

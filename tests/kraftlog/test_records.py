@@ -158,7 +158,7 @@ def test_control_records_the_table_does_not_have_are_kept(
 def test_a_value_that_contradicts_its_layout_says_why_without_its_content(value: bytes | None, why: str) -> None:
     found = decode(value)
     assert isinstance(found, Unreadable)
-    assert why in found.why
+    assert why in found.detail
 
 
 @pytest.mark.parametrize(

@@ -217,12 +217,12 @@ def test_the_image_says_which_levels_were_given_up_and_when() -> None:
     """Not level 0, nor one that was only confirmed; what was before a snapshot is not known."""
     data = log([level("a", 1)], [level("a", 2)], [level("a", 2)], [level("a", 1)], [level("a", 0), level("b", 3)])
     former = image_of(data).former_levels
-    assert (former.left, former.since_offset, former.since_ms) == ({("a", 1): NOW + 5, ("a", 2): NOW + 3}, 0, -1)
+    assert (former.dropped, former.since_offset, former.since_ms) == ({("a", 1): NOW + 5, ("a", 2): NOW + 3}, 0, -1)
     replay = Replay()
     replay.load_snapshot(snapshot(level("a", 2)), end_offset=900, epoch=3)
     replay.append(log([level("a", 1)], start=900), below=ALL)
     former = replay.image().former_levels
-    assert (set(former.left), former.since_offset) == ({("a", 2)}, 900)
+    assert (set(former.dropped), former.since_offset) == ({("a", 2)}, 900)
     assert former.since_ms >= 0
 
 

@@ -144,7 +144,7 @@ def test_a_gap_is_refused_and_what_came_before_is_in() -> None:
     replay = Replay()
     with pytest.raises(GapError, match="offset 5, expected 1") as caught:
         replay.append(batch(0, level("a", 1)) + batch(5, no_op()), below=ALL)
-    assert (caught.value.expected, caught.value.found) == (1, 5)
+    assert (caught.value.expected, caught.value.actual) == (1, 5)
     assert (replay.offset, replay.image().features) == (1, {"a": 1})
 
 

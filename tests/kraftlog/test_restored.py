@@ -143,8 +143,8 @@ def test_behind_what_is_missing_no_state_is_known_and_up_to_it_every_one(
     files: Mapping[str, bytes], known: int, why: str
 ) -> None:
     found = restore(files)
-    assert (found.image.offset, found.stopped) == (known, why)
-    assert restore(files, known).stopped == ""
+    assert (found.image.offset, found.stop_reason) == (known, why)
+    assert restore(files, known).stop_reason == ""
     with pytest.raises(StateUnknown) as refused:
         restore(files, known + 1)
     assert (str(refused.value), refused.value.exact_until) == (why, known)
@@ -187,7 +187,7 @@ def test_an_offset_that_cannot_be_reached_is_refused_with_the_reason(
 @pytest.mark.parametrize("tail", [batch(1, no_op())[:-3], bytes(100_000), b"\x00"], ids=["cut", "zeros", "one byte"])
 def test_the_end_of_the_newest_segment_may_be_in_the_making(tail: bytes) -> None:
     found = restore({FIRST: log([level(METADATA, 7)]) + tail})
-    assert (found.image.offset, found.stopped) == (1, "")
+    assert (found.image.offset, found.stop_reason) == (1, "")
 
 
 def test_a_record_that_is_not_understood_counts_against_the_image() -> None:

@@ -50,7 +50,7 @@ def walked(data: bytes) -> tuple[list[Batch | Damage], int]:
     walk, found = Walk(data), []
     while walk.is_open:
         found += list(walk.next())
-    return found, walk._heads.left
+    return found, walk._heads.budget
 
 
 def test_the_length_of_a_longer_batch_ends_with_a_small_byte() -> None:

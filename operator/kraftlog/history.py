@@ -258,7 +258,7 @@ class HistoryReader:
                 yield replace(event, change=change, effective_offset=offset, effective_ms=at)
 
     def _known(self, change: Change) -> Change | None:
-        """With what was before, now that it takes effect; None for what changes nothing."""
+        """Complete a change by the previous value, now that it takes effect; None for what changes nothing."""
         match change:
             case LevelChange(feature=name, level=level, takes_effect=True):
                 previous = self._levels.get(name, 0 if self._complete else None)

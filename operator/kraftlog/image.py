@@ -132,7 +132,7 @@ class FormerLevels:
     moves: Mapping[str, Moves] = field(default_factory=dict)
 
     def with_earlier(self, earlier: FormerLevels, until: int) -> FormerLevels:
-        """With what another reading of the same log knew, up to `until`; unless there is a gap between the two."""
+        """Add what another reading of the same log knew, up to `until`; unless there is a gap between the two."""
         if until < self.since_offset or earlier.since_offset > self.since_offset:
             return self
         dropped = {**earlier.dropped, **self.dropped}

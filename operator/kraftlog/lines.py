@@ -64,7 +64,7 @@ class _Kind(NamedTuple):
 
 
 class _Kinds(dict[bytes, _Kind]):
-    """By the first bytes of their records; KeyError for whatever is not written here."""
+    """Kinds of records by their first bytes; KeyError for records that are not written here."""
 
     def __init__(self, form: Form) -> None:
         super().__init__()

@@ -39,7 +39,7 @@ def key_of(topic: int, partition: int) -> int:
 
 
 def marks(replicas: Int32s, brokers: Int32s) -> tuple[Bools, Bools]:
-    """In each row: which replicas are among these brokers, and whether all of the brokers have one."""
+    """Mark in each row which replicas are among these brokers, and whether all of the brokers have one."""
     marked, has_all = np.zeros(replicas.shape, dtype=bool), np.ones(len(replicas), dtype=bool)
     if np.array_equal(replicas, brokers):
         return ~marked, has_all
@@ -51,7 +51,7 @@ def marks(replicas: Int32s, brokers: Int32s) -> tuple[Bools, Bools]:
 
 
 def distinct(replicas: Int32s) -> Bools:
-    """In each row: whether none is there twice."""
+    """Mark the rows in which no replica is twice."""
     good = np.ones(len(replicas), dtype=bool)
     width = replicas.shape[1]
     if width > _PAIRWISE:
@@ -159,7 +159,7 @@ def _empty(width: int, rows: int) -> Columns:
 
 
 class Index:
-    """From keys to places. What `extend` brings is not found before `sort`."""
+    """Positions of rows by key. What `extend` brings is not found before `sort`."""
 
     __slots__ = ("_fresh", "_keys", "_places", "_recent", "_recent_count")
 

@@ -223,7 +223,7 @@ class Reading:
         self.account.claimed += records
 
     def count(self, content: Decoded | Raw | Unreadable, size: int) -> None:
-        """One record more, of so many bytes."""
+        """Count a record of so many bytes."""
         account, self.last = self.account, ""
         if isinstance(content, Decoded):
             self.last = content.type.name

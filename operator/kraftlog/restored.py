@@ -57,7 +57,7 @@ class Restored:
 
 
 class StateUnknown(KraftLogError):
-    """These files do not say what the state at this offset is.
+    """The state at this offset does not follow from these files.
 
     `exact_until`: the last offset at which they do, from the same beginning; None where there is none.
     """

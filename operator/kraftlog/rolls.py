@@ -55,7 +55,7 @@ class Absence:
 
     @property
     def moments(self) -> tuple[Moment | None, ...]:
-        """In the order in which they happen."""
+        """Moments in the order in which they happen."""
         return self.stopping, self.fenced, self.registered, self.unfenced, self.in_sync
 
     @property

@@ -302,7 +302,7 @@ def _judge(replicas: Sequence[int], in_sync: Iterable[int], adding: Iterable[int
 
 
 def worst_first(strips: Iterable[Strip]) -> list[Strip]:
-    """By what clients noticed; of those that had it equally bad, by name."""
+    """Sort strips by what clients noticed; those that had it equally bad by name."""
     return sorted(strips, key=lambda strip: (*(-each for each in strip.severity), strip.topic, strip.partition))
 
 

@@ -84,7 +84,7 @@ class Run:
     breaks: dict[int, list[Damage]]
 
     def batch(self, number: int) -> Batch:
-        """One of them."""
+        """The batch with this number."""
         start, end = self.starts[number], self.starts[number + 1]
         head = Head._make(HEADER.unpack_from(self.data, start))
         batch = head.batch(memoryview(self.data)[start:end], 0)

@@ -105,7 +105,7 @@ class Rows:
         return lengths
 
     def some(self, rows: Positions) -> Rows:
-        """Some of them."""
+        """A selection of the rows."""
         return Rows(self.view, self.home[rows], self.ends[rows], self.at[rows])
 
     def back(self, rows: Positions, some: Rows) -> None:

@@ -54,7 +54,7 @@ class Records:
         return len(self.start)
 
     def part(self, first: int, end: int) -> Records:
-        """Some of them."""
+        """A slice of the records."""
         return Records(self.view, *(getattr(self, each.name)[first:end] for each in fields(self)[1:]))
 
 

@@ -47,7 +47,7 @@ def joined(parts: Sequence[str | pa.Array], rows: int) -> pa.Array:
 
 
 def numbers(values: NDArray[np.signedinteger]) -> pa.Array:
-    """In decimal."""
+    """Numbers as decimal text."""
     if len(values) and values.min() >= 0 and values.max() < _SMALL:
         return _SMALL_TEXTS.take(pa.array(values))
     return pc.cast(pa.array(values), pa.string())

@@ -19,14 +19,14 @@ from kafkafeatures.core.ports import ZooKeeperPort
 from kafkafeatures.environment import Environment
 from kafkafeatures.handlers import Hosted, host
 from kafkafeatures.health import Health, serving
-from kafkafeatures.kafka.base.memory_budget import Limits, MemoryBudget
+from kafkafeatures.kafka.base.memory_budget import MemoryBudget, MemoryLimits
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.partitions.images import PartitionImages
 from kafkafeatures.kafka.recorder.recorder import LogRecorder
 from kafkafeatures.kafka.wire.addresses import LOOPBACK, NEVER, AddressPolicy
 from kafkafeatures.kafka.wire.connection import Recorder
-from kafkafeatures.kube.api import Key, KubernetesApi
+from kafkafeatures.kube.api import KubernetesApi, ResourceKey
 from kafkafeatures.kube.api_server import ApiServer
 from kafkafeatures.kube.client import connected, in_pod
 from kafkafeatures.kube.errors import KubeError
@@ -54,7 +54,7 @@ Host = Callable[[Hosted, tuple[str, ...], Environment], Awaitable[None]]
 def real_clusters(settings: OperatorSettings, environment: Environment) -> Opener:
     """Opens real clusters. They share the memory that there is for what comes from Kafka, of partitions above all."""
     memory = MemoryBudget(
-        Limits(
+        MemoryLimits(
             settings.memory_per_cluster,
             settings.memory_all_clusters,
             raise_one="have the operator's memory.perCluster raised (--memory-per-cluster)",
@@ -115,7 +115,7 @@ class Operator:
             current=self._current,
             recorder=self._recorder or NOT_RECORDED,
         )
-        self._queue: Queue[Key] = Queue(
+        self._queue: Queue[ResourceKey] = Queue(
             self._controller.reconcile,
             failed=self._controller.failed,
             waited=metrics.waited,
@@ -188,7 +188,7 @@ class Operator:
         await self._over.wait()
         await self.pages.aclose()
 
-    def _current(self, key: Key) -> str:
+    def _current(self, key: ResourceKey) -> str:
         return self._resources.current(key)
 
     def _wake(self, resources: Sequence[Mapping[str, Any]]) -> None:

@@ -24,7 +24,7 @@ from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.api_names import API_NAMES
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.recorder.recorder import REASONS
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 
 _OF_RESOURCE = ("namespace", "name")
 _LEVELS = ("finalized", "desired", "supported_min", "supported_max")
@@ -44,7 +44,7 @@ class Metrics:
         self._clock = environment.clock
         disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which is not needed
         self.registry = CollectorRegistry()
-        self._said: dict[Key, Status] = {}
+        self._said: dict[ResourceKey, Status] = {}
         self._passes = Counter(
             "kafkafeatures_reconciliations", "Reconciliations that ended.", ("result",), registry=self.registry
         )
@@ -196,7 +196,7 @@ class Metrics:
         """Counts the seconds that one wake-up waited."""
         self._waited.observe(seconds)
 
-    def passed(self, key: Key, result: str, seconds: float, status: Status) -> None:
+    def passed(self, key: ResourceKey, result: str, seconds: float, status: Status) -> None:
         """See `Watcher` of the controller."""
         self._passes.labels(result).inc()
         if result == "failed":
@@ -207,17 +207,17 @@ class Metrics:
         if previous_status != status:
             self._show(key, previous_status or EMPTY, status)
 
-    def suspended(self, key: Key, holds: bool) -> None:
+    def suspended(self, key: ResourceKey, holds: bool) -> None:
         """See `Watcher` of the controller."""
         self._suspended.labels(*key).set(holds)
 
-    def forgot(self, key: Key) -> None:
+    def forgot(self, key: ResourceKey) -> None:
         """See `Watcher` of the controller."""
         self._show(key, self._said.pop(key, EMPTY), EMPTY)
         for gauge in (self._drift, self._suspended, self._approval, self._approval_since, self._success):
             gauge.remove(*key)
 
-    def _show(self, key: Key, previous_status: Status, now: Status) -> None:
+    def _show(self, key: ResourceKey, previous_status: Status, now: Status) -> None:
         """Show the difference, series by series: the library finds those of one resource only by a look at all."""
         for gauge, series_of in (
             (self._condition, _conditions),
@@ -242,7 +242,7 @@ class Metrics:
         since = datetime.fromisoformat(waiting.last_transition_time).timestamp() if waiting else 0.0
         self._approval_since.labels(*key).set(since)
 
-    def _show_progress(self, key: Key, previous_status: Status, now: Status) -> None:
+    def _show_progress(self, key: ResourceKey, previous_status: Status, now: Status) -> None:
         """Between two phases: when it last moved, as far as this process has seen."""
         was, is_ = _movement(previous_status), _movement(now)
         if is_ and is_ != was:

@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import Any
 
 from kafkafeatures.environment import Environment
-from kafkafeatures.kube.api import Key, KubernetesApi, Listing
-from kafkafeatures.kube.errors import Gone, KubeError, Refused
+from kafkafeatures.kube.api import KubernetesApi, Listing, ResourceKey
+from kafkafeatures.kube.errors import Gone, KubeError, RequestRefused
 from kafkafeatures.reconcile.queue import not_before
 
 RELIST_DELAY = 5.0
@@ -41,7 +41,7 @@ class Resources:
         environment: Environment,
         *,
         changed: Callable[[Sequence[Resource]], None],
-        gone: Callable[[Key], None],
+        gone: Callable[[ResourceKey], None],
         restored: Callable[[], None],
         every: float,
     ) -> None:
@@ -52,8 +52,8 @@ class Resources:
         self._turned = {namespace: asyncio.Event() for namespace in self._namespaces}
         """Set when the watch of a namespace holds, or holds no longer."""
         self._logged: dict[str, str] = {}
-        self._latest: dict[Key, Version] = {}
-        self._missed: dict[str, dict[str, Key]] = {namespace: {} for namespace in self._namespaces}
+        self._latest: dict[ResourceKey, Version] = {}
+        self._missed: dict[str, dict[str, ResourceKey]] = {namespace: {} for namespace in self._namespaces}
         """By uid: they are gone, and it was a list that said so."""
         self.known = asyncio.Event()
         """Every namespace was listed, or refused to be."""
@@ -73,7 +73,7 @@ class Resources:
         """Tell whether the namespace is listed and watched; an empty name for all of them."""
         return namespace not in self._unlisted and namespace not in self._unwatched
 
-    def current(self, key: Key) -> str:
+    def current(self, key: ResourceKey) -> str:
         """The version that it has now, as far as a watch that holds shows it; else empty."""
         is_watched = not {key.namespace, ""} & (self._unlisted | self._unwatched)
         return self._latest.get(key, ("", ""))[1] if is_watched else ""
@@ -90,8 +90,8 @@ class Resources:
     def show(self, resource: Resource, *, gone: bool = False) -> None:
         """Take in what a watch shows. It begins with all that are there, also with those that were listed already."""
         if gone:
-            if self._uid(Key.of(resource)) == resource["metadata"]["uid"]:  # else of an earlier life
-                self._forget(Key.of(resource))
+            if self._uid(ResourceKey.of(resource)) == resource["metadata"]["uid"]:  # else of an earlier life
+                self._forget(ResourceKey.of(resource))
         elif self._is_new(resource):
             self._changed([resource])
 
@@ -120,7 +120,7 @@ class Resources:
         while True:
             try:
                 return await self._list(namespace)
-            except (Refused, Gone):
+            except (RequestRefused, Gone):
                 return None
             except KubeError as error:
                 await self._environment.sleep(not_before(RELIST_DELAY, error))
@@ -160,13 +160,13 @@ class Resources:
             logger.info("the resources of %s are listed again", scope)
         return listing
 
-    def _take(self, listings: Mapping[str, Listing], before: Mapping[Key, Version]) -> None:
+    def _take(self, listings: Mapping[str, Listing], before: Mapping[ResourceKey, Version]) -> None:
         """`before`: the latest when the list began. What a watch showed meanwhile may be newer than the list."""
         if any(listing.restored for listing in listings.values()):
             self._doubt(self._latest)  # the same versions stand for other contents
             self._restored()
         resources = [resource for listing in listings.values() for resource in listing.resources]
-        listed = {Key.of(resource) for resource in resources}
+        listed = {ResourceKey.of(resource) for resource in resources}
         overtaken = {key for key in listed if self._latest.get(key) != before.get(key)}
         self._changed([resource for resource in resources if self._is_new(resource)])
         self._doubt(overtaken)  # which of the two is newer is not known: it is read
@@ -175,24 +175,24 @@ class Resources:
                 self._miss(key, self._uid(key))
                 self._forget(key)
 
-    def _uid(self, key: Key) -> str:
+    def _uid(self, key: ResourceKey) -> str:
         return self._latest.get(key, ("", ""))[0]
 
-    def _doubt(self, keys: Iterable[Key]) -> None:
+    def _doubt(self, keys: Iterable[ResourceKey]) -> None:
         """Note that the version of these resources is no longer known."""
         self._latest.update({key: (self._uid(key), "") for key in keys})
 
     def _is_new(self, resource: Resource) -> bool:
-        key, metadata = Key.of(resource), resource["metadata"]
+        key, metadata = ResourceKey.of(resource), resource["metadata"]
         version = metadata["uid"], metadata["resourceVersion"]
         previous_version, self._latest[key] = self._latest.get(key), version
         if previous_version is not None and previous_version[0] != metadata["uid"]:
             self._miss(key, previous_version[0])
         return previous_version != version
 
-    def _miss(self, key: Key, uid: str) -> None:
+    def _miss(self, key: ResourceKey, uid: str) -> None:
         self._missed[key.namespace if key.namespace in self._missed else ""][uid] = key
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: ResourceKey) -> None:
         if self._latest.pop(key, None) is not None:
             self._gone(key)

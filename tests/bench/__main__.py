@@ -28,8 +28,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kafkafeatures.core.engine.decisions import Act, Done
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.steps import DryRunAccepted
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import ClusterSettings, parse_addresses
@@ -301,7 +301,7 @@ def decisions(evaluations: int = FULL.decisions) -> None:
         rounds = max(1, evaluations // count)
         began = time.perf_counter()
         for _ in range(rounds):
-            assert isinstance(decide(Wanted(wanted), seen, verdict=DryRunAccepted()), Act)
+            assert isinstance(decide(DesiredState(wanted), seen, verdict=DryRunAccepted()), Act)
         each = (time.perf_counter() - began) / rounds
         what = f"{count} nodes, {len(wanted)} of {len(features)} features wanted"
         print(f"decide, {what}: {each * 1000:.2f} ms, {1 / each:,.0f} a second")
@@ -310,7 +310,7 @@ def decisions(evaluations: int = FULL.decisions) -> None:
 
 async def _simulated_evaluations(rounds: int) -> None:
     """Evaluations from raw readings of a simulated cluster of six nodes on: read, observe, decide."""
-    cluster, wanted = SimulatedCluster(world(plan(metadata_version=25))), Wanted({"metadata.version": 29})
+    cluster, wanted = SimulatedCluster(world(plan(metadata_version=25))), DesiredState({"metadata.version": 29})
     began = time.process_time()
     for _ in range(rounds):
         assert isinstance(decide(wanted, observe(*await cluster.read()), verdict=DryRunAccepted()), Act)

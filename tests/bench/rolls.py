@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.core.engine.wanted import MaxParallel
+from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.facts.readings import PartitionsReading
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.roll.planner import MOST_IN_FLIGHT, advice, bounds, cap, order

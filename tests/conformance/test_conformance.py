@@ -9,8 +9,8 @@ import pytest
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.steps import DryRunAccepted
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.kafka.wire.codec import decode_response
@@ -109,7 +109,7 @@ def test_our_preflight_lets_through_what_kafka_accepts_and_nothing_else(world: W
             continue
         wanted = {feature: level for feature, level, _ in updates}
         consents = {UpdateFeature(f, levels.get(f, 0), v).consent for f, v in wanted.items()} - {""}
-        decision = decide(Wanted(wanted, consents=frozenset(consents)), seen, verdict=DryRunAccepted())
+        decision = decide(DesiredState(wanted, consents=frozenset(consents)), seen, verdict=DryRunAccepted())
         accepted = all(code == 0 for code, _ in said_by(world, real).values())
         assert isinstance(decision, Act) == accepted, (updates, decision, said_by(world, real))
         judged += 1

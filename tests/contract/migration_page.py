@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from kafkafeatures.core.migration.edges import BACK, FORWARD, TARGETS, Edge, Refused, next_edge
+from kafkafeatures.core.migration.edges import BACK, FORWARD, TARGETS, Edge, NoEdge, next_edge
 from kafkafeatures.core.migration.phases import phase_of
-from kafkafeatures.core.migration.positions import ROWS, BrokerMode, Claim, Facts, Position, Row
+from kafkafeatures.core.migration.positions import ROWS, BrokerMode, ClaimKind, MigrationEvidence, Position, PositionRow
 from kafkafeatures.core.migration.way_back import RETURNS
 from kraftlog.image import ZkMigrationState
 
@@ -26,7 +26,7 @@ _FLAGS: Mapping[tuple[bool, ...] | None, str] = {
     (False,): "none with the flag",
 }
 _OFFSETS = {None: "any", True: "above 0", False: "absent or -1"}
-_FACTS = Facts(ZkMigrationState.MIGRATION, Claim.LEADER, 1, {1: BrokerMode.FLAGGED})
+_FACTS = MigrationEvidence(ZkMigrationState.MIGRATION, ClaimKind.LEADER, 1, {1: BrokerMode.FLAGGED})
 """Where the way from `Copied` depends on it: no broker is in KRaft mode."""
 
 _HEAD = """\
@@ -102,9 +102,9 @@ def _picture() -> Iterator[str]:
     yield f"    {Position.FINALIZED} --> [*]"
 
 
-def _position(row: Row) -> str:
+def _position(row: PositionRow) -> str:
     states = " or ".join(f"`{one.name}`" if one is not None else "no quorum answers" for one in row.state)
-    claims = "any" if len(row.claim) == len(Claim) else " or ".join(row.claim)
+    claims = "any" if len(row.claim) == len(ClaimKind) else " or ".join(row.claim)
     there = " or ".join(_MODES[one] for one in row.some)
     others = [_MODES[one] for one in row.modes if one not in row.some]
     brokers = f"at least one in {there}" + (f", the others in {' or '.join(others)}" if others else "")
@@ -135,7 +135,7 @@ def _answers(reasons: dict[str, int]) -> Iterator[str]:
         cells = []
         for desired in TARGETS:
             found = next_edge(position, desired, _FACTS)
-            if isinstance(found, Refused):
+            if isinstance(found, NoEdge):
                 number = reasons.setdefault(f"{_sentence(found.message)}: {found.remedy}.", len(reasons) + 1)
                 cells.append(f"**refused** ({number})")
             else:

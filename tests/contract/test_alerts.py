@@ -12,12 +12,12 @@ import pytest
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import BrokersByMode, MigrationStatus, Status, StatusCondition
 from kafkafeatures.environment import SYSTEM, Environment
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.metrics import Metrics, RecorderMetrics
 from tests.contract.alerts import ALERTS
 from tests.contract.promql import Vector, evaluated
 
-ORDERS = Key("kafka", "orders")
+ORDERS = ResourceKey("kafka", "orders")
 SINCE = Stamp("2026-01-02T00:00:00Z")
 START = datetime(2026, 1, 2, tzinfo=UTC)
 RULES = {
@@ -142,7 +142,7 @@ def test_what_is_stalled_is_an_alarm_that_knows_its_reason() -> None:
     assert fired_after(stands("Halted", other("Stalled", "Halted")), alert="Stalled") == 5
     metrics = Metrics(environment=SYSTEM)
     metrics.passed(ORDERS, "success", 0.1, Status(conditions=(other("Stalled", "Halted"),)))
-    metrics.passed(Key("kafka", "new"), "success", 0.1, Status(conditions=(other("Stalled", "OfNextYear"),)))
+    metrics.passed(ResourceKey("kafka", "new"), "success", 0.1, Status(conditions=(other("Stalled", "OfNextYear"),)))
     found = evaluated(RULES["Stalled"].expression, _samples(metrics, "Stalled"), 0.0)
     assert sorted(dict(labels)["reason"] for labels in found) == ["Halted", "Other"]
 

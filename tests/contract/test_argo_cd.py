@@ -15,9 +15,9 @@ from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import EMPTY, Status
+from kafkafeatures.core.engine.desired_state import DesiredState, Mode, OnDrift
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected
-from kafkafeatures.core.engine.wanted import Mode, OnDrift, Wanted
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.report.status import (
@@ -64,7 +64,9 @@ def resource(status: Status | None, *, generation: int = 3, **more: Any) -> dict
 NOTHING, YES = Memory(), DryRunAccepted()
 
 
-def after(wanted: Wanted, seen: Observation | None = None, memory: Memory = NOTHING, verdict: DryRun = YES) -> Status:
+def after(
+    wanted: DesiredState, seen: Observation | None = None, memory: Memory = NOTHING, verdict: DryRun = YES
+) -> Status:
     seen = seen or observation()
     decision = decide(wanted, seen, memory, verdict=verdict)
     proposal = propose(wanted, seen, memory)
@@ -85,39 +87,39 @@ WANTED = {"metadata.version": 21, "group.version": 0}
 CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "new": (resource(None), "Progressing", "waiting for the operator"),
     "pending": (resource(status_of_pending(generation=3, at=NOW)), "Progressing", "Pending"),
-    "in sync": (resource(after(Wanted({"metadata.version": 21}))), "Healthy", "InSync"),
+    "in sync": (resource(after(DesiredState({"metadata.version": 21}))), "Healthy", "InSync"),
     "of an older generation": (
-        resource(after(Wanted({"metadata.version": 21})), generation=4), "Progressing", "waiting",
+        resource(after(DesiredState({"metadata.version": 21})), generation=4), "Progressing", "waiting",
     ),
-    "observed": (resource(after(Wanted(UP, mode=Mode.OBSERVE))), "Healthy", "would change"),
+    "observed": (resource(after(DesiredState(UP, mode=Mode.OBSERVE))), "Healthy", "would change"),
     "observed, with drift": (
-        resource(after(Wanted(WANTED, mode=Mode.OBSERVE), MOVED, REACHED)), "Healthy", "LevelAhead",
+        resource(after(DesiredState(WANTED, mode=Mode.OBSERVE), MOVED, REACHED)), "Healthy", "LevelAhead",
     ),
-    "acting": (resource(after(Wanted(UP))), "Progressing", "UpdatingFeatures"),
-    "waiting for a node": (resource(after(Wanted(UP), BEHIND)), "Progressing", "WaitingForNodes"),
+    "acting": (resource(after(DesiredState(UP))), "Progressing", "UpdatingFeatures"),
+    "waiting for a node": (resource(after(DesiredState(UP), BEHIND)), "Progressing", "WaitingForNodes"),
     "a pass that failed": (
         resource(status_of_failed_reconciliation("a bug", generation=3, previous=EMPTY, at=NOW)),
         "Progressing", "InternalError",
     ),
-    "stalled by a ghost": (resource(after(Wanted(UP), GHOST)), "Degraded", "GhostRegistration"),
+    "stalled by a ghost": (resource(after(DesiredState(UP), GHOST)), "Degraded", "GhostRegistration"),
     "refused by the controller": (
-        resource(after(Wanted(UP), verdict=DryRunRejected(95, "no"))), "Degraded", "ControllerRejected",
+        resource(after(DesiredState(UP), verdict=DryRunRejected(95, "no"))), "Degraded", "ControllerRejected",
     ),
-    "reverted in Git": (resource(after(Wanted({"metadata.version": 20}))), "Degraded", "ConsentRequired"),
+    "reverted in Git": (resource(after(DesiredState({"metadata.version": 20}))), "Degraded", "ConsentRequired"),
     "invalid": (
         resource(status_of_invalid(Reason.INVALID_SPEC, "no", generation=3, previous=EMPTY, at=NOW)),
         "Degraded", "InvalidSpec",
     ),
-    "waiting for approval": (resource(after(Wanted({}, UP))), "Suspended", "PlanPending"),
-    "suspended": (resource(after(Wanted(UP, suspend=True)), suspend=True), "Suspended", "paused"),
-    "paused a moment ago": (resource(after(Wanted(UP)), annotations={PAUSE: "true"}), "Suspended", "paused"),
-    "paused, and stalled": (resource(after(Wanted(UP), GHOST), suspend=True), "Suspended", "paused"),
+    "waiting for approval": (resource(after(DesiredState({}, UP))), "Suspended", "PlanPending"),
+    "suspended": (resource(after(DesiredState(UP, suspend=True)), suspend=True), "Suspended", "paused"),
+    "paused a moment ago": (resource(after(DesiredState(UP)), annotations={PAUSE: "true"}), "Suspended", "paused"),
+    "paused, and stalled": (resource(after(DesiredState(UP), GHOST), suspend=True), "Suspended", "paused"),
     "resumed a moment ago": (
-        resource(after(Wanted(UP, suspend=True)), annotations={PAUSE: "false"}), "Progressing", "resumed",
+        resource(after(DesiredState(UP, suspend=True)), annotations={PAUSE: "false"}), "Progressing", "resumed",
     ),
-    "drifted": (resource(after(Wanted(WANTED), MOVED, REACHED)), "Degraded", "Drifted"),
+    "drifted": (resource(after(DesiredState(WANTED), MOVED, REACHED)), "Degraded", "Drifted"),
     "drift that is being corrected": (
-        resource(after(Wanted(UP, on_drift=OnDrift.CORRECT), observation(), Memory(reached=UP))),
+        resource(after(DesiredState(UP, on_drift=OnDrift.CORRECT), observation(), Memory(reached=UP))),
         "Suspended", "PlanPending",
     ),
     "away": (resource(unreachable(FailureKind.UNREACHABLE)), "Progressing", "Unreachable"),
@@ -144,7 +146,7 @@ def test_every_way_of_being_unreachable_that_requires_action_is_degraded() -> No
 
 # --- actions ---
 
-WAITS = resource(after(Wanted({}, UP)))
+WAITS = resource(after(DesiredState({}, UP)))
 
 
 def test_every_action_that_is_offered_is_defined() -> None:
@@ -156,7 +158,7 @@ def test_every_action_that_is_offered_is_defined() -> None:
     [
         (resource(None), {"pause"}),
         (WAITS, {"approve", "pause"}),
-        (resource(after(Wanted(UP)), annotations={PAUSE: "true"}), {"resume"}),
+        (resource(after(DesiredState(UP)), annotations={PAUSE: "true"}), {"resume"}),
     ],
 )
 def test_only_actions_that_mean_something_are_offered(seen: dict[str, Any], enabled: set[str]) -> None:

@@ -14,7 +14,7 @@ import yaml
 from kafkafeatures import __version__
 from kafkafeatures.core.roll.drivers import DRIVERS, Driver
 from kafkafeatures.kube.workloads.adapters import adapter_of
-from kafkafeatures.kube.workloads.rights import Right
+from kafkafeatures.kube.workloads.rights import KubernetesRight
 from tests.contract.test_crd import CRD, SCHEMA, misfits
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,7 +125,7 @@ def test_the_chart_grants_a_driver_what_it_asks_for_and_nothing_else(driver: Dri
     definition = rf'define "{CHART["name"]}\.{name}Rules" -}}}}\n(.*?){{{{- end'
     (granted,) = re.findall(definition, TEMPLATES["rbac.yaml"], re.DOTALL)
     rules = {
-        Right(group, resource, verb)
+        KubernetesRight(group, resource, verb)
         for rule in yaml.safe_load(granted)
         for group in rule["apiGroups"]
         for resource in rule["resources"]

@@ -17,9 +17,9 @@ from kafkafeatures.api.records import StatusRecord, json_name, stamp
 from kafkafeatures.api.schema import Text, as_json, fields_of
 from kafkafeatures.api.spec import Spec
 from kafkafeatures.api.status import EMPTY, Status, Via
+from kafkafeatures.core.engine.desired_state import DesiredState, Mode
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
-from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import ControllerEpoch
@@ -142,20 +142,22 @@ def misfits(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterator[s
 LEVELS = {"metadata.version": 27, "group.version": 1}
 CROWD = [node(i, said=answer(OLD)) for i in range(100, 190)]
 GHOST = node(3, state=NodeState.GHOST, said=SILENT, written=OLD)
-WORLDS: dict[str, tuple[Wanted, Observation, Memory, Any]] = {
-    "act": (Wanted(LEVELS), observation(), Memory(), DryRunAccepted()),
-    "done": (Wanted({"metadata.version": 21}), observation(), Memory(), None),
-    "nothing": (Wanted({}), observation(), Memory(), None),
-    "blocked": (Wanted(LEVELS), observation(node(3001), *CROWD, GHOST), Memory(), None),
-    "refused": (Wanted(LEVELS), observation(), Memory(), DryRunRejected(95, "no")),
-    "downgrade": (Wanted({"metadata.version": 20}), observation(), Memory(), None),
-    "approval": (Wanted({}, LEVELS), observation(), Memory(), DryRunAccepted()),
-    "observed": (Wanted(LEVELS, mode=Mode.OBSERVE), observation(), Memory(), None),
-    "suspended": (Wanted(LEVELS, suspend=True), observation(), Memory(), None),
-    "soaking": (Wanted(LEVELS, finalize_after=timedelta(hours=1)), observation(), Memory(), DryRunAccepted()),
-    "drift": (Wanted(LEVELS), observation(levels={"metadata.version": 27}), Memory(reached=LEVELS), DryRunAccepted()),
-    "unknown": (Wanted(LEVELS), observation(levels=SILENT), Memory(), None),
-    "partly": (Wanted(LEVELS), observation(gaps=(SILENT,)), Memory(), DryRunAccepted()),
+WORLDS: dict[str, tuple[DesiredState, Observation, Memory, Any]] = {
+    "act": (DesiredState(LEVELS), observation(), Memory(), DryRunAccepted()),
+    "done": (DesiredState({"metadata.version": 21}), observation(), Memory(), None),
+    "nothing": (DesiredState({}), observation(), Memory(), None),
+    "blocked": (DesiredState(LEVELS), observation(node(3001), *CROWD, GHOST), Memory(), None),
+    "refused": (DesiredState(LEVELS), observation(), Memory(), DryRunRejected(95, "no")),
+    "downgrade": (DesiredState({"metadata.version": 20}), observation(), Memory(), None),
+    "approval": (DesiredState({}, LEVELS), observation(), Memory(), DryRunAccepted()),
+    "observed": (DesiredState(LEVELS, mode=Mode.OBSERVE), observation(), Memory(), None),
+    "suspended": (DesiredState(LEVELS, suspend=True), observation(), Memory(), None),
+    "soaking": (DesiredState(LEVELS, finalize_after=timedelta(hours=1)), observation(), Memory(), DryRunAccepted()),
+    "drift": (
+        DesiredState(LEVELS), observation(levels={"metadata.version": 27}), Memory(reached=LEVELS), DryRunAccepted()
+    ),
+    "unknown": (DesiredState(LEVELS), observation(levels=SILENT), Memory(), None),
+    "partly": (DesiredState(LEVELS), observation(gaps=(SILENT,)), Memory(), DryRunAccepted()),
 }  # fmt: skip
 
 

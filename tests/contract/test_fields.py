@@ -13,18 +13,18 @@ import yaml
 from kafkafeatures.api.reasons import BlockerKind, Condition, Phase
 from kafkafeatures.api.spec import Availability, Desired
 from kafkafeatures.api.status import ApprovedBy, ComparisonState, FeatureState, Result, StepState, Via
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, Mode, OnDrift
 from kafkafeatures.core.facts.observation import MetadataMode, SourceKind
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import Undo
-from kafkafeatures.core.ibp.none_wanted import INTER_BROKER_PROTOCOL
+from kafkafeatures.core.ibp.not_desired import INTER_BROKER_PROTOCOL
 from kafkafeatures.core.kinds import KINDS
-from kafkafeatures.core.levels.part import LEVELS
+from kafkafeatures.core.levels.proposal import LEVELS
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.core.migration.none_wanted import MIGRATION
+from kafkafeatures.core.migration.not_desired import MIGRATION
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.roll.drivers import DRIVERS
-from kafkafeatures.core.roll.part import ROLL
+from kafkafeatures.core.roll.proposal import ROLL
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kraftlog.image import ZkMigrationState
 from tests.contract.fields_page import CRD, Field, fields, root, version

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.core.engine.stage import StageNow
+from kafkafeatures.core.engine.stage import StageState
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.kinds import KINDS
 
@@ -27,7 +27,7 @@ def room_of(kind: type) -> str:
 
 CLASSES = {one.__name__: room_of(one) for one in (*KINDS.values(), *InFlight.__subclasses__())}
 """Steps, and what is remembered of them in flight."""
-STAGES = StageNow.__subclasses__()
+STAGES = StageState.__subclasses__()
 WORDS = {one.kind: room_of(one) for one in KINDS.values()} | {one.kind: room_of(one) for one in STAGES}
 """What intents, entries of the history and stages of a plan call them."""
 CONSTANTS = {one.kind.upper(): room_of(one) for one in STAGES}

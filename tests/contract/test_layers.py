@@ -48,8 +48,8 @@ ROOMS = {
     ),
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
-        "api core environment kube version kafka.base.settings kafka.base.errors kafka.base.aside kafka.wire.addresses "
-        "kafka.wire.pem kafka.wire.tls zookeeper.ensemble"
+        "api core environment kube version kafka.base.settings kafka.base.errors kafka.base.threads "
+        "kafka.wire.addresses kafka.wire.pem kafka.wire.tls zookeeper.ensemble"
     ),
     "resources": "environment kube reconcile",
     "handlers": "api environment kube",

@@ -23,7 +23,7 @@ from kafkafeatures.api.status import (
 )
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.metrics import Metrics
 from tests.contract.alerts import ALERTS, OF_REASON, STALLED
 
@@ -51,12 +51,12 @@ def exposed() -> dict[str, tuple[str, frozenset[str]]]:
     metrics = Metrics(environment=SYSTEM)
     metrics.follow(lambda: 0, {"": lambda: True})
     metrics.answered(200)
-    metrics.passed(Key("kafka", "orders"), "success", 0.1, STATUS)
-    metrics.suspended(Key("kafka", "orders"), holds=True)
+    metrics.passed(ResourceKey("kafka", "orders"), "success", 0.1, STATUS)
+    metrics.suspended(ResourceKey("kafka", "orders"), holds=True)
     recorder = metrics.of_recorder()
-    recorder.recorded(Key("kafka", "orders"))
-    recorder.gap(Key("kafka", "orders"))
-    recorder.has_room(Key("kafka", "orders"), 1)
+    recorder.recorded(ResourceKey("kafka", "orders"))
+    recorder.gap(ResourceKey("kafka", "orders"))
+    recorder.has_room(ResourceKey("kafka", "orders"), 1)
     metrics.sent(Address("kafka", 9092), bytes.fromhex("0000000a 0039 0001 00000007 ffff"))
     found = {}
     for family in text_string_to_metric_families(generate_latest(metrics.registry).decode()):

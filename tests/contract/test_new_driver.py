@@ -32,9 +32,9 @@ from collections.abc import Awaitable
 
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.kube.workloads import stateful_sets
-from kafkafeatures.kube.workloads.rights import Right
+from kafkafeatures.kube.workloads.rights import KubernetesRight
 
-RIGHTS = (*(one for one in stateful_sets.RIGHTS if one.verb != "create"), Right("", "pods", "patch"))
+RIGHTS = (*(one for one in stateful_sets.RIGHTS if one.verb != "create"), KubernetesRight("", "pods", "patch"))
 
 
 class Annotations(stateful_sets.StatefulSets):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.cli.document.rights_flags import MODES
-from kafkafeatures.kafka.base.needs import NEEDS, Need, Purpose, Resource
-from kafkafeatures.kafka.base.rights import Right
+from kafkafeatures.kafka.base.needs import NEEDS, KafkaResource, Need, Purpose
+from kafkafeatures.kafka.base.rights import ClusterRight
 
 HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"
 WORDS = {Purpose.RESTARTS: "drivers"}
@@ -31,7 +31,7 @@ def test_the_table_of_rights_is_the_list() -> None:
     assert rows == [row(need) for need in NEEDS]
 
 
-def rights_of(purpose: Purpose, resource: Resource) -> set[Right]:
+def rights_of(purpose: Purpose, resource: KafkaResource) -> set[ClusterRight]:
     return {need.right for need in NEEDS if purpose in need.purposes and need.resource is resource}
 
 
@@ -42,14 +42,14 @@ def test_a_page_names_the_rights_of_its_mode(name: str, purpose: Purpose) -> Non
     line = "The Kafka user needs "
     (sentence,) = (each.split(";")[0].split(". ")[0] for each in page(name).splitlines() if each.startswith(line))
     of_cluster, of_topics = sentence.split(" on the cluster, and ")
-    for part, resource in ((of_cluster, Resource.CLUSTER), (of_topics, Resource.TOPICS)):
-        named = set(part.removeprefix(line).replace(",", " ").split()) & set(Right.__members__)
+    for part, resource in ((of_cluster, KafkaResource.CLUSTER), (of_topics, KafkaResource.TOPICS)):
+        named = set(part.removeprefix(line).replace(",", " ").split()) & set(ClusterRight.__members__)
         assert named == {right.name for right in rights_of(purpose, resource)}
 
 
 @pytest.mark.parametrize("name", ["with-strimzi.md", "with-confluent.md", "../tutorial.md"])
 def test_a_user_that_a_page_creates_gets_the_rights_to_raise_levels_and_restart_nodes(name: str) -> None:
-    wanted = rights_of(Purpose.LEVELS, Resource.CLUSTER) | rights_of(Purpose.RESTARTS, Resource.CLUSTER)
+    wanted = rights_of(Purpose.LEVELS, KafkaResource.CLUSTER) | rights_of(Purpose.RESTARTS, KafkaResource.CLUSTER)
     lines = [line for line in page(name).splitlines() if "ClusterAction" in line]
     assert lines
     for line in lines:
@@ -64,4 +64,4 @@ def test_what_needs_the_log_has_a_way_without_it_or_says_that_it_has_none() -> N
     """A purpose that works without the log names every right that the other way needs."""
     without = {purpose for need in NEEDS if need.without_log for purpose in need.purposes}
     for purpose in without:
-        assert rights_of(purpose, Resource.TOPICS) == {Right.DESCRIBE, Right.DESCRIBE_CONFIGS}
+        assert rights_of(purpose, KafkaResource.TOPICS) == {ClusterRight.DESCRIBE, ClusterRight.DESCRIBE_CONFIGS}

@@ -16,7 +16,7 @@ from functools import cache, partial
 
 import google_crc32c
 
-from kafkafeatures.core.migration.copied.findings import Finding
+from kafkafeatures.core.migration.copied.findings import ZnodeFinding
 from kafkafeatures.core.migration.copied.places import read_entries
 from kafkafeatures.core.migration.copied.topics import read_state, read_topic
 from kafkafeatures.kafka.base.errors import AuthenticationFailed, KafkaError, NotKafka
@@ -331,7 +331,7 @@ def _znode(data: bytes) -> object:
         found = read_topic("t", data[1:])
     else:
         found = read_entries(path, data[1:])
-    if isinstance(found, Finding):
+    if isinstance(found, ZnodeFinding):
         raise ZnodeRefusedError(str(found))
     return str(found)
 

@@ -14,34 +14,36 @@ from kafkafeatures.core.engine import plan
 from kafkafeatures.core.engine.approval import approved_by as how_approved
 from kafkafeatures.core.engine.costs import as_planned, excused_in
 from kafkafeatures.core.engine.decisions import Decision, Stalled, Wait
-from kafkafeatures.core.engine.gates import Owner, Question
-from kafkafeatures.core.engine.kind import Facts
+from kafkafeatures.core.engine.desired_state import DesiredState
+from kafkafeatures.core.engine.gates import GateInput, Owner
+from kafkafeatures.core.engine.kind import StageInput
 from kafkafeatures.core.engine.memory import NO_MEMORY, Memory
 from kafkafeatures.core.engine.plan import Plan, Proposal
-from kafkafeatures.core.engine.settling import Open
-from kafkafeatures.core.engine.stage import StageNow
+from kafkafeatures.core.engine.settling import OpenOutcome
+from kafkafeatures.core.engine.stage import StageState
 from kafkafeatures.core.engine.steps import DryRun, Step, UnknownStep
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
-from kafkafeatures.core.levels.part import LevelsPart, LevelsWork
+from kafkafeatures.core.levels.proposal import LevelsProposal, LevelsWork
 from kafkafeatures.core.levels.soak import Soak
-from kafkafeatures.core.levels.stage import LevelsNow, levels_in
+from kafkafeatures.core.levels.stage import LevelsState, levels_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report import status as report
-from kafkafeatures.core.roll.part import Pods, PodsOfSet, RollPart, RollWork
+from kafkafeatures.core.roll.proposal import Pods, PodsOfSet, RollProposal, RollWork
 from kafkafeatures.core.roll.roll import Roll
-from kafkafeatures.core.roll.stage import RollNow
-from kafkafeatures.core.roll.targets import Excused
+from kafkafeatures.core.roll.stage import RollState
+from kafkafeatures.core.roll.targets import ExcusedPartitions
 
 
-def facts_of(wanted: Wanted, seen: Observation, memory: Memory = NO_MEMORY, now: datetime | None = None) -> Facts:
+def facts_of(
+    wanted: DesiredState, seen: Observation, memory: Memory = NO_MEMORY, now: datetime | None = None
+) -> StageInput:
     def age_of(_: str) -> timedelta:
         return timedelta(0)
 
-    return Facts(wanted, seen, memory, EMPTY, (), now or seen.at, age_of, age_of)
+    return StageInput(wanted, seen, memory, EMPTY, (), now or seen.at, age_of, age_of)
 
 
-def propose(wanted: Wanted, seen: Observation, memory: Memory = NO_MEMORY) -> Proposal:
+def propose(wanted: DesiredState, seen: Observation, memory: Memory = NO_MEMORY) -> Proposal:
     return kinds.propose(facts_of(wanted, seen, memory))
 
 
@@ -50,28 +52,28 @@ def changes_in(proposal: Proposal) -> tuple[UpdateFeature, ...]:
 
 
 def stages_of(
-    facts: Facts,
+    facts: StageInput,
     proposal: Proposal,
     *,
     verdict: DryRun | None = None,
     soak: Soak | None = None,
     roll: Roll | None = None,
-) -> tuple[StageNow, ...]:
-    levels = LevelsNow(facts, levels_in(proposal), soak, verdict)
+) -> tuple[StageState, ...]:
+    levels = LevelsState(facts, levels_in(proposal), soak, verdict)
     if roll is None:
         return (levels,)
-    (part,) = (part for part in proposal.parts if isinstance(part, RollPart))
-    return (RollNow(facts, part, roll), levels)
+    (part,) = (part for part in proposal.parts if isinstance(part, RollProposal))
+    return (RollState(facts, part, roll), levels)
 
 
 def decide(
-    wanted: Wanted,
+    wanted: DesiredState,
     seen: Observation,
     memory: Memory = NO_MEMORY,
     *,
     proposal: Proposal | None = None,
     unsettled: tuple[Step | UnknownStep, ...] = (),
-    why_open: Open | None = None,
+    why_open: OpenOutcome | None = None,
     verdict: DryRun | None = None,
     owner: Owner | None = None,
     log_says: Stalled | Wait | None = None,
@@ -82,13 +84,13 @@ def decide(
     proposal = proposal or kinds.propose(facts)
     stages = stages_of(facts, proposal, verdict=verdict, soak=soak, roll=roll)
     return engine.decide(
-        Question(
+        GateInput(
             wanted, seen, proposal.plan, stages, facts.now, memory, unsettled, why_open, owner, log_says,
         )
     )  # fmt: skip
 
 
-def approved_by(wanted: Wanted, seen: Observation, proposal: Proposal) -> ApprovedBy | None:
+def approved_by(wanted: DesiredState, seen: Observation, proposal: Proposal) -> ApprovedBy | None:
     (levels,) = stages_of(facts_of(wanted, seen), proposal)
     return how_approved(wanted, proposal.plan, waits=levels.waits_for_approval(wanted))
 
@@ -106,8 +108,8 @@ def plan_of(
     """A plan for these changes, and for the pods that are rolled before them."""
     planned = as_planned(excused if excused_is_known else excused_in(standing.stages) if standing else None)
     parts = (
-        RollPart(pods, Excused(excused) if excused is not None else None, planned),
-        LevelsPart({}, finalized, (), (changes,) if changes else ()),
+        RollProposal(pods, ExcusedPartitions(excused) if excused is not None else None, planned),
+        LevelsProposal({}, finalized, (), (changes,) if changes else ()),
     )
     return plan.plan_of(parts, standing=standing, **given)
 
@@ -128,5 +130,5 @@ def pods_rolled_in(plan: Plan) -> tuple[PodsOfSet, ...]:
 def status_of(
     decision: Decision, seen: Observation, proposal: Proposal, *, roll: Roll | None = None, now: datetime, **fields: Any
 ) -> Status:
-    stages = stages_of(facts_of(Wanted({}), seen, now=now), proposal, roll=roll)
+    stages = stages_of(facts_of(DesiredState({}), seen, now=now), proposal, roll=roll)
     return report.status_of(decision, seen, proposal.plan, stages, now=now, **fields)

@@ -14,10 +14,10 @@ from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
 from kafkafeatures.core.facts.znodes import (
-    Compared,
     ControllerEpoch,
-    MigrationProgress,
+    MigrationZnode,
     Read,
+    StoreComparison,
     Znode,
     ZooKeeperReading,
 )
@@ -40,7 +40,7 @@ def claimed(controller: int = 3003, *, epoch: int = 3, czxid: int = 70) -> Contr
     return ControllerClaim(controller, epoch, is_ephemeral=False, czxid=czxid, version=0)
 
 
-def progress(offset: int = 409, *, epoch: int = 3, czxid: int = 40, version: int = 9) -> MigrationProgress:
+def progress(offset: int = 409, *, epoch: int = 3, czxid: int = 40, version: int = 9) -> MigrationZnode:
     """`/migration`; with -1 as the first controller creates it."""
     leader = 3003 if offset >= 0 else -1
     document = {
@@ -72,7 +72,7 @@ class Ensemble:
     found: ZooKeeperReading | Failure = field(default_factory=reading)
     happened: list[str] = field(default_factory=list)
     moved: list[Read[ControllerClaim]] = field(default_factory=list)
-    compares: Compared | Failure = NOT_ASKED
+    compares: StoreComparison | Failure = NOT_ASKED
     surveys: Survey | Failure = NOT_ASKED
     refuses: bool = False
     outcomes: list[Outcome] = field(default_factory=list)
@@ -96,7 +96,7 @@ class Ensemble:
         self.happened.append(f"survey, {within:g} s old")
         return self.surveys
 
-    async def compare(self, cluster_id: str) -> Compared | Failure:
+    async def compare(self, cluster_id: str) -> StoreComparison | Failure:
         self.happened.append("comparison")
         return self.compares
 

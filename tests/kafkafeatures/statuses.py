@@ -10,9 +10,9 @@ from kafkafeatures.api.names import API_VERSION, KIND
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import read_status
 from kafkafeatures.cli.kube.resource import KubeResource
+from kafkafeatures.core.engine.desired_state import DesiredState, Mode
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted
-from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.levels.soak import soak_of, with_soak
 from kafkafeatures.core.report.status import status_of_unreachable
@@ -24,7 +24,7 @@ UID = "0c6b1a8e-0000-4000-8000-000000000001"
 
 
 def status(
-    wanted: Wanted,
+    wanted: DesiredState,
     seen: Observation | None = None,
     *,
     generation: int = 1,
@@ -41,32 +41,32 @@ def status(
 
 
 def in_sync(generation: int = 1) -> dict[str, Any]:
-    return status(Wanted({"metadata.version": 21}), generation=generation)
+    return status(DesiredState({"metadata.version": 21}), generation=generation)
 
 
 def acting(generation: int = 1) -> dict[str, Any]:
-    return status(Wanted(UP), generation=generation)
+    return status(DesiredState(UP), generation=generation)
 
 
 def waiting_for_approval(generation: int = 1) -> dict[str, Any]:
-    return status(Wanted({}, UP, uid=UID), generation=generation)
+    return status(DesiredState({}, UP, uid=UID), generation=generation)
 
 
 def soaking(generation: int = 1) -> dict[str, Any]:
-    return status(Wanted({}, UP, uid=UID, finalize_after=timedelta(hours=24)), generation=generation)
+    return status(DesiredState({}, UP, uid=UID, finalize_after=timedelta(hours=24)), generation=generation)
 
 
 def stalled(generation: int = 1) -> dict[str, Any]:
     ghost = node(3003, state=NodeState.GHOST, said=SILENT, written=OLD, voter=False)
-    return status(Wanted(UP), observation(node(3001), node(1), ghost), generation=generation)
+    return status(DesiredState(UP), observation(node(3001), node(1), ghost), generation=generation)
 
 
 def suspended(generation: int = 1) -> dict[str, Any]:
-    return status(Wanted(UP, suspend=True), generation=generation)
+    return status(DesiredState(UP, suspend=True), generation=generation)
 
 
 def observed(generation: int = 1) -> dict[str, Any]:
-    return status(Wanted(UP, mode=Mode.OBSERVE), generation=generation)
+    return status(DesiredState(UP, mode=Mode.OBSERVE), generation=generation)
 
 
 def unreachable(previous: Mapping[str, Any], generation: int = 1) -> dict[str, Any]:

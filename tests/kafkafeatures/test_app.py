@@ -13,7 +13,7 @@ import pytest
 from kafkafeatures import app
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.handlers import Hosted
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.kube.client import KubeApi
 from kafkafeatures.kube.errors import NoAccount
 from kafkafeatures.settings import OperatorSettings
@@ -51,8 +51,8 @@ class Controller:
         self.changed = asyncio.Condition()
         MADE.append(self)
 
-    def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[Key]:
-        return [Key.of(resource) for resource in resources]
+    def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[ResourceKey]:
+        return [ResourceKey.of(resource) for resource in resources]
 
     def discard_versions(self) -> None:
         self.forgot = True
@@ -60,13 +60,13 @@ class Controller:
     def hand_over(self) -> None:
         self.handed_over = True
 
-    async def reconcile(self, key: Key) -> float:
+    async def reconcile(self, key: ResourceKey) -> float:
         async with self.changed:
             self.worked.append(str(key))
             self.changed.notify_all()
         return 3600.0
 
-    async def failed(self, key: Key, error: BaseException) -> None:
+    async def failed(self, key: ResourceKey, error: BaseException) -> None:
         raise error
 
     async def close(self) -> None:

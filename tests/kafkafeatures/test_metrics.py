@@ -18,7 +18,7 @@ from kafkafeatures.api.status import (
 )
 from kafkafeatures.api.values import replace
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.metrics import Metrics
 
 MIGRATION = "kafkafeatures_migration_"
@@ -45,7 +45,7 @@ def series(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
 
 
 def passed(metrics: Metrics, name: str, status: Status) -> None:
-    metrics.passed(Key("ns", name), "success", 0.1, status)
+    metrics.passed(ResourceKey("ns", name), "success", 0.1, status)
 
 
 def test_what_a_status_says_no_longer_is_no_metric_either() -> None:
@@ -69,8 +69,8 @@ def test_the_series_of_a_resource_go_with_it() -> None:
     metrics = Metrics(environment=SYSTEM)
     for name in "ab":
         passed(metrics, name, STATUS)
-    metrics.forgot(Key("ns", "a"))
-    metrics.forgot(Key("ns", "never seen"))
+    metrics.forgot(ResourceKey("ns", "a"))
+    metrics.forgot(ResourceKey("ns", "never seen"))
     families = {one.name for one in metrics.registry.collect()}
     labels = [labels for name in families for labels in series(metrics, name)]
     assert any("b" in one for one in labels)
@@ -87,7 +87,7 @@ def test_no_resource_is_looked_for_among_the_series_of_all_others(monkeypatch: p
     metrics = Metrics(environment=SYSTEM)
     passed(metrics, "a", STATUS)
     passed(metrics, "a", LATER)
-    metrics.forgot(Key("ns", "a"))
+    metrics.forgot(ResourceKey("ns", "a"))
     assert series(metrics, "kafkafeatures_feature_level") == {}
 
 
@@ -133,6 +133,6 @@ def test_all_series_of_a_migration_go_with_it_and_with_its_resource() -> None:
         if end == "status":
             passed(metrics, "a", STATUS)
         else:
-            metrics.forgot(Key("ns", "a"))
+            metrics.forgot(ResourceKey("ns", "a"))
         there = [one.name for one in metrics.registry.collect() for _ in one.samples if one.name.startswith(MIGRATION)]
         assert there == []

@@ -12,7 +12,7 @@ import pytest
 from kafkafeatures import resources as module
 from kafkafeatures.api.values import replace
 from kafkafeatures.environment import SYSTEM, Environment
-from kafkafeatures.kube.api import Key, Listing
+from kafkafeatures.kube.api import Listing, ResourceKey
 from kafkafeatures.resources import Resources
 from tests.kafkafeatures.threads import until
 from tests.simulated.kubernetes import ApiServer
@@ -211,7 +211,7 @@ async def test_a_namespace_that_is_not_watched_counts_as_missing_and_is_listed_a
 
 async def test_a_version_is_current_while_a_watch_holds() -> None:
     site = Site("one", "other")
-    first, key = site.create("a"), Key("one", "a")
+    first, key = site.create("a"), ResourceKey("one", "a")
     async with site.following():
         await site.resources.known.wait()
         assert site.resources.current(key) == ""
@@ -267,7 +267,7 @@ async def test_of_a_list_that_a_watch_overtook_no_version_counts_as_the_current_
     site = Site(every=0.005)
     site.create("a")
     site.watch("")
-    key, client = Key("one", "a"), site.resources._api
+    key, client = ResourceKey("one", "a"), site.resources._api
     answer, overtaken = client.resources, asyncio.Event()
 
     async def slow(namespace: str) -> Listing:

@@ -19,7 +19,7 @@ from tempfile import TemporaryFile
 from typing import IO, NoReturn
 
 from kafkafeatures.cli.shell.main import main
-from kafkafeatures.kafka.base import aside
+from kafkafeatures.kafka.base import threads
 from kafkafeatures.kafka.wire.codec import entity, every_api
 from tests.started import PYTHONPATH
 
@@ -85,7 +85,7 @@ def _become(words: Sequence[str], folder: Path, out: IO[bytes], error: IO[bytes]
         for number, file in enumerate((out, error), start=1):
             os.dup2(file.fileno(), number)
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
-        aside._THREADS = ThreadPoolExecutor(2)  # those of this process's own tests do not live on here
+        threads._THREADS = ThreadPoolExecutor(2)  # those of this process's own tests do not live on here
         code = main(words)
         sys.stdout.flush()
     except BaseException:

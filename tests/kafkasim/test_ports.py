@@ -13,9 +13,9 @@ import pytest
 from kafkafeatures.api.status import Status, Via, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Wait
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, OnDrift
 from kafkafeatures.core.engine.route import route_to_controller
 from kafkafeatures.core.engine.steps import Applied, DryRunAccepted, DryRunUnavailable, NotSent, OutcomeUnknown
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import LogReading, PartitionsReading, Role
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.environment import SYSTEM
@@ -42,7 +42,7 @@ class Crash(BaseException):
 class Store:
     """A status that survives; every write may be the last."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: DesiredState) -> None:
         self.wanted, self.status = wanted, dict[str, Any]()
 
     async def read(self) -> Resource:
@@ -101,7 +101,7 @@ def written(sim: SimulatedCluster) -> int:
     return sim.world.image.counts.get(FEATURE_LEVEL, 0)
 
 
-WANTED = Wanted({"metadata.version": 29, "share.version": 1, "group.version": 1})
+WANTED = DesiredState({"metadata.version": 29, "share.version": 1, "group.version": 1})
 
 
 @pytest.mark.parametrize("point", range(40))
@@ -212,7 +212,7 @@ async def test_while_no_controller_can_be_read_a_level_is_changed_only_if_the_qu
 
 
 async def test_while_no_controller_can_be_read_nothing_is_changed_if_a_voter_never_registered() -> None:
-    sim, store = SimulatedCluster(world(plan(metadata_version=14))), Store(Wanted({"metadata.version": 20}))
+    sim, store = SimulatedCluster(world(plan(metadata_version=14))), Store(DesiredState({"metadata.version": 20}))
     sim.world.stop(Role.CONTROLLER, 3003, kill=True)
     await sim.read()
     assert isinstance(await sim.update(UpdateFeature("metadata.version", 14, 15)), Applied)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.demo.stage import Stage
+from kafkafeatures.cli.demo.stage import Demonstration
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.__main__ import _arguments, plan_of
@@ -142,7 +142,7 @@ def test_a_step_that_goes_another_way_than_the_story_ends_the_demo(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], code: Exit, shows: tuple[str, ...], words: str
 ) -> None:
     with pytest.raises(CommandFailed, match="the demo did not work as expected") as failed:
-        Stage(tmp_path).run(("version",), code=code, shows=shows)
+        Demonstration(tmp_path).run(("version",), code=code, shows=shows)
     assert words in str(failed.value)
     assert failed.value.code is Exit.FAILED
     assert "$ kafkafeatures version" in capsys.readouterr().out

@@ -43,7 +43,7 @@ DEFECTS = (
         "ready-without-quorum",
         "Ready=True while no controller is active",
         "kafkafeatures.core.levels.read_back",
-        (("    leaderless = tuple(quorum_is_known(Question(observation, ())))\n", "    leaderless = ()\n"),),
+        (("    leaderless = tuple(quorum_is_known(LevelCheckInput(observation, ())))\n", "    leaderless = ()\n"),),
     ),
     Defect(
         "old-approval",
@@ -121,7 +121,7 @@ DEFECTS = (
     Defect(
         "drift-corrected",
         "drift is corrected although it is only to be reported",
-        "kafkafeatures.core.levels.part",
+        "kafkafeatures.core.levels.proposal",
         (
             (
                 "    return reached == change.after if change.feature in desired.levels else reached >= change.after\n",
@@ -139,7 +139,7 @@ DEFECTS = (
     Defect(
         "in-flight-not-counted",
         "nodes that are in flight count as there, for partitions and for maxParallel",
-        "kafkafeatures.core.roll.question",
+        "kafkafeatures.core.roll.check_input",
         (
             ("        down = (self.flying | self.unavailable | beside) - but\n", "        down = beside - but\n"),
             ("len(self.flying) + len(self.gone) >= self.cap", "len(self.gone) >= self.cap"),

@@ -17,7 +17,7 @@ from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome, OutcomeUnk
 from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import NOT_ASKED, EarlierMoves, Failure, FailureKind, Readings, Role
-from kafkafeatures.core.facts.znodes import Compared, Read, ZooKeeperReading
+from kafkafeatures.core.facts.znodes import Read, StoreComparison, ZooKeeperReading
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
@@ -318,11 +318,11 @@ class Ensemble:
     async def controller(self) -> Read[ControllerClaim]:
         return await self._lost("znode /controller") or await self._there.controller()
 
-    async def compare(self, cluster_id: str) -> Compared | Failure:
+    async def compare(self, cluster_id: str) -> StoreComparison | Failure:
         lost = await self._lost("ZooKeeper")
         before = self._to.cluster.differing()
         found = lost or await self._there.compare(cluster_id)
-        if isinstance(found, Compared):
+        if isinstance(found, StoreComparison):
             self._to.record(Weighed, before, self._to.cluster.differing())
         return found
 

@@ -48,7 +48,7 @@ MIGRATION_DEFECTS = (
     Defect(
         "finalize-not-approved",
         "a plan that finalizes needs no approval",
-        f"{CORE}.now",
+        f"{CORE}.state",
         (("return self.wish.desired is Desired.FINALIZED or self.facts", "return self.facts"),),
         of_migrations=True,
     ),

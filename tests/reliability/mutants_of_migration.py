@@ -122,8 +122,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "migration",
         f"{CORE}/positions.py",
         ("any epoch is the leader's",
-         "return Claim.LEADER if leads and observation.source.epoch == claim.kraft_epoch else",
-         "return Claim.LEADER if leads else"),
+         "return ClaimKind.LEADER if leads and observation.source.epoch == claim.kraft_epoch else",
+         "return ClaimKind.LEADER if leads else"),
     ),
     *of(
         "migration",
@@ -153,7 +153,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "migration",
-        f"{CORE}/now.py",
+        f"{CORE}/state.py",
         ("controllers are stopped after a comparison that failed",
          "        if progress.way is STOP_CONTROLLERS and self.memory.has_failed:\n", "        if False:\n"),
         ("to finalize takes no approval", "return self.wish.desired is Desired.FINALIZED or self.facts",
@@ -167,7 +167,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "migration",
-        f"{CORE}/kept.py",
+        f"{CORE}/memory.py",
         ("a comparison counts for ever",
          "return self.compared if monotonic_time - self.compared_at <= COMPARED_WITHIN else None",
          "return self.compared"),
@@ -185,7 +185,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "migration",
-        f"{CORE}/place.py",
+        f"{CORE}/progress.py",
         ("a node that was not asked is as it should be", "if node.role is role and node.differs}",
          "if node.role is role and isinstance(node.differs, tuple) and node.differs}"),
     ),

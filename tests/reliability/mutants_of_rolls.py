@@ -75,10 +75,11 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "rolls",
         "kafkafeatures/core/roll/halts.py",
-        ("no roll is halted in time", "patient = (Phase.BACK,", "patient = (*Phase,"),
+        ("no roll is halted in time", "patient = (ReturnPhase.BACK,", "patient = (*ReturnPhase,"),
         ("a node is restarted twice for one reason",
          "if id_ not in question.flying and _was_restarted_for_it(question, id_):", "if False:"),
-        ("a node that catches up is never late", "patient = (Phase.BACK,", "patient = (Phase.CATCHING_UP, Phase.BACK,"),
+        ("a node that catches up is never late", "patient = (ReturnPhase.BACK,",
+         "patient = (ReturnPhase.CATCHING_UP, ReturnPhase.BACK,"),
     ),
     *of(
         "rolls",
@@ -91,7 +92,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "rolls",
-        "kafkafeatures/core/roll/question.py",
+        "kafkafeatures/core/roll/check_input.py",
         ("partitions do not know who is away", "self.flying | self.unavailable | beside", "self.flying | beside"),
         ("partitions do not know who is in flight", "self.flying | self.unavailable | beside",
          "self.unavailable | beside"),

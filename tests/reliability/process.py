@@ -14,12 +14,12 @@ from random import Random
 from typing import Any
 
 from kafkafeatures.api.identity import OperatorIdentity
-from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.ports import ZooKeeperPort
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import OpenCluster
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
@@ -92,7 +92,9 @@ class Process:
         )
         self._opened: dict[str, Connection] = {}
         self._controller.opened = self._opened
-        self._queue: Queue[Key] = Queue(self._controller.reconcile, failed=self._controller.failed, monotonic=loop.time)
+        self._queue: Queue[ResourceKey] = Queue(
+            self._controller.reconcile, failed=self._controller.failed, monotonic=loop.time
+        )
         self._resources = Resources(
             self._api,
             (),
@@ -113,7 +115,7 @@ class Process:
             await self._resources.known.wait()
             self._resources.watching("", holds=True)
 
-    def _current(self, key: Key) -> str:
+    def _current(self, key: ResourceKey) -> str:
         return self._resources.current(key)
 
     def _wake(self, resources: Sequence[Mapping[str, Any]]) -> None:
@@ -150,14 +152,14 @@ class Process:
 
     # --- what the reconciler tells ---
 
-    def passed(self, key: Key, result: str, seconds: float, status: object) -> None:
+    def passed(self, key: ResourceKey, result: str, seconds: float, status: object) -> None:
         """One reconciliation is over."""
         self.world.reconciled()
 
-    def suspended(self, key: Key, holds: bool) -> None:
+    def suspended(self, key: ResourceKey, holds: bool) -> None:
         """Nothing depends on it here."""
 
-    def forgot(self, key: Key) -> None:
+    def forgot(self, key: ResourceKey) -> None:
         """The resource is gone."""
 
     # --- the API server ---
@@ -223,7 +225,7 @@ class _Controller(Controller):
     opened: Mapping[str, Connection]
     """By the name of a resource, the last."""
 
-    def _pods_of(self, key: Key, rollout: Rollout) -> PodsOfResource | None:
+    def _pods_of(self, key: ResourceKey, rollout: Rollout) -> PodsOfResource | None:
         made = super()._pods_of(key, rollout)
         workloads = self.opened[key.name].workloads
         return None if made is None or workloads is None else PodsOfResource(workloads)

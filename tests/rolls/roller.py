@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.core.engine.wanted import MaxParallel
+from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.facts.quorum import is_caught_up, may_restart, next_controller
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.roll import planner

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.kube.client import KubeApi
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.requests import Fault, Faults, Request, no_faults
 
-KEY = Key("kafka", "orders")
+KEY = ResourceKey("kafka", "orders")
 Json = dict[str, Any]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkafeatures.kube.api import Key
-from kafkafeatures.kube.errors import Conflict, Gone, Refused, Unavailable
+from kafkafeatures.kube.api import ResourceKey
+from kafkafeatures.kube.errors import Conflict, Gone, RequestRefused, Unavailable
 from tests.simulated import schema
 from tests.simulated.conformance import CASES, NAMESPACE, SPEC, Ask
 from tests.simulated.kubernetes import ApiServer
@@ -15,7 +15,7 @@ from tests.simulated.requests import Fault, Request, refusal
 from tests.simulated.store import Expired
 from tests.simulated.workloads import Workloads
 
-KEY = Key("kafka", "orders")
+KEY = ResourceKey("kafka", "orders")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
@@ -97,11 +97,11 @@ async def test_a_restored_etcd_gives_numbers_again_and_a_list_shows_it() -> None
     server.restore(before)
     assert (await api.resources()).restored
     with pytest.raises(Gone):
-        await api.resource(Key("kafka", "lost"))
+        await api.resource(ResourceKey("kafka", "lost"))
 
 
 async def test_what_no_client_may_read_is_refused() -> None:
     server = served()
     server.forbidden.add("secrets")
-    with pytest.raises(Refused, match="secrets"):
+    with pytest.raises(RequestRefused, match="secrets"):
         await server.client().secret("kafka", "login")

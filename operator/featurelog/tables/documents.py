@@ -15,7 +15,7 @@ from featurelog.tables.inputs import ClusterCopies
 from kafkafeatures.api.document import InvalidDocument, read_document
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import HistoryEntry, Result, read_status
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.resolve import wanted_of
 
@@ -33,7 +33,7 @@ class Resource:
 
     name: str
     cluster_id: str
-    wanted: Wanted | None
+    wanted: DesiredState | None
     problem: str
     changes: tuple[tuple[UpdateFeature, int], ...]
     """What its history says that the operator changed, and when that was read back, in ms."""

@@ -116,7 +116,7 @@ class ExcusedTopics(StatusRecord, frozen=True, kw_only=True):
     marks: str = ""
 
 
-class Stage(StatusRecord, frozen=True, kw_only=True):
+class PlannedStage(StatusRecord, frozen=True, kw_only=True):
     """One stage as an approval covers it, and the hash of its plan."""
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {"start": "from", "target": "to"}
@@ -154,7 +154,7 @@ class PlanStatus(StatusRecord, frozen=True, kw_only=True):
     approved_by: str = ""
     irreversible: bool
     summary: str
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[PlannedStage, ...] = ()
     steps: tuple[StepStatus, ...] = ()
 
 

@@ -1,7 +1,7 @@
 """The kinds of steps and of stages there are: the one place where a new kind is registered.
 
-Pure. Asked wherever a status is read, because what an intent or an entry of its history stands for is said by its kind;
-and by `reconcile/evaluate.py` for what is to be read, proposed and judged. The rooms of the kinds (`core/levels/`,
+Pure. Called wherever a status is read, because the kind of an intent or of an entry of its history says what it stands
+for; and by `reconcile/evaluate.py` for what is to be read, proposed and judged. The rooms of the kinds (`core/levels/`,
 `core/roll/`) know what all kinds share (`core/engine/`), which knows none of them.
 """
 
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, get_args
 
 from kafkafeatures.api.status import HistoryEntry, Intent, Status
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.kind import Asked, Demands, Facts, StageKind
+from kafkafeatures.core.engine.desired_state import DesiredState
+from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput, StageKind
 from kafkafeatures.core.engine.plan import Proposal, plan_of
-from kafkafeatures.core.engine.stage import Part, StageNow
+from kafkafeatures.core.engine.stage import StageProposal, StageState
 from kafkafeatures.core.engine.steps import InFlight, Step, UnknownStep
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.ibp.stage import InterBrokerProtocols
-from kafkafeatures.core.levels.part import LevelsPart
+from kafkafeatures.core.levels.proposal import LevelsProposal
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
-from kafkafeatures.core.migration.none_wanted import MIGRATION
+from kafkafeatures.core.migration.not_desired import MIGRATION
 from kafkafeatures.core.migration.stage import Migrations
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.stage import Rolls
@@ -91,7 +91,7 @@ def is_changing(status: Status) -> bool:
 # --- stages ---
 
 
-def without_withdrawn_plan(status: Status, desired: Wanted, workloads: WorkloadsReading | Failure) -> Status:
+def without_withdrawn_plan(status: Status, desired: DesiredState, workloads: WorkloadsReading | Failure) -> Status:
     """The status without its plan where something else is asked for by now: its approval ends with it.
 
     For a look that does not show the levels. Where it does, a plan is compared with what there is to do.
@@ -103,15 +103,17 @@ def without_withdrawn_plan(status: Status, desired: Wanted, workloads: Workloads
     return replace(status, plan=None, change_count=status.change_count + 1)
 
 
-def demands_of(read_context: Asked) -> Demands:
+def demands_of(read_context: ReadContext) -> ReadRequirements:
     """All that has to be read: for what is to be done, and for what became of what was sent."""
-    to_settle = Demands(znodes=any(sent_step.step.is_read_in_zookeeper for sent_step in sent_in(read_context.status)))
+    to_settle = ReadRequirements(
+        znodes=any(sent_step.step.is_read_in_zookeeper for sent_step in sent_in(read_context.status))
+    )
     return reduce(or_, (kind.demands(read_context) for kind in STAGES), to_settle)
 
 
-def propose(facts: Facts) -> Proposal:
+def propose(facts: StageInput) -> Proposal:
     """Work to do from here, and the plan for it."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[StageProposal, ...] = ()
     for kind in reversed(STAGES):
         parts = (kind.propose(facts, parts), *parts)
     migrates = any(part.kind == MIGRATION and (part.stages or not part.is_known) for part in parts)
@@ -129,14 +131,14 @@ def propose(facts: Facts) -> Proposal:
     return Proposal(plan, parts)
 
 
-def _later(part: Part) -> Part:
+def _later(part: StageProposal) -> StageProposal:
     """Part as a plan has it while a migration is under way: no level, as none moves meanwhile, and which there are
     changes on the way. An approval would be for another plan in each phase, also where no controller runs.
     """
-    return replace(part, by_stage=()) if isinstance(part, LevelsPart) else part
+    return replace(part, by_stage=()) if isinstance(part, LevelsProposal) else part
 
 
-def assess(facts: Facts) -> tuple[Proposal, tuple[StageNow, ...]]:
+def assess(facts: StageInput) -> tuple[Proposal, tuple[StageState, ...]]:
     """Work to do from here, and the state of each stage. With a million partitions it takes a second."""
     proposal = propose(facts)
     return proposal, tuple(stage for kind in STAGES if (stage := kind.judge(facts, proposal)) is not None)

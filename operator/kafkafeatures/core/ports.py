@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.facts.claims import ControllerClaim
     from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Readings
     from kafkafeatures.core.facts.workloads import WorkloadsReading
-    from kafkafeatures.core.facts.znodes import Compared, Read, ZooKeeperReading
+    from kafkafeatures.core.facts.znodes import Read, StoreComparison, ZooKeeperReading
     from kafkafeatures.core.levels.update_feature import UpdateFeature
     from kafkafeatures.core.migration.copied.survey import Survey
     from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 Withheld = Callable[[], str | None]
-"""Asked right before the first byte of a request leaves: why it must not; None where it may."""
+"""Called right before the first byte of a request leaves: why it must not; None where it may."""
 
 
 class PreparedUpdate(Protocol):
@@ -128,7 +128,7 @@ class ZooKeeperPort(Protocol):
     async def controller(self) -> Read[ControllerClaim]:
         """`/controller` alone, as it is now."""
 
-    async def compare(self, cluster_id: str) -> Compared | Failure:
+    async def compare(self, cluster_id: str) -> StoreComparison | Failure:
         """All that Kafka copied there with the metadata log of this cluster; a Failure where that cannot be known."""
 
     async def survey(self, within: float) -> Survey | Failure:

@@ -17,17 +17,17 @@ from kafkafeatures.api.spec import (
     Spec,
     WorkloadSpec,
 )
-from kafkafeatures.core.engine.remedies import cluster_flags
-from kafkafeatures.core.engine.wanted import (
+from kafkafeatures.core.engine.desired_state import (
     ApprovalPolicy,
+    DesiredState,
     MaxParallel,
     Migration,
     Mode,
     OnDrift,
     Rollout,
-    Wanted,
     Window,
 )
+from kafkafeatures.core.engine.remedies import cluster_flags
 from kafkafeatures.core.facts.releases import bundle, kafka_in_confluent, metadata_version_named
 from kafkafeatures.core.roll.drivers import DRIVERS, Driver, driver_named
 
@@ -40,14 +40,14 @@ def wanted_of(
     annotated: str = "",
     paused: bool = False,
     accepted_log: str = "",
-) -> Wanted:
+) -> DesiredState:
     """Resolve it. `approvals`, `annotated` (one more), `paused`, `accepted_log`: given beside the document.
 
     Raises InvalidDocument: UnknownRelease, and for a window that no schedule or no time zone is.
     """
     spec = resource.spec
     all_approvals = approvals | ({annotated, spec.approval.plan_hash or ""} - {""})
-    return Wanted(
+    return DesiredState(
         levels=_levels(resource),
         bundle=_bundle(spec.features.release_version),
         consents=frozenset(spec.consents),

@@ -28,11 +28,11 @@ from kafkafeatures.core.facts.readings import (
 )
 from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kafkafeatures.kafka.base.memory_budget import MemoryBudget, Share
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings
+from kafkafeatures.kafka.base.threads import run_in_thread
 from kafkafeatures.kafka.log.follower import MetadataLog
 from kafkafeatures.kafka.log.level_history import LevelHistory, moves_between
 from kafkafeatures.kafka.log.outcome import NO_CONTROLLER, reading_of, result_of, says_the_same
@@ -383,8 +383,8 @@ class Cluster:
         if not secrets.known:
             return log
         if reader is not None:
-            return replace(log, image=await aside(lambda: reader.without_secrets(log.image, secrets)))
-        return replace(log, image=await aside(lambda: secrets.removed_from(log.image)))
+            return replace(log, image=await run_in_thread(lambda: reader.without_secrets(log.image, secrets)))
+        return replace(log, image=await run_in_thread(lambda: secrets.removed_from(log.image)))
 
     async def _ask_registered(self, probe: ClusterProbe, log: LogReading) -> ClusterProbe:
         """Nodes that no list named, but the log does: brokers from bootstrap controllers, above all."""

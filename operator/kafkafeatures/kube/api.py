@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 
-class Key(NamedTuple):
+class ResourceKey(NamedTuple):
     """Namespace and name of a resource. Another life of the same name has the same key and another uid."""
 
     namespace: str
@@ -20,7 +20,7 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
     @classmethod
-    def of(cls, resource: Mapping[str, Any]) -> Key:
+    def of(cls, resource: Mapping[str, Any]) -> ResourceKey:
         """The key of an object as the API server shows it."""
         return cls(resource["metadata"]["namespace"], resource["metadata"]["name"])
 
@@ -65,7 +65,7 @@ class KubernetesApi(WorkloadsApi, Protocol):
     async def serves_resources(self) -> bool:
         """Tell whether discovery names the kind of our resources. One just installed can be listed before that."""
 
-    async def resource(self, key: Key) -> dict[str, Any]:
+    async def resource(self, key: ResourceKey) -> dict[str, Any]:
         """One KafkaFeatures as it is now. Raises Gone."""
 
     async def resources(self, namespace: str = "") -> Listing:

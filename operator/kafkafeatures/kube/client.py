@@ -29,7 +29,7 @@ from kubernetes.aio.client import ApiException
 
 from kafkafeatures import __version__
 from kafkafeatures.api.names import CREDENTIALS, GROUP, PLURAL, VERSION
-from kafkafeatures.kube.api import Key, Listing
+from kafkafeatures.kube.api import Listing, ResourceKey
 from kafkafeatures.kube.errors import RAISED, Gone, NoAccount, Unavailable, translated
 from kafkafeatures.kube.first_byte import before_first_byte
 
@@ -160,7 +160,7 @@ class KubeApi:
         kinds = await self._ask("GET", f"/apis/{GROUP}/{VERSION}")
         return any(kind["name"] == PLURAL for kind in kinds["resources"])
 
-    async def resource(self, key: Key) -> dict[str, Any]:
+    async def resource(self, key: ResourceKey) -> dict[str, Any]:
         return self._known(await self._ask("GET", _path(key.namespace, key.name)))
 
     async def resources(self, namespace: str = "") -> Listing:

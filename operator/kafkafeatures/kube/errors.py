@@ -37,19 +37,19 @@ class Conflict(KubeError):
     """The object changed since it was read."""
 
 
-class Refused(KubeError):
+class RequestRefused(KubeError):
     """The server understood and will not do it."""
 
 
-class Forbidden(Refused):
+class Forbidden(RequestRefused):
     """The operator has no right to do this."""
 
 
-class Invalid(Refused):
+class Invalid(RequestRefused):
     """The object does not fit the schema that the API server has."""
 
 
-class Withheld(KubeError):
+class WriteWithheld(KubeError):
     """The request must not leave after all."""
 
 
@@ -100,7 +100,7 @@ def _of(error: ApiException, what: str) -> KubeError:
         case 403:
             return Forbidden(text)
         case 400 | 405 | 413 | 415:
-            return Refused(text)
+            return RequestRefused(text)
         case 429:  # which budget says no is not in the message of an eviction
             return Throttled(" ".join((text, *_causes(error))), retry_after=_retry_after(error))
         case code:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from kafkafeatures.kube.errors import Withheld
+from kafkafeatures.kube.errors import WriteWithheld
 
 _WITHHELD: ContextVar[Callable[[], str | None]] = ContextVar("withheld", default=lambda: None)
 
@@ -28,4 +28,4 @@ def withholding(withheld: Callable[[], str | None]) -> Iterator[None]:
 def before_first_byte() -> None:
     """Ask whether the request that has a connection now may leave. Raises Withheld."""
     if (reason := _WITHHELD.get()()) is not None:
-        raise Withheld(reason)
+        raise WriteWithheld(reason)

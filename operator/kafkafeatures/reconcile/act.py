@@ -256,7 +256,7 @@ def _may_be_on_its_way(sent_step: InFlight, outcome: Outcome, *, asked_before: b
 
 
 def _withheld(context: ReconcileContext, evaluation: Evaluation, last_look: LastLook, began: float) -> str | None:
-    """Asked right before the first byte. A successor counts on it that what was intended is not sent for ever."""
+    """Called right before the first byte. A successor counts on it that what was intended is not sent for ever."""
     within = SEND_WITHIN.total_seconds()
     if (took := context.monotonic() - began) > within:
         return f"it took {took:.0f} s since its intent; a change is sent within {within:g} s or not at all"

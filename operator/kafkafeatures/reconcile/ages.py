@@ -18,7 +18,7 @@ from kafkafeatures.core.levels.soak import LONGEST_GAP
 
 if TYPE_CHECKING:
     from kafkafeatures.api.status import LogPosition
-    from kafkafeatures.core.engine.stage import Kept
+    from kafkafeatures.core.engine.stage import StageMemory
 
 COUNTED = 2.0
 """Seconds that count of a time in which the cluster was not observed: as between two ordinary looks."""
@@ -33,7 +33,7 @@ class Ages:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.monotonic = monotonic
-        self.kept: Mapping[str, Kept] = {}
+        self.kept: Mapping[str, StageMemory] = {}
         self.read_until: dict[str, LogPosition] = {}
         self._met: dict[str, tuple[float, float]] = {}  # when it was met, and when it was made
         self._looked: float | None = None

@@ -17,15 +17,15 @@ from msgspec import Struct
 
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.desired_state import Mode
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.settling import BROKER_KEEPS, ON_ITS_WAY
-from kafkafeatures.core.engine.wanted import Mode
 from kafkafeatures.core.kinds import KINDS
 from kafkafeatures.core.roll.drivers import driver_named
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 
 K = TypeVar("K")
-_Life = tuple[Key, str]
+_Life = tuple[ResourceKey, str]
 """A life of a resource: its name, and the uid."""
 
 SENT_FOR = BROKER_KEEPS.total_seconds()
@@ -73,12 +73,12 @@ class Claims:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._claims: dict[Key, Claim] = {}
-        self._of_cluster: dict[str, set[Key]] = {}
+        self._claims: dict[ResourceKey, Claim] = {}
+        self._of_cluster: dict[str, set[ResourceKey]] = {}
         """Resources in mode Apply by cluster id; under "" those whose cluster was never read, until they were
         reconciled.
         """
-        self._of_set: dict[tuple[str, str], set[Key]] = {}
+        self._of_set: dict[tuple[str, str], set[ResourceKey]] = {}
         """Resources in mode Apply that restart the pods of a StatefulSet, by namespace and name."""
         self._acting: dict[_Life, _Acting] = {}
 
@@ -90,7 +90,7 @@ class Claims:
     def note(self, resource: Mapping[str, Any], *, read: bool = False) -> None:
         """A resource as a watch showed it, which may be behind; or as it was just `read`, or written, here."""
         metadata, spec = resource["metadata"], resource.get("spec") or {}
-        key = Key.of(resource)
+        key = ResourceKey.of(resource)
         previous_claim = self._claims.get(key)
         if previous_claim is not None and previous_claim.uid != metadata["uid"]:
             previous_claim = None  # another life of the name
@@ -112,13 +112,13 @@ class Claims:
         elif read:
             self._acting.pop((key, claim.uid), None)
 
-    def passed(self, key: Key) -> None:
+    def passed(self, key: ResourceKey) -> None:
         """A reconciliation of it is over, whatever came of it."""
         claim = self._claims.get(key)
         if claim is not None and not claim.passed:
             self._put(key, replace(claim, passed=True))
 
-    def acts(self, key: Key, via: Via = Via.API_SERVER) -> None:
+    def acts(self, key: ResourceKey, via: Via = Via.API_SERVER) -> None:
         """Note that the resource sends a step this way, until it is known what became of it."""
         monotonic_time, claim = self._monotonic(), self._claims.get(key)
         if claim is None:
@@ -133,7 +133,7 @@ class Claims:
         until = max(monotonic_time + (STRAIGHT_FOR if via in _STRAIGHT else SENT_FOR), passed_on)
         self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, via=via, passed_on=passed_on)
 
-    def acted(self, key: Key) -> None:
+    def acted(self, key: ResourceKey) -> None:
         """Note that what it sent last is no longer on its way, whether or not its status can say so: it may be gone."""
         claim = self._claims.get(key)
         if claim is not None:  # kept as over, not dropped: a watch may show the intent only now
@@ -146,7 +146,7 @@ class Claims:
             until = max(self._monotonic(), passed_on)
             self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, passed_on=passed_on)
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: ResourceKey) -> None:
         """Note that the resource is gone."""
         claim = self._claims.pop(key, None)
         if claim is None:
@@ -155,7 +155,7 @@ class Claims:
         for name in claim.stateful_sets:
             _discard(self._of_set, (key.namespace, name), key)
 
-    def competing_owner(self, key: Key, cluster_id: str) -> Owner | None:
+    def competing_owner(self, key: ResourceKey, cluster_id: str) -> Owner | None:
         """The older resource that owns the cluster; else one whose step there is open; else one that may turn out to.
 
         The caller has read that the cluster is its own, so its claim counts from now on: a reconciliation that fails
@@ -180,7 +180,7 @@ class Claims:
         unread = self._oldest(self._of_cluster.get("", ()), ours)
         return Owner(_name_for(unread, key), known=False) if unread is not None else None
 
-    def competing_driver(self, key: Key, stateful_set: str) -> str:
+    def competing_driver(self, key: ResourceKey, stateful_set: str) -> str:
         """The older resource of the namespace that restarts the pods of this StatefulSet; empty where there is none."""
         ours = self._claims.get(key)
         older = self._oldest(self._of_set.get((key.namespace, stateful_set), ()), ours) if ours else None
@@ -192,7 +192,7 @@ class Claims:
         if step is None or (step.noted and step.seconds < seconds):
             self._acting[life] = _Acting(cluster_id, self._monotonic() + seconds, seconds, noted=True)
 
-    def _oldest(self, keys: Iterable[Key], than: Claim) -> Key | None:
+    def _oldest(self, keys: Iterable[ResourceKey], than: Claim) -> ResourceKey | None:
         claims = ((self._claims[key].age, key) for key in keys)
         older = [(age, key) for age, key in claims if age < than.age]
         return min(older)[1] if older else None
@@ -201,7 +201,7 @@ class Claims:
         claim = self._claims.get(life[0])
         return claim is not None and claim.uid == life[1]
 
-    def _put(self, key: Key, claim: Claim) -> None:
+    def _put(self, key: ResourceKey, claim: Claim) -> None:
         self.forget(key)
         self._claims[key] = claim
         if claim.applies and (claim.cluster_id or not claim.passed):
@@ -211,7 +211,7 @@ class Claims:
                 self._of_set.setdefault((key.namespace, name), set()).add(key)
 
 
-def _discard(keys: dict[K, set[Key]], of: K, key: Key) -> None:
+def _discard(keys: dict[K, set[ResourceKey]], of: K, key: ResourceKey) -> None:
     members = keys.get(of, set())
     members.discard(key)
     if not members:
@@ -257,6 +257,6 @@ def _cluster_of(resource: Mapping[str, Any]) -> str:
     return cluster_id if isinstance(cluster_id, str) else ""
 
 
-def _name_for(owner: Key, to: Key) -> str:
+def _name_for(owner: ResourceKey, to: ResourceKey) -> str:
     """The name of an owner, for the status of `to`. A user of one namespace need not know what is in another."""
     return str(owner) if owner.namespace == to.namespace else "a resource in another namespace"

@@ -15,11 +15,11 @@ from msgspec import Struct
 from kafkafeatures.api.spec import ClusterSpec, Spec
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.ports import KafkaPort, ZooKeeperPort
-from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.settings import ClusterSettings
+from kafkafeatures.kafka.base.threads import run_in_thread
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kube.api import Key, KubernetesApi
-from kafkafeatures.kube.errors import Refused
+from kafkafeatures.kube.api import KubernetesApi, ResourceKey
+from kafkafeatures.kube.errors import RequestRefused
 from kafkafeatures.reconcile.credentials import (
     CredentialsInvalid,
     Material,
@@ -60,7 +60,7 @@ OpenEnsembleOf = Callable[[Ensemble, OpenCluster], ZooKeeperPort]
 """The ensemble of an open cluster: called only where something is wanted of it. Nothing is connected to by that."""
 
 
-class Opened(NamedTuple):
+class Connected(NamedTuple):
     """`zookeeper` None: nothing of it is wanted. `is_new`: it was not open before, or was to something else."""
 
     cluster: OpenCluster
@@ -68,7 +68,7 @@ class Opened(NamedTuple):
     is_new: bool
 
 
-class _Open(Struct, frozen=True):
+class _OpenConnection(Struct, frozen=True):
     spec: ClusterSpec
     in_zookeeper: bool
     material: Material
@@ -91,9 +91,9 @@ class Connections:
     ) -> None:
         self._api, self._open_cluster, self._policy = api, open_cluster, policy
         self._open_ensemble = open_ensemble
-        self._open: dict[Key, _Open] = {}
+        self._open: dict[ResourceKey, _OpenConnection] = {}
 
-    async def opened(self, key: Key, spec: Spec) -> Opened:
+    async def opened(self, key: ResourceKey, spec: Spec) -> Connected:
         """Return what is open, or open it anew where the document, or a Secret it names, says something else now.
         Secrets of an ensemble are read only where something is wanted of it.
 
@@ -106,15 +106,15 @@ class Connections:
         }
         entry = self._open.get(key)
         if entry is not None and (entry.spec, entry.in_zookeeper, entry.material) == (cluster, in_zookeeper, material):
-            return Opened(entry.cluster, entry.zookeeper, is_new=False)
-        settings, ensemble = await aside(partial(self._resolved, spec, material))
+            return Connected(entry.cluster, entry.zookeeper, is_new=False)
+        settings, ensemble = await run_in_thread(partial(self._resolved, spec, material))
         await self.close(key)
         opened_cluster = self._open_cluster(settings)
         zookeeper = None
         if ensemble is not None and self._open_ensemble is not None:
             zookeeper = self._open_ensemble(ensemble, opened_cluster)
-        self._open[key] = _Open(cluster, in_zookeeper, material, opened_cluster, zookeeper)
-        return Opened(opened_cluster, zookeeper, is_new=True)
+        self._open[key] = _OpenConnection(cluster, in_zookeeper, material, opened_cluster, zookeeper)
+        return Connected(opened_cluster, zookeeper, is_new=True)
 
     def _resolved(self, spec: Spec, material: Material) -> tuple[ClusterSettings, Ensemble | None]:
         read_secret = material_of(material)
@@ -123,7 +123,7 @@ class Connections:
         ensemble = ensemble_of(spec.cluster, read_secret, policy=self._policy) if spec.wants_ensemble else None
         return settings, ensemble
 
-    async def close(self, key: Key) -> None:
+    async def close(self, key: ResourceKey) -> None:
         """Give up the connections of one resource."""
         entry = self._open.pop(key, None)
         if entry is not None:
@@ -138,7 +138,7 @@ class Connections:
         fetch = self._api.secret if reference.kind == "Secret" else self._api.config_map
         try:
             return await fetch(namespace, reference.name)
-        except Refused:  # whether or not it is there
+        except RequestRefused:  # whether or not it is there
             raise CredentialsInvalid(
                 f"the operator is not authorized to read the {reference.kind} {reference.name}; "
                 f"allow its ServiceAccount to get {reference.kind.lower()}s in the namespace {namespace}"

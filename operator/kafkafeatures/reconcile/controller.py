@@ -19,8 +19,8 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held
+from kafkafeatures.core.engine.desired_state import Mode, Rollout
 from kafkafeatures.core.engine.steps import Rejected
-from kafkafeatures.core.engine.wanted import Mode, Rollout
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.kinds import follows
 from kafkafeatures.core.report.events import events_between
@@ -32,22 +32,22 @@ from kafkafeatures.core.report.status import (
 )
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kube.api import Key, KubernetesApi
-from kafkafeatures.kube.errors import Conflict, Gone, KubeError, Refused, Unavailable
+from kafkafeatures.kube.api import KubernetesApi, ResourceKey
+from kafkafeatures.kube.errors import Conflict, Gone, KubeError, RequestRefused, Unavailable
 from kafkafeatures.kube.events import event_of
 from kafkafeatures.reconcile.act import reconcile, summary_of, write_if_changed
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.connections import Connections, OpenClusterOf, Opened, OpenEnsembleOf
+from kafkafeatures.reconcile.connections import Connected, Connections, OpenClusterOf, OpenEnsembleOf
 from kafkafeatures.reconcile.credentials import CredentialsInvalid
 from kafkafeatures.reconcile.evaluate import EffectRecord, Effects, Evaluation, ReconcileContext, ignore
-from kafkafeatures.reconcile.kept import Kept, Settled, Until
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, SchemaOutdated
-from kafkafeatures.reconcile.listeners import NOT_RECORDED, LogRecorder, Watcher
+from kafkafeatures.reconcile.listeners import NOT_RECORDED, ReconciliationListener, RecorderPort
 from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT, Pause, is_held_back, pause_after
 from kafkafeatures.reconcile.pods import Pods, pods_of
+from kafkafeatures.reconcile.process_cache import ProcessCache, Settled, Until
 
 FULL_LOOK_EVERY = 600.0
 """Seconds. In between, a settled cluster whose log shows nothing new is not asked node by node."""
@@ -80,10 +80,10 @@ class Controller:
         claims: Claims,
         open_cluster: OpenClusterOf,
         context: OperatorContext,
-        watcher: Watcher,
+        watcher: ReconciliationListener,
         *,
-        current: Callable[[Key], str] = lambda _: "",
-        recorder: LogRecorder = NOT_RECORDED,
+        current: Callable[[ResourceKey], str] = lambda _: "",
+        recorder: RecorderPort = NOT_RECORDED,
     ) -> None:
         self._api, self._claims = api, claims
         self._context = context
@@ -93,7 +93,7 @@ class Controller:
         self._monotonic = context.environment.monotonic
         self._connections = Connections(api, open_cluster, context.policy, context.open_ensemble)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
-        self._known: dict[Key, Kept] = {}
+        self._known: dict[ResourceKey, ProcessCache] = {}
 
     def discard_versions(self) -> None:
         """Discard all known versions: etcd was restored, and the same version may stand for another state."""
@@ -105,17 +105,17 @@ class Controller:
 
     def is_external_change(self, resource: Mapping[str, Any]) -> bool:
         """Tell whether a watch shows something else than what the last reconciliation wrote itself."""
-        cache = self._known.get(Key.of(resource))
+        cache = self._known.get(ResourceKey.of(resource))
         return cache is None or resource["metadata"]["resourceVersion"] not in cache.written
 
-    def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[Key]:
+    def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[ResourceKey]:
         """Note what each resource claims that was listed or shown by a watch; return those to reconcile."""
         changed = [resource for resource in resources if self.is_external_change(resource)]
         for resource in changed:
             self._claims.note(resource)
-        return [Key.of(resource) for resource in changed]
+        return [ResourceKey.of(resource) for resource in changed]
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def reconcile(self, key: ResourceKey) -> float | None:
         """One reconciliation. Raises what the queue tells `failed` of."""
         began = self._monotonic()
         at_rest = await self._at_rest(key, began)
@@ -150,7 +150,7 @@ class Controller:
         self._watcher.suspended(key, store.is_suspended)
         return self._until_next(key, cache, store.version, pause.seconds)
 
-    async def failed(self, key: Key, error: BaseException) -> None:
+    async def failed(self, key: ResourceKey, error: BaseException) -> None:
         """Write a failure into the status; not while the API server is away, which is no bug and leaves nothing to
         write to.
         """
@@ -168,7 +168,7 @@ class Controller:
         else:
             message = f"{type(error).__name__} in the operator: a bug; see the operator's log"
         logger.error("reconciliation failed: %s", message, extra=_labels(key), exc_info=error)
-        if isinstance(error, Refused | SchemaOutdated):
+        if isinstance(error, RequestRefused | SchemaOutdated):
             return  # it would refuse this as well
         store = self._store(key)
         try:
@@ -192,7 +192,7 @@ class Controller:
 
     # --- one reconciliation ---
 
-    async def _at_rest(self, key: Key, began: float) -> float | None:
+    async def _at_rest(self, key: ResourceKey, began: float) -> float | None:
         """Seconds until the next one is due, where nothing has to be asked of the API server, not even for a Secret.
 
         A watch shows the version that the last one left behind, and the cluster, which was in sync then, that nothing
@@ -210,7 +210,7 @@ class Controller:
         self._watcher.passed(key, "success", self._monotonic() - began, settled.status)
         return self._until_next(key, cache, version, settled.check_every)
 
-    async def _settled(self, key: Key, cache: Kept, version: str) -> Settled | None:
+    async def _settled(self, key: ResourceKey, cache: ProcessCache, version: str) -> Settled | None:
         """The last settled state, while it holds: the same version, and a log to which nothing happened since.
 
         Asked before anything is read where a watch shows the version; else once the resource and its Secrets were read.
@@ -225,7 +225,7 @@ class Controller:
             cache.settled = None
         return cache.settled  # None as well where versions were discarded meanwhile
 
-    async def _guarded(self, key: Key, cache: Kept, store: KubernetesStore) -> Pause:
+    async def _guarded(self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore) -> Pause:
         """Reconcile, unless a second operator writes this status or the API server drops fields."""
         rivals = self._operators.beside_us(store.raw)
         if rivals:
@@ -248,7 +248,7 @@ class Controller:
         await store.answer_request()
         return pause
 
-    async def _read_and_reconcile(self, key: Key, cache: Kept, store: KubernetesStore) -> Pause:
+    async def _read_and_reconcile(self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore) -> Pause:
         if store.status == EMPTY:
             await store.write_status(status_of_pending(generation=store.generation, at=self._clock()))
         previous = store.status
@@ -293,12 +293,12 @@ class Controller:
         self._log(key, store.generation, summary_of(last))
         return pause_after(last, resource, cache.pace, check_every)
 
-    def _pods_of(self, key: Key, rollout: Rollout) -> Pods | None:
+    def _pods_of(self, key: ResourceKey, rollout: Rollout) -> Pods | None:
         rival = partial(self._claims.competing_driver, key)
         return pods_of(self._api, key.namespace, rollout, self._context.environment.clock, rival)
 
     def _context_of(
-        self, key: Key, cache: Kept, store: KubernetesStore, opened: Opened, pods: Pods | None
+        self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore, opened: Connected, pods: Pods | None
     ) -> ReconcileContext:
         environment = self._context.environment
         return ReconcileContext(
@@ -313,11 +313,11 @@ class Controller:
         if self._operators.handed_over:
             raise Conflict("the operator is shutting down; its successor continues")
 
-    def _sends(self, key: Key, effect: EffectRecord) -> None:
+    def _sends(self, key: ResourceKey, effect: EffectRecord) -> None:
         self._claims.acts(key, effect.via)
         self._context.effects(effect)
 
-    async def _stall(self, key: Key, store: KubernetesStore, reason: Reason, message: str) -> None:
+    async def _stall(self, key: ResourceKey, store: KubernetesStore, reason: Reason, message: str) -> None:
         """Write why nothing is done, on top of the last status that was kept as a whole.
 
         The cluster it is bound to, and consents that may have been used before, stay, also where no more was kept.
@@ -332,12 +332,12 @@ class Controller:
 
     # --- when the next one is due ---
 
-    def _until_next(self, key: Key, cache: Kept, version: str, pause: float) -> float:
+    def _until_next(self, key: ResourceKey, cache: ProcessCache, version: str, pause: float) -> float:
         seconds = max(pause, self._throttle(key, cache))
         cache.next_due = Until(version, self._monotonic() + seconds)
         return seconds
 
-    def _again(self, key: Key, cache: Kept) -> float:
+    def _again(self, key: ResourceKey, cache: ProcessCache) -> float:
         """The resource was changed meanwhile: read, decide and write again. One that is written all the time must not
         keep younger resources waiting until it is known what it owns.
         """
@@ -346,7 +346,7 @@ class Controller:
             self._claims.passed(key)
         return max(again, self._throttle(key, cache))
 
-    def _throttle(self, key: Key, cache: Kept) -> float:
+    def _throttle(self, key: ResourceKey, cache: ProcessCache) -> float:
         seconds = cache.pace.throttle()
         if seconds:
             logger.warning("reconcile rate limit reached; next reconciliation in %.0f s", seconds, extra=_labels(key))
@@ -354,20 +354,20 @@ class Controller:
 
     # --- what is kept in between ---
 
-    def _store(self, key: Key) -> KubernetesStore:
+    def _store(self, key: ResourceKey) -> KubernetesStore:
         return KubernetesStore(self._api, key, lambda: self._operators.writer, self._of(key).last)
 
-    def _of(self, key: Key) -> Kept:
+    def _of(self, key: ResourceKey) -> ProcessCache:
         cache = self._known.get(key)
         if cache is None:
-            cache = self._known[key] = Kept(Pace(self._monotonic), Ages(self._monotonic))
+            cache = self._known[key] = ProcessCache(Pace(self._monotonic), Ages(self._monotonic))
         return cache
 
-    async def _disconnect(self, key: Key, cache: Kept) -> None:
+    async def _disconnect(self, key: ResourceKey, cache: ProcessCache) -> None:
         cache.settled = None
         await self._connections.close(key)
 
-    async def _forget(self, key: Key) -> None:
+    async def _forget(self, key: ResourceKey) -> None:
         self._known.pop(key, None)
         self._claims.forget(key)
         self._operators.forget(key)
@@ -378,7 +378,7 @@ class Controller:
 
     # --- what is said of it ---
 
-    def _log(self, key: Key, generation: int, text: str) -> None:
+    def _log(self, key: ResourceKey, generation: int, text: str) -> None:
         """Log a text, unless it was logged last."""
         cache = self._of(key)
         if cache.logged != (generation, text):
@@ -396,5 +396,5 @@ class Controller:
                 logger.warning("an Event could not be written: %s", error)
 
 
-def _labels(key: Key) -> dict[str, object]:
+def _labels(key: ResourceKey) -> dict[str, object]:
     return {"namespace": key.namespace, "resource": key.name}

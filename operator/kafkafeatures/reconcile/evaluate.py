@@ -23,15 +23,15 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.approval import approved_by
 from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Decision, Stalled
-from kafkafeatures.core.engine.gates import Owner, Question
-from kafkafeatures.core.engine.kind import Asked, Facts
+from kafkafeatures.core.engine.desired_state import DesiredState, Mode
+from kafkafeatures.core.engine.gates import GateInput, Owner
+from kafkafeatures.core.engine.kind import ReadContext, StageInput
 from kafkafeatures.core.engine.memory import Memory, lost_cluster, memory_of, remembering
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.settling import Looks, Open
-from kafkafeatures.core.engine.stage import StageNow, due_in
+from kafkafeatures.core.engine.settling import ObservationPair, OpenOutcome
+from kafkafeatures.core.engine.stage import StageState, due_in
 from kafkafeatures.core.engine.steps import DryRun, InFlight, Step, UnknownStep, why_unjudged
 from kafkafeatures.core.engine.waits import explained
-from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.observe import ClusterUnreachable
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure
@@ -42,7 +42,7 @@ from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
 from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.report.status import status_of, status_of_unreachable, status_of_wrong_cluster
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.kafka.base.aside import aside
+from kafkafeatures.kafka.base.threads import run_in_thread
 from kafkafeatures.reconcile.accounting import accounted, held_against_the_log
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.look import Ports, look, look_again, pods, replication_in
@@ -146,7 +146,7 @@ class Evaluation(Struct, frozen=True):
     observation: Observation
     remembered: Status
     proposal: Proposal
-    stages: tuple[StageNow, ...]
+    stages: tuple[StageState, ...]
     decision: Decision
     verdict: DryRun | None
     ours: bool
@@ -155,7 +155,7 @@ class Evaluation(Struct, frozen=True):
     is_accounted: bool = False
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> DesiredState:
         return self.resource.wanted
 
     @property
@@ -230,7 +230,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         ours = not isinstance(log_says, Stalled)
     remembered = resource.status
     unsettled: tuple[Step | UnknownStep, ...] = ()
-    why_open = Open()
+    why_open = OpenOutcome()
     followed: tuple[InFlight, ...] = ()
     replication = await replication_in(observation)
     if ours:  # another cluster tells nothing about what became of what was sent to ours
@@ -249,12 +249,12 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         if ours
         else Memory(remembered.cluster_id, lost_cluster(remembered))
     )
-    facts = Facts(
+    facts = StageInput(
         wanted, observation, memory, remembered, followed, context.now(), context.age_of, context.known_for, ours=ours,
         restarts=_restarts_nodes(context, wanted), replication=replication, monotonic=context.ages.monotonic(),
         read_at=by_age, kept=context.ages.kept, is_changing=is_changing(remembered),
     )  # fmt: skip
-    proposal, stages = await aside(partial(assess, facts)) if replication is not None else assess(facts)
+    proposal, stages = await run_in_thread(partial(assess, facts)) if replication is not None else assess(facts)
     context.ages.kept = dict(chain.from_iterable(stage.kept.items() for stage in stages))
     if ours:
         remembered = replace(remembered, change_count=proposal.plan.change_count)
@@ -271,7 +271,7 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     if ours and not (owner and owner.known):
         stages, verdict = await _with_verdict(context.kafka, wanted, stages, observation)
     decision = decide(
-        Question(
+        GateInput(
             wanted, observation, proposal.plan, stages, context.now(), memory, unsettled, why_open, owner, log_says,
         )
     )  # fmt: skip
@@ -284,29 +284,31 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     )  # fmt: skip
 
 
-def _competing_owner(context: ReconcileContext, desired: Wanted, observation: Observation) -> Owner | None:
+def _competing_owner(context: ReconcileContext, desired: DesiredState, observation: Observation) -> Owner | None:
     if desired.mode is not Mode.APPLY or isinstance(observation.cluster_id, Unknown):
         return None
     return context.competing_owner(observation.cluster_id.value)
 
 
-def _restarts_nodes(context: ReconcileContext, desired: Wanted) -> bool:
+def _restarts_nodes(context: ReconcileContext, desired: DesiredState) -> bool:
     """Pods are restarted by the operator alone: on the command line they are not read."""
     driver = driver_of(desired.rollout)
     return driver.asks_people or (driver.reads_pods and context.workloads is not None)
 
 
-async def _asked(context: ReconcileContext, resource: Resource) -> Asked:
-    return Asked(resource.wanted, resource.status, await pods(context.ports), context.now(), kept=context.ages.kept)
+async def _asked(context: ReconcileContext, resource: Resource) -> ReadContext:
+    return ReadContext(
+        resource.wanted, resource.status, await pods(context.ports), context.now(), kept=context.ages.kept
+    )
 
 
-async def _look(context: ReconcileContext, resource: Resource, read_context: Asked) -> Observation:
+async def _look(context: ReconcileContext, resource: Resource, read_context: ReadContext) -> Observation:
     return await look(context.ports, read_context, partial(is_ours, resource))
 
 
 async def _with_verdict(
-    kafka: KafkaPort, desired: Wanted, stages: tuple[StageNow, ...], observation: Observation
-) -> tuple[tuple[StageNow, ...], DryRun | None]:
+    kafka: KafkaPort, desired: DesiredState, stages: tuple[StageState, ...], observation: Observation
+) -> tuple[tuple[StageState, ...], DryRun | None]:
     """The server's own word on all changes at once, where it is their turn. A resource that only observes, or
     is suspended, sends nothing at all.
     """
@@ -331,7 +333,7 @@ def is_ours(resource: Resource, observation: Observation) -> bool:
 
 async def _settled(
     context: ReconcileContext, resource: Resource, observation: Observation, replication: Replication | None
-) -> tuple[Observation, Status, tuple[InFlight, ...], tuple[Step | UnknownStep, ...], Open]:
+) -> tuple[Observation, Status, tuple[InFlight, ...], tuple[Step | UnknownStep, ...], OpenOutcome]:
     """The newest observation, the status with every intent closed whose end is known, and what is still open: steps
     that are followed, and what has to be settled before anything else is sent; and what that waits for.
     """
@@ -346,7 +348,7 @@ async def _settled(
         status, [intent for intent in known_intents if not intent.step.is_followed], first
     )
     if not still_open:
-        return observation, status, followed, unknown, Open()
+        return observation, status, followed, unknown, OpenOutcome()
     await context.sleep(SETTLE_SECONDS)
     unjudged = why_unjudged(await _nothing_judged(context.kafka, observation))
     try:
@@ -366,8 +368,8 @@ def _looks(
     before: Observation,
     after: Observation,
     replication: Replication | None,
-) -> Looks:
-    return Looks(
+) -> ObservationPair:
+    return ObservationPair(
         before, after, context.stamp(), context.age_of, context.known_for, context.on_its_way, replication,
         resource.wanted.rollout.stable_for,
     )  # fmt: skip
@@ -379,14 +381,16 @@ async def _nothing_judged(kafka: KafkaPort, observation: Observation) -> DryRun 
     return await kafka.validate(changes, directly=True) if changes else None
 
 
-def _close(status: Status, sent: Iterable[InFlight], looks: Looks) -> tuple[Status, tuple[InFlight, ...], Open]:
+def _close(
+    status: Status, sent: Iterable[InFlight], looks: ObservationPair
+) -> tuple[Status, tuple[InFlight, ...], OpenOutcome]:
     """The status with every intent closed whose end is known, those that are open, and what the first waits for."""
-    still_open, why_open = [], Open()
+    still_open, why_open = [], OpenOutcome()
     for intent in sent:
         followed_intent = intent.followed(looks)
         status = remembering(status, intent, followed_intent)
         result = followed_intent.settle(looks)
-        if isinstance(result, Open):
+        if isinstance(result, OpenOutcome):
             still_open.append(followed_intent)
             why_open = why_open if why_open.why else result
         else:

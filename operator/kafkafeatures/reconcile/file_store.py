@@ -70,7 +70,7 @@ def _owner_in(document: Mapping[str, Any], resource: KafkaFeatures) -> tuple[Any
 class FileStore:
     """`ResourceStore` for one document and its state file. A context manager: it holds the lock.
 
-    `state` None: the status lives as long as the process. `approves_by_name`: as in `Wanted`. `again`
+    `state` None: the status lives as long as the process. `approves_by_name`: as in `DesiredState`. `again`
     reads the document once more; None for stdin.
     """
 

@@ -21,7 +21,7 @@ from kafkafeatures.api.status import EMPTY, Status, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.consents import repeatable
 from kafkafeatures.core.resolve import wanted_of
-from kafkafeatures.kube.api import Key, KubernetesApi
+from kafkafeatures.kube.api import KubernetesApi, ResourceKey
 from kafkafeatures.kube.errors import Conflict, Invalid, KubeError
 from kafkafeatures.reconcile.ports import NotReadable, Resource, needs_write
 
@@ -72,7 +72,11 @@ class KubernetesStore:
     """
 
     def __init__(
-        self, api: KubernetesApi, key: Key, writer: Callable[[], OperatorIdentity], last: LastStatus | None = None
+        self,
+        api: KubernetesApi,
+        key: ResourceKey,
+        writer: Callable[[], OperatorIdentity],
+        last: LastStatus | None = None,
     ) -> None:
         self._api = api
         self._key = key

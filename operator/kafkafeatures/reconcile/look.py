@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.kind import Asked, Demands
+from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, Readings
 from kafkafeatures.core.kinds import demands_of
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
-from kafkafeatures.kafka.base.aside import aside
+from kafkafeatures.kafka.base.threads import run_in_thread
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.claims import ControllerClaim
@@ -46,7 +46,7 @@ async def pods(ports: Ports) -> WorkloadsReading | Failure:
     return NOT_ASKED if ports.workloads is None else await ports.workloads.read()
 
 
-async def look(ports: Ports, read_context: Asked, is_ours: Callable[[Observation], bool]) -> Observation:
+async def look(ports: Ports, read_context: ReadContext, is_ours: Callable[[Observation], bool]) -> Observation:
     """The cluster as it is now. Some stages know what they need only once nodes were read: then all is read anew.
 
     `is_ours`: whether it is the cluster of the document; of another one no more than the first reading is demanded.
@@ -62,7 +62,7 @@ async def look(ports: Ports, read_context: Asked, is_ours: Callable[[Observation
     return await _compared(ports, observation) if all_demands.comparison else observation
 
 
-def _of_nodes(demands: Demands) -> Demands:
+def _of_nodes(demands: ReadRequirements) -> ReadRequirements:
     """Without what is read after everything else."""
     return replace(demands, comparison=False, survey=None, named_controllers=False, former_controllers=frozenset())
 
@@ -71,7 +71,7 @@ def _fact(found: T | Failure, where: str, observation: Observation) -> Known[T] 
     return Unknown(found) if isinstance(found, Failure) else Known(found, SourceKind.ZOOKEEPER, where, observation.at)
 
 
-async def look_again(ports: Ports, read_context: Asked) -> Observation:
+async def look_again(ports: Ports, read_context: ReadContext) -> Observation:
     """Read what a restart is decided on, a moment after all of it was read; znodes too, where a stage demands them. All
     of them were surveyed in the look before, and both stores compared: how old that may be each stage says itself.
     """
@@ -88,10 +88,10 @@ async def replication_in(observation: Observation) -> Replication | None:
         return None
     from kafkafeatures.core.facts.replication import Replication
 
-    return await aside(partial(Replication, observation.partitions.value))
+    return await run_in_thread(partial(Replication, observation.partitions.value))
 
 
-async def _seen(ports: Ports, read_context: Asked, demands: Demands) -> Observation:
+async def _seen(ports: Ports, read_context: ReadContext, demands: ReadRequirements) -> Observation:
     zookeeper = await _znodes(ports, demands)
     claim = _claim_in(zookeeper)
     readings = await ports.kafka.read(partitions=demands.partitions, settings=demands.settings, claim=claim)
@@ -113,7 +113,7 @@ async def _while_claimed(ports: Ports, readings: Readings) -> Readings:
     return readings._replace(partitions=while_claimed(partitions, current_claim))
 
 
-async def _named(ports: Ports, observation: Observation, demands: Demands) -> Observation:
+async def _named(ports: Ports, observation: Observation, demands: ReadRequirements) -> Observation:
     """With what each broker takes for the controller, and where controllers of before still answer, if demanded."""
     if demands.named_controllers:
         observation = replace(observation, named_controllers=await ports.kafka.named_controllers())
@@ -124,7 +124,7 @@ async def _named(ports: Ports, observation: Observation, demands: Demands) -> Ob
     return observation
 
 
-async def _surveyed(ports: Ports, observation: Observation, demands: Demands) -> Observation:
+async def _surveyed(ports: Ports, observation: Observation, demands: ReadRequirements) -> Observation:
     """With what all znodes hold that Kafka copies, where that is demanded."""
     if demands.survey is None or ports.zookeeper is None:
         return observation
@@ -139,5 +139,5 @@ async def _compared(ports: Ports, observation: Observation) -> Observation:
     return replace(observation, compared=_fact(comparison, "metadata log and ZooKeeper", observation))
 
 
-async def _znodes(ports: Ports, demands: Demands) -> ZooKeeperReading | Failure:
+async def _znodes(ports: Ports, demands: ReadRequirements) -> ZooKeeperReading | Failure:
     return await ports.zookeeper.read() if demands.znodes and ports.zookeeper is not None else NOT_ASKED

@@ -20,7 +20,7 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 
 HAND_OVER = ON_ITS_WAY.total_seconds()
 """Seconds from our begin in which a process of the same operator may still write: kubelet ends it within a few."""
@@ -42,7 +42,7 @@ class Operators:
         self._over: float | None = None
         self.writer = us
         """How a status that is written now names its operator."""
-        self._others: dict[Key, tuple[str, frozenset[OperatorIdentity]]] = {}
+        self._others: dict[ResourceKey, tuple[str, frozenset[OperatorIdentity]]] = {}
 
     def hand_over(self) -> None:
         """This process is being stopped: what it still writes is not that of a second operator."""
@@ -55,7 +55,7 @@ class Operators:
 
     def beside_us(self, resource: Mapping[str, Any]) -> frozenset[OperatorIdentity]:
         """The others that write this resource while we do."""
-        key, uid = Key.of(resource), resource["metadata"]["uid"]
+        key, uid = ResourceKey.of(resource), resource["metadata"]["uid"]
         life, known_rivals = self._others.get(key, (uid, frozenset()))
         rivals: frozenset[OperatorIdentity] = known_rivals if life == uid else frozenset()
         writer = OperatorIdentity.of(resource)
@@ -92,7 +92,7 @@ class Operators:
             and stalled.observed_generation == generation and stalled.message.startswith(_REPORTED)
         )  # fmt: skip
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: ResourceKey) -> None:
         """The resource is gone."""
         self._others.pop(key, None)
 

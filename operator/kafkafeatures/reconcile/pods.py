@@ -10,8 +10,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.engine.steps import Outcome
-from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.ports import Withheld, WorkloadPort

@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from kafkafeatures.api.status import Status
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 
 
 class Resource(Struct, frozen=True):
@@ -21,7 +21,7 @@ class Resource(Struct, frozen=True):
 
     name: str
     generation: int
-    wanted: Wanted
+    wanted: DesiredState
     status: Status
     invalid_fields: tuple[str, ...] = ()
 

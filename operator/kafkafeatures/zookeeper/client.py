@@ -10,7 +10,7 @@ from kafkafeatures.core.engine.steps import NotSent
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
-from kafkafeatures.core.facts.znodes import Compared, Read, ZooKeeperReading
+from kafkafeatures.core.facts.znodes import Read, StoreComparison, ZooKeeperReading
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.equality import Differs, Equal
@@ -44,7 +44,7 @@ class ZooKeeper:
         """`/controller` alone."""
         return await read_controller(self._ensemble)
 
-    async def compare(self, cluster_id: str) -> Compared | Failure:
+    async def compare(self, cluster_id: str) -> StoreComparison | Failure:
         """All that Kafka copied, in three rounds at most: what differs is read again before it counts."""
         if self._whole_log is None:
             return NOT_ASKED
@@ -56,10 +56,10 @@ class ZooKeeper:
             case Unknown(why=why):
                 return why
             case Equal(offset=offset):
-                return Compared(self._environment.clock(), offset, took=took)
+                return StoreComparison(self._environment.clock(), offset, took=took)
             case Differs(offset=offset):
                 differences, at = tuple(map(str, equality.named)), self._environment.clock()
-                return Compared(at, offset, equality.total, str(equality), differences, took, equality.digest)
+                return StoreComparison(at, offset, equality.total, str(equality), differences, took, equality.digest)
             case _:
                 assert_never(equality)
 

@@ -21,8 +21,8 @@ from kafkafeatures.core.migration.copied.expected import Expected
 from kafkafeatures.core.migration.equality import Differs, Equal, Equality
 from kafkafeatures.core.words import counted
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
+from kafkafeatures.kafka.base.threads import run_in_thread
 from kafkafeatures.zookeeper.copied import read_copied
 from kafkafeatures.zookeeper.ensemble import Ensemble
 from kafkafeatures.zookeeper.reader import cluster_znode
@@ -81,7 +81,7 @@ class _Rounds:
             if isinstance(later, Failure):
                 return later
             if last:
-                return await aside(partial(_judged, comparison, image, later))
+                return await run_in_thread(partial(_judged, comparison, image, later))
             paths = comparison.paths_of(comparison.differing)
             failure = await self._caught_up(later.offset)
             if failure is not None:
@@ -91,11 +91,11 @@ class _Rounds:
 
     async def _compared(self, image: Image, only: frozenset[str] | None) -> Comparison | Failure:
         """One round. Making what is expected, and saying what is absent, takes a moment with many topics."""
-        comparison = await aside(lambda: Comparison(Expected(image), only))
+        comparison = await run_in_thread(lambda: Comparison(Expected(image), only))
         failure = await read_copied(self._session, comparison, only)
         if failure is not None or comparison.failures:
             return failure or comparison.failures[0]
-        await aside(comparison.finish)
+        await run_in_thread(comparison.finish)
         return comparison
 
     async def _image(self) -> Image | Failure:

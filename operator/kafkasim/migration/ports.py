@@ -19,9 +19,9 @@ from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.znodes import (
-    Compared,
     Read,
     RegisteredBroker,
+    StoreComparison,
     Znode,
     ZooKeeperReading,
     of_another_cluster,
@@ -123,7 +123,7 @@ class SimulatedEnsemble:
         await self._pass_time()
         return parsed(self._cluster.tree.get(CONTROLLER), znodes.controller)
 
-    async def compare(self, cluster_id: str) -> Compared | Failure:
+    async def compare(self, cluster_id: str) -> StoreComparison | Failure:
         """All topics in ZooKeeper with the metadata log, once ZooKeeper has had time to follow."""
         await self._pass_time(700)
         quorum = self._cluster.quorum
@@ -137,12 +137,12 @@ class SimulatedEnsemble:
         comparison.finish()
         found = comparison.differences()
         if not found:
-            return Compared(self._now(), image.offset)
+            return StoreComparison(self._now(), image.offset)
         if self._cluster.stalls():
             return Failure(FailureKind.STALE, "znode /migration", "ZooKeeper is behind the metadata log")
         differs = Differs(image.offset, found, comparison.more)
         named = tuple(map(str, differs.named))
-        return Compared(self._now(), image.offset, differs.total, str(differs), named, digest=differs.digest)
+        return StoreComparison(self._now(), image.offset, differs.total, str(differs), named, digest=differs.digest)
 
     async def survey(self, within: float) -> Survey | Failure:
         """All znodes that Kafka copies, always read anew."""

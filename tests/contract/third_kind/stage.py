@@ -8,13 +8,13 @@ from typing import ClassVar
 from msgspec import Struct
 
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
-from kafkafeatures.api.status import Stage, StepState, StepStatus
+from kafkafeatures.api.status import PlannedStage, StepState, StepStatus
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Act, Decision, Done
-from kafkafeatures.core.engine.kind import Asked, Demands, Facts
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
+from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.stage import Conditions, Next, Part, StageNow
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
+from kafkafeatures.core.engine.stage import Conditions, Next, StageProposal, StageState
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -60,7 +60,7 @@ class UnregistrationWork(Struct, frozen=True):
         )  # fmt: skip
 
 
-class UnregistrationPart(Part, frozen=True):
+class UnregistrationPart(StageProposal, frozen=True):
     """What there is to unregister. registered: brokers that are; None where that was not read."""
 
     kind: ClassVar[str] = UNREGISTRATION
@@ -79,13 +79,14 @@ class UnregistrationPart(Part, frozen=True):
         return tuple(one for one in self.wanted if one in (self.registered or ()))
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[PlannedStage, ...]:
         """One for each broker."""
         return tuple(
-            Stage(kind=UNREGISTRATION, start={f"broker.{one}": 1}, target={f"broker.{one}": 0}) for one in self.pending
+            PlannedStage(kind=UNREGISTRATION, start={f"broker.{one}": 1}, target={f"broker.{one}": 0})
+            for one in self.pending
         )
 
-    def work_of(self, stages: tuple[Stage, ...]) -> tuple[UnregistrationWork, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[UnregistrationWork, ...] | None:
         """What each stage comes to by now; None where they are not what there is to do."""
         own = [one for one in stages if one.kind == UNREGISTRATION]
         brokers = [int(name.removeprefix("broker.")) for one in own for name in one.target]
@@ -96,12 +97,12 @@ class UnregistrationPart(Part, frozen=True):
         return tuple(UnregistrationWork(UnregisterBroker(one), one not in there) for one in brokers)
 
 
-class UnregistrationNow(StageNow, frozen=True):
+class UnregistrationNow(StageState, frozen=True):
     """Where it stands."""
 
     kind: ClassVar[str] = UNREGISTRATION
 
-    facts: Facts
+    facts: StageInput
     part: UnregistrationPart
 
     @property
@@ -148,7 +149,7 @@ def _is_gone(seen: Observation, broker: int) -> Iterator[Blocker]:
             yield Blocker(BlockerKind.NODE_UNKNOWN, f"{node.title} runs", f"stop {node.title} first", nodes=(node,))
 
 
-def _has_consent(facts: Facts, step: UnregisterBroker) -> Iterator[Blocker]:
+def _has_consent(facts: StageInput, step: UnregisterBroker) -> Iterator[Blocker]:
     if step.consent in facts.memory.spent:
         remedy = f"remove the consent {step.consent} and add it again"
         yield Blocker(BlockerKind.CONSENT, f"{step.target} registered again", remedy, reason=Reason.CONSENT_SPENT)
@@ -159,20 +160,22 @@ class Unregistrations:
 
     kind: ClassVar[str] = UNREGISTRATION
 
-    def is_withdrawn(self, stages: Sequence[Stage], wanted: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+    def is_withdrawn(
+        self, stages: Sequence[PlannedStage], wanted: DesiredState, workloads: WorkloadsReading | Failure
+    ) -> bool:
         """Whether no consent names a broker of these stages by now."""
         asked = {f"broker.{one}" for one in asked_for(wanted.consents)}
         return any(not stage.target.keys() <= asked for stage in stages)
 
-    def demands(self, asked: Asked) -> Demands:
+    def demands(self, asked: ReadContext) -> ReadRequirements:
         """Nothing that is not read anyway."""
-        return Demands()
+        return ReadRequirements()
 
-    def propose(self, facts: Facts, later: tuple[Part, ...]) -> UnregistrationPart:
+    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> UnregistrationPart:
         """What the consents name."""
         return UnregistrationPart(asked_for(facts.wanted.consents), registered_in(facts.seen))
 
-    def judge(self, facts: Facts, proposal: Proposal) -> UnregistrationNow | None:
+    def judge(self, facts: StageInput, proposal: Proposal) -> UnregistrationNow | None:
         """Where it stands; nothing of another cluster."""
         part = next(one for one in proposal.parts if isinstance(one, UnregistrationPart))
         return UnregistrationNow(facts, part) if facts.ours else None

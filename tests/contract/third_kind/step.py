@@ -12,7 +12,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp, read_number
 from kafkafeatures.api.status import HistoryEntry, Intent, Result, Via
 from kafkafeatures.core.engine.event_records import EventFacts, EventRecord, note_of
-from kafkafeatures.core.engine.settling import Looks, Open
+from kafkafeatures.core.engine.settling import ObservationPair, OpenOutcome
 from kafkafeatures.core.engine.steps import (
     Applied,
     InFlight,
@@ -148,15 +148,15 @@ class BrokerInFlight(InFlight, frozen=True):
         """Which broker."""
         return EventFacts(kind=self.step.kind, node=self.step.target, node_id=self.step.node_id, begun_at=self.at)
 
-    def settle(self, looks: Looks) -> Result | Open:
+    def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
         """By two different readings that agree."""
         before, after = registered_in(looks.before), registered_in(looks.after)
         if before is None or after is None or looks.before is looks.after:
-            return Open("the registrations have to be read twice")
+            return OpenOutcome("the registrations have to be read twice")
         is_there = self.step.node_id in before, self.step.node_id in after
         if is_there == (False, False):
             return Result.APPLIED
-        return Result.NOT_APPLIED if is_there == (True, True) and not looks.unjudged.why else Open()
+        return Result.NOT_APPLIED if is_there == (True, True) and not looks.unjudged.why else OpenOutcome()
 
     def progress(self, ago: Callable[[str], str]) -> str:
         """When it was sent."""

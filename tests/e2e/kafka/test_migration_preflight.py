@@ -22,7 +22,7 @@ from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.preflight import NAMES, findings
-from kafkafeatures.core.migration.preflight_question import Preflight
+from kafkafeatures.core.migration.preflight_input import PreflightInput
 from kafkafeatures.core.migration.settings import AUTHORIZER, CONNECT, LISTENER, OF_ZOOKEEPER, Shape
 from kafkafeatures.core.migration.settings import STANDARD_AUTHORIZER as STANDARD
 from kafkafeatures.environment import SYSTEM
@@ -120,7 +120,7 @@ def ensemble_of(cluster: MigratingCluster) -> Ensemble:
     return Ensemble(*parse_connect(cluster.ensemble, "test"))
 
 
-async def look(cluster: MigratingCluster, end: Position, ensemble: Ensemble | None = None) -> Preflight:
+async def look(cluster: MigratingCluster, end: Position, ensemble: Ensemble | None = None) -> PreflightInput:
     """What a reconciliation reads: znodes first, then the nodes, with controllers once there have to be some."""
     where = ensemble or ensemble_of(cluster)
     znodes = await read_zookeeper(where, lambda: datetime.now(UTC))
@@ -129,10 +129,10 @@ async def look(cluster: MigratingCluster, end: Position, ensemble: Ensemble | No
     settings = ClusterSettings(parse_addresses(cluster.bootstrap_servers, "test"), controllers, request_timeout=5)
     async with Cluster(settings, environment=SYSTEM) as nodes:
         seen = observe(*await nodes.read(settings=NAMES), zookeeper=znodes)
-    return Preflight(end, seen, znodes, await dry_run(where), controllers_for=timedelta(minutes=1))
+    return PreflightInput(end, seen, znodes, await dry_run(where), controllers_for=timedelta(minutes=1))
 
 
-def said(asked: Preflight) -> list[str]:
+def said(asked: PreflightInput) -> list[str]:
     return [one.message for one in findings(asked)]
 
 

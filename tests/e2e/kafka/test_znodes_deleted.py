@@ -26,7 +26,7 @@ from kazoo.security import make_acl, make_digest_acl
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Result, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.settling import ON_ITS_WAY, Looks, Open
+from kafkafeatures.core.engine.settling import ON_ITS_WAY, ObservationPair, OpenOutcome
 from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
@@ -158,10 +158,10 @@ async def send(port: Port, step: DeleteZnodes) -> Outcome:
         return await transaction.send(sent_at_once)
 
 
-async def settled(port: Port, step: DeleteZnodes, age: timedelta = timedelta(0)) -> Result | Open:
-    """By two readings of the ensemble."""
+async def settled(port: Port, step: DeleteZnodes, age: timedelta = timedelta(0)) -> Result | OpenOutcome:
     before, after = [seen(await read(port)) for _ in range(2)]
-    return DeletionInFlight(step, AT, Via.ZOOKEEPER).settle(Looks(before, after, AT, lambda _: age, lambda _: age))
+    in_flight = DeletionInFlight(step, AT, Via.ZOOKEEPER)
+    return in_flight.settle(ObservationPair(before, after, AT, lambda _: age, lambda _: age))
 
 
 def seen(found: ZooKeeperReading) -> Observation:
@@ -297,7 +297,7 @@ async def test_what_was_lost_on_its_way_is_open_until_no_server_may_carry_it_out
         assert isinstance(found, OutcomeUnknown)
         assert "ConnectionLoss" in found.why
         still = await settled(cluster.port, step)
-        assert isinstance(still, Open)
+        assert isinstance(still, OpenOutcome)
         assert "may still carry it out" in still.why
         assert await settled(cluster.port, step, ON_ITS_WAY) is Result.NOT_APPLIED
         assert cluster.state() == ("5", "3003", "there")
@@ -307,7 +307,7 @@ async def test_an_answer_that_was_lost_is_found_out_by_what_is_there(cluster: Ke
     async with Relay(zookeeper.servers[0].port) as relay:
         step = await released(cluster.port, partition_epoch=11)
         assert isinstance(await send(replace(cluster, connect=relay.connect).port, step), OutcomeUnknown)
-        assert isinstance(await settled(cluster.port, step), Open)
+        assert isinstance(await settled(cluster.port, step), OpenOutcome)
         await relay.pass_on()
         await until(lambda: cluster.state() == ("12", None, None))
     assert await settled(cluster.port, step) is Result.APPLIED
@@ -341,7 +341,7 @@ async def test_a_process_that_is_killed_around_its_first_byte_leaves_what_can_be
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     if becomes is None:
-        assert isinstance(await settled(cluster.port, step), Open)
+        assert isinstance(await settled(cluster.port, step), OpenOutcome)
         assert await settled(cluster.port, step, ON_ITS_WAY) is Result.NOT_APPLIED
     else:
         await until(lambda: cluster.state() == ("5", None, None))

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.facts.znodes import MigrationProgress, ZooKeeperReading
+from kafkafeatures.core.facts.znodes import MigrationZnode, ZooKeeperReading
 from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
 from kafkafeatures.zookeeper.reader import read_zookeeper
 from kafkafeatures.zookeeper.session import Session
@@ -134,7 +134,7 @@ async def test_a_znode_of_one_mebibyte_that_says_what_it_should_is_read(
     put(client, "/migration", padded)
     found = await read(ensemble_of(zookeeper))
     assert isinstance(found, ZooKeeperReading)
-    assert isinstance(found.migration, MigrationProgress)
+    assert isinstance(found.migration, MigrationZnode)
     assert found.migration.offset == 5
     done = run("describe", "--zookeeper", f"{zookeeper.connect}/kafka")
     assert len(done.stdout + done.stderr) < 8000

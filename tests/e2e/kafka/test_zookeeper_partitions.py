@@ -23,8 +23,8 @@ from kazoo.client import KazooClient
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import Status
 from kafkafeatures.core import kinds
-from kafkafeatures.core.engine.kind import Asked, Demands
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
+from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements
 from kafkafeatures.core.facts.observation import Known, Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, PartitionsReading
 from kafkafeatures.core.facts.replication import Replication
@@ -63,8 +63,8 @@ class Demanding(Levels):
     def __init__(self, *, znodes: bool) -> None:
         self._znodes = znodes
 
-    def demands(self, asked: Asked) -> Demands:
-        return Demands(partitions=True, znodes=self._znodes)
+    def demands(self, asked: ReadContext) -> ReadRequirements:
+        return ReadRequirements(partitions=True, znodes=self._znodes)
 
 
 class Rig:
@@ -93,7 +93,10 @@ class Rig:
         async def both() -> tuple[Observation, Observation]:
             settings = ClusterSettings(parse_addresses(servers, ""), parse_addresses(controllers, ""))
             async with Cluster(settings, environment=SYSTEM) as kafka:
-                asked, ports = Asked(Wanted({}), Status(), NOT_ASKED, SYSTEM.clock()), Ports(kafka, None, self.ensemble)
+                asked, ports = (
+                    ReadContext(DesiredState({}), Status(), NOT_ASKED, SYSTEM.clock()),
+                    Ports(kafka, None, self.ensemble),
+                )
                 if moves:
                     kafka.read = partial(self._moving, kafka.read)  # type: ignore[method-assign]
                     kafka.look_again = partial(self._moving, kafka.look_again)  # type: ignore[method-assign]

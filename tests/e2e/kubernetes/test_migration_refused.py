@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from kafkafeatures.core.migration.edges import Beside
+from kafkafeatures.core.migration.edges import RestartBetween
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kubernetes.resources import NS, Resources, allow_restarts
 from tests.e2e.rig.kubernetes.operator import USER, Operator
@@ -149,7 +149,9 @@ def test_a_pod_of_a_controller_on_a_kubernetes_node_that_is_lost(refused: Refuse
     refused.cluster.run(BROKER, Shape.FLAGGED_BROKER)
     wait_until("all is copied", lambda: (refused.at("/migration") or {}).get("kraft_metadata_offset", -1) > 0)
     refused.wants("RolledBack")
-    wait_until("Git is asked", lambda: Beside.NO_CONTROLLERS in refused.condition("orders", "Ready").get("message", ""))
+    wait_until(
+        "Git is asked", lambda: RestartBetween.NO_CONTROLLERS in refused.condition("orders", "Ready").get("message", "")
+    )
     refused.has("controllers", replicas=0)
     refused.cluster.nodes[CONTROLLER].stop()
     wait_until("the pod is stopping", lambda: refused.pod("controllers-0").get("deletionTimestamp"))

@@ -32,8 +32,8 @@ from kafkafeatures.core.facts.readings import (
 )
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting, SettingSource
+from kafkafeatures.core.levels.check_input import LevelCheckInput, unknown_features_in
 from kafkafeatures.core.levels.checks import blockers
-from kafkafeatures.core.levels.question import Question, unknown_features_in
 from kafkafeatures.core.levels.readiness import CONTROLLER_REGISTRATION, undo_of_downgrade
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kraftlog.image import Section
@@ -123,7 +123,9 @@ def preflight(
 ) -> tuple[Blocker, ...]:
     given_for = frozenset(one.consent for one in changes if one.consent and undo(one) is Undo.SAFE)
     missing = unknown_features_in({one.feature: one.after for one in changes}, seen)
-    return blockers(Question(seen, tuple(changes), consents=given_for, unknown_features=missing, verdict=verdict))
+    return blockers(
+        LevelCheckInput(seen, tuple(changes), consents=given_for, unknown_features=missing, verdict=verdict)
+    )
 
 
 def undo(change: UpdateFeature) -> Undo:

@@ -10,8 +10,8 @@ from kafkafeatures.api.status import BlockerStatus
 from kafkafeatures.cli.cluster.blockers_text import BLOCKS_SHOWN, draw_blockers
 from kafkafeatures.core.engine.blockers import grouped
 from kafkafeatures.core.facts.observation import NodeState, Observation
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import blockers
-from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.blockers import blocker_status
 from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation
@@ -29,7 +29,9 @@ def drawn(records: list[BlockerStatus], width: int = 80) -> list[str]:
 
 
 def records_of(seen: Observation) -> list[BlockerStatus]:
-    return [*map(blocker_status, grouped(blockers(Question(seen, RAISE, cluster_flags="--bootstrap-server h:1"))))]
+    return [
+        *map(blocker_status, grouped(blockers(LevelCheckInput(seen, RAISE, cluster_flags="--bootstrap-server h:1"))))
+    ]
 
 
 def test_two_nodes_and_two_features_are_one_block_with_one_remedy() -> None:

@@ -12,9 +12,9 @@ from kafkafeatures.cli.migration.settings import draw, unseen
 from kafkafeatures.cli.shell.output import console
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.migration.demands import Demands
-from kafkafeatures.core.migration.place import Place, place_of
+from kafkafeatures.core.migration.demands import SettingDifferences
 from kafkafeatures.core.migration.positions import Position, why_uncertain
+from kafkafeatures.core.migration.progress import MigrationProgress, place_of
 from kafkafeatures.core.report.zookeeper_document import zookeeper_document, zookeeper_lines
 from tests.kafkafeatures.core.migrations import cluster
 
@@ -24,9 +24,9 @@ AT = cluster(Position.ZOOKEEPER)
 UNASKED, SILENT = replace(AT, gaps=(NO_ADDRESS,)), replace(AT, gaps=(REFUSES,))
 
 
-def needed(seen: Observation, desired: Desired) -> Demands:
+def needed(seen: Observation, desired: Desired) -> SettingDifferences:
     place = place_of(seen, desired)
-    assert isinstance(place, Place)
+    assert isinstance(place, MigrationProgress)
     return replace(place.demands, missing=tuple(unseen(place.demands, seen)))
 
 

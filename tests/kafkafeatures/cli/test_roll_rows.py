@@ -10,7 +10,7 @@ from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.pages.html_parts import time_in_log
-from kafkafeatures.cli.pages.roll_rows import DAY, Point, Restart, Row, restarts_of, rows_of, window_begins
+from kafkafeatures.cli.pages.roll_rows import DAY, NodeAbsence, Point, Restart, restarts_of, rows_of, window_begins
 from kraftlog.rolls import Absence, RollHistory
 from kraftlog.strips import Moment
 from tests.kafkafeatures.cli.restarts import BY_HAND, LATER, RESTART, ended, event, in_flight
@@ -40,7 +40,7 @@ def broker(number: int, begin: float, role: str = "broker") -> Absence:
     return Absence(role, number, steps[0], steps[1], steps[2], steps[3], steps[4])
 
 
-def rows(*restarts: Restart, log: RollHistory | None, since: float = -60.0) -> list[Row]:
+def rows(*restarts: Restart, log: RollHistory | None, since: float = -60.0) -> list[NodeAbsence]:
     return rows_of(restarts, log, STABLE_FOR, NOW + timedelta(seconds=since), NOW + timedelta(seconds=600))
 
 

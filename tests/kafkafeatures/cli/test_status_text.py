@@ -17,9 +17,9 @@ from kafkafeatures.api.status import EMPTY, read_status
 from kafkafeatures.cli.kube.plan import plan_document_of
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.status_text import age, draw_plan_of, draw_status
+from kafkafeatures.core.engine.desired_state import DesiredState, Mode
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted
-from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.levels.soak import soak_of
 from kafkafeatures.core.report.plan_document import plan_document
 from tests.kafkafeatures import statuses
@@ -251,14 +251,14 @@ def test_ages_have_one_unit(seconds: int, text: str) -> None:
 # --- plan NAME ---
 
 PLANS = {
-    "in sync": Wanted({"metadata.version": 21}),
-    "changes": Wanted(UP),
-    "approval": Wanted({}, UP, uid=statuses.UID),
-    "suspended": Wanted(UP, suspend=True),
-    "observed": Wanted(UP, mode=Mode.OBSERVE),
-    "soaking": Wanted(UP, finalize_after=timedelta(hours=1)),
-    "unknown feature": Wanted({"no.such": 1}),
-    "downgrade": Wanted({"metadata.version": 20}),
+    "in sync": DesiredState({"metadata.version": 21}),
+    "changes": DesiredState(UP),
+    "approval": DesiredState({}, UP, uid=statuses.UID),
+    "suspended": DesiredState(UP, suspend=True),
+    "observed": DesiredState(UP, mode=Mode.OBSERVE),
+    "soaking": DesiredState(UP, finalize_after=timedelta(hours=1)),
+    "unknown feature": DesiredState({"no.such": 1}),
+    "downgrade": DesiredState({"metadata.version": 20}),
 }
 
 

@@ -16,10 +16,10 @@ from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.wait import Goal, _goal, _until, judge, progress
 from kafkafeatures.cli.kube.wait_rolled import Template
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
-from kafkafeatures.core.roll.remembered import Remembered
+from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.roll import roll_of
 from tests.kafkafeatures import statuses
 from tests.kafkafeatures.core.fleets import NEW
@@ -135,7 +135,10 @@ def of_status(seen: Observation, generation: int = 1) -> dict[str, Any]:
     def no_time(_: str) -> timedelta:
         return timedelta(0)
 
-    wanted, told = Wanted({"metadata.version": 21}, rollout=ROLLOUT), Remembered((), EMPTY, NOW, no_time, no_time)
+    wanted, told = (
+        DesiredState({"metadata.version": 21}, rollout=ROLLOUT),
+        RollContext((), EMPTY, NOW, no_time, no_time),
+    )
     proposal, roll = propose(wanted, seen, Memory()), roll_of(wanted, seen, (), told, replication_of(seen))
     decision = decide(wanted, seen, roll=roll)
     made = status_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import Rollout, Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState, Rollout
 from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind
 from kafkafeatures.core.facts.settings import IBP, Setting, SettingSource
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
@@ -38,8 +38,8 @@ def brokers(*nodes: Node, uses: str | None = "3.8", knows: str = "3.9-IV0", **pa
     return cluster(Position.ZOOKEEPER, *alike, *nodes, **parts)
 
 
-def wanting(ibp: str = "3.9", *, rollout: Rollout = BY_HAND, **fields: Any) -> Wanted:
-    return Wanted({}, ibp=ibp, rollout=rollout, **fields)
+def wanting(ibp: str = "3.9", *, rollout: Rollout = BY_HAND, **fields: Any) -> DesiredState:
+    return DesiredState({}, ibp=ibp, rollout=rollout, **fields)
 
 
 def pods(*outdated: int, release: str = "3.9") -> Known[WorkloadsReading]:

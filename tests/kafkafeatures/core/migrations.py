@@ -13,13 +13,13 @@ from kafkafeatures.api.status import EMPTY, ComparisonState, EqualityStatus, Mig
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decide import decide
 from kafkafeatures.core.engine.decisions import Act, Decision
-from kafkafeatures.core.engine.gates import Question
-from kafkafeatures.core.engine.kind import Facts
+from kafkafeatures.core.engine.desired_state import DesiredState, Migration, Rollout
+from kafkafeatures.core.engine.gates import GateInput
+from kafkafeatures.core.engine.kind import StageInput
 from kafkafeatures.core.engine.memory import NO_MEMORY, Memory, memory_of
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.stage import StageNow
+from kafkafeatures.core.engine.stage import StageState
 from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.engine.wanted import Migration, Rollout, Wanted
 from kafkafeatures.core.facts.observation import (
     Known,
     LastRegistration,
@@ -32,7 +32,7 @@ from kafkafeatures.core.facts.observation import (
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, QuorumAnswer, ReplicaProgress, Role
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.facts.settings import Setting, SettingSource
-from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.facts.znodes import StoreComparison
 from kafkafeatures.core.kinds import assess
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
@@ -142,7 +142,7 @@ def cluster(
             znodes(controller=claims, migration=progressed, brokers={id_: registered(id_) for id_ in BROKERS}),
             SourceKind.ZOOKEEPER,
         ),
-        compared=known(Compared(NOW, 99), SourceKind.ZOOKEEPER),
+        compared=known(StoreComparison(NOW, 99), SourceKind.ZOOKEEPER),
         surveyed=known(Survey(assigned={1: "orders-0"}, controller_epoch=3), SourceKind.ZOOKEEPER),
         partitions=Known(reading(*partitions), SourceKind.METADATA_LOG, "", NOW),
         named_controllers=dict.fromkeys(BROKERS, frozenset({1})),
@@ -172,8 +172,10 @@ def without_quorum(seen: Observation, why: Failure = REFUSES) -> Observation:
     )  # fmt: skip
 
 
-def wanting(desired: Desired, *, hold: timedelta = timedelta(0), rollout: Rollout = BY_HAND, **fields: Any) -> Wanted:
-    return Wanted({}, migration=Migration(desired, hold), rollout=rollout, **fields)
+def wanting(
+    desired: Desired, *, hold: timedelta = timedelta(0), rollout: Rollout = BY_HAND, **fields: Any
+) -> DesiredState:
+    return DesiredState({}, migration=Migration(desired, hold), rollout=rollout, **fields)
 
 
 class Look:
@@ -181,7 +183,7 @@ class Look:
 
     def __init__(
         self,
-        wanted: Wanted,
+        wanted: DesiredState,
         seen: Observation,
         *,
         memory: Memory = NO_MEMORY,
@@ -195,20 +197,20 @@ class Look:
         self.monotonic: float = (before.monotonic if before is not None else 0.0) + seconds
         replication = Replication(seen.partitions.value) if isinstance(seen.partitions, Known) else None
         kept = dict(chain.from_iterable(one.kept.items() for one in before.stages)) if before is not None else {}
-        self.facts = Facts(
+        self.facts = StageInput(
             wanted, seen, memory, status, sent, seen.at, lambda _: lived, lambda _: lived,
             restarts=driver_of(wanted.rollout).restarts_nodes, replication=replication, monotonic=self.monotonic,
             kept=kept,
         )  # fmt: skip
         self.proposal: Proposal
-        self.stages: tuple[StageNow, ...]
+        self.stages: tuple[StageState, ...]
         self.proposal, self.stages = assess(self.facts)
         self.decision: Decision = decide(
-            Question(wanted, seen, self.proposal.plan, self.stages, self.facts.now, memory)
+            GateInput(wanted, seen, self.proposal.plan, self.stages, self.facts.now, memory)
         )
 
 
-def looks(wanted: Wanted, seen: Observation, **given: Any) -> Look:
+def looks(wanted: DesiredState, seen: Observation, **given: Any) -> Look:
     """The second of two looks in a row: by then it is known how far ZooKeeper is behind."""
     first = Look(wanted, replace(seen, source=replace(seen.source, offset=seen.source.offset - 3)), **given)
     return Look(wanted, seen, before=first, **given)
@@ -263,7 +265,7 @@ def after(look: Look, status: Status = EMPTY) -> Status:
     )
 
 
-def asked_for(wanted: Wanted, seen: Observation, status: Status = EMPTY) -> Status:
+def asked_for(wanted: DesiredState, seen: Observation, status: Status = EMPTY) -> Status:
     """The status once a look has shown what the document consents to only later."""
     memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
     return after(looks(replace(wanted, consents=frozenset()), seen, status=status, memory=memory), status)

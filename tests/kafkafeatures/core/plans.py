@@ -8,10 +8,10 @@ from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import PlanStatus
 from kafkafeatures.core.engine.decisions import Act, Decision
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.steps import DryRunAccepted
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.deciding import decide
@@ -25,7 +25,7 @@ EVERY = {
     "share.version": (0, 1),
     "kraft.version": (0, 1),
 }
-NAMED = Wanted({"metadata.version": 30})
+NAMED = DesiredState({"metadata.version": 30})
 SHARE = {"share.version": 1}
 
 
@@ -38,7 +38,7 @@ def world(**levels: int) -> Observation:
 
 
 def deciding(
-    wanted: Wanted, seen: Observation | None = None, memory: Memory | None = None, verdict: Any = None
+    wanted: DesiredState, seen: Observation | None = None, memory: Memory | None = None, verdict: Any = None
 ) -> Decision:
     return decide(wanted, seen or world(), memory or Memory(), verdict=verdict or DryRunAccepted())
 

@@ -11,7 +11,7 @@ from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.migration.copied.entries import Kind
-from kafkafeatures.core.migration.copied.findings import Finding
+from kafkafeatures.core.migration.copied.findings import ZnodeFinding
 from kafkafeatures.core.migration.positions import Position
 from tests.kafkafeatures.core.preflights import (
     ACLS,
@@ -307,7 +307,7 @@ CASES = {
         "broker 7 has replicas, of orders-1 for example", "start broker 7; if it no longer exists, move", BOTH,
     ),
     "finding of the copy": Case(
-        with_survey(findings=(Finding("/config/users/u", "the quota x is not a number", "remove it"),)),
+        with_survey(findings=(ZnodeFinding("/config/users/u", "the quota x is not a number", "remove it"),)),
         Z, "znode /config/users/u: the quota x is not a number", "remove it", BOTH,
     ),
     "znode that the copy cannot read": Case(

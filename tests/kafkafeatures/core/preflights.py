@@ -12,16 +12,16 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Node
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.settings import Setting, SettingSource
-from kafkafeatures.core.facts.znodes import FeatureStatus, FinalizedInZooKeeper, RegisteredBroker
+from kafkafeatures.core.facts.znodes import FeatureZnodeStatus, FinalizedInZooKeeper, RegisteredBroker
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.positions import Position
-from kafkafeatures.core.migration.preflight_question import Preflight
+from kafkafeatures.core.migration.preflight_input import PreflightInput
 from kafkafeatures.core.migration.settings import OF_ZOOKEEPER, STANDARD_AUTHORIZER
 from tests.kafkafeatures.ensembles import CLUSTER, elected, progress, reading
 from tests.kafkafeatures.worlds import OLD, answer, known, node, observation
 
 DEFAULT, FILE = SettingSource.DEFAULT, SettingSource.FILE
-Change: TypeAlias = Callable[[Preflight], Preflight]
+Change: TypeAlias = Callable[[PreflightInput], PreflightInput]
 
 DEFAULTS: Mapping[str, str | None] = {
     "process.roles": "", "broker.id": "-1", "broker.id.generation.enable": "true", "reserved.broker.max.id": "1000",
@@ -80,7 +80,7 @@ def registered(id_: int, *listeners: str) -> RegisteredBroker:
     return RegisteredBroker(id_, id_ * 10, (), dict.fromkeys(listeners or ("INTERNAL", "EXTERNAL"), "SSL"))
 
 
-def healthy(end: Position = Position.COPIED) -> Preflight:
+def healthy(end: Position = Position.COPIED) -> PreflightInput:
     """Nothing prevents it."""
     with_controllers = end is Position.COPIED
     nodes = (plain(1), plain(2), *((controller(3001), controller(3002)) if with_controllers else ()))
@@ -92,7 +92,7 @@ def healthy(end: Position = Position.COPIED) -> Preflight:
     )
     survey = Survey(assigned={1: "orders-0", 2: "orders-0"})
     seen = replace(observation(*nodes, cluster_id=CLUSTER), registered_brokers=known(frozenset()))
-    return Preflight(end, seen, znodes, survey, timedelta(minutes=2))
+    return PreflightInput(end, seen, znodes, survey, timedelta(minutes=2))
 
 
 # --- one thing that is spoiled ---
@@ -101,7 +101,7 @@ def healthy(end: Position = Position.COPIED) -> Preflight:
 def with_node(id_: int, **fields: Any) -> Change:
     """This node is otherwise."""
 
-    def change(asked: Preflight) -> Preflight:
+    def change(asked: PreflightInput) -> PreflightInput:
         nodes = tuple(replace(one, **fields) if one.id == id_ else one for one in asked.seen.nodes)
         return replace(asked, seen=replace(asked.seen, nodes=nodes))
 
@@ -119,7 +119,7 @@ def with_settings(ids: tuple[int, ...], **values: Setting | str | None) -> Chang
                 changed[name.replace("__", ".")] = from_file(value) if isinstance(value, str) else value
         return replace(found, settings=changed)
 
-    def change(asked: Preflight) -> Preflight:
+    def change(asked: PreflightInput) -> PreflightInput:
         nodes = tuple(own(one) if one.id in ids else one for one in asked.seen.nodes)
         return replace(asked, seen=replace(asked.seen, nodes=nodes))
 
@@ -129,7 +129,7 @@ def with_settings(ids: tuple[int, ...], **values: Setting | str | None) -> Chang
 def with_znodes(**parts: Any) -> Change:
     """These parts of ZooKeeper are otherwise."""
 
-    def change(asked: Preflight) -> Preflight:
+    def change(asked: PreflightInput) -> PreflightInput:
         assert not isinstance(asked.znodes, Failure)
         return replace(asked, znodes=replace(asked.znodes, **parts))
 
@@ -139,7 +139,7 @@ def with_znodes(**parts: Any) -> Change:
 def with_survey(**parts: Any) -> Change:
     """The dry run of the copy found this."""
 
-    def change(asked: Preflight) -> Preflight:
+    def change(asked: PreflightInput) -> PreflightInput:
         assert not isinstance(asked.survey, Failure)
         return replace(asked, survey=replace(asked.survey, **parts))
 
@@ -154,7 +154,7 @@ def with_seen(**parts: Any) -> Change:
 def as_one(*changes: Change) -> Change:
     """A change that makes these changes one after the other."""
 
-    def change(asked: Preflight) -> Preflight:
+    def change(asked: PreflightInput) -> PreflightInput:
         for one in changes:
             asked = one(asked)
         return asked
@@ -163,7 +163,7 @@ def as_one(*changes: Change) -> Change:
 
 
 def finalized(**levels: int) -> FinalizedInZooKeeper:
-    return FinalizedInZooKeeper(FeatureStatus.ENABLED, levels, 1)
+    return FinalizedInZooKeeper(FeatureZnodeStatus.ENABLED, levels, 1)
 
 
 ACLS = as_one(

@@ -11,9 +11,9 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import DesiredState, MaxParallel, Rollout
 from kafkafeatures.core.engine.memory import memory_of
-from kafkafeatures.core.engine.settling import Looks
-from kafkafeatures.core.engine.wanted import MaxParallel, Rollout, Wanted
+from kafkafeatures.core.engine.settling import ObservationPair
 from kafkafeatures.core.facts.observation import Known, Node, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
     Failure,
@@ -29,7 +29,7 @@ from kafkafeatures.core.roll.disks import Disks
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.permit import Permit
-from kafkafeatures.core.roll.remembered import Remembered
+from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.roll import Roll, roll_of
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
@@ -148,13 +148,13 @@ def sent(
     )
 
 
-def looks(seen: Observation, lived: timedelta | None = None, **given: Any) -> Looks:
+def looks(seen: Observation, lived: timedelta | None = None, **given: Any) -> ObservationPair:
     """By which restarts are judged now. `lived`: how much of every age this process has lived through; None for all."""
 
     def age_of(moment: str) -> timedelta:
         return NOW - datetime.fromisoformat(moment)
 
-    return Looks(seen, seen, ago(0), age_of, age_of if lived is None else lambda _: lived, **given)
+    return ObservationPair(seen, seen, ago(0), age_of, age_of if lived is None else lambda _: lived, **given)
 
 
 def ago(minutes: float) -> Stamp:
@@ -196,8 +196,8 @@ def rolled(
         return NOW - datetime.fromisoformat(moment)
 
     lived = age_of if known_for is None else lambda _: known_for
-    remembered = Remembered(flying, status, NOW, age_of, lived, disks or {}, up_for or {})
-    asked, replication = Wanted({}, rollout=rollout, **wanted), replication_of(told)
+    remembered = RollContext(flying, status, NOW, age_of, lived, disks or {}, up_for or {})
+    asked, replication = DesiredState({}, rollout=rollout, **wanted), replication_of(told)
     unavailable = replication.never_available() if replication is not None else None
     excused, _ = excused_now(asked, told, memory_of(status, age_of, age_of), changes=changes, unavailable=unavailable)
     return roll_of(asked, told, changes, remembered, replication, excused=excused, permit=permit)
@@ -205,7 +205,7 @@ def rolled(
 
 def behind_gates(told: Observation, roll: Roll, rollout: Rollout) -> Roll:
     """With what the document makes of its decision."""
-    decision = decide(Wanted({}, rollout=rollout), told, roll=roll)
+    decision = decide(DesiredState({}, rollout=rollout), told, roll=roll)
     assert isinstance(decision, Act | Wait | Stalled), decision
     return replace(roll, decision=decision)
 

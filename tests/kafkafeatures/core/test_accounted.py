@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import EMPTY, FeatureStatus, HistoryEntry, LogPosition, PlanStatus, Stage, Status, Via
+from kafkafeatures.api.status import (
+    EMPTY,
+    FeatureStatus,
+    HistoryEntry,
+    LogPosition,
+    PlannedStage,
+    PlanStatus,
+    Status,
+    Via,
+)
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Observation, PastLevels, Source, SourceKind
 from kafkafeatures.core.facts.readings import Moves
@@ -37,7 +46,7 @@ def status(**fields: Any) -> Status:
 
 
 def planned(feature: str = "group.version") -> PlanStatus:
-    stage = Stage(kind="Levels", start={feature: 1}, target={feature: 0})
+    stage = PlannedStage(kind="Levels", start={feature: 1}, target={feature: 0})
     return PlanStatus(hash="sha256:0", created_at=AT, irreversible=False, summary="", stages=(stage,))
 
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Held
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.changes import changes_between
 from tests.kafkafeatures.core.plans import EVERY, NAMED, change, deciding, standing, world
 from tests.kafkafeatures.deciding import all_in, approved_by, changes_in, pending_in, plan_of, propose
 from tests.kafkafeatures.worlds import answer, node, observation
 
-COMPUTED = Wanted({}, {"metadata.version": 30})
+COMPUTED = DesiredState({}, {"metadata.version": 30})
 
 
 def test_what_is_named_exactly_is_approved_and_what_is_computed_waits() -> None:
@@ -27,8 +27,8 @@ def test_what_is_named_exactly_is_approved_and_what_is_computed_waits() -> None:
     held = deciding(COMPUTED)
     assert isinstance(held, Held)
     assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
-    assert isinstance(deciding(Wanted({}, {"metadata.version": 29})), Act)  # safe to undo
-    assert isinstance(deciding(Wanted({}, {"group.version": 1})), Held)  # lossy
+    assert isinstance(deciding(DesiredState({}, {"metadata.version": 29})), Act)  # safe to undo
+    assert isinstance(deciding(DesiredState({}, {"group.version": 1})), Held)  # lossy
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,12 @@ def test_what_is_named_exactly_is_approved_and_what_is_computed_waits() -> None:
     [
         (ApprovalPolicy.NEVER, COMPUTED, True),
         (ApprovalPolicy.ALWAYS, NAMED, False),
-        (ApprovalPolicy.ALWAYS, Wanted({"metadata.version": 26}), False),
+        (ApprovalPolicy.ALWAYS, DesiredState({"metadata.version": 26}), False),
         (ApprovalPolicy.IRREVERSIBLE_ONLY, COMPUTED, False),
     ],
 )
-def test_the_policy_says_what_waits(policy: ApprovalPolicy, wanted: Wanted, acts: bool) -> None:
-    made = Wanted(wanted.levels, wanted.bundle, policy=policy)
+def test_the_policy_says_what_waits(policy: ApprovalPolicy, wanted: DesiredState, acts: bool) -> None:
+    made = DesiredState(wanted.levels, wanted.bundle, policy=policy)
     assert isinstance(deciding(made), Act if acts else Held)
 
 
@@ -51,12 +51,12 @@ def test_what_no_person_named_waits_where_it_is_irreversible_and_only_there() ->
     assert isinstance(held, Held)
     assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
     assert isinstance(deciding(replace(NAMED, approves_by_name=False, policy=ApprovalPolicy.NEVER)), Held)
-    assert isinstance(deciding(Wanted({"metadata.version": 26}, approves_by_name=False)), Act)
-    assert isinstance(deciding(Wanted({"group.version": 1}, approves_by_name=False)), Act)  # lossy
+    assert isinstance(deciding(DesiredState({"metadata.version": 26}, approves_by_name=False)), Act)
+    assert isinstance(deciding(DesiredState({"group.version": 1}, approves_by_name=False)), Act)  # lossy
 
 
-def with_hash(wanted: Wanted, *hashes: str) -> Wanted:
-    return Wanted(wanted.levels, wanted.bundle, approvals=frozenset(hashes), may_approve_unseen=True)
+def with_hash(wanted: DesiredState, *hashes: str) -> DesiredState:
+    return DesiredState(wanted.levels, wanted.bundle, approvals=frozenset(hashes), may_approve_unseen=True)
 
 
 def test_the_hash_of_the_plan_approves_it_and_no_other_does() -> None:
@@ -75,18 +75,18 @@ def test_the_hash_of_the_plan_approves_it_and_no_other_does() -> None:
     [
         (world(metadata_version=26), Memory(), COMPUTED),
         (world(), Memory(change_count=1), COMPUTED),
-        (world(), Memory(), Wanted({}, {"metadata.version": 30, "share.version": 1})),
-        (world(), Memory(), Wanted({}, {"metadata.version": 30}, uid="another")),
+        (world(), Memory(), DesiredState({}, {"metadata.version": 30, "share.version": 1})),
+        (world(), Memory(), DesiredState({}, {"metadata.version": 30}, uid="another")),
     ],
     ids=["other levels", "a change since", "other wishes", "another resource"],
 )
-def test_an_old_approval_authorises_no_later_plan(seen: Observation, memory: Memory, wanted: Wanted) -> None:
+def test_an_old_approval_authorises_no_later_plan(seen: Observation, memory: Memory, wanted: DesiredState) -> None:
     approved = propose(COMPUTED, world(), Memory()).plan.hash
     assert propose(wanted, seen, memory).plan.hash != approved
 
 
 def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
-    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
+    wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
     status = standing(first)
     later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=status))
@@ -99,8 +99,8 @@ def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
 
 def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() -> None:
     """The hash covers what is changed from where to where; how a stage is carried out may differ between versions."""
-    asked, there = Wanted({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
-    assert propose(asked, world(), Memory()).plan.hash == propose(Wanted(there), world(), Memory()).plan.hash
+    asked, there = DesiredState({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
+    assert propose(asked, world(), Memory()).plan.hash == propose(DesiredState(there), world(), Memory()).plan.hash
     steps = changes_between({"metadata.version": 26, "group.version": 1}, {"metadata.version": 25})
     hashes = {
         plan_of(some, {}, uid="u", cluster_id="c", change_count=0, standing=None).hash
@@ -111,7 +111,7 @@ def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() 
 
 def test_a_step_of_ours_that_was_reverted_while_another_was_done_by_hand_is_not_covered_by_the_old_hash() -> None:
     """The number of steps that are done is unchanged, but they are not those that we did."""
-    wanted = Wanted({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
+    wanted = DesiredState({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
     first = propose(wanted, world(), Memory()).plan
     done_by_us = all_in(first)[0].feature
     other = next(step.feature for step in all_in(first) if step.feature != done_by_us)
@@ -121,14 +121,14 @@ def test_a_step_of_ours_that_was_reverted_while_another_was_done_by_hand_is_not_
 
 
 def test_a_hash_written_into_the_status_by_hand_is_not_believed() -> None:
-    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
+    wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
     forged = replace(standing(first), hash="sha256:" + "0" * 64)
     assert propose(wanted, world(), Memory(plan=forged)).plan.hash == first.hash
 
 
 def test_a_step_done_by_hand_does_not_turn_a_standing_plan_into_one_that_was_approved_before() -> None:
-    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
+    wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     approved = propose(wanted, world(), Memory()).plan
     now = propose(wanted, world(), Memory(change_count=1)).plan
     later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=standing(now))).plan
@@ -138,7 +138,7 @@ def test_a_step_done_by_hand_does_not_turn_a_standing_plan_into_one_that_was_app
 
 def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
     """Under a policy that would not have asked, `--approve` still means this plan alone."""
-    wanted = Wanted({"group.version": 1}, policy=ApprovalPolicy.NEVER, only="sha256:00000000")
+    wanted = DesiredState({"group.version": 1}, policy=ApprovalPolicy.NEVER, only="sha256:00000000")
     held = deciding(wanted)
     assert isinstance(held, Held)
     assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
@@ -147,7 +147,7 @@ def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
 
 
 def test_a_plan_whose_steps_were_taken_back_is_a_new_one() -> None:
-    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
+    wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
     status = standing(first)
     reverted = propose(wanted, world(metadata_version=24), Memory(change_count=1, plan=status))

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker, grouped, shortened
 from kafkafeatures.core.engine.decisions import Stalled
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.steps import DryRunAccepted
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Node, NodeState
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import blockers
-from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation
@@ -35,7 +35,7 @@ SHAPES: tuple[dict[str, Any], ...] = (
 
 def found(*nodes: Node, feature: str = "metadata.version", level: int = 27) -> tuple[Blocker, ...]:
     change = UpdateFeature(feature, 21, level)
-    return blockers(Question(observation(node(3001), node(99), *nodes), (change,)))
+    return blockers(LevelCheckInput(observation(node(3001), node(99), *nodes), (change,)))
 
 
 def named(those: tuple[Blocker, ...]) -> list[tuple[str, int]]:
@@ -104,7 +104,7 @@ def test_nodes_that_differ_in_one_feature_are_groups_of_their_own_with_all_their
         node(3, said=answer(without), written=without),
     )
     changes = (UpdateFeature("metadata.version", 21, 27), UpdateFeature("group.version", 0, 1))
-    groups = grouped(blockers(Question(observation(node(3001), node(99), *nodes), changes)))
+    groups = grouped(blockers(LevelCheckInput(observation(node(3001), node(99), *nodes), changes)))
     assert [(one.feature, [node.id for node in one.nodes]) for one in groups] == [
         ("metadata.version", [1, 2]), ("metadata.version", [3]), ("group.version", [1, 2]),
     ]  # fmt: skip
@@ -119,7 +119,7 @@ def test_a_level_that_no_node_supports_says_so_once_and_names_the_highest() -> N
     assert nowhere.remedy == "choose a level that every node supports, or upgrade Kafka on all nodes"
     assert nowhere.nodes == ()
     assert gone.kind is BlockerKind.GHOST_REGISTRATION
-    decision = decide(Wanted({"metadata.version": 99}), observation(), verdict=DryRunAccepted())
+    decision = decide(DesiredState({"metadata.version": 99}), observation(), verdict=DryRunAccepted())
     assert isinstance(decision, Stalled)
     assert (decision.reason, decision.message) == (Reason.UNSUPPORTED_LEVEL, nowhere.message)
 
@@ -141,7 +141,7 @@ def test_a_level_below_every_range_names_the_lowest() -> None:
     ],
 )
 def test_a_misspelt_feature_gets_a_suggestion_and_one_of_a_newer_kafka_does_not(feature: str, remedy: str) -> None:
-    question = Question(observation(), (), unknown_features=((feature, 1),))
+    question = LevelCheckInput(observation(), (), unknown_features=((feature, 1),))
     (unknown,) = blockers(question)
     assert unknown.message == f"unknown feature {feature}: no node supports it"
     assert unknown.remedy.startswith(remedy)

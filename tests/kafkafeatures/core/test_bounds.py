@@ -16,11 +16,11 @@ from kafkafeatures.api.status import (
     FeatureStatus,
     HistoryEntry,
     Intent,
+    PlannedStage,
     PlanStatus,
     Result,
     RevisionStatus,
     RolloutStatus,
-    Stage,
     Status,
     StatusCondition,
     Via,
@@ -121,7 +121,7 @@ def test_what_a_large_roll_remembers_costs_no_level() -> None:
     made = bounded(before, len(before.features))
     assert len(json.dumps(made.as_json())) < 32 * 1024
     assert (made.intents, made.features) == (before.intents, before.features)
-    shown = Stage(kind="Migration", start={"phase": "None"}, target={"phase": "Finalized"}, excused=excused)
+    shown = PlannedStage(kind="Migration", start={"phase": "None"}, target={"phase": "Finalized"}, excused=excused)
     plan = PlanStatus(hash="sha256:" + "a" * 64, created_at=AT, irreversible=True, summary="s" * 512, stages=(shown,))
     assert before.rollout is not None
     planned = replace(before, plan=plan, rollout=replace(before.rollout, excused=as_planned(excused)))

@@ -9,7 +9,7 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import MaxParallel
+from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll import budgets
 from tests.kafkafeatures.core.fleets import NEW, budget, pod, stateful_set

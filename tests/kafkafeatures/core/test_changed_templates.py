@@ -12,10 +12,10 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, RevisionStatus, RolloutStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
-from kafkafeatures.core.engine.wanted import Rollout, Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState, Rollout
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
-from kafkafeatures.core.roll.remembered import Remembered
+from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status
 from kafkafeatures.core.roll.roll import Roll, roll_of
 from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
@@ -24,7 +24,7 @@ from tests.kafkafeatures.core.rolls import replication_of
 from tests.kafkafeatures.worlds import NOW
 
 STARTED = Stamp("2026-01-01T00:00:00Z")
-WANTED = Wanted({}, rollout=Rollout(driver=STATEFUL_SET.name, brokers=("broker",)))
+WANTED = DesiredState({}, rollout=Rollout(driver=STATEFUL_SET.name, brokers=("broker",)))
 
 
 def world(**of_set: Any) -> Observation:
@@ -40,7 +40,7 @@ def no_time(_: str) -> timedelta:
 
 
 def rolled(observation: Observation, status: Status = EMPTY) -> Roll:
-    remembered = Remembered((), status, NOW, age_of=no_time, known_for=no_time)
+    remembered = RollContext((), status, NOW, age_of=no_time, known_for=no_time)
     return roll_of(WANTED, observation, (), remembered, replication_of(observation))
 
 

@@ -12,8 +12,8 @@ from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Known, MetadataMode, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import blockers
-from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, known, node, observation, quorum, ranges
 
@@ -24,7 +24,7 @@ CONTROLLERS = (node(3001), node(3002))
 def kinds(
     seen: Observation, *changes: UpdateFeature, verdict: DryRunAccepted | DryRunRejected | None = None
 ) -> list[BlockerKind]:
-    return [found.kind for found in blockers(Question(seen, changes or (RAISE,), verdict))]
+    return [found.kind for found in blockers(LevelCheckInput(seen, changes or (RAISE,), verdict))]
 
 
 # --- the evidence ladder ---
@@ -191,7 +191,7 @@ def test_all_blockers_are_listed_at_once() -> None:
 
 def test_a_blocker_says_who_what_and_what_to_do() -> None:
     ghost = node(4, state=NodeState.GHOST, said=SILENT, written=OLD)
-    (found,) = blockers(Question(observation(*CONTROLLERS, node(1), ghost), (RAISE,)))
+    (found,) = blockers(LevelCheckInput(observation(*CONTROLLERS, node(1), ghost), (RAISE,)))
     assert found.node is not None
     assert found.node.id == 4
     assert found.supported == VersionRange(1, 21)
@@ -220,7 +220,7 @@ def test_the_cure_of_a_ghost_controller_is_one_that_kafka_can_do_at_this_level(l
     everyone = [node(i, said=answer(newer), written=newer) for i in (3001, 3002, 1)]
     ghost = node(3003, state=NodeState.GHOST, said=SILENT, written={"metadata.version": (7, level)}, voter=False)
     seen = observation(*everyone, ghost, levels={"metadata.version": level})
-    (found,) = blockers(Question(seen, (UpdateFeature("metadata.version", level, 34),)))
+    (found,) = blockers(LevelCheckInput(seen, (UpdateFeature("metadata.version", level, 34),)))
     assert (found.kind, found.remedy) == (BlockerKind.GHOST_REGISTRATION, remedy)
 
 
@@ -228,7 +228,7 @@ def test_what_may_be_a_controller_is_vouched_for_as_a_controller() -> None:
     unknown = replace(node(9, state=NodeState.UNREACHABLE, said=SILENT, written=None), roles=())
     seen = observation(*CONTROLLERS, node(1), unknown, levels={"metadata.version": 14})
     assert kinds(seen, verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
-    assert "node 9" in blockers(Question(seen, (RAISE,)))[0].message
+    assert "node 9" in blockers(LevelCheckInput(seen, (RAISE,)))[0].message
 
 
 # --- the third rung: the server vouches ---
@@ -245,7 +245,7 @@ def test_an_accepted_verdict_vouches_for_an_unknown_broker() -> None:
 
 def test_what_the_server_rejects_is_said_beside_the_nodes_that_nothing_is_known_of() -> None:
     seen = observation(*CONTROLLERS, node(1), UNKNOWN_BROKER)
-    silent, rejected = blockers(Question(seen, (RAISE,), DryRunRejected(95, "broker 2 has not registered")))
+    silent, rejected = blockers(LevelCheckInput(seen, (RAISE,), DryRunRejected(95, "broker 2 has not registered")))
     assert [one.id for one in silent.nodes] == [2]
     assert rejected.message.endswith("by the active controller: broker 2 has not registered")
     assert kinds(observation(*CONTROLLERS, node(1)), verdict=DryRunRejected(95, "no")) == []  # `ControllerRejected`

@@ -11,9 +11,9 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Stalled
-from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.engine.desired_state import DesiredState
+from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.engine.memory import NO_MEMORY, Memory, memory_of
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED
 from kafkafeatures.core.kinds import demands_of
@@ -141,10 +141,10 @@ def test_while_partitions_are_not_known_no_topic_is_covered() -> None:
     ids=["migration", "inter.broker.protocol.version"],
 )
 def test_partitions_are_read_before_any_restart_so_that_the_plan_shows_the_topics(
-    wanted: Wanted, seen: Observation
+    wanted: DesiredState, seen: Observation
 ) -> None:
     def are_read(status: Status, consents: frozenset[str] = CONSENT) -> bool:
-        return demands_of(Asked(replace(wanted, consents=consents), status, NOT_ASKED, NOW, seen)).partitions
+        return demands_of(ReadContext(replace(wanted, consents=consents), status, NOT_ASKED, NOW, seen)).partitions
 
     assert are_read(EMPTY)
     assert not are_read(EMPTY, frozenset())

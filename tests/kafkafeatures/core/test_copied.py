@@ -16,15 +16,15 @@ from kafkafeatures.core.migration.copied.configs import quota_path, read_client,
 from kafkafeatures.core.migration.copied.entries import (
     Credential,
     Entries,
+    EntryKey,
     Flag,
-    Key,
     Kind,
     NextId,
     Placed,
     are_the_same,
     shown,
 )
-from kafkafeatures.core.migration.copied.findings import NEAR_LIMIT, Finding, too_large
+from kafkafeatures.core.migration.copied.findings import NEAR_LIMIT, ZnodeFinding, too_large
 from kafkafeatures.core.migration.copied.names import desanitized, sanitized
 from kafkafeatures.core.migration.copied.others import PRODUCER_ID, read_producer_ids, read_token
 from kafkafeatures.core.migration.copied.rights import acl_path, read_acl
@@ -40,8 +40,8 @@ def raw(document: object) -> bytes:
     return json.dumps(document).encode()
 
 
-def entries_of(found: Entries | Finding) -> Entries:
-    assert not isinstance(found, Finding), found
+def entries_of(found: Entries | ZnodeFinding) -> Entries:
+    assert not isinstance(found, ZnodeFinding), found
     return found
 
 
@@ -79,7 +79,7 @@ def test_a_partition_is_where_its_topic_and_its_state_say() -> None:
 
 def test_a_topic_without_an_id_would_end_the_controller() -> None:
     found = read_topic("old", raw({"version": 1, "partitions": {"0": [1]}}))
-    assert isinstance(found, Finding)
+    assert isinstance(found, ZnodeFinding)
     assert found.path == "/brokers/topics/old"
     assert found.message == "has no id of the topic; the controller would exit during the copy"
     assert "inter.broker.protocol.version to 2.8" in found.remedy
@@ -87,7 +87,7 @@ def test_a_topic_without_an_id_would_end_the_controller() -> None:
 
 def test_a_partition_without_a_state_would_get_one_with_all_replicas_in_sync() -> None:
     found = read_state("orders", 5, None)
-    assert isinstance(found, Finding)
+    assert isinstance(found, ZnodeFinding)
     assert found.path == "/brokers/topics/orders/partitions/5/state"
     assert "all replicas in sync" in found.message
 
@@ -108,7 +108,7 @@ def test_a_partition_without_a_state_would_get_one_with_all_replicas_in_sync() -
 )
 def test_a_topic_that_kafka_cannot_read_ends_the_controller(document: Any) -> None:
     found = read_topic("t", raw(document))
-    assert isinstance(found, Finding)
+    assert isinstance(found, ZnodeFinding)
     assert found.message.endswith("the controller would exit during the copy")
 
 
@@ -117,7 +117,7 @@ def test_a_topic_that_kafka_cannot_read_ends_the_controller(document: Any) -> No
 
 def test_configs_of_topics_and_brokers_are_read_without_their_secrets() -> None:
     of_topic = read_configs("/config/topics/t", raw({"version": 1, "config": {"retention.ms": "5"}}))
-    assert of_topic == {Key(Kind.TOPIC_CONFIG, "t retention.ms"): "5"}
+    assert of_topic == {EntryKey(Kind.TOPIC_CONFIG, "t retention.ms"): "5"}
     secrets = {
         "listener.name.x.ssl.keystore.password": "encoded-9f3c",
         "plugin.password": "s-9f3c",
@@ -136,7 +136,7 @@ def test_configs_of_topics_and_brokers_are_read_without_their_secrets() -> None:
 
 def test_configs_of_what_is_no_broker_would_end_the_controller() -> None:
     found = read_configs("/config/brokers/one", raw({"version": 1, "config": {}}))
-    assert isinstance(found, Finding)
+    assert isinstance(found, ZnodeFinding)
     assert "'one' is not the id of a broker" in found.message
 
 
@@ -151,9 +151,11 @@ def test_quotas_and_credentials_of_a_user_are_in_one_znode() -> None:
     config = {"SCRAM-SHA-256": SCRAM, "producer_byte_rate": "1024", "request_percentage": "12.5"}
     found = read_client("/config/users/alice%40x", raw({"version": 1, "config": config}))
     assert found == {
-        Key(Kind.CREDENTIAL, "alice@x SCRAM-SHA-256"): Credential(4096, digest_of(b"salt-9f3c", b"stored", b"server")),
-        Key(Kind.QUOTA, "user alice@x producer_byte_rate"): 1024.0,
-        Key(Kind.QUOTA, "user alice@x request_percentage"): 12.5,
+        EntryKey(Kind.CREDENTIAL, "alice@x SCRAM-SHA-256"): Credential(
+            4096, digest_of(b"salt-9f3c", b"stored", b"server")
+        ),
+        EntryKey(Kind.QUOTA, "user alice@x producer_byte_rate"): 1024.0,
+        EntryKey(Kind.QUOTA, "user alice@x request_percentage"): 12.5,
     }
     assert encoded(b"salt-9f3c") not in str(found)
 
@@ -169,7 +171,7 @@ def test_quotas_and_credentials_of_a_user_are_in_one_znode() -> None:
 )
 def test_each_entity_of_a_quota_is_named(path: str, whose: str) -> None:
     found = read_client(path, raw({"version": 1, "config": {"consumer_byte_rate": " 7E2 "}}))
-    assert found == {Key(Kind.QUOTA, f"{whose} consumer_byte_rate"): 700.0}
+    assert found == {EntryKey(Kind.QUOTA, f"{whose} consumer_byte_rate"): 700.0}
 
 
 def test_a_user_who_has_quotas_with_clients_only_has_an_empty_znode() -> None:
@@ -179,7 +181,7 @@ def test_a_user_who_has_quotas_with_clients_only_has_an_empty_znode() -> None:
 @pytest.mark.parametrize("value", ["", "many", "1_000", "0x10", "1 2", "1e"])
 def test_a_quota_that_is_no_number_would_end_the_controller(value: str) -> None:
     found = read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}}))
-    assert isinstance(found, Finding)
+    assert isinstance(found, ZnodeFinding)
     assert (
         found.message
         == "has a quota that is not a number: producer_byte_rate; the controller would exit during the copy"
@@ -203,7 +205,7 @@ def test_what_java_takes_for_a_number_is_one(value: str) -> None:
 )
 def test_a_credential_that_kafka_cannot_read_is_named_by_its_user_and_is_not_shown(value: str) -> None:
     found = read_client("/config/users/alice", raw({"config": {"SCRAM-SHA-512": value}}))
-    assert isinstance(found, Finding)
+    assert isinstance(found, ZnodeFinding)
     assert found.path == "/config/users/alice"
     assert "SCRAM-SHA-512" in found.message
     assert "9f3c" not in str(found)
@@ -212,7 +214,7 @@ def test_a_credential_that_kafka_cannot_read_is_named_by_its_user_and_is_not_sho
 
 def test_a_name_with_a_broken_code_would_end_the_controller() -> None:
     found = read_client("/config/users/50%", raw({"config": {"producer_byte_rate": "1"}}))
-    assert isinstance(found, Finding)
+    assert isinstance(found, ZnodeFinding)
     assert "percent sign" in found.message
 
 
@@ -242,11 +244,11 @@ DENY = {"principal": "User:bob", "host": "*", "permissionType": "Deny", "operati
 def test_acls_are_read_by_the_resource_in_their_path() -> None:
     acls = raw({"version": 1, "acls": [DENY, {**DENY, "permissionType": "ALLOW", "operation": "ClusterAction"}]})
     assert read_acl("/kafka-acl/Topic/orders", acls) == {
-        Key(Kind.RIGHT, "Deny User:bob Read from * on Topic orders"): Flag.GRANTED,
-        Key(Kind.RIGHT, "Allow User:bob ClusterAction from * on Topic orders"): Flag.GRANTED,
+        EntryKey(Kind.RIGHT, "Deny User:bob Read from * on Topic orders"): Flag.GRANTED,
+        EntryKey(Kind.RIGHT, "Allow User:bob ClusterAction from * on Topic orders"): Flag.GRANTED,
     }
     (key,) = entries_of(read_acl("/kafka-acl-extended/prefixed/Group/g-", raw({"version": 1, "acls": [DENY]})))
-    assert key == Key(Kind.RIGHT, "Deny User:bob Read from * on Group g- (prefix)")
+    assert key == EntryKey(Kind.RIGHT, "Deny User:bob Read from * on Group g- (prefix)")
     assert acl_path(4, 3, "g-") == "/kafka-acl-extended/prefixed/Group/g-"
     assert acl_path(4, 0, "g-") is None
     assert read_acl("/kafka-acl/Cluster/kafka-cluster", b"") == {}
@@ -262,13 +264,13 @@ def test_acls_are_read_by_the_resource_in_their_path() -> None:
     ],
 )
 def test_an_acl_that_is_not_understood_is_a_finding(acl: Any) -> None:
-    assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 1, "acls": [acl]})), Finding)
-    assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 2, "acls": [DENY]})), Finding)
+    assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 1, "acls": [acl]})), ZnodeFinding)
+    assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 2, "acls": [DENY]})), ZnodeFinding)
 
 
 def test_acls_that_are_no_json_would_be_lost_without_a_word() -> None:
     found = read_acl("/kafka-acl/Topic/t", b"{")
-    assert isinstance(found, Finding)
+    assert isinstance(found, ZnodeFinding)
     assert "leave its ACLs out, also DENY" in found.message
 
 
@@ -282,12 +284,12 @@ def token_of(**changed: Any) -> Any:
 def test_a_token_is_read_in_each_version() -> None:
     path = "/delegation_token/tokens/t1"
     found = read_token(path, raw(token_of()))
-    assert found == {Key(Kind.TOKEN, "t1"): Token("User:alice", "User:bob", ("User:c", "User:z"), 1, 3, 2)}
+    assert found == {EntryKey(Kind.TOKEN, "t1"): Token("User:alice", "User:bob", ("User:c", "User:z"), 1, 3, 2)}
     old = read_token(path, raw(token_of(version=1)))
     assert isinstance(old, dict)
     assert [one.requester for one in old.values()] == ["User:alice"]
     for wrong in (token_of(version=4), token_of(owner="alice"), token_of(maxTimestamp=2**63), token_of(owner="%")):
-        assert isinstance(read_token(path, raw(wrong)), Finding)
+        assert isinstance(read_token(path, raw(wrong)), ZnodeFinding)
 
 
 def test_the_next_producer_id_is_behind_the_block_of_a_broker_and_may_begin_that_of_a_controller() -> None:
@@ -299,7 +301,7 @@ def test_the_next_producer_id_is_behind_the_block_of_a_broker_and_may_begin_that
     (written,) = by_controller.values()
     assert [are_the_same(written, NextId((at,))) for at in (1000, 1999, 2000)] == [True, False, True]
     for wrong in ("9223372036854775807", "9223372036854775808", "-1", "x", "998", "9999999999"):
-        assert isinstance(read_producer_ids(path, raw({**block, "block_end": wrong})), Finding)
+        assert isinstance(read_producer_ids(path, raw({**block, "block_end": wrong})), ZnodeFinding)
 
 
 def test_a_cluster_that_never_needed_a_producer_id_has_nothing_to_copy_of_them() -> None:
@@ -336,7 +338,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_damaged_bytes_are_a_finding_with_path_and_remedy(reader: str, name: str) -> None:
     found = READERS[reader](WRONG[name])
-    assert isinstance(found, Finding)
+    assert isinstance(found, ZnodeFinding)
     assert found.path.startswith("/")
     assert found.remedy
     assert len(str(found)) < 500

@@ -19,9 +19,9 @@ from kafkafeatures.core.engine.decisions import (
     Stalled,
     Wait,
 )
+from kafkafeatures.core.engine.desired_state import DesiredState, Mode
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable, UnknownStep
-from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Known, MetadataMode, NodeState, Observation, Source, SourceKind
 from kafkafeatures.core.facts.readings import QuorumAnswer, ReplicaProgress
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -40,7 +40,7 @@ def deciding(
     unsettled: tuple[UpdateFeature | UnknownStep, ...] = (),
     verdict: DryRun | None = YES,
 ) -> Decision:
-    wanted = Wanted(WANTED if desired is None else desired, cluster_id=pinned)
+    wanted = DesiredState(WANTED if desired is None else desired, cluster_id=pinned)
     return decide(wanted, seen or observation(), unsettled=unsettled, verdict=verdict)
 
 
@@ -51,7 +51,7 @@ def test_metadata_version_goes_first_and_one_at_a_time() -> None:
 
 
 def test_a_level_that_is_there_is_never_sent_again() -> None:
-    assert changes_in(propose(Wanted({"metadata.version": 21}), observation(), Memory())) == ()
+    assert changes_in(propose(DesiredState({"metadata.version": 21}), observation(), Memory())) == ()
     assert isinstance(deciding({"metadata.version": 21}), Done)
 
 
@@ -142,8 +142,8 @@ def _nodes(draw: st.DrawFn) -> Any:
 def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict[str, int], accepted: bool) -> None:
     seen = observation(*nodes, levels=levels)
     verdict = YES if accepted else DryRunUnavailable("no")
-    decision = decide(Wanted(desired), seen, verdict=verdict)
-    assert decision == decide(Wanted(desired), seen, verdict=verdict)
+    decision = decide(DesiredState(desired), seen, verdict=verdict)
+    assert decision == decide(DesiredState(desired), seen, verdict=verdict)
     if not isinstance(decision, Act):
         return
     step = decision.step
@@ -157,7 +157,9 @@ def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict
         assert not isinstance(found, Known) or step.after in found.value or one.state is NodeState.REFUSED
         assert one.state is not NodeState.REFUSED
     if step.feature != "metadata.version":
-        assert "metadata.version" not in {one.feature for one in changes_in(propose(Wanted(desired), seen, Memory()))}
+        assert "metadata.version" not in {
+            one.feature for one in changes_in(propose(DesiredState(desired), seen, Memory()))
+        }
 
 
 LEFT_ALONE = QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, 9000, 9000), ReplicaProgress(3002, 90, 1, 1)), ())
@@ -184,7 +186,7 @@ def test_ready_is_never_said_of_a_cluster_without_a_leader(
     seen = observation(*nodes, levels=desired if same else {}, voting=voting, mode=metadata_mode)
     if not log_was_read:
         seen = replace(seen, source=Source(SourceKind.API_REQUESTS))
-    decision = decide(Wanted(desired, mode=mode), seen, verdict=YES)
+    decision = decide(DesiredState(desired, mode=mode), seen, verdict=YES)
     if metadata_mode is MetadataMode.ZOOKEEPER:
         assert not (desired and isinstance(decision, Done) and decision.reason is Reason.IN_SYNC)
     elif isinstance(decision, Done | Act):

@@ -15,7 +15,7 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, HistoryEntry, Intent, MigrationStatus, Result, Status, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.settling import ON_ITS_WAY, Looks, Open
+from kafkafeatures.core.engine.settling import ON_ITS_WAY, ObservationPair, OpenOutcome
 from kafkafeatures.core.engine.steps import UnknownStep
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
@@ -29,7 +29,7 @@ from kafkafeatures.core.migration.delete_znodes import (
     DeletionInFlight,
     ZnodeLife,
 )
-from kafkafeatures.core.migration.none_wanted import MIGRATION
+from kafkafeatures.core.migration.not_desired import MIGRATION
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.release import release, withdraw
 from kafkafeatures.core.report.events import events_between
@@ -158,11 +158,11 @@ def settled(
 ) -> Result | str:
     """What became of it; in words where that is open. Without `before` there is one reading so far."""
     last = seen(after)
-    looks = Looks(
+    looks = ObservationPair(
         seen(before) if before is not None else last, last, AT, lambda _: age, lambda _: age, lambda _: other
     )  # fmt: skip
     found = DeletionInFlight(step, AT, Via.ZOOKEEPER).settle(looks)
-    return found.why if isinstance(found, Open) else found
+    return found.why if isinstance(found, OpenOutcome) else found
 
 
 def as_read(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:

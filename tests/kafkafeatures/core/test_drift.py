@@ -7,8 +7,8 @@ import pytest
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Held, Stalled
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, OnDrift
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from tests.kafkafeatures.core.plans import SHARE, change, deciding, standing, world
 from tests.kafkafeatures.deciding import propose
 
@@ -16,36 +16,38 @@ REACHED = Memory(reached={"share.version": 1})
 
 
 def test_drift_is_reported_and_left() -> None:
-    held = deciding(Wanted(SHARE), world(), REACHED)
+    held = deciding(DesiredState(SHARE), world(), REACHED)
     assert isinstance(held, Held)
     assert held.condition == (Condition.DRIFT_DETECTED, Reason.LEVEL_BEHIND)
     ahead = deciding(
-        Wanted({"metadata.version": 25}), world(metadata_version=26), Memory(reached={"metadata.version": 25})
+        DesiredState({"metadata.version": 25}), world(metadata_version=26), Memory(reached={"metadata.version": 25})
     )
     assert isinstance(ahead, Held)
     assert ahead.condition == (Condition.DRIFT_DETECTED, Reason.LEVEL_AHEAD)
 
 
 def test_a_level_that_was_never_reached_has_not_drifted() -> None:
-    assert isinstance(deciding(Wanted(SHARE)), Act)
-    assert isinstance(deciding(Wanted({"metadata.version": 26}), memory=Memory(reached={"metadata.version": 25})), Act)
+    assert isinstance(deciding(DesiredState(SHARE)), Act)
+    assert isinstance(
+        deciding(DesiredState({"metadata.version": 26}), memory=Memory(reached={"metadata.version": 25})), Act
+    )
 
 
 def test_drift_does_not_keep_other_levels_from_moving() -> None:
-    wanted = Wanted({**SHARE, "group.version": 1})
+    wanted = DesiredState({**SHARE, "group.version": 1})
     assert deciding(wanted, world(), REACHED) == Act(change("group.version 0->1"))
 
 
 def test_a_correction_makes_no_irreversible_change_by_itself_and_ends_a_fight() -> None:
-    correct = Wanted(SHARE, on_drift=OnDrift.CORRECT)
+    correct = DesiredState(SHARE, on_drift=OnDrift.CORRECT)
     assert isinstance(deciding(correct, world(), REACHED), Held)  # although it is named
-    bold = Wanted(SHARE, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    bold = DesiredState(SHARE, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     assert isinstance(deciding(bold, world(), REACHED), Act)
     again = Memory(reached=SHARE, corrections={"share.version": 2})
     fought = deciding(bold, world(), again)
     assert isinstance(fought, Stalled)
     assert fought.reason is Reason.CONFLICT_DETECTED
-    back = Wanted({"metadata.version": 26}, on_drift=OnDrift.CORRECT)
+    back = DesiredState({"metadata.version": 26}, on_drift=OnDrift.CORRECT)
     assert isinstance(deciding(back, world(), Memory(reached={"metadata.version": 26})), Act)  # safe to undo
 
 
@@ -53,7 +55,7 @@ def test_a_correction_makes_no_irreversible_change_by_itself_and_ends_a_fight() 
 def test_under_no_policy_is_drift_corrected_by_an_irreversible_change_without_an_approval(
     policy: ApprovalPolicy,
 ) -> None:
-    wanted = Wanted({"metadata.version": 30}, on_drift=OnDrift.CORRECT, policy=policy)
+    wanted = DesiredState({"metadata.version": 30}, on_drift=OnDrift.CORRECT, policy=policy)
     drifted = Memory(reached={"metadata.version": 30})
     held = deciding(wanted, world(), drifted)
     assert isinstance(held, Held)
@@ -64,14 +66,14 @@ def test_under_no_policy_is_drift_corrected_by_an_irreversible_change_without_an
 
 
 def test_a_bundle_that_was_passed_by_has_drifted_when_it_is_below() -> None:
-    wanted = Wanted({}, {"metadata.version": 25})
+    wanted = DesiredState({}, {"metadata.version": 25})
     held = deciding(wanted, world(metadata_version=24), Memory(reached={"metadata.version": 26}))
     assert isinstance(held, Held)
     assert held.reason is Reason.DRIFTED
 
 
 def test_a_step_that_was_done_and_taken_back_is_not_covered_by_the_old_hash() -> None:
-    wanted = Wanted({}, {"metadata.version": 30, "share.version": 1})
+    wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
     again = propose(wanted, world(), Memory(plan=standing(first), change_count=1))
     assert again.plan.hash != first.hash

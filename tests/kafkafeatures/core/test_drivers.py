@@ -9,7 +9,7 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.roll import drivers
-from kafkafeatures.core.roll.drivers import DRIVERS, NOBODY, STATEFUL_SET, Reach, driver_named
+from kafkafeatures.core.roll.drivers import DRIVERS, NOBODY, STATEFUL_SET, RestartScope, driver_named
 from tests.kafkafeatures.core.rolls import cluster, refused, rolled
 
 
@@ -29,6 +29,6 @@ def test_a_driver_that_restarts_pods_has_a_module_for_kubernetes() -> None:
 
 
 def test_a_driver_that_restarts_whole_sets_is_asked_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers, "DRIVERS", (replace(STATEFUL_SET, reach=Reach.WHOLE_SET),))
+    monkeypatch.setattr(drivers, "DRIVERS", (replace(STATEFUL_SET, reach=RestartScope.WHOLE_SET),))
     roll = rolled(cluster())
     assert refused(roll, Reason.ROLLOUT_HALTED).startswith("driver StatefulSet restarts a whole set at once")

@@ -7,24 +7,24 @@ from __future__ import annotations
 import pytest
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
-from kafkafeatures.api.status import EMPTY, Stage
+from kafkafeatures.api.status import EMPTY, PlannedStage
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
+from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Node, Observation
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, LogReading
 from kafkafeatures.core.facts.settings import QUORUM_SERVERS, QUORUM_VOTERS, Setting, SettingSource
 from kafkafeatures.core.levels.dynamic_quorum import left_in_files, voters_to_freeze
-from kafkafeatures.core.levels.part import levels_to_move
+from kafkafeatures.core.levels.proposal import levels_to_move
 from kafkafeatures.core.levels.read_back import read_back
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.deciding import decide, propose
 from tests.kafkafeatures.worlds import NEW, NOW, answer, asked, image, node, observation, probe
 
-WANTED = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}))
+WANTED = DesiredState({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}))
 DYNAMIC, STATIC = {"metadata.version": 27, "kraft.version": 1}, {"metadata.version": 27}
 
 
@@ -86,7 +86,9 @@ def test_other_addresses_are_another_plan_and_the_same_ones_are_not() -> None:
 
 
 def test_no_other_step_has_addresses() -> None:
-    plan = propose(Wanted({"metadata.version": 27}), cluster("a", "b", levels={"metadata.version": 25}), Memory()).plan
+    plan = propose(
+        DesiredState({"metadata.version": 27}), cluster("a", "b", levels={"metadata.version": 25}), Memory()
+    ).plan
     assert [stage.voters for stage in plan.stages] == [()]
 
 
@@ -98,7 +100,7 @@ def test_it_is_refused_where_strimzi_writes_the_files(name: str) -> None:
     assert (found.kind, found.feature) == (BlockerKind.SETTING, "kraft.version")
     assert "Strimzi" in found.message
     assert "remove kraft.version" in found.remedy
-    assert not decide(Wanted({"metadata.version": 27}), seen).blockers
+    assert not decide(DesiredState({"metadata.version": 27}), seen).blockers
 
 
 def with_files(levels: dict[str, int] = DYNAMIC, **settings: str) -> Observation:
@@ -134,11 +136,11 @@ def test_nothing_is_named_where_the_files_are_right_or_were_not_read_or_the_quor
 
 
 def test_files_are_read_only_where_the_document_wants_a_quorum_that_is_dynamic() -> None:
-    def demanded(wanted: Wanted, levels: dict[str, int]) -> frozenset[str]:
-        return Levels().demands(Asked(wanted, EMPTY, NOT_ASKED, NOW, cluster("a", levels=levels))).settings
+    def demanded(wanted: DesiredState, levels: dict[str, int]) -> frozenset[str]:
+        return Levels().demands(ReadContext(wanted, EMPTY, NOT_ASKED, NOW, cluster("a", levels=levels))).settings
 
     assert demanded(WANTED, DYNAMIC) == demanded(WANTED, STATIC) == {QUORUM_VOTERS, QUORUM_SERVERS}
-    assert not demanded(Wanted({"metadata.version": 27}), DYNAMIC)
+    assert not demanded(DesiredState({"metadata.version": 27}), DYNAMIC)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_a_look_that_does_not_show_the_addresses_voids_no_plan() -> None:
 def test_a_stage_of_other_levels_stands_for_no_addresses() -> None:
     part = levels_to_move(WANTED, cluster("a.b"), Memory())
     (dynamic,) = part.stages
-    other = Stage(kind="Roll", start={}, target={"brokers": "2"})
+    other = PlannedStage(kind="Roll", start={}, target={"brokers": "2"})
     assert part.work_of((other, dynamic)) is not None
     assert replace(part, voters=()).work_of((other, dynamic)) is None
 

@@ -10,7 +10,7 @@ from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, NodeAnswer, ProbedNode
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
-from kafkafeatures.core.migration.place import said_of
+from kafkafeatures.core.migration.progress import said_of
 from tests.kafkafeatures.ensembles import elected, progress, reading
 from tests.kafkafeatures.worlds import SILENT, answer, asked, probe
 

@@ -21,7 +21,7 @@ from kafkafeatures.core.migration.copied.expected import Expected
 from kafkafeatures.core.migration.copied.names import sanitized
 from kafkafeatures.core.migration.copied.places import can_be, read_entries
 from kafkafeatures.core.migration.copied.topics import Topic, read_state, read_topic, topic_name, topic_path
-from kafkafeatures.core.migration.equality import NAMED, Difference, Differs, Equal
+from kafkafeatures.core.migration.equality import NAMED, Differs, EntryDifference, Equal
 from kafkafeatures.core.report.equality_document import equality_document, equality_lines
 from kraftlog import Image, Replay, Section
 from kraftlog.records import frame
@@ -356,11 +356,11 @@ def test_any_quotas_and_configs_are_the_same_and_any_one_that_is_changed_is_foun
 
 # --- what is shown ---
 
-ONE = Difference(Kind.QUOTA, "user bob producer_byte_rate", "/config/users/bob", "1", "2")
+ONE = EntryDifference(Kind.QUOTA, "user bob producer_byte_rate", "/config/users/bob", "1", "2")
 
 
 def test_a_verdict_is_one_line_with_counts_and_a_status_names_twenty() -> None:
-    topics = [Difference(Kind.TOPIC, f"t{at:03}", f"/brokers/topics/t{at}", "x", "absent") for at in range(30)]
+    topics = [EntryDifference(Kind.TOPIC, f"t{at:03}", f"/brokers/topics/t{at}", "x", "absent") for at in range(30)]
     found = Differs(7, (*topics, ONE), more=4)
     assert str(found) == "ZooKeeper and the metadata log differ: 30 topics, 1 quota and 4 more"
     assert (len(found.named), found.total) == (NAMED, 35)
@@ -388,4 +388,4 @@ def test_the_document_says_equal_different_or_not_known() -> None:
 
 
 def test_what_a_terminal_would_obey_is_not_shown() -> None:
-    assert "\x1b" not in str(Difference(Kind.TOPIC, "a\x1b[2J", "/brokers/topics/a", "\x1b", "\n"))
+    assert "\x1b" not in str(EntryDifference(Kind.TOPIC, "a\x1b[2J", "/brokers/topics/a", "\x1b", "\n"))

@@ -21,11 +21,11 @@ from kafkafeatures.api.status import (
     Via,
 )
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.desired_state import DesiredState, Mode
 from kafkafeatures.core.engine.event_records import MAX_NOTE, EventFacts
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted, InFlight
-from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 from kafkafeatures.core.report.events import events_between
@@ -188,10 +188,10 @@ def test_suspended_and_resumed_drift_and_each_stalled_reason_once() -> None:
     assert reasons(ghost, more) == []
 
 
-SUSPENDED = Wanted({"metadata.version": 27}, suspend=True)
+SUSPENDED = DesiredState({"metadata.version": 27}, suspend=True)
 
 
-def passed(wanted: Wanted, seen: Observation, previous: Status | None = None, *, older: bool = False) -> Status:
+def passed(wanted: DesiredState, seen: Observation, previous: Status | None = None, *, older: bool = False) -> Status:
     proposal = propose(wanted, seen, Memory())
     owner = Owner("kafka/older", known=True) if older else None
     decision = decide(wanted, seen, proposal=proposal, verdict=DryRunAccepted(), owner=owner)
@@ -225,16 +225,16 @@ def test_what_is_suspended_is_never_said_to_be_resumed(after: Callable[[Status],
 @pytest.mark.parametrize(
     ("wanted", "seen"),
     [
-        (Wanted({"metadata.version": 27}), observation()),
-        (Wanted({}, {"metadata.version": 27}), observation()),
-        (Wanted({"metadata.version": 20}), observation()),
-        (Wanted({"no.such": 1}), observation()),
-        (Wanted({"metadata.version": 27}), observation(node(3001), node(1, said=answer(OLD), written=OLD))),
+        (DesiredState({"metadata.version": 27}), observation()),
+        (DesiredState({}, {"metadata.version": 27}), observation()),
+        (DesiredState({"metadata.version": 20}), observation()),
+        (DesiredState({"no.such": 1}), observation()),
+        (DesiredState({"metadata.version": 27}), observation(node(3001), node(1, said=answer(OLD), written=OLD))),
     ],
     ids=["it acts", "it waits for approval", "it wants a consent", "it knows no such feature", "it waits for a node"],
 )
 def test_what_continues_is_said_to_be_resumed_once_also_where_something_else_blocks_it(
-    wanted: Wanted, seen: Observation
+    wanted: DesiredState, seen: Observation
 ) -> None:
     before = passed(replace(wanted, suspend=True), seen)
     after = passed(wanted, seen, before)

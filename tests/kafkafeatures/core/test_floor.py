@@ -7,8 +7,8 @@ import pytest
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.releases import bundle
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import blockers
-from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.check import check
 from tests.kafkafeatures.worlds import SILENT, Ranges, answer, node, observation
@@ -38,7 +38,7 @@ def test_a_release_that_no_longer_supports_the_finalized_level_is_answered_with_
 
 
 def test_a_plan_without_known_binaries_has_the_same_answer_and_never_only_upgrade_kafka() -> None:
-    found = blockers(Question(cluster(), (UpdateFeature("metadata.version", 4, 25),)))
+    found = blockers(LevelCheckInput(cluster(), (UpdateFeature("metadata.version", 4, 25),)))
     assert list(map(str, found)) == [TOO_LOW]
 
 
@@ -77,7 +77,7 @@ def test_a_node_whose_range_is_not_known_gets_no_raise_promised() -> None:
 
 def test_a_feature_of_4_x_alone_has_the_floor_too() -> None:
     found = blockers(
-        Question(
+        LevelCheckInput(
             cluster(),
             (UpdateFeature("share.version", 0, 1),),
             unknown_features=(("share.version", 1),),
@@ -88,7 +88,7 @@ def test_a_feature_of_4_x_alone_has_the_floor_too() -> None:
 
 
 def test_a_level_newer_than_every_known_release_has_the_floor_of_the_newest() -> None:
-    found = blockers(Question(cluster(), (UpdateFeature("metadata.version", 4, 40),)))
+    found = blockers(LevelCheckInput(cluster(), (UpdateFeature("metadata.version", 4, 40),)))
     assert "below what Kafka 4.4 supports (7 and up)" in found[0].message
 
 
@@ -108,5 +108,5 @@ def test_a_log_without_a_level_is_below_the_floor_too() -> None:
 
 
 def test_a_feature_that_no_release_has_is_named_and_no_upgrade_is_advised_for_it() -> None:
-    found = blockers(Question(cluster(level=6), (), unknown_features=(("transacton.version", 1),)))
+    found = blockers(LevelCheckInput(cluster(level=6), (), unknown_features=(("transacton.version", 1),)))
     assert [one.kind for one in found] == [BlockerKind.UNKNOWN_FEATURE]

@@ -11,17 +11,17 @@ import pytest
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Mode, Window
 from kafkafeatures.core.engine.gates import GATES, Owner
 from kafkafeatures.core.engine.steps import DryRunAccepted
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted, Window
 from tests.kafkafeatures.core.plans import world
 from tests.kafkafeatures.core.rolls import ROLLED_CONTROLLERS, ROLLOUT, cluster, replaced, rolled, sent
 from tests.kafkafeatures.deciding import decide, propose
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/explanation/how-it-decides.md"
 CLOSED = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
-LEVELS = Wanted({"metadata.version": 30}, rollout=CLOSED)
-ROLLS = Wanted({}, rollout=CLOSED)
+LEVELS = DesiredState({"metadata.version": 30}, rollout=CLOSED)
+ROLLS = DesiredState({}, rollout=CLOSED)
 
 
 def test_the_gates_are_one_tuple_and_the_documentation_explains_them_in_its_order() -> None:
@@ -35,7 +35,7 @@ def test_the_gates_are_one_tuple_and_the_documentation_explains_them_in_its_orde
     assert all(gate.__doc__ for gate in GATES)
 
 
-def decided(wanted: Wanted, owner: Owner | None = None) -> Decision:
+def decided(wanted: DesiredState, owner: Owner | None = None) -> Decision:
     """What is decided about levels where the document names some, else about restarts."""
     if wanted.levels:
         return decide(wanted, world(), verdict=DryRunAccepted(), owner=owner)
@@ -43,7 +43,7 @@ def decided(wanted: Wanted, owner: Owner | None = None) -> Decision:
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
-def test_each_gate_that_opens_shows_the_next_one_whatever_kind_of_stage_it_is(wanted: Wanted) -> None:
+def test_each_gate_that_opens_shows_the_next_one_whatever_kind_of_stage_it_is(wanted: DesiredState) -> None:
     policy, another = ApprovalPolicy.ALWAYS, frozenset({"sha256:0123456789"})
     shut = replace(wanted, cluster_id="another", mode=Mode.OBSERVE, suspend=True, policy=policy, approvals=another)
     older = Owner("kafka/older", known=True)
@@ -67,14 +67,14 @@ def test_each_gate_that_opens_shows_the_next_one_whatever_kind_of_stage_it_is(wa
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
-def test_nothing_is_begun_while_an_older_resource_may_own_the_cluster(wanted: Wanted) -> None:
+def test_nothing_is_begun_while_an_older_resource_may_own_the_cluster(wanted: DesiredState) -> None:
     opened = replace(wanted, rollout=replace(CLOSED, windows=()), policy=ApprovalPolicy.NEVER)
     assert isinstance(decided(opened), Act)
     assert isinstance(decided(opened, Owner("kafka/older", known=False)), Wait)
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
-def test_a_plan_that_waits_for_its_window_can_be_approved_meanwhile(wanted: Wanted) -> None:
+def test_a_plan_that_waits_for_its_window_can_be_approved_meanwhile(wanted: DesiredState) -> None:
     held = decided(replace(wanted, policy=ApprovalPolicy.ALWAYS))
     assert isinstance(held, Wait)
     assert held.reason is Reason.WAITING_FOR_WINDOW
@@ -109,12 +109,12 @@ def test_a_roll_that_is_suspended_names_what_halts_it() -> None:
         rolled(cluster()),
         decision=Stalled(Reason.ROLLOUT_HALTED, "broker 1 is not back", subject="broker 1", remedy="see its log"),
     )
-    held = decide(Wanted({}, suspend=True, rollout=ROLLOUT), cluster(), roll=blocked)
+    held = decide(DesiredState({}, suspend=True, rollout=ROLLOUT), cluster(), roll=blocked)
     assert isinstance(held, Held)
     assert held.message == "suspended; would restart 9 nodes; now: broker 1 is not back"
 
 
 def test_a_plan_that_is_over_waits_for_no_approval() -> None:
-    wanted = Wanted({"metadata.version": 25}, policy=ApprovalPolicy.ALWAYS)
+    wanted = DesiredState({"metadata.version": 25}, policy=ApprovalPolicy.ALWAYS)
     assert propose(wanted, world()).plan.is_over
     assert isinstance(decided(wanted), Done)

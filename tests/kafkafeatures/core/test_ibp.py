@@ -11,8 +11,8 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Held
-from kafkafeatures.core.engine.kind import Asked
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, Mode, Rollout
+from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import IBP
@@ -375,7 +375,7 @@ def test_a_restart_that_is_over_is_not_shown_as_waited_for_while_git_has_to_chan
 
 
 def test_znodes_and_settings_are_read_and_partitions_before_a_restart() -> None:
-    first = Asked(wanting(), EMPTY, NOT_ASKED, NOW)
+    first = ReadContext(wanting(), EMPTY, NOT_ASKED, NOW)
     assert demands_of(first).znodes
     assert IBP in demands_of(first).settings
     assert not demands_of(first).partitions
@@ -384,7 +384,7 @@ def test_znodes_and_settings_are_read_and_partitions_before_a_restart() -> None:
 
 
 def test_in_kraft_mode_nothing_is_read_for_it() -> None:
-    later = Asked(wanting(), Status(metadata_mode="KRaft"), NOT_ASKED, NOW)
+    later = ReadContext(wanting(), Status(metadata_mode="KRaft"), NOT_ASKED, NOW)
     assert not demands_of(later).znodes
     assert not demands_of(replace(later, seen=cluster(P.FINALIZED))).znodes
 

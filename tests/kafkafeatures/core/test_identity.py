@@ -13,8 +13,8 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.matrix import draw
 from kafkafeatures.core.engine.blockers import grouped
 from kafkafeatures.core.engine.decisions import Wait
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.remedies import observer_remedy
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.identity import in_doubt
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.observe import observe
@@ -33,8 +33,8 @@ from kafkafeatures.core.facts.readings import (
 )
 from kafkafeatures.core.facts.settings import PROCESS_ROLES, Setting, SettingSource
 from kafkafeatures.core.levels.changes import changes_between
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import no_node_is_refused
-from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.unregistration import not_a_ghost_broker, objection
 from kafkafeatures.core.report.check import check
 from kafkafeatures.core.report.cluster_document import cluster_document
@@ -133,7 +133,7 @@ def test_a_process_that_does_not_say_its_roles_stays_one_node_and_no_advice_conc
 
 def test_that_process_and_registration_differ_has_a_beginning_and_a_way_out_after_two_minutes() -> None:
     process = Process()
-    decided = decide(Wanted({"metadata.version": NEW["metadata.version"][1]}), former(None))
+    decided = decide(DesiredState({"metadata.version": NEW["metadata.version"][1]}), former(None))
     assert isinstance(decided, Wait)
     first = process.look(decided, NOW)
     assert "node 3001 reports metadata.version" in first
@@ -338,7 +338,9 @@ def test_what_fetches_and_is_not_registered_has_no_role() -> None:
     node = it.node(3)
     assert node is not None
     assert (node.roles, node.state, node.title) == ((), NodeState.REFUSED, "node 3")
-    (blocker,) = no_node_is_refused(Question(it, changes_between({"metadata.version": 22}, {"metadata.version": 21})))
+    (blocker,) = no_node_is_refused(
+        LevelCheckInput(it, changes_between({"metadata.version": 22}, {"metadata.version": 21}))
+    )
     assert "registered neither as a broker nor as a controller" in blocker.message
     assert "rejects" not in blocker.message
     assert "a process that has just started registers itself" in blocker.remedy

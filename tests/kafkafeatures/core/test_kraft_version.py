@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.decisions import Act, Wait
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from kafkafeatures.core.engine.steps import DryRunAccepted
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import BrokerList, ClusterProbe, Failure, FailureKind, Host, LogReading
@@ -19,7 +19,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, asked, image, node, observation, probe
 
-DYNAMIC = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
+DYNAMIC = DesiredState({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
 DENIED = Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing", "grant it")
 NO_BROKERS = Failure(FailureKind.NOT_ASKED, "bootstrapServers", "no broker is named", "name a broker")
 LEVELS = {"metadata.version": 27}

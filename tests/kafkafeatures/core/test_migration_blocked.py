@@ -11,8 +11,8 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
 from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
-from kafkafeatures.core.facts.znodes import Compared
-from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.facts.znodes import StoreComparison
+from kafkafeatures.core.migration.memory import MigrationMemory
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
@@ -135,16 +135,16 @@ def test_the_consent_to_finalize_is_used_up_also_where_a_person_finalized_by_han
 
 
 @pytest.fixture
-def lived() -> MigrationKept:
+def lived() -> MigrationMemory:
     """A process that has seen a minute of stillness, with controllers, and compared both stores."""
-    kept = MigrationKept()
+    kept = MigrationMemory()
     for now in (0.0, 60.0):
-        kept = kept.seen(now, known=True, end=100, offset=99, compared=Compared(NOW, 99), controllers=True)
+        kept = kept.seen(now, known=True, end=100, offset=99, compared=StoreComparison(NOW, 99), controllers=True)
     return kept
 
 
-def test_what_stood_still_is_counted_anew_after_a_look_at_which_nothing_could_be_read(lived: MigrationKept) -> None:
-    assert (lived.still_for(60.0), lived.lag(60.0), lived.comparison(60.0)) == (60.0, 0.0, Compared(NOW, 99))
+def test_what_stood_still_is_counted_anew_after_a_look_at_which_nothing_could_be_read(lived: MigrationMemory) -> None:
+    assert (lived.still_for(60.0), lived.lag(60.0), lived.comparison(60.0)) == (60.0, 0.0, StoreComparison(NOW, 99))
     blind = lived.interrupted("the cluster could not be read")
     blind = blind.seen(70.0, known=True, end=-1, offset=99, controllers=True)
     assert (blind.still_for(71.0), blind.lag(71.0), blind.comparison(71.0)) == (1.0, None, None)
@@ -152,7 +152,7 @@ def test_what_stood_still_is_counted_anew_after_a_look_at_which_nothing_could_be
 
 
 def test_for_how_long_it_is_unknown_where_the_cluster_is_counts_on_through_such_a_look() -> None:
-    lost = MigrationKept().seen(10.0, known=False, end=-1, offset=-1)
+    lost = MigrationMemory().seen(10.0, known=False, end=-1, offset=-1)
     assert lost.interrupted("the cluster could not be read").unknown_since == 10.0
 
 

@@ -15,9 +15,9 @@ from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED
-from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.facts.znodes import StoreComparison
 from kafkafeatures.core.migration.copied.entries import Kind
-from kafkafeatures.core.migration.equality import Difference, Differs
+from kafkafeatures.core.migration.equality import Differs, EntryDifference
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
 from tests.kafkafeatures.core.migrations import (
@@ -37,7 +37,7 @@ from tests.kafkafeatures.worlds import NOW, known
 
 P, D = Position, Desired
 LOSSY = frozenset({"zk-rollback-lossy"})
-LACKS = known(Compared(NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders",)))
+LACKS = known(StoreComparison(NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders",)))
 IN_DUAL_WRITE = replace(cluster(P.DUAL_WRITE), compared=LACKS)
 HALF_WAY = replace(cluster(P.DUAL_WRITE, a_node(1, Shape.FLAGGED_BROKER)), compared=LACKS)
 COPIED = replace(cluster(P.COPIED), compared=LACKS)
@@ -107,8 +107,10 @@ def test_the_consent_to_finalize_is_spent_before_the_first_controller_goes(conse
 
 def lacks(*topics: str) -> Observation:
     """All brokers are back, and ZooKeeper has none of these topics."""
-    differs = Differs(99, tuple(Difference(Kind.TOPIC, one, f"/brokers/topics/{one}", "absent", "x") for one in topics))
-    found = Compared(NOW, 99, differs.total, str(differs), tuple(map(str, differs.named)), digest=differs.digest)
+    differs = Differs(
+        99, tuple(EntryDifference(Kind.TOPIC, one, f"/brokers/topics/{one}", "absent", "x") for one in topics)
+    )
+    found = StoreComparison(NOW, 99, differs.total, str(differs), tuple(map(str, differs.named)), digest=differs.digest)
     return replace(cluster(P.COPIED), compared=known(found))
 
 
@@ -193,7 +195,7 @@ PLACED = "replicas 1,2, in sync 1,2, leader 1 at epoch 4"
 def test_what_would_be_lost_decides_and_not_what_changes_with_each_restart(
     kind: Kind, before: tuple[str, str], now: tuple[str, str], *, is_the_same: bool
 ) -> None:
-    one, other = (Differs(99, (Difference(kind, "a", "/a", *sides),)) for sides in (before, now))
+    one, other = (Differs(99, (EntryDifference(kind, "a", "/a", *sides),)) for sides in (before, now))
     assert (one.digest == other.digest) is is_the_same
     assert one.digest != replace(one, more=1).digest
 

@@ -21,18 +21,22 @@ from kafkafeatures.core.migration.edges import (
     STOP_CONTROLLERS,
     TARGETS,
     UNFLAG_BROKERS,
-    Beside,
     Edge,
-    Refused,
+    NoEdge,
+    RestartBetween,
     next_edge,
 )
-from kafkafeatures.core.migration.positions import BrokerMode, Claim, Facts, Position
+from kafkafeatures.core.migration.positions import BrokerMode, ClaimKind, MigrationEvidence, Position
 from kafkafeatures.core.migration.way_back import RETURNS
 from kraftlog.image import ZkMigrationState as S
 
 P = Position
-ALL_FLAGGED = Facts(S.MIGRATION, Claim.LEADER, 409, {1: BrokerMode.FLAGGED, 2: BrokerMode.FLAGGED}, {3001: True})
-SOME_IN_KRAFT = Facts(S.MIGRATION, Claim.LEADER, 409, {1: BrokerMode.KRAFT, 2: BrokerMode.FLAGGED}, {3001: True})
+ALL_FLAGGED = MigrationEvidence(
+    S.MIGRATION, ClaimKind.LEADER, 409, {1: BrokerMode.FLAGGED, 2: BrokerMode.FLAGGED}, {3001: True}
+)
+SOME_IN_KRAFT = MigrationEvidence(
+    S.MIGRATION, ClaimKind.LEADER, 409, {1: BrokerMode.KRAFT, 2: BrokerMode.FLAGGED}, {3001: True}
+)
 
 
 def way(position: Position, desired: Desired) -> list[Position]:
@@ -65,7 +69,7 @@ def test_every_position_but_the_last_two_leads_back() -> None:
     assert way(P.ZOOKEEPER, Desired.ROLLED_BACK) == []
     for position in (P.FINALIZING, P.FINALIZED):
         found = next_edge(position, Desired.ROLLED_BACK, ALL_FLAGGED)
-        assert isinstance(found, Refused)
+        assert isinstance(found, NoEdge)
         assert "cannot be rolled back" in found.message
 
 
@@ -79,18 +83,18 @@ def test_a_way_that_was_begun_is_continued_from_the_middle() -> None:
 def test_a_rollback_is_finished_before_a_migration_begins_anew(position: Position) -> None:
     for desired in (Desired.PRE_MIGRATION, Desired.DUAL_WRITE, Desired.FINALIZED):
         found = next_edge(position, desired, ALL_FLAGGED)
-        assert isinstance(found, Refused)
+        assert isinstance(found, NoEdge)
         assert "RolledBack" in found.remedy
 
 
 def test_less_than_what_is_reached_is_no_way_back() -> None:
     for position in (Position.FLAGGING, Position.COPYING, Position.COPIED, Position.DUAL_WRITE):
         found = next_edge(position, Desired.PRE_MIGRATION, ALL_FLAGGED)
-        assert isinstance(found, Refused)
+        assert isinstance(found, NoEdge)
         assert "RolledBack" in found.remedy
     for desired in (Desired.PRE_MIGRATION, Desired.DUAL_WRITE):
         found = next_edge(Position.FINALIZED, desired, ALL_FLAGGED)
-        assert isinstance(found, Refused)
+        assert isinstance(found, NoEdge)
         assert found.remedy == "set spec.migration.desired to Finalized, because finalizing is irreversible"
 
 
@@ -107,16 +111,16 @@ def test_every_position_has_an_answer_for_every_wish(position: Position, desired
 
 ANSWERS = {
     # position: what comes next for PreMigration, DualWrite, Finalized, RolledBack
-    P.ZOOKEEPER: (START_CONTROLLERS, START_CONTROLLERS, Refused, None),
-    P.PRE_MIGRATION: (None, FLAG_BROKERS, Refused, GIVE_UP),
-    P.FLAGGING: (Refused, FLAG_BROKERS, Refused, GIVE_UP),
-    P.COPYING: (Refused, FLAG_BROKERS, Refused, STOP_CONTROLLERS),
-    P.COPIED: (Refused, MOVE_BROKERS, Refused, STOP_CONTROLLERS),
-    P.DUAL_WRITE: (Refused, None, FINALIZE, MOVE_BROKERS_BACK),
-    P.FINALIZING: (Refused, Refused, FINALIZE, Refused),
-    P.FINALIZED: (Refused, Refused, None, Refused),
-    P.NO_CONTROLLER: (Refused, Refused, Refused, RELEASE),
-    P.RELEASED: (Refused, Refused, Refused, UNFLAG_BROKERS),
+    P.ZOOKEEPER: (START_CONTROLLERS, START_CONTROLLERS, NoEdge, None),
+    P.PRE_MIGRATION: (None, FLAG_BROKERS, NoEdge, GIVE_UP),
+    P.FLAGGING: (NoEdge, FLAG_BROKERS, NoEdge, GIVE_UP),
+    P.COPYING: (NoEdge, FLAG_BROKERS, NoEdge, STOP_CONTROLLERS),
+    P.COPIED: (NoEdge, MOVE_BROKERS, NoEdge, STOP_CONTROLLERS),
+    P.DUAL_WRITE: (NoEdge, None, FINALIZE, MOVE_BROKERS_BACK),
+    P.FINALIZING: (NoEdge, NoEdge, FINALIZE, NoEdge),
+    P.FINALIZED: (NoEdge, NoEdge, None, NoEdge),
+    P.NO_CONTROLLER: (NoEdge, NoEdge, NoEdge, RELEASE),
+    P.RELEASED: (NoEdge, NoEdge, NoEdge, UNFLAG_BROKERS),
 }
 
 
@@ -124,8 +128,8 @@ ANSWERS = {
 def test_each_way_that_is_taken_and_each_that_is_refused(position: Position) -> None:
     for desired, expected in zip(TARGETS, ANSWERS[position], strict=True):
         found = next_edge(position, desired, ALL_FLAGGED)
-        if expected is Refused:
-            assert isinstance(found, Refused), (position, desired)
+        if expected is NoEdge:
+            assert isinstance(found, NoEdge), (position, desired)
             assert found.message
             assert found.remedy
         else:
@@ -156,7 +160,7 @@ def test_a_way_back_leads_to_where_the_ways_lead() -> None:
 
 def test_nothing_is_deleted_while_a_controller_may_write_it_again() -> None:
     deleting = [edge for edge in (*FORWARD, *BACK) if edge.deletes]
-    stopping = [edge for edge in BACK if Beside.NO_CONTROLLERS in edge.beside]
+    stopping = [edge for edge in BACK if RestartBetween.NO_CONTROLLERS in edge.beside]
     without = {edge.end_from(start) for edge in stopping for start in edge.start}
     assert {start for edge in deleting for start in edge.start} == without
     assert not [edge for edge in FORWARD if edge.deletes]
@@ -173,5 +177,5 @@ def test_what_a_quorum_left_that_never_took_over_is_deleted_before_anything_else
         assert next_edge(position, Desired.ROLLED_BACK, ALL_FLAGGED) != found
     assert isinstance(next_edge(P.ZOOKEEPER, Desired.DUAL_WRITE, left), Edge)
     refused = next_edge(P.RELEASED, Desired.DUAL_WRITE, left)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, NoEdge)
     assert "start the controllers with their disks" in refused.remedy

@@ -16,7 +16,7 @@ from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
 from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.facts.znodes import StoreComparison
 from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
@@ -40,7 +40,7 @@ from tests.kafkafeatures.worlds import NOW, known
 
 P, D = Position, Desired
 HELD: dict[str, Any] = {"hold": timedelta(hours=1)}
-DIFFERS = known(Compared(NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders",)))
+DIFFERS = known(StoreComparison(NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders",)))
 
 
 def lost(*ids: int, **parts: Any) -> Observation:

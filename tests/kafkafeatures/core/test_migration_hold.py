@@ -13,7 +13,7 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Decision, Held, Wait
-from kafkafeatures.core.engine.wanted import Migration
+from kafkafeatures.core.engine.desired_state import Migration
 from kafkafeatures.core.facts.observation import LastRegistration, Observation
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import LogReading

@@ -13,15 +13,15 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.engine.memory import memory_of
-from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
-from kafkafeatures.core.migration.now import MigrationNow
-from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.migration.state import MigrationState
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.migrations import (
     BROKERS,
@@ -71,8 +71,8 @@ DRIVERS = {"a person": BY_HAND, "pods": THROUGH_PODS}
 STATUS = compared()
 
 
-def stage_of(look: Look) -> MigrationNow:
-    (stage,) = (one for one in look.stages if isinstance(one, MigrationNow))
+def stage_of(look: Look) -> MigrationState:
+    (stage,) = (one for one in look.stages if isinstance(one, MigrationState))
     return stage
 
 
@@ -116,7 +116,7 @@ def without(seen: Observation, id_: int) -> Observation:
 
 def restarts_no_node(position: Position, desired: Desired) -> bool:
     place = stage_of(Look(wanting(desired), AT[position])).place
-    return isinstance(place, Place) and place.way is not None and place.way.restarts is None
+    return isinstance(place, MigrationProgress) and place.way is not None and place.way.restarts is None
 
 
 WAYS = [(position, desired) for position, desired in product(AT, D) if desired is not D.NONE]

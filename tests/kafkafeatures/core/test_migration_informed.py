@@ -10,7 +10,7 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Wait
-from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.facts.observation import Observation, SourceKind
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.kinds import demands_of
@@ -97,7 +97,7 @@ def test_nothing_is_expected_of_one_that_is_being_restarted() -> None:
 def test_brokers_are_asked_on_this_way_alone() -> None:
     def are_asked(seen: Observation, desired: Desired = Desired.ROLLED_BACK) -> bool:
         look = looks(wanting(desired), seen)
-        return demands_of(Asked(look.wanted, look.facts.remembered, NOT_ASKED, NOW, seen)).named_controllers
+        return demands_of(ReadContext(look.wanted, look.facts.remembered, NOT_ASKED, NOW, seen)).named_controllers
 
     assert are_asked(released(named={}))
     there = replace(released(named={}), zookeeper=known(znodes(controller=elected(1), migration=progress(-1))))

@@ -13,14 +13,14 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, EqualityStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
-from kafkafeatures.core.engine.kind import Asked
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
+from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.facts.observation import Known, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
-from kafkafeatures.core.facts.znodes import Compared, MigrationProgress
-from kafkafeatures.core.migration.kept import MigrationKept
+from kafkafeatures.core.facts.znodes import MigrationZnode, StoreComparison
 from kafkafeatures.core.migration.looking import demands_of
-from kafkafeatures.core.migration.none_wanted import MIGRATION
+from kafkafeatures.core.migration.memory import MigrationMemory
+from kafkafeatures.core.migration.not_desired import MIGRATION
 from kafkafeatures.core.migration.positions import Position
 from tests.kafkafeatures.core.migrations import (
     SEEN_VOTERS,
@@ -55,7 +55,7 @@ LACKING = {
 }
 
 
-def decided(status: Status, wanted: Wanted = BACK) -> Look:
+def decided(status: Status, wanted: DesiredState = BACK) -> Look:
     """Once `/migration` has stood still for long enough."""
     return Look(wanted, GONE, before=Look(wanted, GONE), seconds=5.0, status=status)
 
@@ -127,7 +127,7 @@ def test_a_quorum_that_copied_nothing_leaves_nothing_to_compare() -> None:
 
 
 @pytest.mark.parametrize("left", [None, progress(-1)], ids=["deleted", "written anew"])
-def test_with_another_migration_node_only_a_consent_leads_on(left: MigrationProgress | None) -> None:
+def test_with_another_migration_node_only_a_consent_leads_on(left: MigrationZnode | None) -> None:
     """Controllers that start again would write nothing to ZooKeeper."""
     seen = replace(GONE, zookeeper=known(znodes(controller=claimed(), migration=left), SourceKind.ZOOKEEPER))
     for status in (compared(), compared(2)):
@@ -145,8 +145,8 @@ def test_while_the_controllers_are_to_be_stopped_both_are_compared_in_each_look(
     status = after(found)
 
     def compares(later: float, took: float = 0.3, *, tried: datetime = NOW) -> bool:
-        kept = {MIGRATION: MigrationKept(compared=Compared(NOW, 99, took=took), tried=tried)}
-        asked = Asked(BACK, status, NOT_ASKED, NOW + timedelta(seconds=later), seen=found.seen, kept=kept)
+        kept = {MIGRATION: MigrationMemory(compared=StoreComparison(NOW, 99, took=took), tried=tried)}
+        asked = ReadContext(BACK, status, NOT_ASKED, NOW + timedelta(seconds=later), seen=found.seen, kept=kept)
         assert BACK.migration is not None
         return demands_of(asked, BACK.migration).comparison
 
@@ -169,7 +169,9 @@ def test_what_a_look_has_found_is_not_lost_with_the_status_that_it_could_not_wri
     ahead = replace(equal.migration.equality, at=stamp(NOW + timedelta(hours=1)))
     equal = replace(equal, migration=replace(equal.migration, equality=ahead))
     later = NOW + timedelta(seconds=6)
-    differs = replace(cluster(Position.COPIED), compared=known(Compared(later, 99, 2), SourceKind.ZOOKEEPER), at=later)
+    differs = replace(
+        cluster(Position.COPIED), compared=known(StoreComparison(later, 99, 2), SourceKind.ZOOKEEPER), at=later
+    )
     unwritten = Look(BACK, differs, status=equal)
     interrupted = Look(BACK, GONE, status=equal, before=unwritten)
     found = Look(BACK, GONE, status=equal, before=interrupted, seconds=5.0)
@@ -184,13 +186,16 @@ def test_what_a_look_has_found_counts_also_if_it_is_not_known_where_the_cluster_
     unread = Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time")
     lost = replace(cluster(Position.COPIED), zk_migration_state=Unknown(unread), source=GONE.source)
     lost = lost if ensemble else replace(lost, zookeeper=Unknown(unread))
-    differing = Look(BACK, replace(lost, compared=known(Compared(NOW, 99, 2), SourceKind.ZOOKEEPER)), status=equal)
+    differing = Look(
+        BACK, replace(lost, compared=known(StoreComparison(NOW, 99, 2), SourceKind.ZOOKEEPER)), status=equal
+    )
     written = after(differing, equal)
     found = Look(BACK, GONE, status=written, before=Look(BACK, GONE, status=written), seconds=5.0)
     assert found.decision.reason is Reason.METADATA_DIFFERS
 
     same = after(
-        Look(BACK, replace(lost, compared=known(Compared(NOW, 99, 0), SourceKind.ZOOKEEPER)), status=equal), equal
+        Look(BACK, replace(lost, compared=known(StoreComparison(NOW, 99, 0), SourceKind.ZOOKEEPER)), status=equal),
+        equal,
     )
     assert released(Look(BACK, GONE, status=same, before=Look(BACK, GONE, status=same), seconds=5.0)).deletes
 
@@ -205,7 +210,7 @@ def test_what_another_process_has_found_since_counts() -> None:
 
 def test_a_look_that_saw_nothing_leaves_the_last_comparison() -> None:
     made = equality(compared(2))
-    assert MigrationKept(equality=made).interrupted("no node answers").equality == made
+    assert MigrationMemory(equality=made).interrupted("no node answers").equality == made
 
 
 def test_what_was_compared_of_another_cluster_does_not_count() -> None:

@@ -10,10 +10,10 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Wait
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Mode
 from kafkafeatures.core.facts.observation import MetadataMode, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.migration.none_wanted import kept_of
+from kafkafeatures.core.migration.not_desired import kept_of
 from kafkafeatures.core.migration.positions import Position
 from tests.kafkafeatures.core.migrations import (
     SEEN_VOTERS,
@@ -108,7 +108,7 @@ def test_while_brokers_elect_a_controller_nothing_contradicts() -> None:
 AT_NO_CONTROLLER = without_quorum(replace(cluster(P.COPIED), mode=known(MetadataMode.ZOOKEEPER)))
 PROOF = compared()
 UNLED = "while no controller leads, no partition gets a new leader"
-SLIPS: dict[str, tuple[Wanted, Observation]] = {
+SLIPS: dict[str, tuple[DesiredState, Observation]] = {
     "spec.migration is removed": (NONE_WANTED, AT_NO_CONTROLLER),
     "it is removed, and nothing shows a migration": (NONE_WANTED, replace(AT_NO_CONTROLLER, mode=Unknown(SILENT))),
     "another phase is asked for": (wanting(D.DUAL_WRITE), AT_NO_CONTROLLER),

@@ -15,8 +15,8 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, RolloutStatus, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
-from kafkafeatures.core.engine.settling import Looks, Open
-from kafkafeatures.core.engine.wanted import MaxParallel, Rollout
+from kafkafeatures.core.engine.desired_state import MaxParallel, Rollout
+from kafkafeatures.core.engine.settling import ObservationPair, OpenOutcome
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -284,7 +284,10 @@ def test_a_broker_in_zookeeper_mode_that_is_away_was_not_unregistered_and_its_re
     one = sent(restarted(look(D.DUAL_WRITE, before)))
     seen = away(before, one.step.node_id)
     assert isinstance(seen.registered_brokers, Known)
-    assert isinstance(one.settle(Looks(before, seen, stamp(NOW), lambda _: timedelta(0), lambda _: timedelta(0))), Open)
+    assert isinstance(
+        one.settle(ObservationPair(before, seen, stamp(NOW), lambda _: timedelta(0), lambda _: timedelta(0))),
+        OpenOutcome,
+    )
     found = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), seen, sent=(one,)).decision
     assert isinstance(found, Wait), found
     assert name_of(one.step.node_id) in found.message

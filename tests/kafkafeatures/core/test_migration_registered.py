@@ -10,15 +10,15 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
-from kafkafeatures.core.engine.kind import Asked
-from kafkafeatures.core.engine.wanted import Migration
+from kafkafeatures.core.engine.desired_state import Migration
+from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.led import not_led
 from kafkafeatures.core.migration.looking import demands_of
-from kafkafeatures.core.migration.place import Place, place_of
 from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.progress import MigrationProgress, place_of
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.migrations import Look, a_node, approved, cluster, looks, restarted, said, wanting
@@ -41,7 +41,7 @@ def without(seen: Observation, id_: int) -> Observation:
 
 def test_a_broker_that_has_the_id_of_a_voter_does_not_answer_for_it() -> None:
     place = place_of(cluster(P.COPIED), D.DUAL_WRITE, frozenset())
-    assert isinstance(place, Place)
+    assert isinstance(place, MigrationProgress)
     assert list(not_led(place, frozenset())) == []
     silent = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), state=NodeState.UNREACHABLE)
     namesake = replace(a_node(1, Shape.FLAGGED_BROKER), id=3002)
@@ -133,7 +133,7 @@ def test_a_broker_that_is_being_restarted_is_in_no_list_and_expected_back() -> N
 
 
 def test_who_has_replicas_is_read_before_the_controllers_are_stopped() -> None:
-    asked = Asked(wanting(D.ROLLED_BACK), Status(), NOT_ASKED, NOW, cluster(P.COPIED))
+    asked = ReadContext(wanting(D.ROLLED_BACK), Status(), NOT_ASKED, NOW, cluster(P.COPIED))
     assert demands_of(asked, Migration(D.ROLLED_BACK)).partitions
 
 

@@ -13,7 +13,7 @@ from kafkafeatures.api.status import EqualityStatus, MigrationStatus, RolloutSta
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
-from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.facts.znodes import StoreComparison
 from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.migration.way_back import WHAT_LACKS
@@ -176,7 +176,7 @@ def test_where_nothing_leads_back_or_nothing_was_begun_there_is_no_way_back(
 
 
 def test_what_would_be_lost_is_what_the_last_comparison_has_shown() -> None:
-    differs = known(Compared(NOW, 99, 7, "they differ", ("topic a",)))
+    differs = known(StoreComparison(NOW, 99, 7, "they differ", ("topic a",)))
     lossy = replace(cluster(P.DUAL_WRITE), compared=differs)
     assert "7 differences at 2026-01-02T03:04:05Z; to go back anyway needs the consent zk-rollback-lossy" in how_back(
         status_after(looks(wanting(D.DUAL_WRITE), lossy))

@@ -12,7 +12,7 @@ from kafkafeatures.core.migration.settings import (
     CONNECT,
     PROTOCOLS,
     VOTERS,
-    Known,
+    SettingFacts,
     Shape,
     Wish,
     differences,
@@ -20,14 +20,14 @@ from kafkafeatures.core.migration.settings import (
     required,
 )
 
-KNOWN = Known(node_id=1, ibp="3.9-IV0")
+KNOWN = SettingFacts(node_id=1, ibp="3.9-IV0")
 
 
 def settings(**values: str) -> dict[str, Setting]:
     return {name.replace("_", "."): Setting(SettingSource.FILE, value) for name, value in values.items()}
 
 
-def right(shape: Shape, known: Known = KNOWN) -> dict[str, Setting]:
+def right(shape: Shape, known: SettingFacts = KNOWN) -> dict[str, Setting]:
     """A node whose file has all that is asked for."""
     rules = required(shape, known)
     return {
@@ -42,11 +42,11 @@ def right(shape: Shape, known: Known = KNOWN) -> dict[str, Setting]:
     "known",
     [
         KNOWN,
-        Known(1, "3.9-IV0", dynamic=True, listener="REPLICATION", acls=True),
-        Known(1, "3.9-IV0", quorum_listener="CONTROLLER"),
+        SettingFacts(1, "3.9-IV0", dynamic=True, listener="REPLICATION", acls=True),
+        SettingFacts(1, "3.9-IV0", quorum_listener="CONTROLLER"),
     ],
 )
-def test_a_node_with_the_lines_that_are_asked_for_has_no_difference(shape: Shape, known: Known) -> None:
+def test_a_node_with_the_lines_that_are_asked_for_has_no_difference(shape: Shape, known: SettingFacts) -> None:
     found = right(shape, known)
     assert differences(shape, known, found) == ()
     for name in found:
@@ -96,7 +96,7 @@ def test_a_protocol_version_is_the_same_by_its_short_name_and_no_other() -> None
 
 def test_a_broker_that_migrates_maps_the_listener_of_the_controllers_to_a_security_protocol() -> None:
     """Seen on Kafka 3.9: else it does not start, also where its map is not set."""
-    known = Known(1, "3.9-IV0", quorum_listener="CONTROLLER")
+    known = SettingFacts(1, "3.9-IV0", quorum_listener="CONTROLLER")
     found = right(Shape.FLAGGED_BROKER, known)
     assert f"{PROTOCOLS}=...,CONTROLLER:..." in lines_of(Shape.FLAGGED_BROKER, known).add
     for mapped, differs in (("INTERNAL:SSL, controller:SSL", False), ("INTERNAL:SSL,MY_CONTROLLER:SSL", True)):
@@ -106,12 +106,12 @@ def test_a_broker_that_migrates_maps_the_listener_of_the_controllers_to_a_securi
     assert [str(one) for one in differences(Shape.FLAGGED_BROKER, known, plain)] == [
         f"set {PROTOCOLS}=...,CONTROLLER:... (not set)"
     ]
-    by_default = Known(1, "3.9-IV0", quorum_listener="SSL")
+    by_default = SettingFacts(1, "3.9-IV0", quorum_listener="SSL")
     assert PROTOCOLS not in dict(required(Shape.FLAGGED_BROKER, by_default))
 
 
 def test_a_dynamic_quorum_is_named_by_its_bootstrap_servers() -> None:
-    dynamic = Known(3001, "3.9-IV0", dynamic=True)
+    dynamic = SettingFacts(3001, "3.9-IV0", dynamic=True)
     found = right(Shape.MIGRATING_CONTROLLER, KNOWN) | settings(node_id="3001")
     assert [one.name for one in differences(Shape.MIGRATING_CONTROLLER, dynamic, found)] == [BOOTSTRAP]
 

@@ -12,18 +12,18 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
-from kafkafeatures.core.engine.kind import Asked
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration, Wanted
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Migration
+from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import Setting, SettingSource
-from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.facts.znodes import StoreComparison
 from kafkafeatures.core.migration.copied.survey import Survey
-from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
 from kafkafeatures.core.migration.looking import demands_of
-from kafkafeatures.core.migration.none_wanted import MIGRATION
-from kafkafeatures.core.migration.place import place_of
+from kafkafeatures.core.migration.memory import DualWrite, MigrationMemory
+from kafkafeatures.core.migration.not_desired import MIGRATION
 from kafkafeatures.core.migration.positions import FLAG, Position
+from kafkafeatures.core.migration.progress import place_of
 from kafkafeatures.core.migration.restarts import permit_for
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
@@ -279,7 +279,9 @@ def test_it_is_not_over_while_a_node_is_being_restarted() -> None:
 
 
 LOST = known(
-    Compared(NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders: 1 in one, 2 in the other",))
+    StoreComparison(
+        NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders: 1 in one, 2 in the other",)
+    )
 )
 
 
@@ -313,7 +315,7 @@ def test_a_process_that_has_just_started_compares_at_once_and_then_once_a_minute
 
     def compares(later: timedelta, *, started: bool) -> bool:
         kept = {} if started else {name: kept for one in found.stages for name, kept in one.kept.items()}
-        asked = Asked(found.wanted, status, NOT_ASKED, NOW + later, seen=found.seen, kept=kept)
+        asked = ReadContext(found.wanted, status, NOT_ASKED, NOW + later, seen=found.seen, kept=kept)
         return demands_of(asked, Migration(D.DUAL_WRITE, timedelta(0))).comparison
 
     assert compares(timedelta(seconds=1), started=True)
@@ -329,14 +331,14 @@ def test_a_comparison_counts_for_two_minutes() -> None:
 
 
 def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_back_since() -> None:
-    def compares(wanted: Wanted, **ago: timedelta) -> bool:
+    def compares(wanted: DesiredState, **ago: timedelta) -> bool:
         tried = NOW - ago.get("compared", timedelta(minutes=5))
         since = NOW - ago.get("reached", timedelta(hours=1))
         seen = cluster(P.DUAL_WRITE)
         assert wanted.migration is not None
         dual_write = DualWrite(103, since, NOW, 0.0, 0.0, (NOW, 0.0))
-        kept = {MIGRATION: MigrationKept(compared=Compared(tried, 99), tried=tried, dual_write=dual_write)}
-        asked = Asked(wanted, EMPTY, NOT_ASKED, NOW, seen, kept)
+        kept = {MIGRATION: MigrationMemory(compared=StoreComparison(tried, 99), tried=tried, dual_write=dual_write)}
+        asked = ReadContext(wanted, EMPTY, NOT_ASKED, NOW, seen, kept)
         return demands_of(asked, wanted.migration).comparison
 
     back = wanting(D.ROLLED_BACK)

@@ -9,8 +9,8 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.memory import memory_of
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.migration.copied.survey import Survey
@@ -48,11 +48,11 @@ def silent(kind: FailureKind) -> Failure:
     return Failure(kind, "c:9093", "no connection within 10 s", "check route and firewall")
 
 
-def consenting(*consents: str) -> Wanted:
+def consenting(*consents: str) -> DesiredState:
     return wanting(D.ROLLED_BACK, consents=frozenset(consents))
 
 
-def still(seen: Observation, seconds: float, wanted: Wanted = BACK, *, status: Status = COMPARED) -> Look:
+def still(seen: Observation, seconds: float, wanted: DesiredState = BACK, *, status: Status = COMPARED) -> Look:
     """A look so long after `/migration` was last seen to move."""
     first = Look(wanted, seen, status=status)
     return Look(wanted, seen, before=first, seconds=seconds, status=status)

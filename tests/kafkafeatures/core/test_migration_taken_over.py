@@ -12,7 +12,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.migration.contradictions import position_of
-from kafkafeatures.core.migration.positions import BrokerMode, Claim, Facts, Misplaced, Position
+from kafkafeatures.core.migration.positions import BrokerMode, ClaimKind, MigrationEvidence, Misplaced, Position
 from kafkafeatures.core.migration.settings import Shape
 from kraftlog.image import ZkMigrationState
 from tests.kafkafeatures.core.migrations import BROKERS, Look, a_node, cluster, looks, restarted, said, wanting
@@ -76,8 +76,10 @@ def test_a_copy_that_does_not_end_has_a_name_and_a_log_at_once_and_after_an_hour
             assert line in look.decision.remedy
 
 
-def facts(claim: Claim, mode: BrokerMode, offset: int = 409, state: ZkMigrationState | None = S.MIGRATION) -> Facts:
-    return Facts(state, claim, offset, dict.fromkeys(BROKERS, mode), FLAGS)
+def facts(
+    claim: ClaimKind, mode: BrokerMode, offset: int = 409, state: ZkMigrationState | None = S.MIGRATION
+) -> MigrationEvidence:
+    return MigrationEvidence(state, claim, offset, dict.fromkeys(BROKERS, mode), FLAGS)
 
 
 DO_FIRST = "first restart the active controller, with its settings unchanged"
@@ -86,23 +88,23 @@ DO_FIRST = "first restart the active controller, with its settings unchanged"
 @pytest.mark.parametrize(
     ("changed", "subject", "says", "remedy"),
     [
-        (facts(Claim.BROKER, FLAGGED), "/controller", "two controllers at once", DO_FIRST),
-        (facts(Claim.BROKER, KRAFT), "/controller", "two controllers at once", DO_FIRST),
+        (facts(ClaimKind.BROKER, FLAGGED), "/controller", "two controllers at once", DO_FIRST),
+        (facts(ClaimKind.BROKER, KRAFT), "/controller", "two controllers at once", DO_FIRST),
         (
-            facts(Claim.BROKER, KRAFT, -1),
+            facts(ClaimKind.BROKER, KRAFT, -1),
             "/controller",
             "two controllers at once",
             "do not restart a controller before",
         ),
-        (facts(Claim.BROKER, KRAFT, state=None), "/controller", "may still lead", "first start the controllers"),
-        (facts(Claim.NONE, FLAGGED), "/controller", "becomes a second controller", "restart the active controller"),
-        (facts(Claim.NONE, KRAFT), "/controller", "becomes a second controller", "restart the active controller"),
-        (facts(Claim.LEADER, FLAGGED, -1), "/migration", "never takes over", "do not restart a controller before"),
-        (facts(Claim.LEADER, KRAFT, -1), "/migration", "never takes over", "create /migration"),
-        (facts(Claim.KRAFT, KRAFT, -1), "/migration", "never takes over", "create /migration"),
-        (facts(Claim.NONE, KRAFT, -1), "/migration", "never takes over", "create /migration"),
+        (facts(ClaimKind.BROKER, KRAFT, state=None), "/controller", "may still lead", "first start the controllers"),
+        (facts(ClaimKind.NONE, FLAGGED), "/controller", "becomes a second controller", "restart the active controller"),
+        (facts(ClaimKind.NONE, KRAFT), "/controller", "becomes a second controller", "restart the active controller"),
+        (facts(ClaimKind.LEADER, FLAGGED, -1), "/migration", "never takes over", "do not restart a controller before"),
+        (facts(ClaimKind.LEADER, KRAFT, -1), "/migration", "never takes over", "create /migration"),
+        (facts(ClaimKind.KRAFT, KRAFT, -1), "/migration", "never takes over", "create /migration"),
+        (facts(ClaimKind.NONE, KRAFT, -1), "/migration", "never takes over", "create /migration"),
         (
-            facts(Claim.BROKER, FLAGGED, -1),
+            facts(ClaimKind.BROKER, FLAGGED, -1),
             "disks of the controllers",
             "/migration were deleted",
             "stop the controllers",
@@ -110,7 +112,7 @@ DO_FIRST = "first restart the active controller, with its settings unchanged"
     ],
 )
 def test_what_was_deleted_by_hand_is_named_with_what_to_do_first(
-    changed: Facts, subject: str, says: str, remedy: str
+    changed: MigrationEvidence, subject: str, says: str, remedy: str
 ) -> None:
     found = position_of(changed)
     assert isinstance(found, Misplaced)
@@ -120,9 +122,9 @@ def test_what_was_deleted_by_hand_is_named_with_what_to_do_first(
 
 
 @pytest.mark.parametrize(
-    "changed", [facts(Claim.BROKER, KRAFT), facts(Claim.NONE, KRAFT), facts(Claim.LEADER, KRAFT, -1)]
+    "changed", [facts(ClaimKind.BROKER, KRAFT), facts(ClaimKind.NONE, KRAFT), facts(ClaimKind.LEADER, KRAFT, -1)]
 )
-def test_no_controller_is_made_the_active_one_that_would_end_the_migration(changed: Facts) -> None:
+def test_no_controller_is_made_the_active_one_that_would_end_the_migration(changed: MigrationEvidence) -> None:
     found = position_of(replace(changed, controllers={**FLAGS, 3002: False}))
     assert isinstance(found, Misplaced)
     assert found.remedy.startswith("first put zookeeper.metadata.migration.enable back on controller 3002")
@@ -132,12 +134,12 @@ def test_what_the_remedy_costs_is_said_before_it_is_followed() -> None:
     """Seen on real nodes: the elected controller deletes what only ZooKeeper has, brokers keep the leaders that the
     deposed one gave them, and none registers twice.
     """
-    for changed in (facts(Claim.BROKER, FLAGGED), facts(Claim.BROKER, KRAFT, -1)):
+    for changed in (facts(ClaimKind.BROKER, FLAGGED), facts(ClaimKind.BROKER, KRAFT, -1)):
         found = position_of(changed)
         assert isinstance(found, Misplaced)
         assert "topics that were created through the broker since it became the controller are deleted" in found.remedy
         assert "then restart each broker in ZooKeeper mode, one after the other" in found.remedy
-    both = position_of(facts(Claim.BROKER, FLAGGED, -1))
+    both = position_of(facts(ClaimKind.BROKER, FLAGGED, -1))
     assert isinstance(both, Misplaced)
     assert "restart each broker that has the flag, with its settings unchanged" in both.remedy
 
@@ -184,7 +186,7 @@ def test_one_node_that_is_away_hides_no_phase_where_its_registration_is_known(po
 
 
 def test_a_node_that_is_away_is_no_cause_where_no_phase_fits_whatever_it_is() -> None:
-    wrong = replace(facts(Claim.BROKER, FLAGGED, state=S.NONE), controllers={3001: None})
+    wrong = replace(facts(ClaimKind.BROKER, FLAGGED, state=S.NONE), controllers={3001: None})
     found = position_of(wrong)
     assert isinstance(found, Misplaced)
     assert "the phase cannot be determined" in found.message

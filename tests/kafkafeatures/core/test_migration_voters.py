@@ -8,7 +8,7 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import Status, VoterStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
-from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, ReplicaProgress
 from kafkafeatures.core.kinds import demands_of
@@ -158,7 +158,7 @@ def test_of_a_dynamic_quorum_those_count_that_vote_now() -> None:
 def test_all_of_them_are_tried_before_znodes_are_deleted_and_at_no_other_time(position: str) -> None:
     wanted, status = wanting(D.ROLLED_BACK), compared()
     seen = brokers_name(without_quorum(BEGUN[position]), VOTERS, "3001@h:3001,3004@[::1]:3004")
-    asked = Asked(wanted, status, NOT_ASKED, NOW, seen=seen)
+    asked = ReadContext(wanted, status, NOT_ASKED, NOW, seen=seen)
     assert demands_of(asked).former_controllers == {*AT.values(), "[::1]:3004"}
     assert demands_of(replace(asked, seen=BEGUN[position])).former_controllers == frozenset()
 

@@ -8,13 +8,13 @@ from kafkafeatures.api.names import ELIGIBLE_LEADER_REPLICAS
 from kafkafeatures.api.status import EMPTY, FeatureStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.kind import Asked
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
+from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.facts.observation import Node, NodeState
 from kafkafeatures.core.facts.readings import NOT_ASKED, Role
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting, SettingSource
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.min_insync import min_insync_replicas_stay
-from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
@@ -36,7 +36,7 @@ def node_with(id_: int, **layers: str) -> Node:
 
 
 def found_in(*nodes: Node, change: UpdateFeature = RAISE) -> list[Blocker]:
-    return list(min_insync_replicas_stay(Question(observation(*nodes), (change,))))
+    return list(min_insync_replicas_stay(LevelCheckInput(observation(*nodes), (change,))))
 
 
 def test_a_value_that_only_files_of_brokers_have_would_be_lost() -> None:
@@ -122,7 +122,7 @@ def test_a_combined_node_is_both() -> None:
 def test_the_values_are_read_with_the_nodes_and_not_in_a_second_reading(finalized: int) -> None:
     """By the levels of the last status; those of the nodes have the last word."""
     status = replace(EMPTY, features=(FeatureStatus(name=ELIGIBLE_LEADER_REPLICAS, finalized=finalized),))
-    asked = Asked(Wanted({ELIGIBLE_LEADER_REPLICAS: 1}), status, NOT_ASKED, NOW)
+    asked = ReadContext(DesiredState({ELIGIBLE_LEADER_REPLICAS: 1}), status, NOT_ASKED, NOW)
     of_raise = frozenset({MIN_INSYNC_REPLICAS})
     assert Levels().demands(asked).settings == (frozenset() if finalized else of_raise)
     raised = observation(node(3001), levels={"metadata.version": 27, ELIGIBLE_LEADER_REPLICAS: 1})

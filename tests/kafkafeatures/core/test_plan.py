@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Mode, OnDrift
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected, DryRunUnavailable
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, Undo, bundle, dependencies, floor_of
 from kafkafeatures.core.levels.changes import changes_between
@@ -67,13 +67,13 @@ def test_a_bundle_never_contains_kraft_version_and_never_lowers() -> None:
         found = bundle(version.name)
         assert found is not None
         assert "kraft.version" not in found
-    old = Wanted({}, bundle("3.9") or {})
+    old = DesiredState({}, bundle("3.9") or {})
     assert old.desired({"metadata.version": 25}) == {"metadata.version": 25}
     assert isinstance(deciding(old), Done)
 
 
 def test_levels_that_are_named_win_over_the_bundle() -> None:
-    wanted = Wanted({"share.version": 0}, bundle("4.2") or {})
+    wanted = DesiredState({"share.version": 0}, bundle("4.2") or {})
     assert wanted.desired({})["share.version"] == 0
     assert wanted.desired({})["metadata.version"] == 29
 
@@ -100,8 +100,8 @@ def test_how_a_change_can_be_undone(text: str, expected: Undo) -> None:
 
 
 def test_only_a_plan_with_a_step_that_kafka_refuses_to_undo_is_irreversible() -> None:
-    assert not propose(Wanted({"group.version": 1}), world(), Memory()).plan.irreversible
-    crossing = propose(Wanted({"metadata.version": 30, "group.version": 1}), world(), Memory()).plan
+    assert not propose(DesiredState({"group.version": 1}), world(), Memory()).plan.irreversible
+    crossing = propose(DesiredState({"metadata.version": 30, "group.version": 1}), world(), Memory()).plan
     assert crossing.irreversible
     assert [step.undo for step in steps_of(crossing)] == ["Impossible", "Lossy"]
     assert [step.reversible for step in steps_of(crossing)] == [False, False]
@@ -117,7 +117,7 @@ def test_only_a_plan_with_a_step_that_kafka_refuses_to_undo_is_irreversible() ->
 def test_a_downgrade_says_whether_metadata_may_be_lost_and_is_approved_by_its_consent(
     feature: str, level: int, consent: str, undo: str
 ) -> None:
-    wanted = Wanted({feature: level}, consents=frozenset({consent}))
+    wanted = DesiredState({feature: level}, consents=frozenset({consent}))
     seen = world(group_version=1)
     (step,) = steps_of(propose(wanted, seen, Memory()).plan)
     assert (step.undo, step.reversible) == (undo, undo == "Safe")
@@ -134,7 +134,7 @@ def test_how_far_metadata_version_can_go_back(level: int, floor: int | None) -> 
 
 # --- consents ---
 
-LOWER = Wanted({"transaction.version": 1})
+LOWER = DesiredState({"transaction.version": 1})
 CONSENT = "transaction.version:2->1"
 
 
@@ -147,12 +147,12 @@ def test_a_downgrade_without_its_consent_is_refused_loudly() -> None:
 
 @pytest.mark.parametrize("consent", ["transaction.version:2->0", "transaction.version:1->2", "group.version:2->1"])
 def test_a_consent_for_something_else_is_none(consent: str) -> None:
-    wanted = Wanted({"transaction.version": 1}, consents=frozenset({consent}))
+    wanted = DesiredState({"transaction.version": 1}, consents=frozenset({consent}))
     assert isinstance(deciding(wanted, world(transaction_version=2)), Stalled)
 
 
 def test_a_consent_is_used_once() -> None:
-    wanted = Wanted({"transaction.version": 1}, consents=frozenset({CONSENT}))
+    wanted = DesiredState({"transaction.version": 1}, consents=frozenset({CONSENT}))
     seen = world(transaction_version=2)
     assert deciding(wanted, seen) == Act(change("transaction.version 2->1"))
     spent = deciding(wanted, seen, Memory(spent=frozenset({CONSENT})))
@@ -162,22 +162,22 @@ def test_a_consent_is_used_once() -> None:
 
 @pytest.mark.parametrize("consents", [frozenset({"metadata.version:25->22"}), frozenset[str]()])
 def test_no_consent_crosses_a_level_that_changed_metadata_and_none_is_asked_for(consents: frozenset[str]) -> None:
-    decision = deciding(Wanted({"metadata.version": 22}, consents=consents))
+    decision = deciding(DesiredState({"metadata.version": 22}, consents=consents))
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.DOWNGRADE_REFUSED
     assert "consent" not in "".join(one.remedy for one in decision.blockers)
-    allowed = Wanted({"metadata.version": 23}, consents=frozenset({"metadata.version:25->23"}))
+    allowed = DesiredState({"metadata.version": 23}, consents=frozenset({"metadata.version:25->23"}))
     assert deciding(allowed) == Act(change("metadata.version 25->23"))
 
 
 def test_kraft_version_never_goes_back_and_old_controllers_are_not_asked_to_raise_it() -> None:
-    back = Wanted({"kraft.version": 0}, consents=frozenset({"dynamic-quorum"}))
+    back = DesiredState({"kraft.version": 0}, consents=frozenset({"dynamic-quorum"}))
     decision = deciding(back, world(kraft_version=1))
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.DOWNGRADE_REFUSED
-    up = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
+    up = DesiredState({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
     assert deciding(up) == Act(change("kraft.version 0->1"))
-    assert kinds(deciding(Wanted({"kraft.version": 1}))) == {BlockerKind.CONSENT}
+    assert kinds(deciding(DesiredState({"kraft.version": 1}))) == {BlockerKind.CONSENT}
     old = {**EVERY, "metadata.version": (7, 25)}
     seen = observation(node(3001, said=answer(old), written=old), levels={"metadata.version": 25})
     assert kinds(deciding(up, seen)) == {BlockerKind.NODE_RANGE}
@@ -185,7 +185,7 @@ def test_kraft_version_never_goes_back_and_old_controllers_are_not_asked_to_rais
 
 def test_kraft_version_goes_after_everything_else_whatever_its_name() -> None:
     both = {"kraft.version": 1, "share.version": 1}
-    wanted = Wanted(both, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
+    wanted = DesiredState(both, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
     assert deciding(wanted) == Act(change("share.version 0->1"))
 
 
@@ -195,7 +195,7 @@ def test_what_brokers_say_of_kraft_version_does_not_count() -> None:
     controllers = [node(i, said=answer(EVERY, levels), written=EVERY) for i in (3001, 3002)]
     broker = node(1, said=answer(EVERY, {"metadata.version": 25}), written=EVERY)
     seen = observation(*controllers, broker, levels=levels)
-    assert isinstance(deciding(Wanted({"kraft.version": 1}), seen), Done)
+    assert isinstance(deciding(DesiredState({"kraft.version": 1}), seen), Done)
 
 
 # --- dependencies ---
@@ -204,15 +204,15 @@ def test_what_brokers_say_of_kraft_version_does_not_count() -> None:
 def test_a_dependency_that_is_not_met_is_named_and_one_that_comes_along_is_met() -> None:
     seen = world(metadata_version=22)
     seen = replace(seen, nodes=tuple(telling(one, min__insync__replicas="1") for one in seen.nodes))
-    alone = Wanted({"eligible.leader.replicas.version": 1})
+    alone = DesiredState({"eligible.leader.replicas.version": 1})
     assert kinds(deciding(alone, seen)) == {BlockerKind.DEPENDENCY}
-    together = Wanted({"eligible.leader.replicas.version": 1, "metadata.version": 23})
+    together = DesiredState({"eligible.leader.replicas.version": 1, "metadata.version": 23})
     assert deciding(together, seen) == Act(change("metadata.version 22->23"))
 
 
 def test_a_dependency_that_is_lowered_away_is_named_though_kafka_would_not_look() -> None:
     """Kafka checks what a feature depends on while it is raised, and never again."""
-    down = Wanted({"metadata.version": 22}, consents=frozenset({"metadata.version:25->22"}))
+    down = DesiredState({"metadata.version": 22}, consents=frozenset({"metadata.version:25->22"}))
     decision = deciding(down, world(eligible_leader_replicas_version=1))
     assert BlockerKind.DEPENDENCY in kinds(decision)
     assert BlockerKind.DEPENDENCY not in kinds(deciding(down))
@@ -223,17 +223,17 @@ def test_a_dependency_that_is_lowered_away_is_named_though_kafka_would_not_look(
 
 @pytest.mark.parametrize("verdict", [DryRunAccepted(), DryRunRejected(95, "no"), DryRunUnavailable("x")])
 def test_who_observes_or_is_suspended_never_acts(verdict: Any) -> None:
-    observed = deciding(Wanted(SHARE, mode=Mode.OBSERVE), verdict=verdict)
+    observed = deciding(DesiredState(SHARE, mode=Mode.OBSERVE), verdict=verdict)
     assert isinstance(observed, Done)
     assert observed.reason is Reason.OBSERVED
     assert "would change share.version 0 -> 1" in observed.message
-    held = deciding(Wanted(SHARE, suspend=True), verdict=verdict)
+    held = deciding(DesiredState(SHARE, suspend=True), verdict=verdict)
     assert isinstance(held, Held)
     assert held.reason is Reason.SUSPENDED
 
 
 def test_who_is_suspended_with_nothing_to_do_is_in_sync() -> None:
-    assert isinstance(deciding(Wanted({"metadata.version": 25}, suspend=True)), Done)
+    assert isinstance(deciding(DesiredState({"metadata.version": 25}, suspend=True)), Done)
 
 
 # --- the server's word ---
@@ -241,7 +241,7 @@ def test_who_is_suspended_with_nothing_to_do_is_in_sync() -> None:
 
 def test_without_a_verdict_nothing_is_sent_but_kraft_version_which_no_release_can_judge() -> None:
     assert isinstance(decide(NAMED, world()), Wait)
-    up = Wanted({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
+    up = DesiredState({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
     assert isinstance(decide(up, world()), Act)
 
 
@@ -249,16 +249,16 @@ def test_without_a_verdict_nothing_is_sent_but_kraft_version_which_no_release_ca
 
 
 def test_a_mistyped_feature_is_no_feature_at_level_zero() -> None:
-    wrong = deciding(Wanted({"transaction.verison": 0}))
+    wrong = deciding(DesiredState({"transaction.verison": 0}))
     assert isinstance(wrong, Stalled)
     assert wrong.reason is Reason.UNKNOWN_FEATURE
-    assert isinstance(deciding(Wanted({"streams.version": 0})), Done)  # Kafka has it, these nodes do not yet
+    assert isinstance(deciding(DesiredState({"streams.version": 0})), Done)  # Kafka has it, these nodes do not yet
 
 
 def test_a_verdict_does_not_overrule_a_process_that_contradicts_its_registration() -> None:
     """The controller judges the registration, which is the half in doubt: the process may be an older binary."""
     back = node(2, said=answer({**EVERY, "metadata.version": (7, 25)}), written=EVERY)
-    decision = deciding(Wanted({"metadata.version": 27}), observation(node(3001), node(1), back))
+    decision = deciding(DesiredState({"metadata.version": 27}), observation(node(3001), node(1), back))
     assert BlockerKind.NODE_UNKNOWN in kinds(decision)
 
 
@@ -287,7 +287,7 @@ def test_whatever_is_wanted_an_act_is_one_that_was_allowed(
     reached: dict[str, int], mode: Mode, suspend: bool, policy: ApprovalPolicy, on_drift: OnDrift, verdict: Any,
     silent: bool,
 ) -> None:  # fmt: skip
-    wanted = Wanted(levels, bundled, frozenset(consents), mode, suspend, policy, on_drift=on_drift)
+    wanted = DesiredState(levels, bundled, frozenset(consents), mode, suspend, policy, on_drift=on_drift)
     nodes = [node(i, said=answer(EVERY, finalized), written=EVERY) for i in (3001, 1)]
     if silent:
         nodes.append(node(2, said=SILENT, written=None))

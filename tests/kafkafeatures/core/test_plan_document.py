@@ -18,9 +18,9 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.cli.document.plan import CODES
 from kafkafeatures.cli.kube.plan import plan_document_of
 from kafkafeatures.core.engine.decisions import Act, Done, Held, Stalled
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Mode, OnDrift, Rollout, Window
 from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable, Step, UnknownStep
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift, Rollout, Wanted, Window
 from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.soak import soak_of, with_soak
@@ -63,7 +63,7 @@ BEFORE = tuple(
     for one in ({}, statuses.in_sync(), statuses.waiting_for_approval(), statuses.unreachable(statuses.acting()))
 )
 WANTED = st.builds(
-    Wanted,
+    DesiredState,
     levels=st.fixed_dictionaries(
         {},
         optional={
@@ -158,7 +158,7 @@ def test_the_verdict_agrees_with_the_conditions_that_the_operator_writes(found: 
 
 
 def test_without_a_leader_and_without_a_level_to_change_the_verdict_is_unknown() -> None:
-    made = statuses.status(Wanted({}), observation(voting=SILENT))
+    made = statuses.status(DesiredState({}), observation(voting=SILENT))
     assert made["blockers"]
     assert plan_document_of(statuses.resource(made))["verdict"] is PlanVerdict.UNKNOWN
 

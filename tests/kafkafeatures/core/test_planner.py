@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.core.engine.wanted import MaxParallel
+from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.roll.planner import Advice, Rounds, advice, bounds, cap, order
 from tests.kafkafeatures.core.replicas import RESPECT, STRICT, Row, reading, row

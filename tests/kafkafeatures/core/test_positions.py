@@ -13,8 +13,8 @@ from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.positions import (
     ROWS,
     BrokerMode,
-    Claim,
-    Facts,
+    ClaimKind,
+    MigrationEvidence,
     Misplaced,
     Position,
     facts_of,
@@ -37,16 +37,18 @@ def flags(*found: bool | None) -> dict[int, bool | None]:
 ALL, NO = flags(True, True, True), flags(False, False, False)
 
 SEEN = {
-    "ZooKeeper": Facts(None, Claim.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN)),
-    "PreMigration": Facts(S.PRE_MIGRATION, Claim.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN), ALL),
-    "Flagging": Facts(S.PRE_MIGRATION, Claim.BROKER, -1, brokers(FLAGGED, PLAIN, PLAIN), ALL),
-    "Copying": Facts(S.PRE_MIGRATION, Claim.LEADER, -1, brokers(FLAGGED, FLAGGED, FLAGGED), ALL),
-    "Copied": Facts(S.MIGRATION, Claim.LEADER, 409, brokers(KRAFT, FLAGGED, FLAGGED), ALL),
-    "DualWrite": Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT, KRAFT), ALL),
-    "Finalizing": Facts(S.POST_MIGRATION, Claim.KRAFT, 837, brokers(KRAFT, KRAFT, KRAFT), flags(True, False, False)),
-    "Finalized": Facts(S.POST_MIGRATION, Claim.KRAFT, 837, brokers(KRAFT, KRAFT, KRAFT), NO),
-    "NoController": Facts(None, Claim.KRAFT, 837, brokers(FLAGGED, FLAGGED, FLAGGED)),
-    "Released": Facts(None, Claim.BROKER, -1, brokers(FLAGGED, FLAGGED, FLAGGED)),
+    "ZooKeeper": MigrationEvidence(None, ClaimKind.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN)),
+    "PreMigration": MigrationEvidence(S.PRE_MIGRATION, ClaimKind.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN), ALL),
+    "Flagging": MigrationEvidence(S.PRE_MIGRATION, ClaimKind.BROKER, -1, brokers(FLAGGED, PLAIN, PLAIN), ALL),
+    "Copying": MigrationEvidence(S.PRE_MIGRATION, ClaimKind.LEADER, -1, brokers(FLAGGED, FLAGGED, FLAGGED), ALL),
+    "Copied": MigrationEvidence(S.MIGRATION, ClaimKind.LEADER, 409, brokers(KRAFT, FLAGGED, FLAGGED), ALL),
+    "DualWrite": MigrationEvidence(S.MIGRATION, ClaimKind.LEADER, 500, brokers(KRAFT, KRAFT, KRAFT), ALL),
+    "Finalizing": MigrationEvidence(
+        S.POST_MIGRATION, ClaimKind.KRAFT, 837, brokers(KRAFT, KRAFT, KRAFT), flags(True, False, False)
+    ),
+    "Finalized": MigrationEvidence(S.POST_MIGRATION, ClaimKind.KRAFT, 837, brokers(KRAFT, KRAFT, KRAFT), NO),
+    "NoController": MigrationEvidence(None, ClaimKind.KRAFT, 837, brokers(FLAGGED, FLAGGED, FLAGGED)),
+    "Released": MigrationEvidence(None, ClaimKind.BROKER, -1, brokers(FLAGGED, FLAGGED, FLAGGED)),
 }
 
 
@@ -59,15 +61,15 @@ def test_every_position_has_facts_that_were_seen() -> None:
     assert {Position(name) for name in SEEN} == {row.position for row in ROWS} == set(Position)
 
 
-KEPT_DISKS = Facts(S.MIGRATION, Claim.BROKER, -1, brokers(FLAGGED, FLAGGED, FLAGGED), ALL)
-STALE = Facts(S.PRE_MIGRATION, Claim.LEADER, 409, brokers(FLAGGED, FLAGGED, FLAGGED), ALL)
-TOO_EARLY = Facts(S.POST_MIGRATION, Claim.KRAFT, 837, brokers(FLAGGED, KRAFT, KRAFT), NO)
-CLASH = Facts(S.PRE_MIGRATION, Claim.BROKER, -1, brokers(PLAIN, PLAIN), {1: False, 3002: True})
-CLASH_OF_A_SILENT_BROKER = Facts(S.PRE_MIGRATION, Claim.BROKER, -1, brokers(KRAFT), {1: True})
-CLASH_WITHOUT_FLAG = Facts(S.NONE, Claim.BROKER, -1, brokers(PLAIN, PLAIN), {2: False})
-LONE_CLAIM = Facts(None, Claim.KRAFT, -1, brokers(PLAIN, PLAIN, None))
-LONE_CLAIM_BESIDE_A_QUORUM = Facts(S.PRE_MIGRATION, Claim.KRAFT, -1, brokers(PLAIN, PLAIN), ALL)
-NEW_CLUSTER = Facts(S.NONE, Claim.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN), ALL)
+KEPT_DISKS = MigrationEvidence(S.MIGRATION, ClaimKind.BROKER, -1, brokers(FLAGGED, FLAGGED, FLAGGED), ALL)
+STALE = MigrationEvidence(S.PRE_MIGRATION, ClaimKind.LEADER, 409, brokers(FLAGGED, FLAGGED, FLAGGED), ALL)
+TOO_EARLY = MigrationEvidence(S.POST_MIGRATION, ClaimKind.KRAFT, 837, brokers(FLAGGED, KRAFT, KRAFT), NO)
+CLASH = MigrationEvidence(S.PRE_MIGRATION, ClaimKind.BROKER, -1, brokers(PLAIN, PLAIN), {1: False, 3002: True})
+CLASH_OF_A_SILENT_BROKER = MigrationEvidence(S.PRE_MIGRATION, ClaimKind.BROKER, -1, brokers(KRAFT), {1: True})
+CLASH_WITHOUT_FLAG = MigrationEvidence(S.NONE, ClaimKind.BROKER, -1, brokers(PLAIN, PLAIN), {2: False})
+LONE_CLAIM = MigrationEvidence(None, ClaimKind.KRAFT, -1, brokers(PLAIN, PLAIN, None))
+LONE_CLAIM_BESIDE_A_QUORUM = MigrationEvidence(S.PRE_MIGRATION, ClaimKind.KRAFT, -1, brokers(PLAIN, PLAIN), ALL)
+NEW_CLUSTER = MigrationEvidence(S.NONE, ClaimKind.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN), ALL)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ NEW_CLUSTER = Facts(S.NONE, Claim.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN), ALL)
     ],
 )
 def test_a_state_that_kafka_does_not_leave_by_itself_has_a_name_and_a_remedy(
-    facts: Facts, says: str, remedy: str
+    facts: MigrationEvidence, says: str, remedy: str
 ) -> None:
     found = position_of(facts)
     assert isinstance(found, Misplaced)
@@ -94,14 +96,14 @@ def test_a_state_that_kafka_does_not_leave_by_itself_has_a_name_and_a_remedy(
 
 
 def test_two_witnesses_make_a_lost_quorum_of_brokers_that_lost_the_flag_too_early() -> None:
-    assert position_of(Facts(None, Claim.KRAFT, 409, brokers(PLAIN, PLAIN))) == Position.NO_CONTROLLER
-    assert position_of(Facts(None, Claim.KRAFT, -1, brokers(PLAIN, FLAGGED))) == Position.NO_CONTROLLER
+    assert position_of(MigrationEvidence(None, ClaimKind.KRAFT, 409, brokers(PLAIN, PLAIN))) == Position.NO_CONTROLLER
+    assert position_of(MigrationEvidence(None, ClaimKind.KRAFT, -1, brokers(PLAIN, FLAGGED))) == Position.NO_CONTROLLER
 
 
 def test_a_broker_that_does_not_answer_hides_the_phase_only_where_it_could_decide_it() -> None:
-    flagging = Facts(S.PRE_MIGRATION, Claim.BROKER, -1, brokers(FLAGGED, None, PLAIN), ALL)
+    flagging = MigrationEvidence(S.PRE_MIGRATION, ClaimKind.BROKER, -1, brokers(FLAGGED, None, PLAIN), ALL)
     assert position_of(flagging) == Position.FLAGGING
-    either = Facts(S.MIGRATION, Claim.LEADER, 409, brokers(KRAFT, KRAFT, None), ALL)
+    either = MigrationEvidence(S.MIGRATION, ClaimKind.LEADER, 409, brokers(KRAFT, KRAFT, None), ALL)
     found = position_of(either)
     assert isinstance(found, Misplaced)
     assert found.message.endswith("these nodes do not answer: 3")
@@ -112,7 +114,10 @@ def test_a_broker_that_does_not_answer_hides_the_phase_only_where_it_could_decid
 
 @pytest.mark.parametrize("flagged", [flags(True, True, None), flags(True, False, True), flags(False, False, False)])
 def test_while_the_log_says_migration_no_controller_ends_dual_write(flagged: dict[int, bool | None]) -> None:
-    assert position_of(Facts(S.MIGRATION, Claim.LEADER, 500, brokers(KRAFT, KRAFT), flagged)) is Position.DUAL_WRITE
+    assert (
+        position_of(MigrationEvidence(S.MIGRATION, ClaimKind.LEADER, 500, brokers(KRAFT, KRAFT), flagged))
+        is Position.DUAL_WRITE
+    )
 
 
 MODES = [brokers(*modes) for size in (1, 2) for modes in product(BrokerMode, repeat=size)]
@@ -121,8 +126,8 @@ FLAGS = [flags(*found) for found in ((True, True), (True, False), (False, False)
 
 def test_whatever_was_read_of_all_nodes_fits_one_position_at_most() -> None:
     found = set()
-    for state, claim, offset, modes, flagged in product((*S, None), Claim, (-1, 0, 7), MODES, FLAGS):
-        facts = Facts(state, claim, offset, modes, flagged)
+    for state, claim, offset, modes, flagged in product((*S, None), ClaimKind, (-1, 0, 7), MODES, FLAGS):
+        facts = MigrationEvidence(state, claim, offset, modes, flagged)
         fitting = {row.position for row in ROWS if row.fits(facts)}
         assert len(fitting) <= 1, facts
         position = position_of(facts)
@@ -139,19 +144,19 @@ def test_whatever_was_read_of_all_nodes_fits_one_position_at_most() -> None:
 @pytest.mark.parametrize(
     ("claim", "named"),
     [
-        (claimed(3003, epoch=3), Claim.LEADER),
-        (claimed(3003, epoch=2), Claim.KRAFT),
-        (claimed(3001, epoch=3), Claim.KRAFT),
-        (elected(1), Claim.BROKER),
-        (None, Claim.NONE),
+        (claimed(3003, epoch=3), ClaimKind.LEADER),
+        (claimed(3003, epoch=2), ClaimKind.KRAFT),
+        (claimed(3001, epoch=3), ClaimKind.KRAFT),
+        (elected(1), ClaimKind.BROKER),
+        (None, ClaimKind.NONE),
     ],
 )
 def test_controller_names_the_leader_only_with_its_id_and_its_epoch(
-    claim: ControllerClaim | None, named: Claim
+    claim: ControllerClaim | None, named: ClaimKind
 ) -> None:
     """A leader that was elected anew has claimed nothing yet, and one that was deposed still stands there."""
     seen = cluster(Position.COPIED)
     assert isinstance(seen.zookeeper, Known)
     found = facts_of(seen, replace(seen.zookeeper.value, controller=claim))
-    assert isinstance(found, Facts)
+    assert isinstance(found, MigrationEvidence)
     assert found.claim is named

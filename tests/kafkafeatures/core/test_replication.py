@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.core.facts.replication import Forbidding, Replication, Why
+from kafkafeatures.core.facts.replication import Forbidding, InadmissibleReason, Replication
 from tests.kafkafeatures.core.replicas import RESPECT, STRICT, Row, forbids, least_of, reading, row
 
 NOBODY: frozenset[int] = frozenset()
@@ -124,22 +124,50 @@ def test_who_hosts_nothing_may_go() -> None:
 @pytest.mark.parametrize(
     ("rows", "down", "rule", "why"),
     [
-        pytest.param([row("t", 1, 2, 3)], {2}, RESPECT, Why.REPLICA_IN_FLIGHT, id="one away, still in sync"),
-        pytest.param([row("t", 1, 2, 3, isr=(1, 3))], {2}, RESPECT, Why.REPLICA_IN_FLIGHT, id="one away, out of sync"),
-        pytest.param([row("t", 1, 2, 3, isr=(1, 3))], {2}, STRICT, Why.REPLICA_IN_FLIGHT, id="the same, strictly"),
-        pytest.param([row("t", 1, 2, 3, isr=(1, 3))], (), RESPECT, Why.AT_MIN_ISR, id="at min ISR"),
-        pytest.param([row("t", 1, 2, 3, isr=(1, 3))], (), STRICT, Why.AT_MIN_ISR, id="at min ISR, strictly"),
-        pytest.param([row("t", 1, 2, 3, 4, isr=(1, 3, 4))], (), STRICT, Why.UNDER_REPLICATED, id="under-replicated"),
-        pytest.param([row("t", 1, 2)], (), STRICT, Why.AT_MIN_ISR, id="never to be satisfied"),
         pytest.param(
-            [row("t", 1, 2, 3, 4, adding={4}, removing={3})], (), RESPECT, Why.REASSIGNING, id="one does not count"
+            [row("t", 1, 2, 3)], {2}, RESPECT, InadmissibleReason.REPLICA_IN_FLIGHT, id="one away, still in sync"
         ),
-        pytest.param([row("t", 1, 2, 3, 4, adding={4})], (), STRICT, Why.REASSIGNING, id="being moved"),
-        pytest.param([row("t", 1, 2, 3, 4, adding={4})], {4}, STRICT, Why.REASSIGNING, id="moved to one that is away"),
+        pytest.param(
+            [row("t", 1, 2, 3, isr=(1, 3))],
+            {2},
+            RESPECT,
+            InadmissibleReason.REPLICA_IN_FLIGHT,
+            id="one away, out of sync",
+        ),
+        pytest.param(
+            [row("t", 1, 2, 3, isr=(1, 3))], {2}, STRICT, InadmissibleReason.REPLICA_IN_FLIGHT, id="the same, strictly"
+        ),
+        pytest.param([row("t", 1, 2, 3, isr=(1, 3))], (), RESPECT, InadmissibleReason.AT_MIN_ISR, id="at min ISR"),
+        pytest.param(
+            [row("t", 1, 2, 3, isr=(1, 3))], (), STRICT, InadmissibleReason.AT_MIN_ISR, id="at min ISR, strictly"
+        ),
+        pytest.param(
+            [row("t", 1, 2, 3, 4, isr=(1, 3, 4))],
+            (),
+            STRICT,
+            InadmissibleReason.UNDER_REPLICATED,
+            id="under-replicated",
+        ),
+        pytest.param([row("t", 1, 2)], (), STRICT, InadmissibleReason.AT_MIN_ISR, id="never to be satisfied"),
+        pytest.param(
+            [row("t", 1, 2, 3, 4, adding={4}, removing={3})],
+            (),
+            RESPECT,
+            InadmissibleReason.REASSIGNING,
+            id="one does not count",
+        ),
+        pytest.param([row("t", 1, 2, 3, 4, adding={4})], (), STRICT, InadmissibleReason.REASSIGNING, id="being moved"),
+        pytest.param(
+            [row("t", 1, 2, 3, 4, adding={4})],
+            {4},
+            STRICT,
+            InadmissibleReason.REASSIGNING,
+            id="moved to one that is away",
+        ),
     ],
 )
 def test_the_reason_is_what_would_have_to_change_last(
-    rows: list[Row], down: set[int], rule: Availability, why: Why
+    rows: list[Row], down: set[int], rule: Availability, why: InadmissibleReason
 ) -> None:
     found = Replication(reading(*rows)).judge(frozenset(down), rule).forbidding(1)
     lacking = {broker for one in rows for broker in set(one.replicas) - one.isr - one.adding - set(down)}
@@ -154,9 +182,11 @@ def test_of_several_reasons_the_most_lasting_is_given_with_its_partitions_and_al
         row("away", 4, 5, 6),
     ]
     judged = Replication(reading(*rows)).judge(frozenset({2}), RESPECT)
-    assert judged.forbidding(1) == Forbidding(13, ("short-7", "short-12"), Why.AT_MIN_ISR, frozenset({5}))
-    assert judged.forbidding(3) == Forbidding(11, ("busy-0", "busy-1", "busy-2"), Why.REPLICA_IN_FLIGHT)
-    assert judged.forbidding(3, most=1) == Forbidding(11, ("busy-0",), Why.REPLICA_IN_FLIGHT)
+    assert judged.forbidding(1) == Forbidding(
+        13, ("short-7", "short-12"), InadmissibleReason.AT_MIN_ISR, frozenset({5})
+    )
+    assert judged.forbidding(3) == Forbidding(11, ("busy-0", "busy-1", "busy-2"), InadmissibleReason.REPLICA_IN_FLIGHT)
+    assert judged.forbidding(3, most=1) == Forbidding(11, ("busy-0",), InadmissibleReason.REPLICA_IN_FLIGHT)
     assert judged.forbidding(6) is None
 
 

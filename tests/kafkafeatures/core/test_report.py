@@ -13,9 +13,9 @@ import yaml
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Status, read_status
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted, DryRunRejected
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -25,7 +25,7 @@ from tests.kafkafeatures import deciding
 from tests.kafkafeatures.deciding import decide, propose
 from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, observation
 
-WANTED = Wanted({"metadata.version": 27})
+WANTED = DesiredState({"metadata.version": 27})
 
 
 def in_json(make: Callable[..., Status]) -> Callable[..., dict[str, Any]]:
@@ -137,7 +137,7 @@ def test_a_node_that_is_down_is_said_also_where_it_blocks_no_step() -> None:
     assert told.endswith("does not answer")
 
 
-def crowded(*, wanted: int, names: str = "f") -> tuple[Wanted, Observation, dict[str, Any]]:
+def crowded(*, wanted: int, names: str = "f") -> tuple[DesiredState, Observation, dict[str, Any]]:
     """Many features with long names, words of three bytes a character, and a history of refusals."""
     many = {f"{names * 58}{i:04d}": (0, 1) for i in range(80)}
     said = answer(NEW | many, {"metadata.version": 21})
@@ -151,10 +151,10 @@ def crowded(*, wanted: int, names: str = "f") -> tuple[Wanted, Observation, dict
     }
     corrected = {"at": entry["at"], "action": entry["action"], "result": "Corrected"}
     names_wanted = dict.fromkeys(sorted(many)[80 - wanted :], 1)
-    return Wanted({"metadata.version": 27, **names_wanted}), seen, {"history": [corrected, *[entry] * 9]}
+    return DesiredState({"metadata.version": 27, **names_wanted}), seen, {"history": [corrected, *[entry] * 9]}
 
 
-def refused(wanted: Wanted, seen: Observation, previous: dict[str, Any]) -> dict[str, Any]:
+def refused(wanted: DesiredState, seen: Observation, previous: dict[str, Any]) -> dict[str, Any]:
     proposal = propose(wanted, seen, Memory())
     return status_of(
         decide(wanted, seen, proposal=proposal, verdict=DryRunRejected(95, "拒" * 1200)), seen, proposal,

@@ -12,10 +12,10 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report import status as report
@@ -36,7 +36,7 @@ from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observati
 
 def waiting(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
     """A plan that waits for its approval."""
-    wanted, seen = Wanted({}, {"metadata.version": 27}), observation()
+    wanted, seen = DesiredState({}, {"metadata.version": 27}), observation()
     proposal = propose(wanted, seen, Memory())
     decision = decide(wanted, seen, proposal=proposal, verdict=DryRunAccepted())
     return status_of(
@@ -88,7 +88,7 @@ def test_a_reconciliation_without_a_reading_leaves_said_what_waits_and_what_drif
 
 
 def test_of_another_cluster_nothing_waits_and_nothing_drifted() -> None:
-    decision = decide(Wanted({}, cluster_id="another"), observation())
+    decision = decide(DesiredState({}, cluster_id="another"), observation())
     made = status_of_wrong_cluster(decision, generation=1, previous=waiting({}), at=NOW)
     assert "ApprovalRequired" not in conditions(made)
 
@@ -103,7 +103,7 @@ def test_a_reason_that_only_a_newer_release_knows_is_passed_over(came_to: Any) -
 # --- whether the levels are there ---
 
 
-def finalized(decision: Decision, seen: Observation, wanted: Wanted) -> tuple[str, str, str]:
+def finalized(decision: Decision, seen: Observation, wanted: DesiredState) -> tuple[str, str, str]:
     made = status_of(
         decision, seen, propose(wanted, seen, Memory()), generation=1, previous={}, version="0.1.0", now=NOW
     )
@@ -112,7 +112,7 @@ def finalized(decision: Decision, seen: Observation, wanted: Wanted) -> tuple[st
 
 
 def test_levels_that_are_there_are_said_to_be_whatever_else_was_decided() -> None:
-    wanted, seen = Wanted({"metadata.version": 21}), observation()
+    wanted, seen = DesiredState({"metadata.version": 21}), observation()
     slow = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
     there = ("True", "AllAtTarget", "finalized: metadata.version 21 (3.9-IV0)")
     rival = decide(wanted, seen, owner=Owner("kafka/older", known=True))
@@ -129,7 +129,7 @@ def test_levels_that_are_there_are_said_to_be_whatever_else_was_decided() -> Non
 
 
 def test_levels_of_features_that_no_node_knows_are_never_there() -> None:
-    wanted, seen = Wanted({"no.such": 0}), observation()
+    wanted, seen = DesiredState({"no.such": 0}), observation()
     rival = Owner("kafka/older", known=True)
     assert finalized(decide(wanted, seen), seen, wanted)[:2] == ("False", "Blocked")
     assert finalized(decide(wanted, seen, owner=rival), seen, wanted) == (

@@ -9,12 +9,12 @@ import pytest
 
 from kafkafeatures.api.document import InvalidDocument, UnknownRelease, read_document
 from kafkafeatures.api.spec import Availability, Desired
-from kafkafeatures.core.engine.wanted import MaxParallel, Migration, Rollout, Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState, MaxParallel, Migration, Rollout
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, STATEFUL_SET
 
 
-def wanted(**spec: Any) -> Wanted:
+def wanted(**spec: Any) -> DesiredState:
     body = {
         "apiVersion": "kafkafeatures.dev/v1alpha1",
         "kind": "KafkaFeatures",

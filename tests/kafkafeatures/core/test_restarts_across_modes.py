@@ -14,7 +14,7 @@ from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.facts.observation import Node
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
-from kafkafeatures.core.roll.coming_back import Phase
+from kafkafeatures.core.roll.coming_back import ReturnPhase
 from kafkafeatures.core.roll.restart_node import RestartNode
 from tests.kafkafeatures.core.migrations import a_node, cluster, looks, wanting
 
@@ -50,7 +50,7 @@ CASES = {
 def test_a_process_is_known_by_its_mode_and_the_number_that_counts_there(name: str) -> None:
     case = CASES[name]
     phase = case.step.state_in(cluster(Position.COPIED, case.node), None).phase
-    assert (phase is not Phase.REQUESTED) is case.is_restarted
+    assert (phase is not ReturnPhase.REQUESTED) is case.is_restarted
 
 
 def test_of_a_process_in_zookeeper_mode_the_czxid_is_remembered_and_no_epoch() -> None:

@@ -12,7 +12,7 @@ from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import EMPTY, Result, RolloutStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled
-from kafkafeatures.core.engine.wanted import MaxParallel, Window
+from kafkafeatures.core.engine.desired_state import MaxParallel, Window
 from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import (
     FailureKind,

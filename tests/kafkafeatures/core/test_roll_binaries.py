@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import MaxParallel
+from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
 from kafkafeatures.core.facts.workloads import Pod
 from kafkafeatures.core.levels.update_feature import UpdateFeature

@@ -12,7 +12,7 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Wait
-from kafkafeatures.core.engine.wanted import Rollout, Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState, Rollout
 from kafkafeatures.core.facts.observation import NodeState, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
@@ -109,7 +109,7 @@ def test_a_person_is_no_longer_asked_once_the_document_changed() -> None:
     raised = UpdateFeature("metadata.version", 27, 30)
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))
     step = RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1")
-    by_hand = Wanted({}, rollout=Rollout(MANUAL.name))
+    by_hand = DesiredState({}, rollout=Rollout(MANUAL.name))
     assert not is_withdrawn(step, by_hand, told, (raised,))
     assert is_withdrawn(step, by_hand, told, (replace(raised, after=26),))
     assert is_withdrawn(step, by_hand, told, ())

@@ -11,13 +11,13 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import Result
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.settling import Open
+from kafkafeatures.core.engine.desired_state import MaxParallel
+from kafkafeatures.core.engine.settling import OpenOutcome
 from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.engine.wanted import MaxParallel
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.positions import Position
-from kafkafeatures.core.roll.coming_back import AwayNode, Phase
+from kafkafeatures.core.roll.coming_back import AwayNode, ReturnPhase
 from kafkafeatures.core.roll.restart_node import RestartNode
 from tests.kafkafeatures.core import migrations
 from tests.kafkafeatures.core.rolls import (
@@ -46,7 +46,7 @@ from tests.kafkafeatures.core.rolls import (
 from tests.kafkafeatures.worlds import NOW, known
 
 
-def phase(flying: InFlight, told: Observation) -> Phase:
+def phase(flying: InFlight, told: Observation) -> ReturnPhase:
     assert isinstance(flying.step, RestartNode)
     return flying.step.state_in(told, replication_of(told)).phase
 
@@ -61,13 +61,13 @@ def behind(*ids: int) -> Any:
 @pytest.mark.parametrize(
     ("told", "so_far"),
     [
-        (cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, terminating=True)}), Phase.STOPPING),
-        (cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1), behind(1)), Phase.CATCHING_UP),
-        (cluster({**ROLLED_CONTROLLERS, **replaced(1)}), Phase.STARTING),
+        (cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, terminating=True)}), ReturnPhase.STOPPING),
+        (cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1), behind(1)), ReturnPhase.CATCHING_UP),
+        (cluster({**ROLLED_CONTROLLERS, **replaced(1)}), ReturnPhase.STARTING),
     ],
 )
 def test_a_node_that_stops_starts_or_catches_up_for_longer_than_it_may_halts_the_roll(
-    told: Observation, so_far: Phase
+    told: Observation, so_far: ReturnPhase
 ) -> None:
     """Only one that recovers its log takes as long as it takes."""
     assert phase(sent(1), told) is so_far
@@ -96,21 +96,21 @@ def test_a_node_whose_pod_is_gone_is_one_of_those_that_are_restarted() -> None:
 
 def test_a_controller_that_is_behind_the_leader_is_not_back_and_no_other_one_goes() -> None:
     told = cluster({**replaced(3002)}, fresh(3002), quorum=voting(behind=[3002]))
-    assert phase(sent(3002), told) is Phase.CATCHING_UP
+    assert phase(sent(3002), told) is ReturnPhase.CATCHING_UP
     assert "controller 3002 is behind" in refused(rolled(told, sent(3002)), Reason.ROLLING_NODES)
-    assert phase(sent(3002), replace(told, quorum=cluster().quorum)) is Phase.BACK
+    assert phase(sent(3002), replace(told, quorum=cluster().quorum)) is ReturnPhase.BACK
 
 
 def test_a_broker_that_is_fenced_is_not_back_although_it_is_in_sync_by_what_was_written_last() -> None:
     nodes = {1: replace(fresh(1)[1], state=NodeState.FENCED)}
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, nodes)
-    assert phase(sent(1), told) is Phase.RECOVERING
-    assert phase(sent(1), cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))) is Phase.BACK
+    assert phase(sent(1), told) is ReturnPhase.RECOVERING
+    assert phase(sent(1), cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))) is ReturnPhase.BACK
 
 
-@pytest.mark.parametrize(("seconds", "result"), [(0, Open()), (29, Open()), (30, Result.APPLIED)])
+@pytest.mark.parametrize(("seconds", "result"), [(0, OpenOutcome()), (29, OpenOutcome()), (30, Result.APPLIED)])
 def test_that_a_node_is_stable_is_seen_by_one_process_whatever_a_clock_says(
-    seconds: int, result: Result | Open
+    seconds: int, result: Result | OpenOutcome
 ) -> None:
     """A node that was back before the operator was restarted may have stopped once more meanwhile."""
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
@@ -118,9 +118,9 @@ def test_that_a_node_is_stable_is_seen_by_one_process_whatever_a_clock_says(
     assert sent(1, minutes=60, stable=True).settle(found) == result
 
 
-@pytest.mark.parametrize(("seconds", "result"), [(0, Open()), (60, Open()), (61, Result.NOT_APPLIED)])
+@pytest.mark.parametrize(("seconds", "result"), [(0, OpenOutcome()), (60, OpenOutcome()), (61, Result.NOT_APPLIED)])
 def test_that_an_eviction_is_no_longer_on_its_way_is_waited_for_by_one_process_whatever_a_clock_says(
-    seconds: int, result: Result | Open
+    seconds: int, result: Result | OpenOutcome
 ) -> None:
     found = looks(cluster(ROLLED_CONTROLLERS), timedelta(seconds=seconds))
     assert sent(1, minutes=60, unwanted=60).settle(found) == result
@@ -131,7 +131,7 @@ def test_a_restart_whose_pod_was_not_replaced_yet_is_overtaken_by_no_other_image
     crashes = {1: a_pod(1, **CRASHES)}
     told = cluster({**ROLLED_CONTROLLERS, **crashes}, {1: replace(a_node(1), state=NodeState.GHOST)}, behind(1))
     one = sent(1, minutes=20, after="in-between")
-    assert isinstance(one.settle(looks(told)), Open)
+    assert isinstance(one.settle(looks(told)), OpenOutcome)
     new = replace(told, workloads=cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="bad", **CRASHES)}).workloads)
     assert one.settle(looks(new)) is Result.SUPERSEDED
 
@@ -194,7 +194,7 @@ def test_a_broker_that_is_registered_nowhere_during_a_migration_is_only_stopped(
     seen = _without(2, migrations.cluster(there))
     assert not AwayNode(2, "broker 2").is_overtaken(seen)
     state = AwayNode(2, "broker 2").state_in(seen, None)
-    assert state.phase is Phase.STARTING
+    assert state.phase is ReturnPhase.STARTING
     assert (
         "broker 2 is not registered: start it; if it runs, see its log, and if that shows no reason, restart it"
         in state.detail

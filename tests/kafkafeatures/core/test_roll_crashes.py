@@ -12,7 +12,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY, RolloutStatus, Status, WorkloadStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.report import rollout_status
@@ -182,7 +182,7 @@ def test_no_level_is_raised_while_a_node_crashes_although_the_roll_is_over(of_po
     told = after_the_roll(**of_pod)
     roll = rolled(told, changes=(RAISE,))
     refused(roll, Reason.ROLLOUT_HALTED)
-    decision = decide(Wanted({"metadata.version": 30}, rollout=ROLLOUT), told, roll=roll)
+    decision = decide(DesiredState({"metadata.version": 30}, rollout=ROLLOUT), told, roll=roll)
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.ROLLOUT_HALTED
 

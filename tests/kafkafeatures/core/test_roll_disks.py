@@ -30,12 +30,12 @@ from kafkafeatures.core.roll.disks import (
     read_disks,
     written_disks,
 )
-from kafkafeatures.core.roll.part import ROLL
 from kafkafeatures.core.roll.permit import Permit
-from kafkafeatures.core.roll.remembered import RollKept
+from kafkafeatures.core.roll.proposal import ROLL
+from kafkafeatures.core.roll.remembered import RollMemory
 from kafkafeatures.core.roll.report import completed, rollout_status, without_restarts
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from kafkafeatures.core.roll.stage import RollNow
+from kafkafeatures.core.roll.stage import RollState
 from tests.kafkafeatures.core.fleets import OLD as BEFORE
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
@@ -275,8 +275,8 @@ def test_a_look_in_which_the_pods_cannot_be_read_loses_no_directory() -> None:
     roll = rolled(told, disks=OLD)
     assert not roll.needing
     facts = SimpleNamespace(seen=told, kept={}, monotonic=0.0)
-    kept = RollNow(facts, None, roll, ()).kept[ROLL]  # type: ignore[arg-type]
-    assert isinstance(kept, RollKept)
+    kept = RollState(facts, None, roll, ()).kept[ROLL]  # type: ignore[arg-type]
+    assert isinstance(kept, RollMemory)
     assert kept.disks[1] == OLD[1]
 
 

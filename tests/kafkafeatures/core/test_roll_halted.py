@@ -15,7 +15,7 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
-from kafkafeatures.core.engine.wanted import MaxParallel, Window
+from kafkafeatures.core.engine.desired_state import MaxParallel, Window
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod

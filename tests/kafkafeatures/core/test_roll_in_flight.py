@@ -13,8 +13,8 @@ from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import EMPTY, Result, RevisionStatus, RolloutStatus, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
-from kafkafeatures.core.engine.settling import Open
-from kafkafeatures.core.engine.wanted import MaxParallel, Mode, Wanted, Window
+from kafkafeatures.core.engine.desired_state import DesiredState, MaxParallel, Mode, Window
+from kafkafeatures.core.engine.settling import OpenOutcome
 from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import (
     NOT_ASKED,
@@ -24,7 +24,7 @@ from kafkafeatures.core.facts.readings import (
 )
 from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.history import with_result
-from kafkafeatures.core.roll.coming_back import Phase
+from kafkafeatures.core.roll.coming_back import ReturnPhase
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.fleets import NEW, OLD
@@ -58,8 +58,6 @@ from tests.kafkafeatures.core.rolls import (
 )
 from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW, SILENT
-
-# --- what was sent, what is stuck ---
 
 
 def is_not_wanted(one: RestartInFlight, told: Observation) -> bool:
@@ -149,7 +147,8 @@ def test_a_broker_is_back_once_it_is_in_sync_with_every_partition_that_it_was_in
     step = restart_in(rolled(cluster(pods, partitions=before), rollout=rule))
     assert (step.node_id, step.out_of_sync) == (1, 1)
     back = {**pods, **replaced(1)}
-    for seen, phase in ((before, Phase.BACK), (after, Phase.CATCHING_UP), ((), Phase.BACK), (after[:1], Phase.BACK)):
+    in_sync, behind = ReturnPhase.BACK, ReturnPhase.CATCHING_UP
+    for seen, phase in ((before, in_sync), (after, behind), ((), in_sync), (after[:1], in_sync)):
         told = cluster(back, fresh(1), seen)
         again = in_flight(RestartInFlight(step, sent(1).at, Via.API_SERVER).to_intent())
         assert isinstance(again, RestartInFlight)
@@ -166,7 +165,7 @@ def test_where_only_a_number_is_remembered_a_broker_has_to_come_back_in_sync_wit
     assert (step.out_of_sync, step.lagging) == (13, frozenset())
     told = cluster({**pods, **replaced(1)}, fresh(1), many[:1])
     state = step.state_in(told, replication_of(told))
-    assert state.phase is Phase.CATCHING_UP
+    assert state.phase is ReturnPhase.CATCHING_UP
     assert state.detail == (
         "broker 1 is not in sync with 1 partition yet (a-0); it is not known which of them were out of sync before"
     )
@@ -315,7 +314,7 @@ def test_a_roll_with_nodes_in_flight_is_not_another_one_while_the_pods_cannot_be
 def test_an_eviction_that_is_no_longer_sent_is_over_once_it_cannot_be_on_its_way() -> None:
     """An eviction may have been asked for until it was no longer wanted, however long ago it was asked for first."""
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))
-    for unwanted, result in ((None, Open()), (0.5, Open()), (2, Result.NOT_APPLIED)):
+    for unwanted, result in ((None, OpenOutcome()), (0.5, OpenOutcome()), (2, Result.NOT_APPLIED)):
         one = sent(3, minutes=20, unwanted=unwanted)
         assert one.settle(looks(told)) == result
     gone = replace(told, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
@@ -394,7 +393,7 @@ def test_a_node_that_does_not_run_has_to_come_back_in_sync_with_every_partition(
 def test_in_mode_observe_a_node_that_was_in_flight_is_followed_and_nothing_is_called_done() -> None:
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
     roll = rolled(told, sent(1, stable=True))
-    wanted = Wanted({}, rollout=ROLLOUT, mode=Mode.OBSERVE)
+    wanted = DesiredState({}, rollout=ROLLOUT, mode=Mode.OBSERVE)
     decision = decide(wanted, told, roll=roll)
     assert isinstance(decision, Wait)
     assert "broker 1" in decision.message

@@ -14,7 +14,7 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
-from kafkafeatures.core.engine.wanted import Rollout, Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState, Rollout
 from kafkafeatures.core.facts.observation import MetadataMode, Node, NodeState, Observation, Source, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Role
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -74,7 +74,7 @@ def test_no_node_is_restarted_while_a_migration_may_be_open_and_why_is_said(so: 
         assert decision.reason is Reason.MIGRATING
         assert said in decision.message
         assert [one.kind for one in decision.blockers] == [BlockerKind.MIGRATION]
-        assert decide(Wanted({}, rollout=ROLLOUT), so(told), roll=rolled(so(told))) == decision
+        assert decide(DesiredState({}, rollout=ROLLOUT), so(told), roll=rolled(so(told))) == decision
 
 
 def test_nor_before_the_copy_is_made_when_the_log_has_no_partitions_and_every_broker_seems_to_be_free() -> None:

@@ -11,10 +11,10 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import EMPTY, PlanStatus, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Held
-from kafkafeatures.core.engine.kind import Asked
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Rollout, Window
+from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.plan import Plan
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Rollout, Wanted, Window
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.kinds import demands_of, without_withdrawn_plan
@@ -142,7 +142,7 @@ def test_a_controller_that_is_asked_for_meanwhile_goes_first() -> None:
 
 
 def planned(told: Observation, before: PlanStatus | None = None, **of_wanted: Any) -> Plan:
-    return propose(Wanted({}, rollout=ROLLOUT, **of_wanted), told, Memory(plan=before)).plan
+    return propose(DesiredState({}, rollout=ROLLOUT, **of_wanted), told, Memory(plan=before)).plan
 
 
 def test_the_plan_names_the_pod_and_the_life_of_it_that_ends() -> None:
@@ -179,7 +179,7 @@ def test_where_every_plan_needs_an_approval_it_is_held_until_its_own_is_given() 
     told = asked(4)
 
     def decided(**approvals: Any) -> Any:
-        wanted = Wanted({}, rollout=ROLLOUT, policy=ApprovalPolicy.ALWAYS, may_approve_unseen=True, **approvals)
+        wanted = DesiredState({}, rollout=ROLLOUT, policy=ApprovalPolicy.ALWAYS, may_approve_unseen=True, **approvals)
         return decide(wanted, told, roll=rolled(told))
 
     held = decided()
@@ -193,15 +193,15 @@ def test_where_every_plan_needs_an_approval_it_is_held_until_its_own_is_given() 
 def test_the_plan_is_withdrawn_with_the_driver_also_while_no_node_answers() -> None:
     status = replace(EMPTY, plan=standing(planned(asked(4))))
     for workloads in (workloads_of(asked(4)), AWAY):
-        assert without_withdrawn_plan(status, Wanted({}, rollout=ROLLOUT), workloads) == status
-    by_hand = Wanted({}, rollout=Rollout(MANUAL.name))
+        assert without_withdrawn_plan(status, DesiredState({}, rollout=ROLLOUT), workloads) == status
+    by_hand = DesiredState({}, rollout=Rollout(MANUAL.name))
     assert without_withdrawn_plan(status, by_hand, AWAY).plan is None
 
 
 def test_the_partitions_are_read_for_it() -> None:
-    wanted = Wanted({}, rollout=ROLLOUT)
+    wanted = DesiredState({}, rollout=ROLLOUT)
     for told, partitions in ((asked(4), True), (asked(), False)):
-        assert demands_of(Asked(wanted, EMPTY, workloads_of(told), NOW)).partitions is partitions
+        assert demands_of(ReadContext(wanted, EMPTY, workloads_of(told), NOW)).partitions is partitions
 
 
 def test_where_a_person_restarts_nodes_no_pod_is_read_and_nothing_asked_for() -> None:

@@ -11,7 +11,7 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import EMPTY, NodeSince, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
-from kafkafeatures.core.engine.wanted import MaxParallel
+from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.facts.observation import NodeState, Observation, Source, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import (
     NOT_ASKED,

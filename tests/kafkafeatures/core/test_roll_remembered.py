@@ -12,16 +12,16 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, RolloutStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
-from kafkafeatures.core.engine.kind import Facts
+from kafkafeatures.core.engine.desired_state import DesiredState
+from kafkafeatures.core.engine.kind import StageInput
 from kafkafeatures.core.engine.memory import NO_MEMORY
-from kafkafeatures.core.engine.stage import Kept
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.stage import StageMemory
 from kafkafeatures.core.facts.observation import Observation, Returns, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Mark
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.roll.disks import disks_of
-from kafkafeatures.core.roll.part import ROLL
-from kafkafeatures.core.roll.remembered import RollKept, disks_before, kept_of_roll, remembered_of
+from kafkafeatures.core.roll.proposal import ROLL
+from kafkafeatures.core.roll.remembered import RollMemory, disks_before, kept_of_roll, remembered_of
 from kafkafeatures.core.roll.roll import Roll
 from tests.kafkafeatures.core import ibps
 from tests.kafkafeatures.core.migrations import Look, wanting
@@ -47,7 +47,7 @@ class Process:
     """One process that looks again and again. `kept`: what it keeps."""
 
     def __init__(self) -> None:
-        self.kept: Mapping[str, Kept] = {}
+        self.kept: Mapping[str, StageMemory] = {}
 
     def look(self, second: float, seen: Observation, *flying: Any, status: Status = EMPTY) -> Roll:
         """A look so long after the process began."""
@@ -57,12 +57,12 @@ class Process:
         self.kept = kept_of_roll(facts, roll.disks.before, is_over=not roll.is_active)
         return roll
 
-    def facts(self, second: float, seen: Observation, status: Status = EMPTY) -> Facts:
+    def facts(self, second: float, seen: Observation, status: Status = EMPTY) -> StageInput:
         def no_time(_: str) -> timedelta:
             return timedelta(0)
 
-        wanted = Wanted({}, rollout=ROLLOUT)
-        return Facts(wanted, seen, NO_MEMORY, status, (), NOW, no_time, no_time, monotonic=second, kept=self.kept)
+        wanted = DesiredState({}, rollout=ROLLOUT)
+        return StageInput(wanted, seen, NO_MEMORY, status, (), NOW, no_time, no_time, monotonic=second, kept=self.kept)
 
 
 def returned(
@@ -122,10 +122,10 @@ def test_disks_are_kept_while_it_is_not_certain_that_no_node_is_left_and_then_fo
     begun = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), log_dirs=frozenset({"old"}))})
     process.look(0, begun)
     kept = kept_of_roll(process.facts(1, begun), None, is_over=False)[ROLL]
-    assert isinstance(kept, RollKept)
+    assert isinstance(kept, RollMemory)
     assert kept.disks[1] == disks_of(replace(a_node(1), log_dirs=frozenset({"old"})))
     over = kept_of_roll(process.facts(1, begun), None, is_over=True)[ROLL]
-    assert isinstance(over, RollKept)
+    assert isinstance(over, RollMemory)
     assert over.disks == {}
 
 

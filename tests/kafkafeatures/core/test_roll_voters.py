@@ -11,7 +11,7 @@ import pytest
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Wait
-from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.levels.update_feature import UpdateFeature

@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.observation import NodeState, Observation, PastLev
 from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL, Setting, SettingSource
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.report import rollout_status
-from kafkafeatures.core.roll.snapshots import DEFAULT, Going, Left, awaited, known_since
+from kafkafeatures.core.roll.snapshots import DEFAULT, Left, PlannedAbsence, awaited, known_since
 from tests.kafkafeatures.core.fleets import in_pod
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
@@ -61,9 +61,9 @@ def going(
     supports: Any = OLDER,
     runs: Any = RUNS,
     interval: timedelta | None = HOUR,
-) -> Going:
+) -> PlannedAbsence:
     node = replace(in_pod(id_), answer=known(answer(runs)), settings=every(interval))
-    return Going(node, started_at, ranges(supports))
+    return PlannedAbsence(node, started_at, ranges(supports))
 
 
 def minutes(found: Any) -> float:

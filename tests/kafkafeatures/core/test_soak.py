@@ -12,9 +12,9 @@ from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import EMPTY, Intent, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Wait
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Mode, Rollout, Window
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRunAccepted
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout, Wanted, Window
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.kinds import is_changing
 from kafkafeatures.core.levels.soak import LOOKS_WITHIN, Soak, soak_of, with_soak
@@ -23,7 +23,7 @@ from tests.kafkafeatures.deciding import changes_in, decide, propose
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, known, node, observation
 
 DAY = timedelta(hours=24)
-WANTED = Wanted({"metadata.version": 30}, finalize_after=DAY, uid="1")
+WANTED = DesiredState({"metadata.version": 30}, finalize_after=DAY, uid="1")
 IRREVERSIBLE = (change("metadata.version 25->30"),)
 LEVELS = {"metadata.version": 25}
 BEGAN = Status(soak_started_at=stamp(NOW - timedelta(hours=1)))  # by a process that is gone
@@ -40,7 +40,7 @@ def a_look(processes: dict[int, str] | None = None, **levels: int) -> Observatio
 def soaking(
     seen: Observation | None = None,
     remembered: Status = EMPTY,
-    wanted: Wanted = WANTED,
+    wanted: DesiredState = WANTED,
     *,
     before: Soak | None = None,
     after: timedelta = timedelta(0),
@@ -64,7 +64,7 @@ def soaking(
     )
 
 
-def watched(lasts: timedelta, *, wanted: Wanted = WANTED, seen: Observation | None = None) -> Soak:
+def watched(lasts: timedelta, *, wanted: DesiredState = WANTED, seen: Observation | None = None) -> Soak:
     """After looks every half a minute for so long."""
     soak, after = soaking(seen, wanted=wanted), timedelta(0)
     while after < lasts:
@@ -73,7 +73,7 @@ def watched(lasts: timedelta, *, wanted: Wanted = WANTED, seen: Observation | No
     return holding(soak)
 
 
-def deciding(wanted: Wanted, soak: Soak | None, seen: Observation | None = None) -> Decision:
+def deciding(wanted: DesiredState, soak: Soak | None, seen: Observation | None = None) -> Decision:
     return decide(wanted, seen or world(), verdict=DryRunAccepted(), soak=soak)
 
 
@@ -242,12 +242,12 @@ def test_a_cluster_that_could_not_be_read_was_not_seen_to_be_healthy() -> None:
 @pytest.mark.parametrize(
     "wanted",
     [
-        Wanted({"metadata.version": 30}),  # no finalizeAfter
-        Wanted({"group.version": 1, "metadata.version": 25}, finalize_after=DAY),  # its downgrade is allowed
-        Wanted({"metadata.version": 25}, finalize_after=DAY),  # nothing to do
+        DesiredState({"metadata.version": 30}),  # no finalizeAfter
+        DesiredState({"group.version": 1, "metadata.version": 25}, finalize_after=DAY),  # its downgrade is allowed
+        DesiredState({"metadata.version": 25}, finalize_after=DAY),  # nothing to do
     ],
 )
-def test_what_can_be_undone_does_not_soak_and_what_was_remembered_is_dropped(wanted: Wanted) -> None:
+def test_what_can_be_undone_does_not_soak_and_what_was_remembered_is_dropped(wanted: DesiredState) -> None:
     assert soaking(before=watched(HOUR), wanted=wanted) is None
     after = with_soak(with_soak(BEGAN, soaking()), None)
     assert (after.soak_started_at, after.way_back) == (None, None)
@@ -358,7 +358,7 @@ NOON = Rollout(windows=(Window("0 12 * * *", timedelta(hours=1)),))
 
 
 def test_outside_the_windows_nothing_is_changed_and_it_says_when_the_next_one_opens() -> None:
-    wanted = Wanted({"metadata.version": 30}, rollout=NOON)
+    wanted = DesiredState({"metadata.version": 30}, rollout=NOON)
     waiting = deciding(wanted, None)
     assert isinstance(waiting, Wait)
     assert (waiting.reason, waiting.message) == (
@@ -370,7 +370,7 @@ def test_outside_the_windows_nothing_is_changed_and_it_says_when_the_next_one_op
 
 
 def test_a_plan_may_be_approved_before_its_window_opens() -> None:
-    waiting = deciding(Wanted({}, bundle={"metadata.version": 30}, rollout=NOON), None)
+    waiting = deciding(DesiredState({}, bundle={"metadata.version": 30}, rollout=NOON), None)
     assert isinstance(waiting, Wait)
     assert waiting.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
 

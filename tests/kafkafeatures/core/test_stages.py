@@ -13,20 +13,20 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import PlanStatus, Via, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Held, Wait
-from kafkafeatures.core.engine.kind import Demands
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
+from kafkafeatures.core.engine.kind import ReadRequirements
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.plan import Plan, Proposal
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report.status import steps_of
-from kafkafeatures.core.roll.coming_back import Phase, RestartState
+from kafkafeatures.core.roll.check_input import Restarting
+from kafkafeatures.core.roll.coming_back import RestartState, ReturnPhase
 from kafkafeatures.core.roll.excuses import excused_by
-from kafkafeatures.core.roll.part import PodsOfSet, RollPart, pods_of, pods_rolled_by
 from kafkafeatures.core.roll.pods import Fleet
-from kafkafeatures.core.roll.question import Restarting
+from kafkafeatures.core.roll.proposal import PodsOfSet, RollProposal, pods_of, pods_rolled_by
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.roll import Roll
 from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
@@ -92,7 +92,7 @@ def test_steps_are_reported_by_stateful_set_and_not_by_node() -> None:
 def test_a_roll_is_reported_in_the_order_of_the_pods_however_a_status_was_sorted() -> None:
     """Controllers go first; the API server sorts by name."""
     pods = {name: PodsOfSet(name, OLD, NEW, 1) for name in ("controllers", "brokers")}
-    (roll,) = RollPart(pods).stages
+    (roll,) = RollProposal(pods).stages
     by_name = replace(roll, target=dict(sorted(roll.target.items())))
     for stage in (roll, by_name):
         assert [one.name for one in pods_rolled_by(stage, pods)] == ["controllers", "brokers"]
@@ -233,7 +233,7 @@ def test_who_can_write_a_status_cannot_give_a_plan_the_hash_of_another(
 
 
 def proposed(seen_now: Observation) -> Proposal:
-    return propose(Wanted({}), seen_now, Memory())
+    return propose(DesiredState({}), seen_now, Memory())
 
 
 def test_the_pods_of_a_reading_make_the_stage() -> None:
@@ -258,32 +258,32 @@ NEXT = replace(RESTART, node_id=2, title="broker 2", pod="broker-2", pod_uid="ui
 TO_ROLL = seen(in_pod(1), in_pod(2), sets=(stateful_set(pod(1), pod(2)),))
 
 
-def deciding(wanted: Wanted, *in_flight: RestartNode, step: RestartNode = RESTART) -> Decision:
-    stopping = RestartState(Phase.STOPPING, "stopping")
+def deciding(wanted: DesiredState, *in_flight: RestartNode, step: RestartNode = RESTART) -> Decision:
+    stopping = RestartState(ReturnPhase.STOPPING, "stopping")
     flying = tuple(Restarting(one, RestartInFlight(one, stamp(NOW), Via.API_SERVER), stopping) for one in in_flight)
     roll = Roll("id", 2, {1: OLD, 2: OLD}, flying, Fleet.EMPTY, Act(step))
     return decide(wanted, TO_ROLL, roll=roll)
 
 
 def test_a_restart_needs_no_approval_unless_every_plan_does() -> None:
-    assert deciding(Wanted({})) == Act(RESTART)
-    held = deciding(Wanted({}, policy=ApprovalPolicy.ALWAYS))
+    assert deciding(DesiredState({})) == Act(RESTART)
+    held = deciding(DesiredState({}, policy=ApprovalPolicy.ALWAYS))
     assert isinstance(held, Held)
     assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
     assert held.message.endswith(f": restart the pods of broker with revision {NEW}")
     approved = frozenset({proposed(TO_ROLL).plan.hash})
-    assert deciding(Wanted({}, policy=ApprovalPolicy.ALWAYS, approvals=approved, may_approve_unseen=True)) == Act(
+    assert deciding(DesiredState({}, policy=ApprovalPolicy.ALWAYS, approvals=approved, may_approve_unseen=True)) == Act(
         RESTART
     )
 
 
 def test_levels_that_wait_for_approval_do_not_keep_nodes_from_being_restarted() -> None:
-    assert deciding(Wanted({}, bundle={"metadata.version": 27})) == Act(RESTART)
+    assert deciding(DesiredState({}, bundle={"metadata.version": 27})) == Act(RESTART)
 
 
 def test_an_approval_of_another_plan_holds_restarts_too_and_those_in_flight_are_followed() -> None:
     """The image was changed again after the plan was approved."""
-    wanted = Wanted({}, approvals=frozenset({"sha256:0123456789"}))
+    wanted = DesiredState({}, approvals=frozenset({"sha256:0123456789"}))
     held = deciding(wanted)
     assert isinstance(held, Held)
     assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
@@ -295,7 +295,10 @@ def test_an_approval_of_another_plan_holds_restarts_too_and_those_in_flight_are_
 
 
 def test_what_one_kind_of_stage_has_to_read_is_read_beside_what_another_has_to() -> None:
-    one, other = Demands(partitions=True, settings=frozenset({"a", "b"})), Demands(settings=frozenset({"c"}))
-    assert one | other == Demands(partitions=True, settings=frozenset({"a", "b", "c"}))
-    assert Demands() | Demands(znodes=True) == Demands(znodes=True)
-    assert Demands() | Demands() == Demands()
+    one, other = (
+        ReadRequirements(partitions=True, settings=frozenset({"a", "b"})),
+        ReadRequirements(settings=frozenset({"c"})),
+    )
+    assert one | other == ReadRequirements(partitions=True, settings=frozenset({"a", "b", "c"}))
+    assert ReadRequirements() | ReadRequirements(znodes=True) == ReadRequirements(znodes=True)
+    assert ReadRequirements() | ReadRequirements() == ReadRequirements()

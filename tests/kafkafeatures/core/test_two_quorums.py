@@ -8,7 +8,7 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.engine.decisions import Stalled
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.identity import QuorumView, two_quorums
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.observe import observe
@@ -73,7 +73,7 @@ def test_a_log_of_another_quorum_is_a_contradiction_with_a_name_and_no_election(
     reading = LogReading(log, log.offset, leader, epoch, NOW)
     it = observe(probe(asked(1), *map(asked, CONTROLLERS), quorum=OURS), reading)
     assert isinstance(it.cluster_id, Known) is not is_another
-    decided = decide(Wanted({"metadata.version": 22}), it)
+    decided = decide(DesiredState({"metadata.version": 22}), it)
     if is_another:
         assert isinstance(decided, Stalled)
         assert decided.reason is Reason.CLUSTER_ID_MISMATCH

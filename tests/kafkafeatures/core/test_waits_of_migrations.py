@@ -16,7 +16,7 @@ from kafkafeatures.core.engine.decisions import Pending
 from kafkafeatures.core.engine.waits import explained
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
-from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.facts.znodes import StoreComparison
 from kafkafeatures.core.migration.contradictions import CONTRADICTIONS
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
@@ -100,7 +100,7 @@ CHANGES: Mapping[str, Change] = {
     "pods are not known": fact(workloads=Unknown(FAILED)),
     "not compared": fact(compared=Unknown(NOT_ASKED)),
     "comparing failed": fact(compared=Unknown(FAILED)),
-    "both stores differ": fact(compared=known(Compared(NOW, 99, 2, "2 topics differ", ("topic a", "topic b")))),
+    "both stores differ": fact(compared=known(StoreComparison(NOW, 99, 2, "2 topics differ", ("topic a", "topic b")))),
     "not surveyed": fact(surveyed=Unknown(FAILED)),
     "a controller without the flag": shaped(Shape.CONTROLLER, 3001),
     "all controllers without the flag": shaped(Shape.CONTROLLER, *CONTROLLERS),

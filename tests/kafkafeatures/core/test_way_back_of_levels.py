@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, Undo, floor_of
-from kafkafeatures.core.levels.part import LevelsWork
+from kafkafeatures.core.levels.proposal import LevelsWork
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
 from tests.kafkafeatures.deciding import propose
@@ -54,7 +54,7 @@ def test_there_is_a_way_back_to_the_level_of_before_exactly_where_kafka_allows_t
 
 
 def test_of_a_feature_that_no_node_supports_no_way_back_is_said() -> None:
-    proposal = propose(Wanted(levels={"metadata.versoin": 5, "metadata.version": 1}), observation())
+    proposal = propose(DesiredState(levels={"metadata.versoin": 5, "metadata.version": 1}), observation())
     steps = {
         one.detail: (one.undo, one.reversible, one.way_back) for work in proposal.plan.work for one in work.steps()
     }

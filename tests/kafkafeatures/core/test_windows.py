@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.document import InvalidDocument, read_document
-from kafkafeatures.core.engine.wanted import Window
+from kafkafeatures.core.engine.desired_state import Window
 from kafkafeatures.core.engine.windows import closed_until, problems
 from kafkafeatures.core.resolve import wanted_of
 

@@ -9,9 +9,9 @@ import pytest
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EMPTY, PlanStatus, Stage
+from kafkafeatures.api.status import EMPTY, PlannedStage, PlanStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import Migration, Rollout, Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState, Migration, Rollout
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.kinds import STAGES, without_withdrawn_plan
@@ -20,14 +20,14 @@ from tests.kafkafeatures.worlds import NOW
 
 PODS = Rollout("StatefulSet", brokers=("broker",))
 BROKERS = {"broker": NEW}
-LEVELS = Stage(kind="Levels", start={"metadata.version": 21}, target={"metadata.version": 22})
-ROLL = Stage(kind="Roll", start={"broker": OLD}, target=BROKERS)
-MIGRATION = Stage(kind="Migration", start={"phase": "DualWrite"}, target={"phase": "Finalized"})
-IBP = Stage(
+LEVELS = PlannedStage(kind="Levels", start={"metadata.version": 21}, target={"metadata.version": 22})
+ROLL = PlannedStage(kind="Roll", start={"broker": OLD}, target=BROKERS)
+MIGRATION = PlannedStage(kind="Migration", start={"phase": "DualWrite"}, target={"phase": "Finalized"})
+IBP = PlannedStage(
     kind="InterBrokerProtocol", start={"inter.broker.protocol.version": "3.8"},
     target={"inter.broker.protocol.version": "3.9"},
 )  # fmt: skip
-WANTED = Wanted({"metadata.version": 22}, rollout=PODS, migration=Migration(Desired.FINALIZED), ibp="3.9")
+WANTED = DesiredState({"metadata.version": 22}, rollout=PODS, migration=Migration(Desired.FINALIZED), ibp="3.9")
 
 
 def pods(revision: str = NEW) -> WorkloadsReading:
@@ -35,7 +35,7 @@ def pods(revision: str = NEW) -> WorkloadsReading:
     return WorkloadsReading(NOW, (stateful_set(pod(1), update_revision=revision),))
 
 
-def is_kept(stages: tuple[Stage, ...], wanted: Wanted, there: WorkloadsReading | Failure) -> bool:
+def is_kept(stages: tuple[PlannedStage, ...], wanted: DesiredState, there: WorkloadsReading | Failure) -> bool:
     plan = PlanStatus(
         hash="sha256:0", created_at=Stamp("2026-01-02T03:04:05Z"), irreversible=False, summary="", stages=stages
     )
@@ -47,7 +47,7 @@ def is_kept(stages: tuple[Stage, ...], wanted: Wanted, there: WorkloadsReading |
 
 @pytest.mark.parametrize("stage", [LEVELS, ROLL, MIGRATION, IBP], ids=lambda stage: stage.kind)
 @pytest.mark.parametrize("there", [pods(), NOT_ASKED], ids=["pods", "no pods"])
-def test_a_plan_that_is_still_asked_for_stays(stage: Stage, there: WorkloadsReading | Failure) -> None:
+def test_a_plan_that_is_still_asked_for_stays(stage: PlannedStage, there: WorkloadsReading | Failure) -> None:
     assert is_kept((stage,), WANTED, there)
     assert is_kept((stage, LEVELS), WANTED, there)
 
@@ -66,7 +66,9 @@ def test_a_plan_that_is_still_asked_for_stays(stage: Stage, there: WorkloadsRead
         (IBP, {"ibp": "3.8"}),
     ],
 )
-def test_a_plan_is_over_once_the_document_asks_for_something_else(stage: Stage, otherwise: dict[str, Any]) -> None:
+def test_a_plan_is_over_once_the_document_asks_for_something_else(
+    stage: PlannedStage, otherwise: dict[str, Any]
+) -> None:
     """Whichever of its stages that is."""
     assert not is_kept((stage,), replace(WANTED, **otherwise), NOT_ASKED)
     others = tuple(one for one in (MIGRATION, ROLL) if one is not stage)

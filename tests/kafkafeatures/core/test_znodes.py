@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts import znodes
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.facts.znodes import FeatureStatus, Znode, parsed
+from kafkafeatures.core.facts.znodes import FeatureZnodeStatus, Znode, parsed
 
 
 def node(data: object, *, ephemeral: bool = False, path: str = "/x") -> Znode:
@@ -72,7 +72,7 @@ V1 = {
 @pytest.mark.parametrize(("version", "features"), [(1, V1), (2, LEVELS)])
 def test_finalized_features_are_read_in_both_versions(version: int, features: Any) -> None:
     found = znodes.feature(node({"version": version, "status": 1, "features": features}))
-    assert (found.status, found.levels) == (FeatureStatus.ENABLED, LEVELS)
+    assert (found.status, found.levels) == (FeatureZnodeStatus.ENABLED, LEVELS)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,14 @@ from typing import Any, cast
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Host
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kafka.base.errors import ErrorCode, ServerError, TimedOut, Unreachable, UnsupportedApi, Withheld
+from kafkafeatures.kafka.base.errors import (
+    ErrorCode,
+    RequestWithheld,
+    ServerError,
+    TimedOut,
+    Unreachable,
+    UnsupportedApi,
+)
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.wire.connection import Connection
@@ -134,7 +141,7 @@ class Link:
     async def change(self, message: Any, *, withheld: Callable[[], str | None], timeout: float) -> Any:
         why = withheld()
         if why is not None:
-            raise Withheld(why)
+            raise RequestWithheld(why)
         return await self.request(message, timeout=timeout)
 
     def end_by_reset(self, unacknowledged: float) -> None:

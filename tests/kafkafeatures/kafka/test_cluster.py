@@ -49,7 +49,7 @@ async def test_a_look_at_a_cluster_to_which_nothing_happened_costs_two_requests_
         aside.append(work)
         return work()
 
-    monkeypatch.setattr(module, "aside", counted)
+    monkeypatch.setattr(module, "run_in_thread", counted)
     async with served(plan()) as server:
         brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
         metrics = Metrics(environment=SYSTEM)

@@ -13,9 +13,9 @@ from kafkafeatures.kafka.base.errors import (
     KafkaError,
     NoLeader,
     NotAuthorized,
+    ResponseTooLarge,
     ServerError,
     TimedOut,
-    TooLarge,
 )
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.log.history import LogHistory
@@ -111,7 +111,7 @@ async def test_batches_that_come_cut_are_asked_for_again() -> None:
         ({"data": LATER[:-1] + b"\1"}, ServerError),  # the CRC of the last batch
         ({"spoil": lambda reply: replace(reply, position=7)}, ServerError),
         ({"spoil": lambda reply: replace(reply, data=b"")}, ServerError),
-        ({"spoil": lambda reply: replace(reply, size=1 << 40)}, TooLarge),
+        ({"spoil": lambda reply: replace(reply, size=1 << 40)}, ResponseTooLarge),
         ({"spoil": lambda reply: replace(reply, partition_error_code=ErrorCode.FENCED_LEADER_EPOCH)}, NoLeader),
         ({"snapshots": {OffsetAndEpoch(104, 9): SNAPSHOTS[OffsetAndEpoch(100, 5)][:-5]}}, ServerError),
     ],

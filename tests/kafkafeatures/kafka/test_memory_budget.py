@@ -18,8 +18,8 @@ import pytest
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Host
-from kafkafeatures.kafka.base.errors import TimedOut, TooLarge
-from kafkafeatures.kafka.base.memory_budget import MIB, Limits, MemoryBudget, Share
+from kafkafeatures.kafka.base.errors import ResponseTooLarge, TimedOut
+from kafkafeatures.kafka.base.memory_budget import MIB, MemoryBudget, MemoryLimits, Share
 from kafkafeatures.kafka.log.follower import MetadataLog
 from kafkafeatures.kafka.log.source import MAX_SNAPSHOT, PART
 from kafkafeatures.kafka.wire.messages import FetchRequest, FetchSnapshotRequest, FetchSnapshotResponse, OffsetAndEpoch
@@ -31,7 +31,7 @@ HEAD = control_batch(0, (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": 0}
 FIRST = 3  # the offset behind it
 PARTITION = bytes((1, 3, 1)) + bytes(4000)
 RECORDS = 250  # of a batch
-LIMITS = Limits(8 * MIB, 20 * MIB, raise_one="raise A", raise_all="raise B")
+LIMITS = MemoryLimits(8 * MIB, 20 * MIB, raise_one="raise A", raise_all="raise B")
 END = OffsetAndEpoch(1 << 40, 5)
 
 
@@ -127,7 +127,9 @@ async def test_registrations_without_an_end_are_refused_with_the_limit_and_what_
     memory = MemoryBudget(replace(LIMITS, per_cluster=4 * MIB))
     log, share = sharing(quorum, memory, part=PART // 4)
     with weighed() as peak:
-        with pytest.raises(TooLarge, match="it takes more than 4 MiB of memory, the limit of one cluster") as caught:
+        with pytest.raises(
+            ResponseTooLarge, match="it takes more than 4 MiB of memory, the limit of one cluster"
+        ) as caught:
             await log.catch_up()
         assert peak() < 6 * MIB
     assert caught.value.remedy == "a real cluster needs far less: check its addresses; else raise A"
@@ -161,7 +163,7 @@ async def test_what_a_part_claims_is_held_against_what_was_asked(
 
 async def test_a_snapshot_larger_than_any_is_refused_by_its_claim(quorum: Quorum) -> None:
     serve(quorum, partitions(MAX_SNAPSHOT + 2 * MIB))
-    with pytest.raises(TooLarge, match=f"a snapshot of {MAX_SNAPSHOT // 10**9}"):
+    with pytest.raises(ResponseTooLarge, match=f"a snapshot of {MAX_SNAPSHOT // 10**9}"):
         await quorum.log(part=PART).catch_up()
     assert sum(isinstance(one, FetchSnapshotRequest) for one in quorum.leader.asked) == 1
 
@@ -170,7 +172,7 @@ async def test_a_batch_that_claims_to_be_huge_is_refused_before_it_comes(quorum:
     huge = bytearray(batch(1, PARTITION))
     huge[8:12] = (1 << 30).to_bytes(4, "big")
     serve(quorum, HEAD + bytes(huge) + bytes(4 * MIB))
-    with pytest.raises(TooLarge, match="a batch of 1073741836 bytes; at most 16777216 are read"):
+    with pytest.raises(ResponseTooLarge, match="a batch of 1073741836 bytes; at most 16777216 are read"):
         await quorum.log(part=PART).catch_up()
     assert sum(isinstance(one, FetchSnapshotRequest) for one in quorum.leader.asked) == 1
 
@@ -216,7 +218,7 @@ async def test_a_log_without_an_end_is_refused(quorum: Quorum, values: tuple[Cal
     memory = MemoryBudget(replace(LIMITS, per_cluster=MIB))
     log, share = sharing(quorum, memory)
     with weighed() as peak:
-        with pytest.raises(TooLarge, match="more than 1 MiB of memory"):
+        with pytest.raises(ResponseTooLarge, match="more than 1 MiB of memory"):
             await asyncio.wait_for(log.catch_up(), 60)
         assert peak() < 4 * MIB
     assert share.held == 0
@@ -236,7 +238,7 @@ async def test_what_no_cluster_writes_is_refused_and_nothing_of_it_is_kept(
 ) -> None:
     log = quorum.log()
     quorum.leader.append(*values)
-    with pytest.raises(TooLarge, match=said) as caught:
+    with pytest.raises(ResponseTooLarge, match=said) as caught:
         await log.catch_up()
     assert caught.value.remedy == "a real cluster needs far less: check its addresses"
     quorum.leader.log.pop()

@@ -16,8 +16,8 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kafka.base.errors import Disconnected, KafkaError, TooLarge
-from kafkafeatures.kafka.base.memory_budget import MIB, Limits, MemoryBudget, Share
+from kafkafeatures.kafka.base.errors import Disconnected, KafkaError, ResponseTooLarge
+from kafkafeatures.kafka.base.memory_budget import MIB, MemoryBudget, MemoryLimits, Share
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import ClusterSettings, Security
 from kafkafeatures.kafka.cluster import Cluster
@@ -59,7 +59,9 @@ async def test_where_all_have_too_much_the_one_with_the_most_pays(quorum: Quorum
     assert large_share.held > 4 * MIB
     assert len((await middle.catch_up()).image.brokers) == 2500
     assert (large_share.held, small_share.held > 0) == (0, True)
-    with pytest.raises(TooLarge, match="all clusters together take more than 9 MiB of memory, and this one") as caught:
+    with pytest.raises(
+        ResponseTooLarge, match="all clusters together take more than 9 MiB of memory, and this one"
+    ) as caught:
         await large.catch_up()
     assert caught.value.remedy.endswith("else raise B")
     middle.discard()
@@ -74,7 +76,7 @@ async def test_a_cluster_that_loses_its_memory_while_it_is_read_says_so_and_begi
     await log.catch_up()
     quorum.leader.append(level("group.version", 1))
     quorum.on_request(quorum.requests + 1, share._lose)
-    with pytest.raises(TooLarge, match="and this one the most"):
+    with pytest.raises(ResponseTooLarge, match="and this one the most"):
         await log.catch_up()
     assert (await log.catch_up()).image.features == {"metadata.version": 20, "group.version": 1}
 
@@ -83,7 +85,7 @@ async def test_a_snapshot_that_loses_its_memory_is_not_read_further(quorum: Quor
     serve(quorum, partitions(3 * MIB))
     log, share = sharing(quorum, MemoryBudget(LIMITS), part=MIB)
     quorum.on_request(6, share._lose)
-    with pytest.raises(TooLarge, match="and this one the most"):
+    with pytest.raises(ResponseTooLarge, match="and this one the most"):
         await log.catch_up()
     assert share.held == 0
     assert (await log.catch_up()).image.offset == END.offset + 1
@@ -104,7 +106,7 @@ async def test_a_reply_that_comes_slowly_does_not_keep_others_waiting(quorum: Qu
 
 
 async def test_between_two_slices_of_a_large_piece_everything_else_runs(quorum: Quorum) -> None:
-    memory = MemoryBudget(Limits())
+    memory = MemoryBudget(MemoryLimits())
     logs = []
     for _ in range(3):
         made = Quorum()
@@ -127,12 +129,12 @@ async def test_between_two_slices_of_a_large_piece_everything_else_runs(quorum: 
 
 async def test_a_reply_is_counted_by_what_it_claims_before_it_is_read() -> None:
     server = Server({18: api_versions((1, 17, 17)), 1: lambda request: struct.pack(">i", 12 * MIB) + bytes(8)})
-    memory = MemoryBudget(Limits(32 * MIB, 64 * MIB))
+    memory = MemoryBudget(MemoryLimits(32 * MIB, 64 * MIB))
     share = Share(memory, lambda: None)
     async with serving(server):
         link = await connect(server.address, Security(), timeout=10, client_id="c", meter=share, environment=SYSTEM)
         assert memory.held == 0
-        with pytest.raises(TooLarge, match="32 MiB of memory, the limit of one cluster"):
+        with pytest.raises(ResponseTooLarge, match="32 MiB of memory, the limit of one cluster"):
             await link.request(FetchRequest())
     assert link.closed
     assert memory.held == 0
@@ -140,7 +142,7 @@ async def test_a_reply_is_counted_by_what_it_claims_before_it_is_read() -> None:
 
 async def test_a_reply_of_the_cluster_with_the_most_is_given_up_where_another_needs_the_memory() -> None:
     server = Server({18: api_versions((1, 17, 17)), 1: lambda request: struct.pack(">i", 8 * MIB) + bytes(8)})
-    memory = MemoryBudget(Limits(32 * MIB, 40 * MIB))
+    memory = MemoryBudget(MemoryLimits(32 * MIB, 40 * MIB))
     hostile, other = Share(memory, lambda: None), Share(memory, lambda: None)
     async with serving(server):
         link = await connect(server.address, Security(), timeout=10, client_id="c", meter=hostile, environment=SYSTEM)
@@ -173,7 +175,7 @@ async def changed(server: Server, share: Share) -> Outcome:
 
 async def test_the_memory_for_the_answer_to_a_change_is_there_before_it_is_sent() -> None:
     server = Server({18: OFFERED, 57: lambda request: b""})
-    share = Share(MemoryBudget(Limits(32 * MIB, 32 * MIB)), lambda: None)
+    share = Share(MemoryBudget(MemoryLimits(32 * MIB, 32 * MIB)), lambda: None)
     share.keep(32 * MIB - REPLY + 1)
     outcome = await changed(server, share)
     assert isinstance(outcome, NotSent)
@@ -184,7 +186,7 @@ async def test_the_memory_for_the_answer_to_a_change_is_there_before_it_is_sent(
 
 async def test_a_change_whose_answer_meets_no_memory_may_have_been_applied() -> None:
     """A change that was written is not called unsent, whatever its answer is, and no consent comes back for it."""
-    memory = MemoryBudget(Limits(32 * MIB, 32 * MIB))
+    memory = MemoryBudget(MemoryLimits(32 * MIB, 32 * MIB))
     share, other = Share(memory, lambda: None), Share(memory, lambda: None)
 
     def takes(request: bytes) -> None:
@@ -201,7 +203,7 @@ async def test_a_change_whose_answer_meets_no_memory_may_have_been_applied() -> 
     ids=["too long", "of another request"],
 )
 async def test_a_change_whose_answer_is_none_may_have_been_applied(answer: Callable[[bytes], bytes]) -> None:
-    share = Share(MemoryBudget(Limits(32 * MIB, 32 * MIB)), lambda: None)
+    share = Share(MemoryBudget(MemoryLimits(32 * MIB, 32 * MIB)), lambda: None)
     assert isinstance(await changed(Server({18: OFFERED, 57: answer}), share), OutcomeUnknown)
     assert share.held == 0
 
@@ -209,16 +211,16 @@ async def test_a_change_whose_answer_is_none_may_have_been_applied(answer: Calla
 def test_a_share_that_cannot_grow_stays_what_it_was() -> None:
     share = Share(MemoryBudget(LIMITS), lambda: None)
     share.keep(MIB)
-    with pytest.raises(TooLarge), share.reply(3 * MIB, lambda: None):
+    with pytest.raises(ResponseTooLarge), share.reply(3 * MIB, lambda: None):
         pytest.fail("it was let in")
-    with pytest.raises(TooLarge):
+    with pytest.raises(ResponseTooLarge):
         share.keep(9 * MIB)
     assert share.held == share.memory.held == MIB
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.sampled_from(["keep", "reply", "end"]))))
 def test_no_share_has_more_than_it_may_and_only_the_largest_loses(steps: list[tuple[int, int, str]]) -> None:
-    memory = MemoryBudget(Limits(10, 25))
+    memory = MemoryBudget(MemoryLimits(10, 25))
     lost: list[int] = []
     shares = [Share(memory, partial(lost.append, number)) for number in range(4)]
     replies = [ExitStack() for _ in shares]
@@ -232,7 +234,7 @@ def test_no_share_has_more_than_it_may_and_only_the_largest_loses(steps: list[tu
                 replies[who].enter_context(shares[who].reply(size // 3, lambda: None))
             else:
                 replies[who].close()
-        except TooLarge:
+        except ResponseTooLarge:
             assert shares[who].held == before[who]
         assert memory.held == sum(share.held for share in shares) <= 25
         assert memory.shares == {share for share in shares if share.held}

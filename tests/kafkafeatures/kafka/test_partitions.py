@@ -21,7 +21,7 @@ from kafkafeatures.core.facts.readings import (
 )
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.errors import ErrorCode, NotAuthorized
-from kafkafeatures.kafka.base.memory_budget import MIB, Limits, MemoryBudget, Share
+from kafkafeatures.kafka.base.memory_budget import MIB, MemoryBudget, MemoryLimits, Share
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.log import held
@@ -141,7 +141,7 @@ async def test_secrets_are_removed_from_names_of_topics() -> None:
 
 async def test_where_they_take_too_much_the_rest_is_read_without_them() -> None:
     made = replace(CLUSTER, topics=tuple(TopicPlan(f"topic-{n}", ((1, 2, 3),)) for n in range(4000)))
-    memory = MemoryBudget(Limits(7 * MIB // 2, 4 * MIB, raise_one="raise it"))
+    memory = MemoryBudget(MemoryLimits(7 * MIB // 2, 4 * MIB, raise_one="raise it"))
     async with served(made) as server:
         found = await read(server, memory=memory)
     assert isinstance(found.log, LogReading)
@@ -242,7 +242,7 @@ async def test_who_gives_up_in_the_middle_of_a_piece_begins_anew(
         await asyncio.Event().wait()
 
     with monkeypatch.context() as patch:
-        patch.setattr(held, "aside", never)
+        patch.setattr(held, "run_in_thread", never)
         looking = asyncio.create_task(log.catch_up())
         await begun.wait()
         looking.cancel()

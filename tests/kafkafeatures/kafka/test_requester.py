@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Readings, Role
 from kafkafeatures.kafka.base.requester import Requester
-from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.base.rights import ClusterRight, missing
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Sasl, Security
 from kafkafeatures.kafka.wire.pem import Tls
 from tests.kafkafeatures.worlds import asked, probe
 
-LACKS = Failure(FailureKind.AUTHORIZATION, "h:1", *missing("DescribeQuorum", Right.DESCRIBE))
+LACKS = Failure(FailureKind.AUTHORIZATION, "h:1", *missing("DescribeQuorum", ClusterRight.DESCRIBE))
 SCRAM = Security(sasl=Sasl("SCRAM-SHA-512", "bob", "secret"))
 BROKERS = (Address("b1", 9092), Address("b2", 9092))
 

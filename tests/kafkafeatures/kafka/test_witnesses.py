@@ -9,8 +9,8 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Failure, FailureKind, ProbedNode, Role
 from kafkafeatures.kafka.base.errors import Disconnected
-from kafkafeatures.kafka.base.needs import Purpose, Resource
-from kafkafeatures.kafka.base.rights import Right
+from kafkafeatures.kafka.base.needs import KafkaResource, Purpose
+from kafkafeatures.kafka.base.rights import ClusterRight
 from kafkafeatures.kafka.base.settings import ClusterSettings, Sasl, Security
 from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, RightState
 from kafkafeatures.kafka.probe.prober import node_answer
@@ -114,11 +114,11 @@ async def rights(
         return await ask_for_rights(pool, probed, asked)
 
 
-def states(reading: RightsReading, resource: Resource = Resource.CLUSTER) -> dict[Right, RightState]:
+def states(reading: RightsReading, resource: KafkaResource = KafkaResource.CLUSTER) -> dict[ClusterRight, RightState]:
     return {finding.right: finding.state for finding in reading.findings if finding.resource is resource}
 
 
-def message(reading: RightsReading, right: Right, resource: Resource = Resource.CLUSTER) -> str:
+def message(reading: RightsReading, right: ClusterRight, resource: KafkaResource = KafkaResource.CLUSTER) -> str:
     return next(it.message for it in reading.findings if (it.right, it.resource) == (right, resource))
 
 
@@ -133,12 +133,12 @@ async def test_one_request_to_each_node_shows_all_rights_on_the_cluster() -> Non
 
 
 async def test_what_is_missing_is_granted_by_one_line_that_names_the_user() -> None:
-    left = ALL & ~BITS[Right.ALTER] & ~BITS[Right.DESCRIBE_CONFIGS]
+    left = ALL & ~BITS[ClusterRight.ALTER] & ~BITS[ClusterRight.DESCRIBE_CONFIGS]
     refuses = frozenset((UpdateFeaturesRequest,))
     reading = await rights({1: broker(1, left)}, {3001: controller(3001, None, refuses=refuses)})
-    assert states(reading)[Right.ALTER] is RightState.MISSING
-    assert states(reading)[Right.CLUSTER_ACTION] is RightState.GRANTED  # a Fetch of an old epoch shows it
-    assert message(reading, Right.DESCRIBE_CONFIGS) == "missing on broker 1, granted on controller 3001"
+    assert states(reading)[ClusterRight.ALTER] is RightState.MISSING
+    assert states(reading)[ClusterRight.CLUSTER_ACTION] is RightState.GRANTED  # a Fetch of an old epoch shows it
+    assert message(reading, ClusterRight.DESCRIBE_CONFIGS) == "missing on broker 1, granted on controller 3001"
     assert reading.commands == (
         "kafka-acls.sh --bootstrap-server node:1 --command-config admin.properties --add --allow-principal User:alice "
         "--operation Alter --operation DescribeConfigs --cluster",
@@ -148,41 +148,41 @@ async def test_what_is_missing_is_granted_by_one_line_that_names_the_user() -> N
 async def test_no_bits_mean_that_describe_is_missing_and_prove_nothing_of_the_other_rights() -> None:
     reading = await rights({1: broker(1, 0)}, {3001: controller()})
     assert states(reading) == {
-        Right.DESCRIBE: RightState.MISSING,
-        Right.CLUSTER_ACTION: RightState.GRANTED,
-        Right.ALTER: RightState.GRANTED,
-        Right.DESCRIBE_CONFIGS: RightState.GRANTED,  # the broker answered a request that needs it
+        ClusterRight.DESCRIBE: RightState.MISSING,
+        ClusterRight.CLUSTER_ACTION: RightState.GRANTED,
+        ClusterRight.ALTER: RightState.GRANTED,
+        ClusterRight.DESCRIBE_CONFIGS: RightState.GRANTED,  # the broker answered a request that needs it
     }
-    assert message(reading, Right.DESCRIBE) == "missing on broker 1, granted on controller 3001"
+    assert message(reading, ClusterRight.DESCRIBE) == "missing on broker 1, granted on controller 3001"
 
 
 async def test_a_denied_describe_hides_the_other_rights_of_a_controller_and_they_are_tried() -> None:
     """DENY Describe beside ALLOW Alter: it answers, with no bits."""
     strange = controller(3001, 0, refuses=frozenset((FetchRequest,)))
     reading = await rights({1: broker()}, {3001: strange})
-    assert states(reading)[Right.DESCRIBE] is RightState.MISSING
-    assert states(reading)[Right.ALTER] is RightState.GRANTED
-    assert states(reading)[Right.CLUSTER_ACTION] is RightState.MISSING
+    assert states(reading)[ClusterRight.DESCRIBE] is RightState.MISSING
+    assert states(reading)[ClusterRight.ALTER] is RightState.GRANTED
+    assert states(reading)[ClusterRight.CLUSTER_ACTION] is RightState.MISSING
     assert not any(isinstance(request, UpdateFeaturesRequest) for request in strange.asked)
 
 
 async def test_two_listeners_with_two_users_get_a_line_each() -> None:
     bob = Security(sasl=Sasl("PLAIN", "bob", "secret"))
     every = frozenset((DescribeQuorumRequest, FetchRequest, UpdateFeaturesRequest, DescribeConfigsRequest))
-    left = ALL & ~BITS[Right.DESCRIBE_CONFIGS]
+    left = ALL & ~BITS[ClusterRight.DESCRIBE_CONFIGS]
     nodes = {1: broker(1, left)}, {3001: controller(3001, None, refuses=every)}
     reading = await rights(*nodes, controllers_as=bob)
     alice, of_bob = sorted(reading.commands)
     assert alice.endswith("User:alice --operation DescribeConfigs --cluster")
-    operations = " ".join(f"--operation {right}" for right in Right)
+    operations = " ".join(f"--operation {right}" for right in ClusterRight)
     assert of_bob.endswith(f"User:bob {operations} --cluster")
     assert reading.users == ("User:alice", "User:bob")
 
 
 async def test_a_right_that_no_broker_can_be_asked_about_is_unknown() -> None:
     reading = await rights({}, {3001: controller()})
-    assert states(reading)[Right.DESCRIBE] is RightState.UNKNOWN
-    assert message(reading, Right.DESCRIBE) == "no broker could be asked; granted on controller 3001"
+    assert states(reading)[ClusterRight.DESCRIBE] is RightState.UNKNOWN
+    assert message(reading, ClusterRight.DESCRIBE) == "no broker could be asked; granted on controller 3001"
 
 
 async def test_a_right_that_one_of_two_controllers_refuses_is_missing() -> None:
@@ -190,19 +190,19 @@ async def test_a_right_that_one_of_two_controllers_refuses_is_missing() -> None:
     every = frozenset((DescribeQuorumRequest, FetchRequest, UpdateFeaturesRequest, DescribeConfigsRequest))
     reading = await rights({1: broker()}, {3001: controller(), 3002: controller(3002, None, refuses=every)})
     assert set(states(reading).values()) == {RightState.MISSING}
-    assert message(reading, Right.CLUSTER_ACTION) == "missing on controller 3002, granted on controller 3001"
+    assert message(reading, ClusterRight.CLUSTER_ACTION) == "missing on controller 3002, granted on controller 3001"
 
 
 async def test_a_node_that_does_not_answer_leaves_it_unknown_and_a_ghost_is_not_asked() -> None:
     away = Failure(FailureKind.NOT_LISTENING, "node:2", "connection refused")
     reading = await rights({1: broker(), 2: away}, {3001: controller()})
-    assert states(reading)[Right.DESCRIBE] is RightState.UNKNOWN
-    assert message(reading, Right.DESCRIBE) == "not known on broker 2: connection refused"
-    assert states(reading)[Right.ALTER] is RightState.GRANTED  # which controllers judge
+    assert states(reading)[ClusterRight.DESCRIBE] is RightState.UNKNOWN
+    assert message(reading, ClusterRight.DESCRIBE) == "not known on broker 2: connection refused"
+    assert states(reading)[ClusterRight.ALTER] is RightState.GRANTED  # which controllers judge
     assert reading.commands == ()
     ghosts = frozenset(((Role.BROKER, 2),))
     reading = await rights({1: broker(), 2: away}, {3001: controller()}, ghosts=ghosts)
-    assert states(reading)[Right.DESCRIBE] is RightState.GRANTED
+    assert states(reading)[ClusterRight.DESCRIBE] is RightState.GRANTED
 
 
 async def test_an_answer_that_is_neither_a_refusal_nor_a_success_proves_nothing() -> None:
@@ -210,7 +210,7 @@ async def test_an_answer_that_is_neither_a_refusal_nor_a_success_proves_nothing(
         strange = controller(3001, None)
         strange.answers[FetchRequest] = answer
         reading = await rights({1: broker()}, {3001: strange})
-        assert states(reading)[Right.CLUSTER_ACTION] is RightState.UNKNOWN
+        assert states(reading)[ClusterRight.CLUSTER_ACTION] is RightState.UNKNOWN
 
 
 async def test_no_broker_is_believed_about_what_controllers_judge() -> None:
@@ -218,14 +218,14 @@ async def test_no_broker_is_believed_about_what_controllers_judge() -> None:
     unknown, whatever their own bits say.
     """
     reading = await rights({1: broker()}, {})
-    assert states(reading)[Right.ALTER] is RightState.GRANTED
-    assert states(reading)[Right.DESCRIBE] is RightState.GRANTED
-    assert states(reading)[Right.CLUSTER_ACTION] is RightState.UNKNOWN
+    assert states(reading)[ClusterRight.ALTER] is RightState.GRANTED
+    assert states(reading)[ClusterRight.DESCRIBE] is RightState.GRANTED
+    assert states(reading)[ClusterRight.CLUSTER_ACTION] is RightState.UNKNOWN
     refused = broker()
     refused.answers[UpdateFeaturesRequest] = UpdateFeaturesResponse(REFUSED, None, {})
     reading = await rights({1: refused}, {})
-    assert states(reading)[Right.ALTER] is RightState.MISSING
-    assert message(reading, Right.ALTER) == "missing on the active controller (through broker 1)"
+    assert states(reading)[ClusterRight.ALTER] is RightState.MISSING
+    assert message(reading, ClusterRight.ALTER) == "missing on the active controller (through broker 1)"
 
 
 async def test_nothing_that_is_sent_can_change_anything() -> None:
@@ -246,9 +246,9 @@ async def test_a_user_without_describe_is_given_one_line_for_all_that_nodes_do_n
             else replace_code(without.answers[request])
         )
     reading = await rights({1: without}, {})
-    assert states(reading)[Right.CLUSTER_ACTION] is RightState.UNKNOWN
+    assert states(reading)[ClusterRight.CLUSTER_ACTION] is RightState.UNKNOWN
     assert len(reading.commands) == 1
-    assert all(f"--operation {right}" in reading.commands[0] for right in Right)
+    assert all(f"--operation {right}" in reading.commands[0] for right in ClusterRight)
 
 
 async def test_before_the_copy_only_files_of_controllers_grant_anything() -> None:
@@ -268,7 +268,7 @@ async def test_without_an_authorizer_everybody_may_do_everything_and_it_is_said_
 
 # --- topics ---
 
-SEES, DESCRIBES_CONFIGS = BITS[Right.DESCRIBE], BITS[Right.DESCRIBE_CONFIGS]
+SEES, DESCRIBES_CONFIGS = BITS[ClusterRight.DESCRIBE], BITS[ClusterRight.DESCRIBE_CONFIGS]
 
 
 def with_topics(each: Node, shown: Mapping[str, int], *hosted: str, code: int = 0) -> Node:
@@ -288,23 +288,23 @@ async def test_topics_that_only_disks_show_are_hidden_from_this_user() -> None:
     both = SEES | DESCRIBES_CONFIGS
     second = with_topics(broker(2), {}, "orders", "secret")
     reading = await of_topics(with_topics(broker(), {"orders": both}, "orders"), second)
-    assert states(reading, Resource.TOPICS)[Right.DESCRIBE] is RightState.MISSING
-    assert message(reading, Right.DESCRIBE, Resource.TOPICS) == "missing on 1 topic: secret"
+    assert states(reading, KafkaResource.TOPICS)[ClusterRight.DESCRIBE] is RightState.MISSING
+    assert message(reading, ClusterRight.DESCRIBE, KafkaResource.TOPICS) == "missing on 1 topic: secret"
     assert reading.commands[0].endswith("--operation Describe --operation DescribeConfigs --topic '*'")
 
 
 async def test_topics_whose_configs_are_not_shown_are_named() -> None:
     reading = await of_topics(with_topics(broker(), {"orders": SEES}, "orders"))
-    assert states(reading, Resource.TOPICS) == {
-        Right.DESCRIBE: RightState.GRANTED,
-        Right.DESCRIBE_CONFIGS: RightState.MISSING,
+    assert states(reading, KafkaResource.TOPICS) == {
+        ClusterRight.DESCRIBE: RightState.GRANTED,
+        ClusterRight.DESCRIBE_CONFIGS: RightState.MISSING,
     }
     assert reading.commands[0].endswith("User:alice --operation DescribeConfigs --topic '*'")
 
 
 async def test_disks_that_could_not_be_read_may_have_more_topics() -> None:
     reading = await of_topics(with_topics(broker(), {"orders": SEES | DESCRIBES_CONFIGS}, code=REFUSED))
-    assert set(states(reading, Resource.TOPICS).values()) == {RightState.UNKNOWN}
+    assert set(states(reading, KafkaResource.TOPICS).values()) == {RightState.UNKNOWN}
 
 
 async def test_a_topic_that_was_deleted_meanwhile_is_not_hidden() -> None:
@@ -313,19 +313,19 @@ async def test_a_topic_that_was_deleted_meanwhile_is_not_hidden() -> None:
     answers = iter((there, left))
     first.answers[DescribeLogDirsRequest] = lambda request: next(answers)
     reading = await of_topics(first)
-    assert states(reading, Resource.TOPICS)[Right.DESCRIBE] is RightState.GRANTED
+    assert states(reading, KafkaResource.TOPICS)[ClusterRight.DESCRIBE] is RightState.GRANTED
 
 
 async def test_no_topic_at_all_proves_nothing_unless_there_is_no_authorizer() -> None:
     reading = await of_topics(with_topics(broker(), {}))
-    assert set(states(reading, Resource.TOPICS).values()) == {RightState.UNKNOWN}
+    assert set(states(reading, KafkaResource.TOPICS).values()) == {RightState.UNKNOWN}
     reading = await of_topics(with_topics(broker(authorizer=""), {}))
-    assert set(states(reading, Resource.TOPICS).values()) == {RightState.GRANTED}
+    assert set(states(reading, KafkaResource.TOPICS).values()) == {RightState.GRANTED}
 
 
 async def test_with_the_metadata_log_no_right_on_topics_is_needed() -> None:
     reading = await rights({1: broker()}, {3001: controller()}, Purpose.RESTARTS)
-    assert set(states(reading, Resource.TOPICS).values()) == {RightState.NOT_NEEDED}
+    assert set(states(reading, KafkaResource.TOPICS).values()) == {RightState.NOT_NEEDED}
 
 
 async def test_in_zookeeper_mode_nothing_is_asked_of_controllers_that_do_not_exist() -> None:
@@ -334,8 +334,8 @@ async def test_in_zookeeper_mode_nothing_is_asked_of_controllers_that_do_not_exi
     reading = await rights({1: both}, {}, Purpose.IBP, reads_log=False, roles=roles)
     assert set(states(reading).values()) == {RightState.GRANTED}
     reading = await rights({1: both}, {}, Purpose.LEVELS, reads_log=False, roles=roles)
-    assert states(reading)[Right.ALTER] is RightState.NOT_NEEDED
-    assert "ZooKeeper mode" in message(reading, Right.ALTER)
+    assert states(reading)[ClusterRight.ALTER] is RightState.NOT_NEEDED
+    assert "ZooKeeper mode" in message(reading, ClusterRight.ALTER)
 
 
 async def test_a_migration_needs_controllers_that_answer_before_a_right_is_known() -> None:
@@ -343,5 +343,5 @@ async def test_a_migration_needs_controllers_that_answer_before_a_right_is_known
     in_zookeeper_mode.apis = {key: apis for key, apis in in_zookeeper_mode.apis.items() if key != 55}
     reading = await rights({1: in_zookeeper_mode}, {}, Purpose.MIGRATE, reads_log=False)
     assert set(states(reading).values()) == {RightState.UNKNOWN}
-    assert message(reading, Right.DESCRIBE) == "no controller could be asked; granted on broker 1"
+    assert message(reading, ClusterRight.DESCRIBE) == "no controller could be asked; granted on broker 1"
     assert reading.commands == ()

@@ -11,12 +11,12 @@ import pytest
 from aiohttp import web
 from kubernetes.aio import client
 
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.kube.client import SESSION, KubeApi
-from kafkafeatures.kube.errors import Withheld
+from kafkafeatures.kube.errors import WriteWithheld
 from kafkafeatures.kube.first_byte import withholding
 
-KEY = Key("ns", "name")
+KEY = ResourceKey("ns", "name")
 
 
 @asynccontextmanager
@@ -128,7 +128,7 @@ async def test_whether_a_request_is_withheld_is_asked_on_a_connection_that_is_th
     async with serving(answer) as api:
         for reason in ("it is too late", None, "it is too late again"):  # on a new connection, and on one of before
             answers = [reason]
-            with pytest.raises(Withheld, match=reason) if reason else nullcontext(), withholding(answers.pop):
+            with pytest.raises(WriteWithheld, match=reason) if reason else nullcontext(), withholding(answers.pop):
                 await api.send("POST", "/eviction", {})
             assert not answers
         await api.get("/")

@@ -8,7 +8,7 @@ import pytest
 
 from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.kube.workloads import stateful_sets
-from kafkafeatures.kube.workloads.rights import Right
+from kafkafeatures.kube.workloads.rights import KubernetesRight
 from tests.kafkafeatures.kube.test_stateful_sets import NEW_IMAGE, World
 from tests.simulated.requests import Fault, Request, refusal
 
@@ -136,7 +136,7 @@ async def test_every_request_is_one_that_its_rights_allow_and_each_right_is_used
     assert {right_of(one) for one in world.requests} == set(stateful_sets.RIGHTS)
 
 
-def right_of(request: Request) -> Right:
+def right_of(request: Request) -> KubernetesRight:
     """What an API server asks RBAC for."""
     found = re.fullmatch(
         r"/apis?(?:/(?P<group>[^/]+(?=/[^/]+/namespaces)))?/[^/]+/namespaces/kafka/(?P<plural>\w+)(?P<name>/[^/]+)?(?P<sub>/\w+)?",
@@ -145,7 +145,7 @@ def right_of(request: Request) -> Right:
     assert found is not None
     reads = "get" if found["name"] else "list"
     verb = {"GET": reads, "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[request.method]
-    return Right(found["group"] or "", found["plural"] + (found["sub"] or ""), verb)
+    return KubernetesRight(found["group"] or "", found["plural"] + (found["sub"] or ""), verb)
 
 
 async def test_an_eviction_that_is_withheld_before_its_first_byte_was_not_sent(world: World) -> None:

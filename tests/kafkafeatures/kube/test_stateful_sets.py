@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.engine.steps import Applied, Outcome
-from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll.crashes import crashes

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Held, Stalled
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Readings
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkasim.connection import Access
@@ -23,7 +23,7 @@ def waiting(levels: dict[str, int], begin: dict[str, int], **how: object) -> tup
     """A plan stands, and waits for its owner to continue."""
     cluster = Cluster({"metadata.version": 27, **begin})
     store = Store(cluster, {})
-    store.wanted = replace(Wanted(levels, suspend=True), **how)  # type: ignore[arg-type]
+    store.wanted = replace(DesiredState(levels, suspend=True), **how)  # type: ignore[arg-type]
     assert isinstance(run(cluster, store).decision, Held)
     assert "plan" in store.status
     return cluster, store

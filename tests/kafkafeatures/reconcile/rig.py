@@ -16,7 +16,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import OpenCluster
@@ -80,14 +80,14 @@ class Kafka(Cluster):
 class Recorder:
     """Keeps what it hears."""
 
-    looks: list[tuple[Key, str]] = field(default_factory=list)
-    forgotten: list[Key] = field(default_factory=list)
+    looks: list[tuple[ResourceKey, str]] = field(default_factory=list)
+    forgotten: list[ResourceKey] = field(default_factory=list)
 
-    def saw(self, resource: Key, cluster: OpenCluster, status: Status) -> None:
+    def saw(self, resource: ResourceKey, cluster: OpenCluster, status: Status) -> None:
         assert isinstance(cluster, Kafka)
         self.looks.append((resource, status.cluster_id))
 
-    def forgot(self, resource: Key) -> None:
+    def forgot(self, resource: ResourceKey) -> None:
         self.forgotten.append(resource)
 
 

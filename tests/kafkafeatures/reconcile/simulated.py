@@ -12,15 +12,15 @@ from typing import Any
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Status, Via
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome, OutcomeUnknown
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, ProbedNode, Readings
 from kafkafeatures.core.facts.znodes import Read
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import PreparedUpdate
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.reconcile.act import Reconciliation, reconcile
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
@@ -36,7 +36,7 @@ from tests.kafkafeatures.worlds import SILENT
 from tests.kafkasim.clusters import plan, world
 from tests.simulated.kubernetes import ApiServer
 
-KEY = Key("ns", "name")
+KEY = ResourceKey("ns", "name")
 UNREACHABLE = Access(reaches_brokers=False, reaches_controllers=False)
 
 
@@ -173,7 +173,7 @@ class Store:
     """
 
     def __init__(self, cluster: Cluster, levels: Mapping[str, int], *, met: bool = True) -> None:
-        self._cluster, self._wanted = cluster, Wanted(levels)
+        self._cluster, self._wanted = cluster, DesiredState(levels)
         self.server = ApiServer(cluster.now)
         self.server.create(*KEY, spec_of(self._wanted))
         if met:
@@ -197,11 +197,11 @@ class Store:
         self._cluster.tick()
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> DesiredState:
         return self._wanted
 
     @wanted.setter
-    def wanted(self, wanted: Wanted) -> None:
+    def wanted(self, wanted: DesiredState) -> None:
         self._wanted = wanted
         self.server.edit(*KEY, lambda one: one.update(spec=spec_of(wanted)))
 
@@ -221,7 +221,7 @@ class Store:
         return sum(times for manager, times in self.server.status_writes.items() if manager != "kubectl-edit")
 
 
-def spec_of(wanted: Wanted) -> dict[str, Any]:
+def spec_of(wanted: DesiredState) -> dict[str, Any]:
     """The document that asks for it."""
     assert not wanted.bundle
     cluster = {"bootstrapServers": "kafka:9092", **({"clusterId": wanted.cluster_id} if wanted.cluster_id else {})}

@@ -20,8 +20,8 @@ from typing import Any
 
 from kafkafeatures.api.status import Status, Via, read_status
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, OnDrift, Rollout
 from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown, Rejected
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Rollout, Wanted
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import PreparedUpdate, Withheld
@@ -104,7 +104,7 @@ class Restarts(SimulatedWorkloads):
 class Store:
     """The resource, with its status as JSON: what it was, after each write."""
 
-    wanted: Wanted
+    wanted: DesiredState
     status: Json = field(default_factory=dict)
     written: list[Json] = field(default_factory=list)
 
@@ -123,7 +123,7 @@ class Store:
 class Scene:
     """A cluster in pods, one resource of it, and who reconciles that."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: DesiredState) -> None:
         nodes = [(Role.CONTROLLER, one) for one in CONTROLLERS] + [(Role.BROKER, one) for one in BROKERS]
         plan = Plan(
             tuple(NodePlan(role, one, BEFORE) for role, one in nodes),
@@ -202,7 +202,7 @@ async def roll(between: Between = _nothing) -> Scene:
     """Three controllers and three brokers in pods, then the levels. One eviction is lost, and for a moment the resource
     is suspended; a budget refuses another one.
     """
-    scene = Scene(Wanted({"metadata.version": 31}, rollout=BY_SETS, finalize_after=timedelta(minutes=5)))
+    scene = Scene(DesiredState({"metadata.version": 31}, rollout=BY_SETS, finalize_after=timedelta(minutes=5)))
     await scene.once()
     scene.set_images()
     scene.restarts.answers = [OutcomeUnknown("EOF"), Rejected(429, "the budget does not allow it")]
@@ -219,7 +219,7 @@ async def levels(between: Between = _nothing) -> Scene:
     """Two levels: the first change is lost; one is moved by another client, and corrected; then it is lowered, through
     a broker, by a consent.
     """
-    scene = Scene(Wanted({"group.version": 1, "metadata.version": 27}, policy=ApprovalPolicy.NEVER))
+    scene = Scene(DesiredState({"group.version": 1, "metadata.version": 27}, policy=ApprovalPolicy.NEVER))
     scene.kafka.lost = [True, False, True]
     await scene.until(is_in_sync, lambda: between(scene))
     leader = scene.world.active_node
@@ -229,14 +229,14 @@ async def levels(between: Between = _nothing) -> Scene:
     scene.store.wanted = replace(scene.store.wanted, on_drift=OnDrift.CORRECT)
     await scene.until(is_in_sync, lambda: between(scene))
     scene.kafka.through_broker, scene.kafka.lost = True, [True]
-    scene.store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    scene.store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
     await scene.until(is_in_sync, lambda: between(scene))
     return scene
 
 
 async def by_hand(between: Between = _nothing) -> Scene:
     """A person is asked to restart every node with a newer Kafka, does it, and the level is raised."""
-    scene = Scene(Wanted({"metadata.version": 31}, rollout=Rollout(MANUAL.name)))
+    scene = Scene(DesiredState({"metadata.version": 31}, rollout=Rollout(MANUAL.name)))
 
     def restart_what_was_asked_for() -> None:
         between(scene)

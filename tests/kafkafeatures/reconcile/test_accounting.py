@@ -10,8 +10,8 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Wait
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Mode, OnDrift
 from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, Outcome, OutcomeUnknown
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, FailureKind
 from kafkafeatures.core.levels.accounted import FIRST_OFFSET
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -77,7 +77,7 @@ def test_a_status_restored_to_a_change_sent_without_the_log_knows_no_consent_tha
     cluster, store = Cluster({"metadata.version": 27, **UP}), Store(Cluster({}), {})
     raised = {"kind": "UpdateFeature", "target": "group.version", "before": "0", "after": "1", "via": "Controller"}
     store.status = {"clusterId": cluster.world.cluster_id, "intents": [{**raised, "at": "2026-01-02T03:04:05Z"}]}
-    store.wanted = Wanted(DOWN, consents=CONSENTS)
+    store.wanted = DesiredState(DOWN, consents=CONSENTS)
     assert held(run(cluster, store)) is Reason.PLAN_PENDING
     assert (cluster.sent, store.status["unverifiedConsents"]) == ([], [CONSENT])
     approve(store)
@@ -148,7 +148,7 @@ def test_a_consent_whose_change_the_log_shows_is_void_also_where_no_plan_was_mad
 def test_a_status_out_of_a_backup_does_not_make_a_used_consent_good_again(document: str) -> None:
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {})
-    store.wanted = Wanted(
+    store.wanted = DesiredState(
         DOWN if document == "waits" else UP, consents=CONSENTS, suspend=True, on_drift=OnDrift.CORRECT
     )
     run(cluster, store)
@@ -222,7 +222,7 @@ def test_an_open_step_keeps_the_position_where_it_was_sent() -> None:
 def test_a_used_consent_stays_used_whatever_the_mode_is_meanwhile(mode: Mode) -> None:
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {})
-    store.wanted = Wanted(DOWN, consents=CONSENTS, on_drift=OnDrift.CORRECT)
+    store.wanted = DesiredState(DOWN, consents=CONSENTS, on_drift=OnDrift.CORRECT)
     assert isinstance(run(cluster, store).decision, Done)
     store.wanted = replace(store.wanted, mode=mode)
     run(cluster, store)
@@ -332,7 +332,7 @@ def test_so_is_an_approval_void() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     cluster.reach(Access(cluster_action=False))
-    store.wanted = Wanted(UP, policy=ApprovalPolicy.ALWAYS)
+    store.wanted = DesiredState(UP, policy=ApprovalPolicy.ALWAYS)
     assert held(run(cluster, store)) is Reason.PLAN_PENDING
     first = approve(store)
     backup = store.status
@@ -352,10 +352,10 @@ def test_a_plan_is_carried_on_where_the_log_can_be_read_only_now_and_shows_what_
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     cluster.reach(Access(cluster_action=False))
-    store.wanted = Wanted({}, suspend=True)
+    store.wanted = DesiredState({}, suspend=True)
     run(cluster, store)
     assert cluster.move("transaction.version", 1)
-    store.wanted = Wanted(both, policy=ApprovalPolicy.ALWAYS)
+    store.wanted = DesiredState(both, policy=ApprovalPolicy.ALWAYS)
     assert held(run(cluster, store)) is Reason.PLAN_PENDING
     approve(store)
     once(cluster, store)

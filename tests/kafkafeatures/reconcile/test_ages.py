@@ -16,10 +16,10 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, OnDrift
 from kafkafeatures.core.engine.memory import CONFLICT_WINDOW
 from kafkafeatures.core.engine.settling import BROKER_KEEPS
 from kafkafeatures.core.engine.steps import OutcomeUnknown
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.errors import Conflict
@@ -145,7 +145,7 @@ def fighting(clocks: Clocks) -> tuple[Cluster, Store]:
     """A level that was taken back twice already, and corrected twice."""
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    store.wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     settled(cluster, store, clocks)
     for _ in range(2):
         assert cluster.move("group.version", 0)

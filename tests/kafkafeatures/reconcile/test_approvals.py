@@ -14,8 +14,8 @@ from kafkafeatures.api.names import APPROVE
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, OnDrift
 from kafkafeatures.core.engine.steps import OutcomeUnknown
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Readings, Role
 from kafkafeatures.reconcile.act import Reconciliation
 from tests.kafkafeatures.reconcile.rig import Kafka, Rig
@@ -31,7 +31,7 @@ def waiting(levels: dict[str, int], begin: dict[str, int] = BEGIN, **how: object
     """A cluster, and a resource each of whose plans waits for approval."""
     cluster = Cluster(begin)
     store = Store(cluster, {})
-    store.wanted = replace(Wanted(levels, policy=ApprovalPolicy.ALWAYS), **how)  # type: ignore[arg-type]
+    store.wanted = replace(DesiredState(levels, policy=ApprovalPolicy.ALWAYS), **how)  # type: ignore[arg-type]
     assert held(run(cluster, store)) is Reason.PLAN_PENDING
     return cluster, store
 
@@ -260,7 +260,7 @@ def test_on_the_command_line_a_plan_may_be_approved_before_a_status_shows_it() -
     shown = waiting(GROUP)[1].status["plan"]["hash"]
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
-    store.wanted = Wanted(
+    store.wanted = DesiredState(
         GROUP, policy=ApprovalPolicy.ALWAYS, approvals=frozenset({shown}), only=shown, may_approve_unseen=True
     )
     assert isinstance(run(cluster, store).decision, Done)
@@ -271,7 +271,7 @@ def test_on_the_command_line_a_plan_may_be_approved_before_a_status_shows_it() -
 def test_the_hash_of_another_plan_holds_everything_under_every_policy(policy: ApprovalPolicy) -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
-    store.wanted = Wanted({"metadata.version": 22}, policy=policy, approvals=frozenset({"sha256:" + "0" * 64}))
+    store.wanted = DesiredState({"metadata.version": 22}, policy=policy, approvals=frozenset({"sha256:" + "0" * 64}))
     assert held(run(cluster, store)) is Reason.PLAN_CHANGED
     assert "approvedBy" not in store.status["plan"]
     approve(store)
@@ -308,7 +308,7 @@ def test_whatever_happens_no_plan_has_the_hash_of_one_that_is_over(doings: list[
     """Under `Always`, therefore, nothing is sent but a plan that was approved since it was made."""
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
-    store.wanted = Wanted(GROUP, policy=ApprovalPolicy.ALWAYS, on_drift=on)
+    store.wanted = DesiredState(GROUP, policy=ApprovalPolicy.ALWAYS, on_drift=on)
     over: list[str] = []
 
     def settle() -> None:

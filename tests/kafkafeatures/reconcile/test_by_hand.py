@@ -11,7 +11,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Stalled, Wait
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Rollout, Wanted
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Mode, Rollout
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, Driver
 from kafkafeatures.core.roll.waits import REFUSED_POLL
@@ -21,7 +21,7 @@ from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkafeatures.reconcile.test_ages import Clocks
 from tests.kafkasim.clusters import plan
 
-BY_HAND = Wanted({"metadata.version": 30}, rollout=Rollout(MANUAL.name))
+BY_HAND = DesiredState({"metadata.version": 30}, rollout=Rollout(MANUAL.name))
 
 
 def asked_for() -> tuple[Cluster, Store]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafkafeatures.api.status import Via
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.reconcile.claims import SENT_FOR, STRAIGHT_FOR, Claims
 
 NEW_ACTS = Owner("ns/new", known=False, is_acting=True)
@@ -35,8 +35,8 @@ def claims(*resources: dict[str, Any], monotonic: Callable[[], float] = SYSTEM.m
     return made
 
 
-def key(name: str) -> Key:
-    return Key("ns", name)
+def key(name: str) -> ResourceKey:
+    return ResourceKey("ns", name)
 
 
 def test_the_older_of_two_owns_the_cluster() -> None:

@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUnknown, Rejected
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.pem import Tls
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.reconcile.claims import STRAIGHT_FOR
 from kafkafeatures.reconcile.connections import LONGEST_REQUEST
 from kafkafeatures.reconcile.pace import BURST, REFILL_SECONDS
@@ -213,7 +213,7 @@ async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() ->
     rig.claims.note(rig.api.object)
     rig.claims.note(younger)
     assert [await rig.controller.reconcile(KEY) for _ in range(7)] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-    assert rig.claims.competing_owner(Key("a", "b"), "cluster") is None
+    assert rig.claims.competing_owner(ResourceKey("a", "b"), "cluster") is None
 
 
 @pytest.mark.parametrize(
@@ -239,9 +239,9 @@ async def test_after_a_deletion_the_next_owner_waits_for_nothing_but_an_answer(
     while await rig.controller.reconcile(KEY) is not None:
         pass
     cluster = rig.kafka.world.cluster_id
-    assert (rig.claims.competing_owner(Key("a", "b"), cluster) is not None) == blocked, deleted
+    assert (rig.claims.competing_owner(ResourceKey("a", "b"), cluster) is not None) == blocked, deleted
     rig.seconds += STRAIGHT_FOR  # it went straight to the active controller: no broker may keep it
-    assert rig.claims.competing_owner(Key("a", "b"), cluster) is None
+    assert rig.claims.competing_owner(ResourceKey("a", "b"), cluster) is None
 
 
 async def test_what_happened_before_a_write_was_lost_is_reported_all_the_same() -> None:

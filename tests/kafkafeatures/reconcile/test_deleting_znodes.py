@@ -18,9 +18,9 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import Rollout, Window
 from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.core.engine.steps import Applied, NotSent, OutcomeUnknown, Rejected
-from kafkafeatures.core.engine.wanted import Rollout, Window
 from kafkafeatures.core.facts.znodes import ControllerEpoch
 from kafkafeatures.core.migration.delete_znodes import BAD_VERSION, NO_AUTH, DeleteZnodes
 from kafkafeatures.core.migration.release import release, withdraw

@@ -8,7 +8,7 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.engine.decisions import Done, Held
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from tests.kafkafeatures.reconcile.accounts import (
     CONSENT,
     CONSENTS,
@@ -27,7 +27,7 @@ from tests.simulated.orders import KEY, Orders
 def test_at_a_first_contact_a_downgrade_needs_an_approval_by_hash_under_every_policy(policy: ApprovalPolicy) -> None:
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {}, met=False)
-    store.wanted = Wanted(DOWN, consents=CONSENTS, policy=policy)
+    store.wanted = DesiredState(DOWN, consents=CONSENTS, policy=policy)
     last = run(cluster, store)
     assert held(last) is Reason.PLAN_PENDING
     assert isinstance(last.decision, Held)
@@ -41,7 +41,7 @@ def test_at_a_first_contact_a_downgrade_needs_an_approval_by_hash_under_every_po
 def test_it_says_why() -> None:
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {}, met=False)
-    store.wanted = Wanted(DOWN, consents=CONSENTS)
+    store.wanted = DesiredState(DOWN, consents=CONSENTS)
     last = run(cluster, store)
     assert isinstance(last.decision, Held)
     told = "; it is unknown whether consent 'group.version:1->0' was already used: it is older than the status"
@@ -51,9 +51,9 @@ def test_it_says_why() -> None:
 def test_a_consent_that_is_written_after_the_first_contact_is_a_new_one() -> None:
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {}, met=False)
-    store.wanted = Wanted(DOWN)
+    store.wanted = DesiredState(DOWN)
     assert stalled(run(cluster, store)) is Reason.CONSENT_REQUIRED
-    store.wanted = Wanted(DOWN, consents=CONSENTS)
+    store.wanted = DesiredState(DOWN, consents=CONSENTS)
     assert isinstance(run(cluster, store).decision, Done)
 
 
@@ -61,17 +61,17 @@ def test_one_that_was_there_is_a_new_one_once_it_was_removed_and_written_again()
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {}, met=False)
     for consents in (CONSENTS, frozenset[str]()):
-        store.wanted = Wanted(DOWN, consents=consents)
+        store.wanted = DesiredState(DOWN, consents=consents)
         run(cluster, store)
     assert store.status["unverifiedConsents"] == []
-    store.wanted = Wanted(DOWN, consents=CONSENTS)
+    store.wanted = DesiredState(DOWN, consents=CONSENTS)
     assert isinstance(run(cluster, store).decision, Done)
 
 
 def test_a_change_that_is_no_downgrade_needs_none() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {}, met=False)
-    store.wanted = Wanted(UP, consents=CONSENTS)
+    store.wanted = DesiredState(UP, consents=CONSENTS)
     assert isinstance(run(cluster, store).decision, Done)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, OnDrift
 from kafkafeatures.core.engine.steps import NotSent, OutcomeUnknown
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkasim.connection import Access
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,
@@ -18,7 +18,7 @@ from tests.kafkafeatures.reconcile.simulated import (
 def test_a_foreign_change_is_corrected_twice_within_an_hour_and_then_left() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    store.wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     run(cluster, store)
     for _ in range(2):
         assert cluster.move("group.version", 0)
@@ -33,7 +33,7 @@ def test_a_foreign_change_is_corrected_twice_within_an_hour_and_then_left() -> N
 def test_a_correction_of_which_nothing_is_known_without_the_metadata_log_counts_as_well() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    store.wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     run(cluster, store)
     cluster.reach(Access(cluster_action=False))
     assert cluster.move("group.version", 0)
@@ -48,7 +48,7 @@ def test_what_the_controller_accepted_and_a_person_took_back_was_done() -> None:
     """Not "NotApplied": a consent, or an approval, that was used stays used, and what follows is drift."""
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
     once(cluster, store)
     assert store.status["intents"][0]["outcome"] == "Applied"
     assert cluster.move("group.version", 1)  # before it is read back
@@ -80,7 +80,7 @@ def test_what_a_person_took_back_before_it_was_read_is_drift_and_not_sent_again(
 def test_a_fight_is_not_forgotten_over_what_fails() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    store.wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     run(cluster, store)
     for _ in range(3):
         assert cluster.move("group.version", 0)  # another client
@@ -105,7 +105,7 @@ def test_what_fails_again_and_again_is_reported_once() -> None:
 def test_one_who_reverts_at_once_is_not_fought_either() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    store.wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     run(cluster, store)
     for _ in range(20):
         assert cluster.move("group.version", 0)

@@ -7,7 +7,7 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled
-from kafkafeatures.core.engine.wanted import Rollout, Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState, Rollout
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.roll.drivers import MANUAL, NOBODY, Driver
 from kafkasim.plan import NodePlan, Plan, TopicPlan
@@ -29,7 +29,7 @@ def clusters(ghost: str, others: str, *, hosts: bool = False) -> tuple[Cluster, 
     plan = Plan(tuple(nodes), {"metadata.version": 25}, leader=3001, topics=topics)
     cluster = Cluster({"metadata.version": 25}, plan)
     store = Store(cluster, {})
-    store.wanted = Wanted({"metadata.version": 33}, rollout=Rollout(MANUAL.name))
+    store.wanted = DesiredState({"metadata.version": 33}, rollout=Rollout(MANUAL.name))
     return cluster, store
 
 

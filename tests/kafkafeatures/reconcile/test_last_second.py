@@ -15,7 +15,7 @@ import pytest
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.status import Status
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.readings import Readings, Role
 from kafkafeatures.kube.errors import Conflict
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore
@@ -384,7 +384,7 @@ async def test_a_cluster_that_cannot_be_read_again_is_not_rolled() -> None:
 async def test_what_another_client_wrote_into_the_status_meanwhile_is_not_overwritten() -> None:
     """The other client may have written an intent of a newer release: the decision is made anew on top of it."""
     server = ApiServer()
-    server.create(*KEY, spec_of(Wanted({"metadata.version": 25})))
+    server.create(*KEY, spec_of(DesiredState({"metadata.version": 25})))
     store = KubernetesStore(server.client(), KEY, lambda: OperatorIdentity("", "operator", "test"))
     await store.fetch()
     await store.write_status(Status(cluster_id="cluster", change_count=1))

@@ -11,10 +11,10 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core import kinds
-from kafkafeatures.core.engine.kind import Asked, Demands
+from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, PartitionsReading, Readings
-from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
+from kafkafeatures.core.facts.znodes import StoreComparison, ZooKeeperReading
 from kafkafeatures.core.levels.stage import Levels
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes, DeletionInFlight
@@ -28,19 +28,19 @@ from tests.kafkafeatures.worlds import NOW
 
 WANTED = {"metadata.version": 25}
 INTERVAL = "metadata.log.max.snapshot.interval.ms"
-NOTHING_MORE = Demands()
+NOTHING_MORE = ReadRequirements()
 reading = partial(znodes, cluster_id=Cluster(WANTED).world.cluster_id)
-COMPARED = Compared(NOW, 99)
+COMPARED = StoreComparison(NOW, 99)
 SURVEY = Survey(controller_epoch=7)
 
 
 class Demanding(Levels):
     """The levels, and what else is to be read: from the beginning, and once nodes were seen."""
 
-    def __init__(self, first: Demands, then: Demands = NOTHING_MORE) -> None:
+    def __init__(self, first: ReadRequirements, then: ReadRequirements = NOTHING_MORE) -> None:
         self._first, self._then = first, then
 
-    def demands(self, asked: Asked) -> Demands:
+    def demands(self, asked: ReadContext) -> ReadRequirements:
         return self._first if asked.seen is None else self._first | self._then
 
 
@@ -74,14 +74,14 @@ class Here:
         return self.ensemble.happened
 
 
-def demand(patch: pytest.MonkeyPatch, first: Demands, then: Demands = NOTHING_MORE) -> None:
+def demand(patch: pytest.MonkeyPatch, first: ReadRequirements, then: ReadRequirements = NOTHING_MORE) -> None:
     patch.setattr(kinds, "STAGES", (Demanding(first, then),))
 
 
 def test_znodes_are_read_before_the_cluster_in_each_look_where_a_stage_demands_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    demand(monkeypatch, Demands(znodes=True))
+    demand(monkeypatch, ReadRequirements(znodes=True))
     here = Here()
     for again in (False, True):
         seen = here.looked(again=again).zookeeper
@@ -91,7 +91,7 @@ def test_znodes_are_read_before_the_cluster_in_each_look_where_a_stage_demands_t
 
 
 def test_an_ensemble_is_left_alone_where_no_stage_demands_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    demand(monkeypatch, Demands(partitions=True))
+    demand(monkeypatch, ReadRequirements(partitions=True))
     here = Here()
     for again in (False, True):
         assert here.looked(again=again).zookeeper == Unknown(NOT_ASKED)
@@ -99,7 +99,7 @@ def test_an_ensemble_is_left_alone_where_no_stage_demands_it(monkeypatch: pytest
 
 
 def test_znodes_that_are_demanded_and_no_ensemble_is_given_for_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    demand(monkeypatch, Demands(znodes=True))
+    demand(monkeypatch, ReadRequirements(znodes=True))
     here = Here()
     here.context = replace(here.context, zookeeper=None)
     assert here.looked().zookeeper == Unknown(NOT_ASKED)
@@ -108,7 +108,7 @@ def test_znodes_that_are_demanded_and_no_ensemble_is_given_for_are_unknown(monke
 def test_why_an_ensemble_could_not_be_read_stays_and_the_cluster_is_read_nevertheless(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    demand(monkeypatch, Demands(znodes=True))
+    demand(monkeypatch, ReadRequirements(znodes=True))
     away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
     seen = Here(away).looked()
     assert seen.zookeeper == Unknown(away)
@@ -118,17 +118,17 @@ def test_why_an_ensemble_could_not_be_read_stays_and_the_cluster_is_read_neverth
 def test_what_is_demanded_only_once_nodes_were_seen_is_read_with_everything_else_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    demand(monkeypatch, Demands(), Demands(znodes=True))
+    demand(monkeypatch, ReadRequirements(), ReadRequirements(znodes=True))
     here = Here()
     assert isinstance(here.looked().zookeeper, Known)
     assert here.order == ["cluster", "znodes", "cluster"]
-    demand(monkeypatch, Demands(znodes=True), Demands(znodes=True))
+    demand(monkeypatch, ReadRequirements(znodes=True), ReadRequirements(znodes=True))
     here.looked()
     assert here.order == ["znodes", "cluster"]  # nothing was missing
 
 
 def test_of_another_cluster_nothing_more_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    demand(monkeypatch, Demands(), Demands(znodes=True, partitions=True))
+    demand(monkeypatch, ReadRequirements(), ReadRequirements(znodes=True, partitions=True))
     here = Here()
     here.store.status = {"clusterId": "another"}
     here.looked()
@@ -137,25 +137,25 @@ def test_of_another_cluster_nothing_more_is_read(monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_node_is_asked_for_the_settings_that_stages_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    demand(monkeypatch, Demands(), Demands(settings=frozenset({INTERVAL})))
+    demand(monkeypatch, ReadRequirements(), ReadRequirements(settings=frozenset({INTERVAL})))
     here = Here()
     nodes = here.looked().nodes
     assert nodes
     assert all(INTERVAL in node.settings for node in nodes)
-    demand(monkeypatch, Demands())
+    demand(monkeypatch, ReadRequirements())
     assert not any(node.settings for node in here.looked().nodes)
 
 
 def test_zookeeper_is_compared_with_the_log_last_and_only_where_that_is_demanded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    demand(monkeypatch, Demands(znodes=True), Demands(comparison=True))
+    demand(monkeypatch, ReadRequirements(znodes=True), ReadRequirements(comparison=True))
     here = Here()
     found = here.looked().compared
     assert isinstance(found, Known)
     assert (found.value, found.source) == (COMPARED, SourceKind.ZOOKEEPER)
     assert here.order == ["znodes", "cluster", "comparison"]
-    demand(monkeypatch, Demands(znodes=True))
+    demand(monkeypatch, ReadRequirements(znodes=True))
     assert here.looked().compared == Unknown(NOT_ASKED)
 
 
@@ -170,10 +170,10 @@ def test_each_broker_is_asked_for_the_controller_that_it_follows_after_the_znode
         return {1: frozenset({2})}
 
     monkeypatch.setattr(here.cluster, "named_controllers", named)
-    demand(monkeypatch, Demands(znodes=True), Demands(named_controllers=True))
+    demand(monkeypatch, ReadRequirements(znodes=True), ReadRequirements(named_controllers=True))
     assert here.looked(again=again).named_controllers == {1: frozenset({2})}
     assert here.order == ["znodes", "cluster", "brokers"]
-    demand(monkeypatch, Demands(znodes=True))
+    demand(monkeypatch, ReadRequirements(znodes=True))
     assert here.looked(again=again).named_controllers == {}
     assert here.order == ["znodes", "cluster"]
 
@@ -181,7 +181,7 @@ def test_each_broker_is_asked_for_the_controller_that_it_follows_after_the_znode
 def test_while_it_is_not_known_whether_znodes_were_deleted_they_are_read_whatever_stages_demand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    demand(monkeypatch, Demands())
+    demand(monkeypatch, ReadRequirements())
     here = Here()
     step = release(reading(controller=claimed(), migration=progress()), partition_epoch=3)
     assert isinstance(step, DeleteZnodes)
@@ -201,7 +201,7 @@ RESTING = PartitionsReading(Partitions({}, (), MinInsyncReplicas({}, {}, None)),
 def test_partitions_that_rest_on_the_controller_count_only_if_it_is_the_same_after_they_were_read(
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
-    demand(monkeypatch, Demands(znodes=True, partitions=True))
+    demand(monkeypatch, ReadRequirements(znodes=True, partitions=True))
     here = Here(reading(controller=elected(czxid=90)))
     shown = here.cluster.shows
     here.cluster.shows = lambda found: shown(found)._replace(partitions=RESTING)
@@ -218,7 +218,7 @@ def test_partitions_that_rest_on_the_controller_count_only_if_it_is_the_same_aft
 
 @pytest.mark.parametrize("again", [False, True])
 def test_the_cluster_is_read_with_the_claim_that_was_read_before(monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
-    demand(monkeypatch, Demands(znodes=True, partitions=True))
+    demand(monkeypatch, ReadRequirements(znodes=True, partitions=True))
     away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
     for found, claim in ((reading(), claimed()), (reading(controller=None), None), (away, away)):
         here = Here(found)
@@ -227,7 +227,7 @@ def test_the_cluster_is_read_with_the_claim_that_was_read_before(monkeypatch: py
 
 
 def test_without_an_ensemble_no_claim_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    demand(monkeypatch, Demands(partitions=True))
+    demand(monkeypatch, ReadRequirements(partitions=True))
     here = Here()
     here.looked()
     assert here.cluster.claims == [NOT_ASKED]
@@ -236,7 +236,7 @@ def test_without_an_ensemble_no_claim_was_read(monkeypatch: pytest.MonkeyPatch) 
 def test_all_znodes_are_surveyed_once_the_cluster_was_read_and_no_older_than_is_demanded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    demand(monkeypatch, Demands(znodes=True, survey=60.0), Demands(survey=0.0))
+    demand(monkeypatch, ReadRequirements(znodes=True, survey=60.0), ReadRequirements(survey=0.0))
     here = Here()
     for again in (False, True):
         found = here.looked(again=again).surveyed

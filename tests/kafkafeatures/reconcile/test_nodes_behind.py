@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.engine.decisions import Done, Stalled, Wait
-from kafkafeatures.core.engine.wanted import Rollout, Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState, Rollout
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkasim.releases import release_named
@@ -27,7 +27,7 @@ class Upgrade:
             Clocks(),
         )
         self.store = Store(self.cluster, {})
-        self.store.wanted = Wanted({"metadata.version": 29}, rollout=Rollout(node_timeout=TIMEOUT))
+        self.store.wanted = DesiredState({"metadata.version": 29}, rollout=Rollout(node_timeout=TIMEOUT))
 
     def look(self, after: timedelta = timedelta(0)) -> Reconciliation:
         self.clocks.wait(after)

@@ -12,8 +12,8 @@ import pytest
 
 from kafkafeatures.api.records import has_unknown, keeping_unknown, without_unknown
 from kafkafeatures.api.status import EMPTY, Status, read_status
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from kafkafeatures.core.engine.steps import OutcomeUnknown
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.report.bounds import MAX_STATUS
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 from tests.kafkasim.clusters import plan
@@ -60,9 +60,9 @@ def standing() -> tuple[Cluster, Store]:
     )
     store = Store(cluster, {})
     store.server.schema = schema.open_status()
-    store.wanted = Wanted({"group.version": 1})
+    store.wanted = DesiredState({"group.version": 1})
     run(cluster, store)
-    store.wanted = Wanted(
+    store.wanted = DesiredState(
         {"group.version": 1, "metadata.version": 32}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(hours=1)
     )
     once(cluster, store)
@@ -74,7 +74,9 @@ def test_what_another_release_wrote_into_any_object_is_written_back() -> None:
     assert {"wayBack", "plan", "history", "features", "conditions", "logPosition", "readyReason"} <= store.status.keys()
     store.status, there = marked(store.status)
     assert {"status.features[0]", "status.conditions[0]", "status.plan", "status.plan.steps[0]"} <= there
-    store.wanted = Wanted({**store.wanted.levels}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(hours=2))
+    store.wanted = DesiredState(
+        {**store.wanted.levels}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(hours=2)
+    )
     writes = store.writes
     once(cluster, store)
     assert store.writes > writes
@@ -101,7 +103,7 @@ def test_an_open_intent_keeps_them_while_it_is_settled_and_what_has_ended_goes_w
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     store.server.schema = schema.open_status()
-    store.wanted = Wanted({"group.version": 1})
+    store.wanted = DesiredState({"group.version": 1})
     cluster.outcomes = [OutcomeUnknown("EOF")]
     once(cluster, store)
     store.status, _ = marked(store.status)
@@ -142,7 +144,9 @@ def test_they_take_no_room_from_what_this_release_says() -> None:
     cluster, store = standing()
     features = store.status["features"]
     store.status = {**store.status, "features": [{**one, FOREIGN: "x" * MAX_STATUS} for one in features]}
-    store.wanted = Wanted({**store.wanted.levels}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(hours=2))
+    store.wanted = DesiredState(
+        {**store.wanted.levels}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(hours=2)
+    )
     asyncio.run(cluster.sleep(1))
     once(cluster, store)
     assert [one["name"] for one in store.status["features"]] == [one["name"] for one in features]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY
 from kafkafeatures.core.engine.decisions import Wait
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pauses import pause_after
@@ -15,7 +15,7 @@ from kafkafeatures.reconcile.ports import Resource
 def pauses(wait: Wait) -> list[float]:
     """Seconds after each of some reconciliations that come to the same."""
     pace, last = Pace(lambda: 0.0), Reconciliation(wait, wait.after, EMPTY)
-    resource = Resource("orders", 1, Wanted({}), EMPTY)
+    resource = Resource("orders", 1, DesiredState({}), EMPTY)
     return [pause_after(last, resource, pace, 60.0).seconds for _ in range(4)]
 
 

@@ -12,9 +12,9 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.steps import NotSent, Outcome, OutcomeUnknown, Rejected
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluate import ReconcileContext
@@ -123,7 +123,7 @@ def test_an_unreachable_cluster_keeps_the_facts_of_before() -> None:
 def test_a_plan_that_waits_continues_waiting_while_the_cluster_is_away() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
-    store.wanted = Wanted(WANTED, policy=ApprovalPolicy.ALWAYS)
+    store.wanted = DesiredState(WANTED, policy=ApprovalPolicy.ALWAYS)
     run(cluster, store)
     waiting = next(one for one in store.status["conditions"] if one["type"] == "ApprovalRequired")
     cluster.away = True
@@ -195,7 +195,7 @@ def test_where_noops_are_off_a_majority_that_fetched_since_settles_it_too() -> N
 def test_a_consent_is_spent_before_it_is_used_and_given_back_where_nothing_was_lowered() -> None:
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {"group.version": 0})
-    store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
     cluster.outcomes = [Rejected(95, "no")]
     once(cluster, store)
     assert store.status.get("spentConsents", []) == []
@@ -211,7 +211,7 @@ def test_a_consent_is_spent_before_it_is_used_and_given_back_where_nothing_was_l
 def test_killed_anywhere_a_consent_lowers_once(at: int) -> None:
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
     cluster.crash_in = at
     with contextlib.suppress(Crash):
         run(cluster, store)
@@ -226,7 +226,7 @@ def test_killed_before_the_yes_was_recorded_and_reverted_meanwhile_the_consent_s
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     cluster.world.grants_cluster_action = log_is_read
     store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
     cluster.outcomes = [OutcomeUnknown("killed")]
     once(cluster, store)
     assert cluster.move(cluster.sent[0].feature, cluster.sent[0].after)
@@ -240,7 +240,7 @@ def test_killed_before_the_yes_was_recorded_and_reverted_meanwhile_the_consent_s
 def test_killed_before_it_was_sent_the_log_gives_the_consent_back() -> None:
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
     cluster.outcomes = [OutcomeUnknown("killed")]
     once(cluster, store)
     assert isinstance(run(cluster, store).decision, Done)
@@ -262,10 +262,10 @@ def test_a_reading_without_levels_keeps_what_is_remembered() -> None:
 def test_a_look_without_levels_does_not_void_an_approval() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
-    store.wanted = Wanted(WANTED, policy=ApprovalPolicy.ALWAYS)
+    store.wanted = DesiredState(WANTED, policy=ApprovalPolicy.ALWAYS)
     run(cluster, store)
     approved = frozenset({store.status["plan"]["hash"]})
-    store.wanted = Wanted(WANTED, policy=ApprovalPolicy.ALWAYS, approvals=approved)
+    store.wanted = DesiredState(WANTED, policy=ApprovalPolicy.ALWAYS, approvals=approved)
     once(cluster, store)
     cluster.shows = without_levels
     once(cluster, store)
@@ -277,7 +277,7 @@ def test_a_look_without_levels_does_not_void_an_approval() -> None:
 def test_nothing_of_a_wrong_cluster_is_written_down() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {}, met=False)
-    store.wanted = Wanted({"metadata.version": 27}, cluster_id="cluster-9")
+    store.wanted = DesiredState({"metadata.version": 27}, cluster_id="cluster-9")
     assert isinstance(run(cluster, store).decision, Stalled)
     assert store.status["clusterId"] == ""
     assert "features" not in store.status
@@ -286,7 +286,7 @@ def test_nothing_of_a_wrong_cluster_is_written_down() -> None:
 def test_what_was_done_to_one_cluster_is_not_carried_to_another() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
-    store.wanted = Wanted({"metadata.version": 27}, cluster_id=CLUSTER_ID)
+    store.wanted = DesiredState({"metadata.version": 27}, cluster_id=CLUSTER_ID)
     store.status = {"clusterId": "cluster-2"}
     assert isinstance(run(cluster, store).decision, Stalled)
     assert cluster.sent == []
@@ -296,7 +296,7 @@ def test_an_answer_that_lags_the_controllers_own_yes_is_not_taken_for_a_revert()
     """Asked in the moment after it said yes, a controller may still report the level of before."""
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
     once(cluster, store)
     assert cluster.move("group.version", 1)
 

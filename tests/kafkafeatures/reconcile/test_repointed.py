@@ -11,8 +11,8 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, OnDrift
 from kafkafeatures.core.engine.steps import DryRun, Outcome, OutcomeUnknown
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, OnDrift, Wanted
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import NOT_ASKED, Readings
 from kafkafeatures.core.facts.znodes import Read
@@ -26,7 +26,7 @@ from tests.kafkasim.clusters import plan
 from tests.simulated import schema
 
 A, B = "AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBB"
-LOWER = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+LOWER = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
 
 
 class Simulated(Cluster):
@@ -51,7 +51,7 @@ class Simulated(Cluster):
         return self.levels.get(feature, 0)
 
 
-def store_of(wanted: Wanted) -> Store:
+def store_of(wanted: DesiredState) -> Store:
     made = Store(Simulated(A), {})
     made.wanted = wanted
     return made
@@ -91,7 +91,7 @@ def test_an_intent_and_a_spent_consent_wait_for_their_own_cluster(named: str, le
 @pytest.mark.parametrize("named", [B, ""], ids=["with the other's cluster id", "without a cluster id"])
 def test_what_was_reached_on_one_cluster_is_no_drift_of_another(named: str) -> None:
     ours, other = Simulated(A), Simulated(B)
-    wanted = Wanted({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     store = store_of(wanted)
     assert isinstance(run(ours, store).decision, Done)
     before = facts(store)
@@ -104,7 +104,7 @@ def test_what_was_reached_on_one_cluster_is_no_drift_of_another(named: str) -> N
 
 def test_a_status_that_lost_the_id_of_its_cluster_is_of_no_cluster_until_the_document_names_one() -> None:
     ours, other = Simulated(A), Simulated(B)
-    store = store_of(Wanted({"group.version": 1}))
+    store = store_of(DesiredState({"group.version": 1}))
     run(ours, store)
     store.wanted = replace(LOWER, levels={"group.version": 0})
     store.server.schema = schema.open_status()
@@ -143,7 +143,7 @@ def test_what_is_left_of_a_status_belongs_to_no_cluster_either(kept: str, level:
 
 def test_a_level_of_another_cluster_is_never_taken_for_one_that_was_reached() -> None:
     ours, other = Simulated(A, group_version=1), Simulated(B)
-    wanted = Wanted({"group.version": 0})
+    wanted = DesiredState({"group.version": 0})
     store = store_of(replace(wanted, cluster_id=A))
     assert isinstance(once(ours, store).decision, Stalled)  # no consent
     store.wanted = replace(wanted, cluster_id=B)
@@ -156,7 +156,7 @@ def test_a_level_of_another_cluster_is_never_taken_for_one_that_was_reached() ->
 
 def test_a_plan_on_paper_knows_nothing_of_the_other_cluster_either() -> None:
     ours, other = Simulated(A), Simulated(B)
-    store = store_of(Wanted({"group.version": 1}))
+    store = store_of(DesiredState({"group.version": 1}))
     run(ours, store)
 
     async def on_paper() -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from tests.kafkafeatures.reconcile.stories import BY_SETS, Json, Scene, is_in_sync
 
-WANTED = Wanted({"metadata.version": 27}, rollout=BY_SETS)
+WANTED = DesiredState({"metadata.version": 27}, rollout=BY_SETS)
 
 
 def is_pending(status: Json) -> bool:
@@ -17,7 +17,7 @@ def uids(scene: Scene) -> dict[str, str]:
     return {name: scene.pods.uid(name) for name in scene.pods.names()}
 
 
-async def at_rest(wanted: Wanted = WANTED) -> Scene:
+async def at_rest(wanted: DesiredState = WANTED) -> Scene:
     scene = Scene(wanted)
     await scene.until(is_in_sync)
     return scene

@@ -9,14 +9,14 @@ import pytest
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.names import PAUSE
 from kafkafeatures.api.status import Status
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.kube.errors import Conflict
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore
 from tests.kafkafeatures.reconcile.simulated import spec_of
 from tests.simulated.kubernetes import ApiServer
 from tests.simulated.orders import KEY
 
-UPGRADE, FURTHER = ({"spec": spec_of(Wanted({"metadata.version": level}))} for level in (27, 29))
+UPGRADE, FURTHER = ({"spec": spec_of(DesiredState({"metadata.version": level}))} for level in (27, 29))
 NOTED, PAUSED = ({"annotations": one} for one in ({"team": "orders"}, {PAUSE: "true"}))
 
 
@@ -32,7 +32,7 @@ async def test_a_status_that_became_that_of_a_restored_document_is_taken_for_a_c
     What was to follow the intent in that status does not, and no Event is made of it.
     """
     server = ApiServer()
-    server.create(*KEY, spec_of(Wanted({"metadata.version": 25})))
+    server.create(*KEY, spec_of(DesiredState({"metadata.version": 25})))
     before = server.revision
     server.change(*KEY, lambda one: (one if "spec" in read else one["metadata"]).update(read))
     store = KubernetesStore(server.client(), KEY, lambda: OperatorIdentity("", "operator", "test"))

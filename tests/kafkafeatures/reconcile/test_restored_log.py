@@ -13,8 +13,8 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, LogPosition
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Stalled
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy
 from kafkafeatures.core.engine.steps import OutcomeUnknown
-from kafkafeatures.core.engine.wanted import ApprovalPolicy
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Role
 from kafkafeatures.core.migration.positions import Position

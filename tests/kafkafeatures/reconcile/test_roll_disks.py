@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.statefulsets import EMPTY
@@ -19,7 +19,7 @@ CONSENT = re.compile(r"new-disk:(broker|controller)-([0-9]+):[0-9a-f]{8}")
 
 
 def with_empty_disks(levels: dict[str, int] | None = None) -> Scene:
-    scene = Scene(Wanted(levels or {}, rollout=BY_SETS))
+    scene = Scene(DesiredState(levels or {}, rollout=BY_SETS))
     for one in SETS:
         scene.pods.set_image(one.name, f"kafka:4.4.0{EMPTY}")
     scene.world.advance(scene.world.now_ms + 1000)
@@ -74,7 +74,7 @@ def loses_its_status(scene: Scene) -> None:
 async def test_a_broker_that_was_drained_and_comes_back_empty_halts_the_roll_until_its_disk_is_accepted(
     loses: Callable[[Scene], None],
 ) -> None:
-    scene = Scene(Wanted({}, rollout=BY_SETS))
+    scene = Scene(DesiredState({}, rollout=BY_SETS))
     drained = await rolling(scene)
     drained_and_emptied(scene, drained)
     loses(scene)
@@ -95,7 +95,7 @@ async def test_a_broker_that_was_drained_and_comes_back_empty_halts_the_roll_unt
 
 
 async def test_the_last_node_of_a_roll_that_lost_its_disk_keeps_the_roll_from_being_over() -> None:
-    scene = Scene(Wanted({}, rollout=BY_SETS))
+    scene = Scene(DesiredState({}, rollout=BY_SETS))
     await rolling(scene)
     await scene.until(lambda status: status["rollout"]["done"] == status["rollout"]["total"] - 1)
     emptied = scene.pods.node_of(scene.restarts.asked[0])

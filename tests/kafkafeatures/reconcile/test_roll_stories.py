@@ -9,7 +9,7 @@ import pytest
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Wait
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.readings import Role
 from tests.kafkafeatures.reconcile.stories import BROKERS, BY_SETS, Scene
 from tests.kafkafeatures.reconcile.test_stateful_sets import Rig, scale
@@ -161,7 +161,7 @@ async def test_where_no_node_answers_the_status_names_the_pods_that_do_not_run()
 
 async def becoming_stable() -> Scene:
     """The first node was restarted and is back; it has to be stable for 30 s."""
-    scene = Scene(Wanted({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
+    scene = Scene(DesiredState({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
     scene.set_images()
     await scene.until(lambda status: any("stableSince" in one for one in status.get("intents", ())))
     return scene
@@ -203,7 +203,7 @@ async def test_the_next_node_waits_for_one_that_was_restarted_and_is_forgotten_w
 
 
 async def test_a_cluster_whose_brokers_were_all_started_by_a_person_is_left_to_become_stable() -> None:
-    scene = Scene(Wanted({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
+    scene = Scene(DesiredState({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
     _come_back(scene, *BROKERS)
     scene.set_images()
     done = await scene.once()
@@ -214,7 +214,7 @@ async def test_a_cluster_whose_brokers_were_all_started_by_a_person_is_left_to_b
 
 
 async def test_a_broker_that_comes_back_again_and_again_is_named_with_since_when_and_what_to_do() -> None:
-    scene = Scene(Wanted({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
+    scene = Scene(DesiredState({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
     for _ in range(8):
         _come_back(scene, 2)
         scene.set_images()

@@ -15,7 +15,7 @@ from kafkafeatures.api.names import RECONCILE
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.steps import OutcomeUnknown
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.reconcile.kubernetes_store import KubernetesStore, LastStatus, SchemaOutdated, dropped_fields
 from kafkasim.connection import Access
 from tests.kafkafeatures.reconcile.rig import Kafka, Rig
@@ -276,10 +276,10 @@ async def test_a_step_is_waited_for_also_once_an_older_schema_has_dropped_its_in
     LATER[later](rig)
     elder = {"name": "elder", "namespace": KEY.namespace, "uid": "0", "creationTimestamp": "2020-01-01T00:00:00Z"}
     rig.claims.note({"metadata": elder, "spec": {}, "status": {"clusterId": CLUSTER_ID}})
-    competing = rig.claims.competing_owner(Key(KEY.namespace, "elder"), CLUSTER_ID)
+    competing = rig.claims.competing_owner(ResourceKey(KEY.namespace, "elder"), CLUSTER_ID)
     assert competing is not None
     assert competing.is_acting
-    rig.claims.forget(Key(KEY.namespace, "elder"))
+    rig.claims.forget(ResourceKey(KEY.namespace, "elder"))
     await rig.work()
     assert (rig.api.condition("Ready")["reason"], rig.api.status["intents"]) == ("Verifying", intents)
     assert len(rig.kafka.sent) == 1

@@ -14,9 +14,9 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.settling import BROKER_KEEPS, DELIVERED_WITHIN, ON_ITS_WAY, SEND_WITHIN
 from kafkafeatures.core.engine.steps import Applied, DryRun, DryRunRejected, DryRunUnavailable, NotSent, OutcomeUnknown
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.ports import PreparedUpdate
 from kafkafeatures.kube.client import REQUEST_TIMEOUT
@@ -26,7 +26,7 @@ from kafkafeatures.reconcile.operators import HAND_OVER
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, context_of, once, reconcile_once, run
 
 BEGIN = {"metadata.version": 21}
-LOWERED = Wanted({"share.version": 0}, consents=frozenset({"share.version:1->0"}))
+LOWERED = DesiredState({"share.version": 0}, consents=frozenset({"share.version:1->0"}))
 
 
 class Watched(Cluster):
@@ -144,7 +144,7 @@ def test_a_downgrade_from_another_level_does_not_go_out_under_the_consent_of_thi
     """The consent is for 21 -> 20; another client raised the level between the look and the request."""
     cluster = Watched({"metadata.version": 21})
     store = Watching(cluster, {})
-    store.wanted = Wanted({"metadata.version": 20}, consents=frozenset({"metadata.version:21->20"}))
+    store.wanted = DesiredState({"metadata.version": 20}, consents=frozenset({"metadata.version:21->20"}))
 
     def moved() -> None:
         if cluster.levels["metadata.version"] == 21:

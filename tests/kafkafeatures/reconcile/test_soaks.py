@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Wait
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Mode
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.evaluate import Evaluation
@@ -33,7 +33,7 @@ class Life:
     def __init__(self, **how: object) -> None:
         self.cluster, self.clocks = Cluster({"metadata.version": 25}, plan(BROKERS, CONTROLLERS)), Clocks()
         self.store = Store(self.cluster, {})
-        self.store.wanted = replace(Wanted({"metadata.version": 32}, finalize_after=HOUR), **how)  # type: ignore[arg-type]
+        self.store.wanted = replace(DesiredState({"metadata.version": 32}, finalize_after=HOUR), **how)  # type: ignore[arg-type]
 
     def look(self) -> Reconciliation:
         return self.clocks.reconcile(self.cluster, self.store)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held, Wait
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Rollout, Wanted
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Rollout
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.reconcile.act import Reconciliation
@@ -24,7 +24,7 @@ from tests.kafkasim.clusters import outdated, plan
 OLD, NEW, OTHER = "kafka:4.1.2", "kafka:4.4.0", "kafka:4.3.1"
 SETS = (SetPlan("brokers", "brokers", (1, 2, 3), OLD), SetPlan("controllers", "controllers", (3001, 3002, 3003), OLD))
 ROLLOUT = Rollout(STATEFUL_SET.name, ("brokers",), ("controllers",), stable_for=timedelta(seconds=5))
-WANTED = Wanted(
+WANTED = DesiredState(
     {"metadata.version": 30}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(minutes=10), rollout=ROLLOUT
 )
 
@@ -35,7 +35,7 @@ TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1)), 2),)
 class Life:
     """Six nodes of 4.1 in pods, and what a document asks for."""
 
-    def __init__(self, wanted: Wanted = WANTED, topics: tuple[TopicPlan, ...] = TOPICS) -> None:
+    def __init__(self, wanted: DesiredState = WANTED, topics: tuple[TopicPlan, ...] = TOPICS) -> None:
         old = plan(dict.fromkeys((1, 2, 3), "4.1"), dict.fromkeys((3001, 3002, 3003), "4.1"), metadata_version=27)
         self.cluster = Cluster({}, replace(old, topics=topics, addresses=addresses(SETS)))
         self.pods = Pods(self.cluster.world, SETS)

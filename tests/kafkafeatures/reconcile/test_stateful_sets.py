@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
-from kafkafeatures.kube.api import Key
+from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
@@ -35,7 +35,7 @@ from tests.simulated.workloads import Workloads
 WORKLOAD = {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"]}}
 LEVELS = {"levels": [{"name": "metadata.version", "level": 21}]}
 TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1)), 2),)
-OLDER = Key("kafka", "older")
+OLDER = ResourceKey("kafka", "older")
 
 
 def host(ordinal: int) -> str:

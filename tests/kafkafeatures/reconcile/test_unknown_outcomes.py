@@ -10,11 +10,11 @@ import pytest
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Wait
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.steps import (
     NotSent,
     OutcomeUnknown,
 )
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.readings import Readings, Role
 from kafkafeatures.reconcile.act import summary_of
 from kafkafeatures.reconcile.evaluate import SETTLE_SECONDS
@@ -117,7 +117,7 @@ def test_a_level_that_was_moved_at_the_very_offset_of_the_intent_was_moved(
     """The intent names the end of the log: a batch that begins there ends behind it, and everything else before it."""
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
-    store.wanted = Wanted({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
+    store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
     cluster.outcomes = [OutcomeUnknown("EOF")]
     assert cluster.move("group.version", 1)
     once(cluster, store)

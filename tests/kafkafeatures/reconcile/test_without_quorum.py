@@ -9,8 +9,8 @@ import pytest
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import DesiredState, Mode
 from kafkafeatures.core.engine.steps import OutcomeUnknown
-from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import (
@@ -35,7 +35,7 @@ from tests.kafkasim.clusters import CLUSTER_ID, plan, served
 KEPT = Failure(FailureKind.TIMED_OUT, "h:1", "no answer to DescribeQuorum within 5 s", "look at the controllers")
 NO_CONTROLLER = Failure(FailureKind.NOT_ASKED, "controllers", "no address of a controller is known")
 NO_LOG = Failure(FailureKind.UNREACHABLE, "metadata log", "connection refused")
-IN_SYNC = Wanted({"metadata.version": 21})
+IN_SYNC = DesiredState({"metadata.version": 21})
 IMAGE = image(brokers={1: (NEW, False), 2: (NEW, False)}, controllers={3001: NEW, 3002: NEW})
 
 # All controllers were killed: brokers live on, answer ApiVersions and list each other, and keep DescribeQuorum.
@@ -48,7 +48,7 @@ IN_ZOOKEEPER = probe(
 
 
 def reconciled(
-    wanted: Wanted, seen: ClusterProbe, log: LogReading | Failure = NO_LOG
+    wanted: DesiredState, seen: ClusterProbe, log: LogReading | Failure = NO_LOG
 ) -> tuple[Decision, dict[str, Any]]:
     """The decision, and the status that says so. Nothing is sent."""
     cluster = Cluster({"metadata.version": 21})
@@ -92,8 +92,10 @@ def test_without_a_quorum_nothing_is_in_sync(seen: ClusterProbe, mode: Mode) -> 
 
 
 @pytest.mark.parametrize("mode", Mode)
-@pytest.mark.parametrize("wanted", [Wanted({}), Wanted({"metadata.version": 27})], ids=["nothing wanted", "a change"])
-def test_without_a_quorum_nothing_else_is_claimed_either(wanted: Wanted, mode: Mode) -> None:
+@pytest.mark.parametrize(
+    "wanted", [DesiredState({}), DesiredState({"metadata.version": 27})], ids=["nothing wanted", "a change"]
+)
+def test_without_a_quorum_nothing_else_is_claimed_either(wanted: DesiredState, mode: Mode) -> None:
     _, status = reconciled(replace(wanted, mode=mode), BROKERS_ONLY)
     assert conditions(status)["Ready"] == ("False", "WaitingForQuorum")
 
@@ -146,7 +148,7 @@ def test_what_a_broker_shows_that_is_cut_off_from_the_controllers_proves_nothing
 
 
 def test_nor_is_a_level_in_sync_that_only_such_a_broker_shows() -> None:
-    _, status = reconciled(Wanted({"metadata.version": 27}), ONE_IS_CUT_OFF)
+    _, status = reconciled(DesiredState({"metadata.version": 27}), ONE_IS_CUT_OFF)
     (level,) = (one for one in status["features"] if one["name"] == "metadata.version")
     assert level["state"] != "InSync"
     assert status["progress"] == "0/1 levels"
@@ -173,7 +175,7 @@ async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_n
 def test_a_suspended_resource_is_not_to_be_resumed_because_the_quorum_is_gone() -> None:
     decision, _ = reconciled(replace(IN_SYNC, suspend=True), BROKERS_ONLY)
     assert isinstance(decision, Wait)
-    decision, _ = reconciled(Wanted({"metadata.version": 27}, suspend=True), BROKERS_ONLY)
+    decision, _ = reconciled(DesiredState({"metadata.version": 27}, suspend=True), BROKERS_ONLY)
     assert isinstance(decision, Held)
 
 
@@ -202,7 +204,7 @@ def test_a_log_and_a_describe_quorum_that_agree_name_the_leader() -> None:
 
 @pytest.mark.parametrize("levels", [{"group.version": 0}, {"metadata.version": 0}, {"metadata.version": 21}])
 def test_every_level_is_a_blocker_in_zookeeper_mode_also_one_that_is_absent(levels: dict[str, int]) -> None:
-    decision, status = reconciled(Wanted(levels), IN_ZOOKEEPER)
+    decision, status = reconciled(DesiredState(levels), IN_ZOOKEEPER)
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.ZOOKEEPER_MODE
     assert [one.kind for one in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]
@@ -213,7 +215,7 @@ def test_every_level_is_a_blocker_in_zookeeper_mode_also_one_that_is_absent(leve
 
 
 def test_who_observes_in_zookeeper_mode_is_reported_the_same() -> None:
-    decision, status = reconciled(Wanted({"group.version": 0}, mode=Mode.OBSERVE), IN_ZOOKEEPER)
+    decision, status = reconciled(DesiredState({"group.version": 0}, mode=Mode.OBSERVE), IN_ZOOKEEPER)
     assert isinstance(decision, Done)
     assert [one.kind for one in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]
     assert "ZooKeeper" in decision.message
@@ -221,5 +223,5 @@ def test_who_observes_in_zookeeper_mode_is_reported_the_same() -> None:
 
 
 def test_who_wants_nothing_in_zookeeper_mode_needs_no_active_controller() -> None:
-    decision, _ = reconciled(Wanted({}), IN_ZOOKEEPER)
+    decision, _ = reconciled(DesiredState({}), IN_ZOOKEEPER)
     assert isinstance(decision, Done)

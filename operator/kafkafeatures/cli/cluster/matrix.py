@@ -14,7 +14,7 @@ from rich.text import Text
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.cluster.blockers_text import draw_blockers
-from kafkafeatures.cli.cluster.matrix_table import Row, draw_table, grouped_nodes
+from kafkafeatures.cli.cluster.matrix_table import MatrixRow, draw_table, grouped_nodes
 from kafkafeatures.cli.shell.indented import hanging, line, remedy
 from kafkafeatures.core.engine.blockers import grouped, shortened, title_of, verb
 from kafkafeatures.core.engine.remedies import (
@@ -77,7 +77,7 @@ def draw_apis(console: Console, observation: Observation, api_names: dict[int, s
     _quorum_lost(console, observation)
     _cluster(console, observation)
     keys = sorted({key for node in observation.nodes for key in _apis(node)})
-    rows = [Row(f"{api_names.get(key, '?')} ({key})", partial(_api_cell, key)) for key in keys]
+    rows = [MatrixRow(f"{api_names.get(key, '?')} ({key})", partial(_api_cell, key)) for key in keys]
     _table(console, observation, ("API (KEY)", ""), rows, turn=False)
     _apart(console, observation)
     _not_read(console, observation)
@@ -245,7 +245,7 @@ def _title(console: Console, text: str) -> None:
 def _features(console: Console, observation: Observation, highest: dict[str, int]) -> None:
     rows = []
     if any(map(inferred_release, observation.nodes)):
-        rows.append(Row("Kafka (inferred from the ranges)", _release_cell, short="Kafka", note=INFERRED))
+        rows.append(MatrixRow("Kafka (inferred from the ranges)", _release_cell, short="Kafka", note=INFERRED))
     for name, best in highest.items():
         short = name.removesuffix(".version").replace(".", "\n")
         level = UNKNOWN_CELL
@@ -253,14 +253,14 @@ def _features(console: Console, observation: Observation, highest: dict[str, int
             levels = observation.finalized.value
             in_zookeeper = format_level(name, levels.get(name, 0))
             level = in_zookeeper if observation.in_zookeeper_mode else format_in_kraft(name, levels)
-        rows.append(Row(name, partial(_feature_cell, observation, name, best), level, short))
+        rows.append(MatrixRow(name, partial(_feature_cell, observation, name, best), level, short))
         if name == METADATA_VERSION:
-            rows.append(Row("up to", _name_cell, is_below=True))
+            rows.append(MatrixRow("up to", _name_cell, is_below=True))
     _table(console, observation, ("FEATURE", "FINALIZED"), rows)
 
 
 def _table(
-    console: Console, observation: Observation, corner: tuple[str, str], rows: Sequence[Row], *, turn: bool = True
+    console: Console, observation: Observation, corner: tuple[str, str], rows: Sequence[MatrixRow], *, turn: bool = True
 ) -> None:
     groups = grouped_nodes([node for node in observation.nodes if is_counted_on(observation, node)], rows)
     if not groups:

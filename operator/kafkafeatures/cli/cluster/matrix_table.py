@@ -20,7 +20,7 @@ from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.observation import Node
 
 
-class Row(Struct, frozen=True):
+class MatrixRow(Struct, frozen=True):
     """A feature, an API, or something else that each node has. level: what is finalized of it. cell: what a node has.
 
     short: its title where room is little, and note: what that leaves out. is_below: it goes with the row above, and has
@@ -57,7 +57,7 @@ class Group(Struct, frozen=True):
         return f"{self.role.lower()} {self.ids}"
 
 
-def grouped_nodes(nodes: Sequence[Node], rows: Sequence[Row]) -> list[Group]:
+def grouped_nodes(nodes: Sequence[Node], rows: Sequence[MatrixRow]) -> list[Group]:
     """The nodes, equal ones together."""
     nodes_by_key: dict[tuple[object, ...], list[Node]] = {}
     cells: dict[tuple[object, ...], tuple[Text, ...]] = {}
@@ -70,7 +70,7 @@ def grouped_nodes(nodes: Sequence[Node], rows: Sequence[Row]) -> list[Group]:
 
 
 def draw_table(
-    console: Console, corner: tuple[str, str], rows: Sequence[Row], groups: Sequence[Group], *, turn: bool = True
+    console: Console, corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group], *, turn: bool = True
 ) -> None:
     """Print it. `corner`: the titles of the first two columns. `turn`: where it is too wide."""
     table = _upright(corner, rows, groups)
@@ -87,7 +87,7 @@ def draw_table(
             line(console, Text(row.note, "dim"))
 
 
-def _upright(corner: tuple[str, str], rows: Sequence[Row], groups: Sequence[Group]) -> Table:
+def _upright(corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column(corner[0], no_wrap=True)
     if corner[1]:
@@ -100,7 +100,7 @@ def _upright(corner: tuple[str, str], rows: Sequence[Row], groups: Sequence[Grou
     return table
 
 
-def _turned(corner: tuple[str, str], rows: Sequence[Row], groups: Sequence[Group]) -> Table:
+def _turned(corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("NODES")
     for row in rows:
@@ -113,7 +113,7 @@ def _turned(corner: tuple[str, str], rows: Sequence[Row], groups: Sequence[Group
     return table
 
 
-def _joined(rows: Sequence[Row], cells: Sequence[Text]) -> list[Text]:
+def _joined(rows: Sequence[MatrixRow], cells: Sequence[Text]) -> list[Text]:
     """The cells of the columns: what belongs to the row above stands below it."""
     columns: list[Text] = []
     for row, cell in zip(rows, cells, strict=True):
@@ -124,7 +124,7 @@ def _joined(rows: Sequence[Row], cells: Sequence[Text]) -> list[Text]:
     return columns
 
 
-def _lined(console: Console, corner: tuple[str, str], rows: Sequence[Row], groups: Sequence[Group]) -> None:
+def _lined(console: Console, corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group]) -> None:
     width = max(len(group.title) for group in groups)
     for index, row in enumerate(rows):
         level = f"  {corner[1].lower()} {row.level}" if row.level else ""

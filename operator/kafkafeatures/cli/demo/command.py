@@ -23,7 +23,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kafkafeatures.cli.demo.stage import Stage, environment
+from kafkafeatures.cli.demo.stage import Demonstration, environment
 from kafkafeatures.cli.demo.text import not_the_story, show, tell, title, turn_the_page
 from kafkafeatures.cli.shell.exit_codes import Exit
 
@@ -104,10 +104,10 @@ def _tell_over_the_wire(chosen: Sequence[str]) -> None:
         for number, name in enumerate(chosen):
             if number:
                 turn_the_page()
-            STORIES[name](Stage(Path(folder)), simulator)
+            STORIES[name](Demonstration(Path(folder)), simulator)
 
 
-def _upgrade(stage: Stage, simulator: Simulator) -> None:
+def _upgrade(stage: Demonstration, simulator: Simulator) -> None:
     """Tell what Kafka says to a raise, and what is said here; the cure; the raise."""
     servers = _one(simulator)
     on_it = ("--release", "4.2", "--bootstrap-server", servers)
@@ -130,14 +130,14 @@ def _upgrade(stage: Stage, simulator: Simulator) -> None:
     _finalized(stage, servers, {"metadata.version": 29, "share.version": 1})
 
 
-def _nothing_blocks(stage: Stage, simulator: Simulator) -> None:
+def _nothing_blocks(stage: Demonstration, simulator: Simulator) -> None:
     """The ghost is unregistered, and the old broker upgraded."""
     unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", _one(simulator))
     stage.run(unregister, code=Exit.DONE, shows=("broker 4 is no longer registered",))
     simulator.do("upgrade broker 2 4.2")
 
 
-def _cure(stage: Stage, simulator: Simulator) -> None:
+def _cure(stage: Demonstration, simulator: Simulator) -> None:
     """An old broker and a ghost registration block the raise; both are removed, and the levels are raised."""
     servers = _one(simulator)
     title("Raise a release")
@@ -163,7 +163,7 @@ def _cure(stage: Stage, simulator: Simulator) -> None:
     _finalized(stage, servers, {"metadata.version": 29, "share.version": 1})
 
 
-def _back(stage: Stage, simulator: Simulator) -> None:
+def _back(stage: Demonstration, simulator: Simulator) -> None:
     """Downgrade: refused without consent, done with it, and the same consent is refused the second time."""
     servers = _one(simulator)
     title("Downgrade")
@@ -190,7 +190,7 @@ def _back(stage: Stage, simulator: Simulator) -> None:
     _finalized(stage, servers, {"share.version": 1})
 
 
-def _drift(stage: Stage, simulator: Simulator) -> None:
+def _drift(stage: Demonstration, simulator: Simulator) -> None:
     """A level that had been reached is changed outside KafkaFeatures: it is reported, not fought over."""
     title("Drift")
     stage.write("levels.yaml", _DOCUMENT % simulator.greeting)
@@ -223,7 +223,7 @@ def _one(simulator: Simulator) -> str:
     return str(simulator.greeting["bootstrapServers"]).split(",")[0]
 
 
-def _finalized(stage: Stage, servers: str, wanted: dict[str, int]) -> None:
+def _finalized(stage: Demonstration, servers: str, wanted: dict[str, int]) -> None:
     """The last proof is not a look at a picture but the document."""
     output = stage.quiet(("describe", "--bootstrap-server", servers, "-o", "json"))
     levels = {feature["name"]: feature.get("finalized") for feature in json.loads(output)["features"]}

@@ -12,7 +12,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from kafkafeatures.cli.demo.stage import Stage
+from kafkafeatures.cli.demo.stage import Demonstration
 from kafkafeatures.cli.demo.text import not_the_story, tell, title
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit, to_install
 
@@ -34,7 +34,7 @@ def tell_the_fleet() -> None:
 
     pages = Path(tempfile.mkdtemp(prefix="kafkafeatures-fleet-"))
     with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder:
-        stage = Stage(Path(folder))
+        stage = Demonstration(Path(folder))
         title("Which clusters of a fleet are blocked from a release?")
         tell(
             f"This is a GENERATED fleet: copies of the metadata logs of {SMALL.clusters} clusters, as Kafka's "

@@ -45,10 +45,10 @@ spec:
 
 def tell_the_migration() -> None:
     """Raises CommandFailed where production decides something else than the story says."""
-    play(_Scene, _tell)
+    play(_MigrationScene, _tell)
 
 
-async def _tell(scene: _Scene) -> None:
+async def _tell(scene: _MigrationScene) -> None:
     title("From ZooKeeper to KRaft")
     tell(
         "This is a SIMULATED cluster: three brokers of Kafka 3.9 that keep their metadata in ZooKeeper. No Kafka and "
@@ -105,7 +105,7 @@ def _is_in_sync(status: Status) -> bool:
     return status.reason(Condition.READY) == Reason.IN_SYNC
 
 
-class _Scene(Scene):
+class _MigrationScene(Scene):
     """The simulated cluster, and the person beside it."""
 
     def __init__(self, state: Path) -> None:

@@ -63,10 +63,10 @@ spec:
 
 def tell_the_roll() -> None:
     """Raises CommandFailed where production decides something else than the story says."""
-    play(_Scene, _tell)
+    play(_RollScene, _tell)
 
 
-async def _tell(scene: _Scene) -> None:
+async def _tell(scene: _RollScene) -> None:
     title("Roll")
     tell(
         "This is a SIMULATED cluster: three controllers and three brokers of Kafka 4.1, in pods of two StatefulSets. "
@@ -112,7 +112,7 @@ def _is_rolled(status: Status) -> bool:
     return status.rollout is not None and status.rollout.done == status.rollout.total and not status.intents
 
 
-class _Scene(Scene):
+class _RollScene(Scene):
     """The simulated world, and what was seen of it."""
 
     def __init__(self, state: Path) -> None:

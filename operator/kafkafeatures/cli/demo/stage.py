@@ -22,7 +22,7 @@ _SOURCE_ROOT = Path(__file__).parents[2]
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class Stage(Struct, frozen=True):
+class Demonstration(Struct, frozen=True):
     """Runs and shows commands, in a folder of their own."""
 
     folder: Path

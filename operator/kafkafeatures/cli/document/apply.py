@@ -22,15 +22,15 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Json
 from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_loop
 from kafkafeatures.cli.document.documents import (
+    ConnectionSettings,
     Document,
-    Reach,
     add_document_flags,
     document_errors,
     documents_of,
     how_to_approve,
     reach_of,
 )
-from kafkafeatures.cli.document.permission import Permission, Question
+from kafkafeatures.cli.document.permission import ConfirmationRequired, Permission
 from kafkafeatures.cli.document.several import each
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import FORMATS, console, tell
@@ -128,7 +128,9 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
                     _until_settled(store, reach, document, arguments.timeout, progress=progress, permission=permission)
                 )
                 break
-            except Question as question:  # asked while nothing is connected; then everything is looked at anew
+            except (
+                ConfirmationRequired
+            ) as question:  # asked while nothing is connected; then everything is looked at anew
                 try:
                     permission.ask(question)
                 except BaseException:  # no, or Ctrl-C
@@ -166,7 +168,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
 
 async def _until_settled(
     store: FileStore,
-    reach: Reach,
+    reach: ConnectionSettings,
     document: Document,
     timeout: float,
     *,

@@ -46,7 +46,7 @@ _WORDS = {
 }
 
 
-class Row(Struct, frozen=True):
+class RightRow(Struct, frozen=True):
     """A right as it is shown, of whichever system."""
 
     system: str
@@ -66,7 +66,7 @@ def check_rights(arguments: argparse.Namespace) -> int:
     observation, reading = on_cluster(_of_kafka(settings, zookeeper, mode, driver))
     rows = [
         *(
-            Row("Kafka", it.right.name, it.resource, it.state, it.needed_for, it.message, it.remedy)
+            RightRow("Kafka", it.right.name, it.resource, it.state, it.needed_for, it.message, it.remedy)
             for it in reading.findings
         ),
         *(_of_zookeeper(arguments, observation, mode) if mode in ("ibp", "migrate") else ()),
@@ -126,15 +126,15 @@ def question_of(readings: Readings, observation: Observation, mode: str, driver:
     )
 
 
-def _of_zookeeper(arguments: argparse.Namespace, observation: Observation, mode: str) -> Iterator[Row]:
+def _of_zookeeper(arguments: argparse.Namespace, observation: Observation, mode: str) -> Iterator[RightRow]:
     goal = ("read what Kafka keeps in ZooKeeper",)
     if observation.in_kraft_mode:
         text = "the cluster is in KRaft mode, and has no ZooKeeper"
-        yield Row("ZooKeeper", "READ", "all znodes", RightState.NOT_NEEDED, goal, text)
+        yield RightRow("ZooKeeper", "READ", "all znodes", RightState.NOT_NEEDED, goal, text)
         return
     if arguments.zookeeper is None:
         text = "the ensemble is not named"
-        yield Row("ZooKeeper", "READ", "all znodes", RightState.UNKNOWN, goal, text, "give it with --zookeeper")
+        yield RightRow("ZooKeeper", "READ", "all znodes", RightState.UNKNOWN, goal, text, "give it with --zookeeper")
         return
     from kafkafeatures.cli.cluster.ensemble import named
     from kafkafeatures.zookeeper.rights import znode_rights
@@ -142,36 +142,36 @@ def _of_zookeeper(arguments: argparse.Namespace, observation: Observation, mode:
     ensemble = named(arguments)
     rights = on_loop(znode_rights(ensemble, goes_back=mode == "migrate"))
     if isinstance(rights, Failure):
-        yield Row("ZooKeeper", "READ", "all znodes", RightState.UNKNOWN, goal, rights.message, rights.action)
+        yield RightRow("ZooKeeper", "READ", "all znodes", RightState.UNKNOWN, goal, rights.message, rights.action)
         return
     for right in rights:
-        row = Row("ZooKeeper", right.right, right.on, RightState.GRANTED, (right.goal,))
+        row = RightRow("ZooKeeper", right.right, right.on, RightState.GRANTED, (right.goal,))
         if isinstance(right.is_granted, Failure):
             failure = right.is_granted
-            row = Row(*_head(row), RightState.UNKNOWN, (right.goal,), failure.message, failure.action)
+            row = RightRow(*_head(row), RightState.UNKNOWN, (right.goal,), failure.message, failure.action)
         elif not right.is_granted:
             user = f"digest user {ensemble.digest.username}" if ensemble.digest else "the user of the operator"
             remedy = f"grant {right.right} on {', '.join(right.missing_on)} to {user}"
             text = f"missing on {', '.join(right.missing_on)}"
-            row = Row(*_head(row), RightState.MISSING, (right.goal,), text, remedy)
+            row = RightRow(*_head(row), RightState.MISSING, (right.goal,), text, remedy)
         yield row
 
 
-def _head(row: Row) -> tuple[str, str, str]:
+def _head(row: RightRow) -> tuple[str, str, str]:
     return row.system, row.right, row.on
 
 
-def _of_kubernetes(arguments: argparse.Namespace, driver: Driver) -> Iterator[Row]:
+def _of_kubernetes(arguments: argparse.Namespace, driver: Driver) -> Iterator[RightRow]:
     from kafkafeatures.cli.kube.driver_rights import driver_rights
 
     states = {True: RightState.GRANTED, False: RightState.MISSING, None: RightState.UNKNOWN}
     goal = (f"restart nodes with the driver {driver.name}",)
     for right in driver_rights(arguments, driver):
         state = states[right.is_granted]
-        yield Row("Kubernetes", right.verb, right.resource, state, goal, right.message, right.remedy)
+        yield RightRow("Kubernetes", right.verb, right.resource, state, goal, right.message, right.remedy)
 
 
-def _draw(rows: list[Row], verdict: RightState, reading: RightsReading, purpose: str) -> None:
+def _draw(rows: list[RightRow], verdict: RightState, reading: RightsReading, purpose: str) -> None:
     out = console()
     users = " and ".join(user or "the user of the certificate or token" for user in reading.users)
     numbers = Counter(row.state for row in rows)
@@ -195,7 +195,7 @@ def _draw(rows: list[Row], verdict: RightState, reading: RightsReading, purpose:
 
 
 def _document(
-    rows: list[Row], verdict: RightState, reading: RightsReading, about: tuple[Observation, str, Driver]
+    rows: list[RightRow], verdict: RightState, reading: RightsReading, about: tuple[Observation, str, Driver]
 ) -> dict[str, Any]:
     observation, mode, driver = about
     return {
@@ -218,7 +218,7 @@ def _document(
     }  # fmt: skip
 
 
-def _junit(rows: list[Row], purpose: str) -> str:
+def _junit(rows: list[RightRow], purpose: str) -> str:
     """One case for each right."""
     suite = ElementTree.Element("testsuite", name=f"kafkafeatures check --rights, {purpose}")
     for row in rows:

@@ -282,7 +282,7 @@ def document_errors(path: Path) -> Iterator[None]:
         raise CommandFailed(f"{name}: {error.strerror}", Exit.BLOCKED, what=str(error.strerror), where=name) from None
 
 
-class Reach(NamedTuple):
+class ConnectionSettings(NamedTuple):
     """Settings to reach a cluster, and its ensemble where something is wanted of it."""
 
     settings: ClusterSettings
@@ -297,9 +297,9 @@ class Reach(NamedTuple):
         return ZooKeeper(self.ensemble, SYSTEM, cluster.whole_log)
 
 
-def reach_of(arguments: argparse.Namespace, document: Document) -> Reach:
+def reach_of(arguments: argparse.Namespace, document: Document) -> ConnectionSettings:
     """Return how to reach its cluster. Raises what `document_errors` turns into a CommandFailed."""
     spec = document.resource.spec
     secrets = secrets_in(arguments.secrets_dir)
     ensemble = ensemble_of(spec.cluster, secrets) if spec.wants_ensemble else None
-    return Reach(document.settings or settings_of(spec.cluster, secrets), ensemble)
+    return ConnectionSettings(document.settings or settings_of(spec.cluster, secrets), ensemble)

@@ -16,7 +16,7 @@ from kafkafeatures.reconcile.evaluate import Evaluation
 from kafkafeatures.reconcile.file_store import FileStore
 
 
-class Question(Exception):
+class ConfirmationRequired(Exception):
     """The plan of this status must be confirmed before it is carried out. `approves`: it waits for approval. `doubts`:
     why a consent may have been used before.
     """
@@ -49,7 +49,7 @@ class Permission:
             return
         doubts = "" if self._sure else self._store.why_unverified(used_by(evaluation))
         if (doubts or not (self._sure or self._approved)) and at_terminal():
-            raise Question(evaluation.status, approves=False, doubts=doubts)
+            raise ConfirmationRequired(evaluation.status, approves=False, doubts=doubts)
         self.show(evaluation.status)
         if doubts:
             raise CommandFailed(f"{doubts}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
@@ -57,9 +57,9 @@ class Permission:
     def check_approval(self, status: Status) -> None:
         """Raises Question where a plan waits for an approval that the user at the terminal may give."""
         if self._may_approve and status.plan and at_terminal():
-            raise Question(status, approves=True)
+            raise ConfirmationRequired(status, approves=True)
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: ConfirmationRequired) -> None:
         """Show the plan. Raises CommandFailed unless the answer is yes."""
         plan = question.status.plan
         if plan is None:

@@ -17,8 +17,8 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.cli.cluster.connect import cluster_of, failed, on_cluster
 from kafkafeatures.cli.cluster.drawn import show
 from kafkafeatures.cli.document.documents import (
+    ConnectionSettings,
     Document,
-    Reach,
     add_document_flags,
     document_errors,
     documents_of,
@@ -136,7 +136,7 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
 
 
 async def _evaluated(
-    reach: Reach,
+    reach: ConnectionSettings,
     document: Document,
     store: FileStore,
     resource: Resource,

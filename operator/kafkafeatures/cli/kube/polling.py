@@ -65,7 +65,7 @@ def readings(kube: Kube, read: Callable[[], T], deadline: float = inf) -> Iterat
         time.sleep(min(EVERY, remaining_seconds))
 
 
-class Said:
+class ChangedLines:
     """Lines on stderr, each only where it is another one than before."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ def until(
 
     `missing`: what is not so when the time is over.
     """
-    began, say = time.monotonic(), Said()
+    began, say = time.monotonic(), ChangedLines()
     for reading in readings(kube, read, began + seconds):
         if isinstance(reading, Away | Denied):
             say(str(reading))
@@ -107,7 +107,7 @@ def changes(
 ) -> Iterator[list[KubeResource]]:
     """At first all that are read, then those that differ in essence from before; without an end."""
     previous: dict[str, object] | None = None
-    say = Said()
+    say = ChangedLines()
     for reading in readings(kube, read):
         if isinstance(reading, Away | Denied):
             say(str(reading))

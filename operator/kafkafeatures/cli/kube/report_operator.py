@@ -22,13 +22,13 @@ LINES = 10_000
 KEPT = 500
 
 
-class Tried(Protocol):
+class Attempt(Protocol):
     """Asks for `what`, and notes why it could not be read."""
 
     def __call__(self, what: str, ask: Callable[[], T]) -> T | None: ...
 
 
-def operator_of(kube: Kube, resource: KubeResource, tried: Tried) -> dict[str, Any] | None:
+def operator_of(kube: Kube, resource: KubeResource, tried: Attempt) -> dict[str, Any] | None:
     """None where no status names an operator. One outside of a cluster has neither Deployment nor pod."""
     who = OperatorIdentity.of(resource.raw)
     if who is None:

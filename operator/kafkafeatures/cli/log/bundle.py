@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from kafkafeatures.cli.log.files import GZIP_MAGIC, Opened, open_regular, refused
+from kafkafeatures.cli.log.files import GZIP_MAGIC, OpenFile, open_regular, refused
 from kafkafeatures.cli.log.folders import MAX_PROPERTIES, LogFolder, parse_properties
 from kafkafeatures.cli.shell.exit_codes import CommandFailed
 from kraftlog import files
@@ -45,7 +45,7 @@ class _TooMuch(Exception):
 def is_bundle(path: Path) -> bool:
     """Tell whether the first bytes of a file are those of a bundle; False for a file that cannot be read."""
     try:
-        with Opened(path) as data:
+        with OpenFile(path) as data:
             head = bytes(data[: _TAR_MAGIC_AT + len(_TAR_MAGIC)])
     except CommandFailed:
         return False
@@ -55,7 +55,7 @@ def is_bundle(path: Path) -> bool:
 def of_bundle(path: Path) -> list[LogFolder]:
     """The logs in a bundle, by the paths that they have there. Raises CommandFailed for one that cannot be read."""
     try:
-        members = _Kept(path)
+        members = _ExtractedFiles(path)
         with open_regular(path) as file:
             magic = file.read(4)
             file.seek(0)
@@ -90,7 +90,7 @@ def _is_one_file(path: Path) -> bool:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _ExtractedFiles:
     """Members copied out of a bundle: one file without a name, and where in it each of them is.
 
     It is open for as long as one of its logs may be read.
@@ -145,7 +145,7 @@ class _Kept:
             for folder, names in logs.items()
         ]
 
-    def _opened(self, folder: PurePosixPath, name: str) -> Opened:
+    def _opened(self, folder: PurePosixPath, name: str) -> OpenFile:
         return _Copied(self, Path(f"{self.path}:{folder / name}"), *self.places[folder / name])
 
     def _properties(self, folder: PurePosixPath) -> dict[str, str]:
@@ -155,10 +155,10 @@ class _Kept:
         return {}
 
 
-class _Copied(Opened):
+class _Copied(OpenFile):
     """The bytes of one member."""
 
-    def __init__(self, cache: _Kept, shown: Path, begin: int, size: int) -> None:
+    def __init__(self, cache: _ExtractedFiles, shown: Path, begin: int, size: int) -> None:
         self._kept = cache
         self._path, self._file, self._begin, self._size = shown, cache.file, begin, size
         self._start, self._piece = 0, b""
@@ -167,7 +167,7 @@ class _Copied(Opened):
         pass
 
 
-def _of_zip(cache: _Kept, file: IO[bytes], _: bytes) -> None:
+def _of_zip(cache: _ExtractedFiles, file: IO[bytes], _: bytes) -> None:
     with zipfile.ZipFile(file) as bundle:
         members = bundle.infolist()
         if len(members) > MAX_MEMBERS:
@@ -185,7 +185,7 @@ def _of_zip(cache: _Kept, file: IO[bytes], _: bytes) -> None:
                 cache.copy(path, source)
 
 
-def _of_tar(cache: _Kept, file: IO[bytes], magic: bytes) -> None:
+def _of_tar(cache: _ExtractedFiles, file: IO[bytes], magic: bytes) -> None:
     source: IO[bytes] = gzip.GzipFile(fileobj=file) if magic[:2] == GZIP_MAGIC else file  # type: ignore[assignment]  # read, seek and tell are all that is used
     with tarfile.open(fileobj=_Bounded(source), mode="r:") as bundle:  # type: ignore[call-overload]  # the same three
         for member in _members(bundle):

@@ -43,16 +43,16 @@ class File(Struct, frozen=True):
     begins: int | None = None
     ends: int | None = None
     is_orphan: bool = False
-    bundled: Callable[[], Opened] | None = None  # of a file that is inside of a bundle
+    bundled: Callable[[], OpenFile] | None = None  # of a file that is inside of a bundle
 
     @property
     def is_snapshot(self) -> bool:
         """Rather than a segment."""
         return self.path.suffix == ".checkpoint"
 
-    def opened(self) -> Opened:
+    def opened(self) -> OpenFile:
         """The file, opened to read its bytes."""
-        return Opened(self.path) if self.bundled is None else self.bundled()
+        return OpenFile(self.path) if self.bundled is None else self.bundled()
 
 
 def files_of(folder: Path, beside: list[files.Segment | files.Snapshot], *, snapshots: bool) -> list[File]:
@@ -98,7 +98,7 @@ def missing(file: File, reading: Reading) -> list[str]:
     return says
 
 
-class Opened:
+class OpenFile:
     """The bytes that a file has now, read when they are asked for, a piece at a time."""
 
     def __init__(self, path: Path) -> None:
@@ -110,7 +110,7 @@ class Opened:
             self._file.close()
             raise refused(path, reason)
 
-    def __enter__(self) -> Opened:
+    def __enter__(self) -> OpenFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-from kafkafeatures.cli.log.files import Opened
+from kafkafeatures.cli.log.files import OpenFile
 from kafkafeatures.core.words import cut
 from kraftlog import KraftLogError, files
 from kraftlog.restored import loaded
@@ -26,7 +26,7 @@ class LogFolder(Struct, frozen=True):
 
     shown: str
     names: tuple[str, ...]
-    opened: Callable[[str], Opened]
+    opened: Callable[[str], OpenFile]
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @property

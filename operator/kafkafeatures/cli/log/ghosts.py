@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.log.folders import LogFolder
-from kafkafeatures.cli.log.history import Happened, History, Missing, StateOf
+from kafkafeatures.cli.log.history import History, HistoryLine, Missing, StateOf
 from kafkafeatures.cli.log.paths import log_folder
 from kafkafeatures.cli.log.state import problems_of, registrations, restored, source_shape, voters_of
 from kafkafeatures.cli.log.words import format_ranges, format_time, ranges_shape
@@ -37,7 +37,7 @@ Json = dict[str, Any]
 Registered = BrokerRegistration | ControllerRegistration
 
 
-class Where(Struct, frozen=True):
+class RecordSource(Struct, frozen=True):
     """The record that says so; of a snapshot (`is_state`) the state that has it, whose time it was at the latest."""
 
     file: str
@@ -64,8 +64,8 @@ class Candidate(Struct, frozen=True):
     registration: Registered
     suspected: bool | None
     reason: str
-    registered: Where | None
-    fenced: Where | None
+    registered: RecordSource | None
+    fenced: RecordSource | None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -89,22 +89,22 @@ class Evidence:
     """Evidence of the files about each node, up to the offset of the image."""
 
     def __init__(self, folder: LogFolder, image: Image) -> None:
-        self._registered: dict[tuple[str, int, str], Where] = {}
-        self._fenced: dict[int, Where] = {}
+        self._registered: dict[tuple[str, int, str], RecordSource] = {}
+        self._fenced: dict[int, RecordSource] = {}
         self.voters: tuple[int, ...] | None = None
-        self.voters_from: Where | None = None
+        self.voters_from: RecordSource | None = None
         for item in History(folder):
-            if isinstance(item, Happened) and item.event.effective_offset < image.offset:
+            if isinstance(item, HistoryLine) and item.event.effective_offset < image.offset:
                 event = item.event
-                self._happened(event.change, Where(item.file, event.offset, event.effective_ms))
+                self._happened(event.change, RecordSource(item.file, event.offset, event.effective_ms))
             elif isinstance(item, StateOf) and item.offset <= image.offset:
-                self._state(item.image, Where(item.file, item.offset, item.image.timestamp_ms, is_state=True))
+                self._state(item.image, RecordSource(item.file, item.offset, item.image.timestamp_ms, is_state=True))
             elif isinstance(item, Missing):
                 self._fenced.clear()  # one of them may have been unfenced meanwhile
         if (voters := voters_of(image)) is not None:
             self.voters = tuple(voters)
 
-    def _happened(self, change: Change, where: Where) -> None:
+    def _happened(self, change: Change, where: RecordSource) -> None:
         match change:
             case Registration(role=role, node_id=id_, incarnation=incarnation, fenced=fenced):
                 self._registered[role, id_, kafka_uuid(incarnation)] = where
@@ -117,7 +117,7 @@ class Evidence:
             case _:
                 pass
 
-    def _state(self, image: Image, where: Where) -> None:
+    def _state(self, image: Image, where: RecordSource) -> None:
         for role, registration in registrations(image):
             self._registered.setdefault((role.lower(), registration.id, kafka_uuid(registration.incarnation)), where)
             if isinstance(registration, BrokerRegistration):
@@ -125,17 +125,17 @@ class Evidence:
         if image.voters is not None:
             self.voters_from = where
 
-    def _fence(self, broker: int, fenced: bool | None, where: Where) -> None:
+    def _fence(self, broker: int, fenced: bool | None, where: RecordSource) -> None:
         if not fenced:
             self._fenced.pop(broker, None)
         else:
             self._fenced.setdefault(broker, where)
 
-    def registered(self, role: str, one: Registered) -> Where | None:
+    def registered(self, role: str, one: Registered) -> RecordSource | None:
         """The record of the registration that counts; None where it is not in these files."""
         return self._registered.get((role.lower(), one.id, kafka_uuid(one.incarnation)))
 
-    def fenced(self, broker: int) -> Where | None:
+    def fenced(self, broker: int) -> RecordSource | None:
         """Since when it is fenced, as far as these files know."""
         return self._fenced.get(broker)
 
@@ -167,7 +167,7 @@ def _controller(suspected: bool | None, own: bool) -> tuple[bool | None, str] | 
     return (False, "not a voter, but these files are its own") if own else (True, "registered, but not a voter")
 
 
-def _broker(suspected: bool | None, fenced: Where | None, end_ms: int, own: bool) -> tuple[bool | None, str]:
+def _broker(suspected: bool | None, fenced: RecordSource | None, end_ms: int, own: bool) -> tuple[bool | None, str]:
     """Tell whether a fenced broker is suspected, and why. A snapshot shows that it was fenced, but not since when."""
     if own:
         return False, "fenced, but these files are its own"

@@ -25,7 +25,7 @@ from kraftlog.restored import loaded
 from kraftlog.walks import Walk
 
 
-class Happened(Struct, frozen=True):
+class HistoryLine(Struct, frozen=True):
     """A change, and the segment whose record says so."""
 
     file: str
@@ -60,7 +60,7 @@ class Missing(Struct, frozen=True):
 
 _END = 1 << 62
 
-Item = Happened | ImpossibleRecord | StateOf | Missing
+Item = HistoryLine | ImpossibleRecord | StateOf | Missing
 
 
 class History:
@@ -128,7 +128,7 @@ class History:
             yield from self._due(file, event.offset)
             self._understood = self._understood and not isinstance(event.change, NotUnderstood)
             if (file, event.offset) not in self._refused:
-                yield Happened(file, event)
+                yield HistoryLine(file, event)
         yield from self._due(file, batch.last_offset)
 
     def _due(self, file: str, until: int) -> Iterator[ImpossibleRecord]:

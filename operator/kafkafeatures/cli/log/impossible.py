@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from kafkafeatures.cli.log.files import File, Opened
+from kafkafeatures.cli.log.files import File, OpenFile
 from kafkafeatures.cli.log.folders import LogFolder
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.words import printable
@@ -38,7 +38,7 @@ def impossible_of(every: Iterable[File]) -> Mapping[Path, Sequence[Judged]]:
     return by_path
 
 
-def _open(beside: Mapping[str, File], name: str) -> Opened:
+def _open(beside: Mapping[str, File], name: str) -> OpenFile:
     return beside[name].opened()
 
 

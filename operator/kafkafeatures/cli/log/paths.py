@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.log.bundle import is_bundle, of_bundle
-from kafkafeatures.cli.log.files import File, Opened, file_of, files_of, parsed, refuse_compressed, refused
+from kafkafeatures.cli.log.files import File, OpenFile, file_of, files_of, parsed, refuse_compressed, refused
 from kafkafeatures.cli.log.folders import MAX_PROPERTIES, LogFolder, parse_properties
 from kafkafeatures.cli.shell.exit_codes import CommandFailed
 from kraftlog import files
@@ -143,7 +143,7 @@ def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
     if is_log:
         refuse_compressed(folder, (entry.name for entry in entries))
     if names and is_log:
-        yield LogFolder(str(folder), names, lambda name: Opened(folder / name), _properties(folder))
+        yield LogFolder(str(folder), names, lambda name: OpenFile(folder / name), _properties(folder))
         return
     for entry in entries if depth else ():
         if entry.is_dir(follow_symlinks=False) or (entry.name == files.DIRECTORY and entry.is_dir()):
@@ -155,19 +155,19 @@ def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
 
 
 def _of_file(path: Path) -> LogFolder:
-    with Opened(path):  # says what is wrong with it
+    with OpenFile(path):  # says what is wrong with it
         pass
     if files.parse(path.name) is None:
         kinds = f"{0:020}.log or {0:020}-{0:010}.checkpoint"
         raise refused(path, f"the name does not say what it holds; expected a directory, or a file like {kinds}")
-    return LogFolder(str(path), (path.name,), lambda _: Opened(path), _properties(path.parent))
+    return LogFolder(str(path), (path.name,), lambda _: OpenFile(path), _properties(path.parent))
 
 
 def _properties(folder: Path) -> Mapping[str, str]:
     """The node's `meta.properties`, which lies in the parent of the directory of its metadata log."""
     for directory in (folder.parent, folder):
         try:
-            with Opened(directory / files.PROPERTIES) as data:
+            with OpenFile(directory / files.PROPERTIES) as data:
                 return parse_properties(bytes(data[:MAX_PROPERTIES]))
         except CommandFailed:  # missing or unreadable: then nothing says whose log it is
             continue

@@ -16,7 +16,7 @@ from typing import Any
 
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.log.folders import LogFolder
-from kafkafeatures.cli.log.history import Happened, History, ImpossibleRecord, Item, Missing, StateOf
+from kafkafeatures.cli.log.history import History, HistoryLine, ImpossibleRecord, Item, Missing, StateOf
 from kafkafeatures.cli.log.paths import log_folder
 from kafkafeatures.cli.log.state import levels_of, registrations, voters_of
 from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape
@@ -81,7 +81,7 @@ def _documents(history: History, committed: int) -> Iterator[Json]:
 def document_of(item: Item, committed: int) -> Json:
     """One object of `log timeline -o json`."""
     match item:
-        case Happened(file, event):
+        case HistoryLine(file, event):
             shape: Json = {"offset": event.offset, "timestamp": format_time(event.effective_ms)}
             shape |= _SHAPES[type(event.change)](event.change)
             shape |= {"file": file, "committed": True if event.effective_offset < committed else None}
@@ -172,7 +172,7 @@ def _text(folder: LogFolder, history: History, committed: int) -> int:
     sys.stdout.write(f"Cluster {folder.cluster_id or 'id unknown'}{whose}\n")
     file, sure, is_complete = "", True, True
     for item in history:
-        if isinstance(item, Happened) and sure and item.event.effective_offset >= committed:
+        if isinstance(item, HistoryLine) and sure and item.event.effective_offset >= committed:
             sure = False
             _write([f"-- {UNSURE}"], width)
         if item.file != file:
@@ -191,13 +191,13 @@ def _text(folder: LogFolder, history: History, committed: int) -> int:
 
 
 def _is_unread(item: Item) -> bool:
-    return isinstance(item, Happened) and isinstance(item.event.change, NotUnderstood)
+    return isinstance(item, HistoryLine) and isinstance(item.event.change, NotUnderstood)
 
 
 def _line(item: Item) -> list[str]:
     """Offset, time and words; or words alone."""
     match item:
-        case Happened(_, event):
+        case HistoryLine(_, event):
             note = f" (in effect from {event.effective_offset} on, the end of its transaction)"
             words = words_of(event.change) + (note if event.effective_offset != event.offset else "")
             return [str(event.offset), format_time(event.effective_ms), words]

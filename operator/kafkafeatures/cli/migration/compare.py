@@ -11,7 +11,7 @@ from rich.text import Text
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster
-from kafkafeatures.cli.migration.where import where_of
+from kafkafeatures.cli.migration.connection import where_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.indented import line
 from kafkafeatures.cli.shell.output import console, print_document

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from kafkafeatures.cli.cluster import ensemble
 from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster
-from kafkafeatures.cli.migration.where import Where
+from kafkafeatures.cli.migration.connection import MigrationConnection
 from kafkafeatures.core.facts.early_rights import by_files, is_before_the_copy
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.observe import observe
@@ -14,11 +14,11 @@ from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.demands import Said
-from kafkafeatures.core.migration.positions import Facts, Misplaced, Position, facts_of
+from kafkafeatures.core.migration.positions import MigrationEvidence, Misplaced, Position, facts_of
 from kafkafeatures.kafka.base.settings import ClusterSettings
 
 
-class Seen(Struct, frozen=True):
+class MigrationReading(Struct, frozen=True):
     """Readings of cluster and ensemble, and where the cluster is."""
 
     zookeeper: ZooKeeperReading
@@ -26,7 +26,7 @@ class Seen(Struct, frozen=True):
     said: Said
 
     @property
-    def place(self) -> tuple[Position, Facts] | Misplaced | Failure:
+    def place(self) -> tuple[Position, MigrationEvidence] | Misplaced | Failure:
         """Position of the cluster, and by which facts."""
         facts = facts_of(self.observation, self.zookeeper)
         if isinstance(facts, Failure):
@@ -35,11 +35,11 @@ class Seen(Struct, frozen=True):
         return position if isinstance(position, Misplaced) else (position, facts)
 
 
-def look(where: Where, names: frozenset[str]) -> Seen:
+def look(where: MigrationConnection, names: frozenset[str]) -> MigrationReading:
     """The ensemble first: the metadata log has to be newer than the znodes. Raises CommandFailed."""
     zookeeper = ensemble.read(where.ensemble)
     observation, node_settings = on_cluster(_cluster(where.settings, names, zookeeper))
-    return Seen(zookeeper, observation, node_settings)
+    return MigrationReading(zookeeper, observation, node_settings)
 
 
 async def _cluster(

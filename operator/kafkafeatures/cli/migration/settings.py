@@ -11,17 +11,17 @@ from rich.text import Text
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.spec import Desired
+from kafkafeatures.cli.migration.connection import where_of
 from kafkafeatures.cli.migration.reading import look
-from kafkafeatures.cli.migration.where import where_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.indented import item, line
 from kafkafeatures.cli.shell.output import console, print_document
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from kafkafeatures.core.migration.demands import NAMES, Demands, demands, known_of
-from kafkafeatures.core.migration.edges import TARGETS, Refused, next_edge
-from kafkafeatures.core.migration.place import release_of
+from kafkafeatures.core.migration.demands import NAMES, SettingDifferences, demands, known_of
+from kafkafeatures.core.migration.edges import TARGETS, NoEdge, next_edge
 from kafkafeatures.core.migration.positions import Misplaced, Position, why_uncertain
+from kafkafeatures.core.migration.progress import release_of
 from kafkafeatures.core.report.migration_document import settings_document
 from kafkafeatures.core.words import printable
 
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     position, facts = placement
     desired = Desired(to)
     edge = next_edge(position, desired, facts)
-    if isinstance(edge, Refused):
+    if isinstance(edge, NoEdge):
         raise CommandFailed(f"{edge.message}; {edge.remedy}", Exit.BLOCKED)
     end = TARGETS[desired] if edge is None else edge.end_from(position)
     differences = demands(position, end, edge, known_of(readings.said, release_of(readings.observation)), readings.said)
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.BLOCKED if differences.differing else Exit.DONE
 
 
-def unseen(demands: Demands, observation: Observation) -> Iterator[Failure]:
+def unseen(demands: SettingDifferences, observation: Observation) -> Iterator[Failure]:
     """Controllers of which nothing is known: none was asked, or none answers and some are to be there next."""
     if (failure := why_uncertain(demands.position, observation)) is not None:
         yield failure
@@ -67,7 +67,7 @@ def unseen(demands: Demands, observation: Observation) -> Iterator[Failure]:
         yield Failure(FailureKind.UNREACHABLE, "controllers", "none answers", "start them with these lines")
 
 
-def draw(out: Console, demands: Demands) -> None:
+def draw(out: Console, demands: SettingDifferences) -> None:
     """The lines of each kind of node, then each node with what it has otherwise."""
     edge = demands.edge
     next_stage = ", where it is to be" if edge is None else f"; next is {demands.end}"
@@ -94,7 +94,7 @@ def draw(out: Console, demands: Demands) -> None:
         line(out, Text(f"Not known: {printable(str(failure))}", "red"))
 
 
-def _alike(demands: Demands) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:
+def _alike(demands: SettingDifferences) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:
     """Ids of nodes that lack the same, by what they lack: lines, each with its colour."""
     alike: dict[tuple[Role, tuple[tuple[str, str], ...]], list[int]] = {}
     for node in demands.nodes:

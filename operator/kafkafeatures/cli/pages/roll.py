@@ -17,7 +17,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.seen_events import SeenEvent
 from kafkafeatures.cli.pages.html_parts import day_and_time, folded, lasting, table, text, time_in_log
-from kafkafeatures.cli.pages.roll_rows import Point, Row, restarts_of, rows_of, window_begins
+from kafkafeatures.cli.pages.roll_rows import NodeAbsence, Point, restarts_of, rows_of, window_begins
 from kafkafeatures.cli.pages.timeline import Axis, Piece, clock, keys, with_axis
 from kafkafeatures.cli.shell.values import duration
 from kafkafeatures.core.words import counted
@@ -119,7 +119,7 @@ def _stable_for(resource: KubeResource) -> timedelta:
         return timedelta(seconds=30)
 
 
-def _axis(rows: Iterable[Row], log: RollHistory | None, current_time: datetime) -> Axis:
+def _axis(rows: Iterable[NodeAbsence], log: RollHistory | None, current_time: datetime) -> Axis:
     moments = [point.at for row in rows for point in row.points if point is not None]
     if not all(row.is_over for row in rows):
         moments.append(current_time)
@@ -128,7 +128,7 @@ def _axis(rows: Iterable[Row], log: RollHistory | None, current_time: datetime) 
     return Axis(min(moments, default=current_time), max(moments, default=current_time))
 
 
-def _facts(rows: Sequence[Row], log: RollHistory, current_time: datetime) -> str:
+def _facts(rows: Sequence[NodeAbsence], log: RollHistory, current_time: datetime) -> str:
     """List of the facts that people ask for first."""
     restarts = sum(row.is_restart for row in rows)
     ends = [row.last if row.is_over else current_time for row in rows]
@@ -150,7 +150,7 @@ def _facts(rows: Sequence[Row], log: RollHistory, current_time: datetime) -> str
     )
 
 
-def _most_at_once(rows: Iterable[Row], current_time: datetime) -> int:
+def _most_at_once(rows: Iterable[NodeAbsence], current_time: datetime) -> int:
     """Most nodes that were away at once. A node is away from the request to stop until it is in sync."""
     changes = []
     for row in rows:
@@ -166,7 +166,7 @@ def _most_at_once(rows: Iterable[Row], current_time: datetime) -> int:
 # --- nodes ---
 
 
-def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, current_time: datetime) -> list[str]:
+def _timeline(rows: Sequence[NodeAbsence], axis: Axis, log: RollHistory | None, current_time: datetime) -> list[str]:
     latest_rows = rows[-MAX_ROWS:]
     omitted = f"; the {len(rows) - len(latest_rows)} earlier ones are not shown" if len(latest_rows) < len(rows) else ""
     words = "as the metadata log and the operator tell it" if log is not None else "as far as Events tell of it"
@@ -195,7 +195,7 @@ def _timeline(rows: Sequence[Row], axis: Axis, log: RollHistory | None, current_
     ]
 
 
-def _name(rows: Sequence[Row]) -> str:
+def _name(rows: Sequence[NodeAbsence]) -> str:
     """The node of a lane, its pod or who restarted it the last time, and how often it was away if more than once."""
     row = rows[-1]
     who = row.pod or ("by hand" if row.pod == "" else "")
@@ -204,7 +204,7 @@ def _name(rows: Sequence[Row]) -> str:
     return f'{text(row.node)}<span class="at">{text(", ".join(filter(None, (cause, often))))}</span>'
 
 
-def _pieces(row: Row, current_time: datetime) -> list[Piece]:
+def _pieces(row: NodeAbsence, current_time: datetime) -> list[Piece]:
     """Pieces to draw, in order: from each moment that is known to the next one."""
     gone = ("stopping" if row.down is not None else "down", "down", "fenced")
     if row.start is None and row.unfenced is not None:
@@ -222,13 +222,13 @@ def _pieces(row: Row, current_time: datetime) -> list[Piece]:
     return pieces or [("unclear", point.at, point.at)]
 
 
-def _took(row: Row, current_time: datetime) -> str:
+def _took(row: NodeAbsence, current_time: datetime) -> str:
     if not row.is_over:
         return f"{lasting((current_time - row.begin).total_seconds())} so far"
     return lasting((row.last - row.begin).total_seconds()) if row.stop is not None and row.stable is not None else "?"
 
 
-def _all_took(rows: Sequence[Row], current_time: datetime) -> str:
+def _all_took(rows: Sequence[NodeAbsence], current_time: datetime) -> str:
     """Time that a node was away in all."""
     if len(rows) == 1:
         return _took(rows[0], current_time)

@@ -51,7 +51,7 @@ class Point(Struct, frozen=True):
     is_latest: bool = False  # at that time or before it: a snapshot does not say
 
 
-class Row(Struct, frozen=True):
+class NodeAbsence(Struct, frozen=True):
     """One time that a node was away. `pod` None: no eviction of it is known. stop: it was asked to, or was fenced.
     down: it was fenced, or its process registered next. start: a new process registered. stable: in sync for
     `rollout.stableFor`. is_restart: else the same process came back, or none yet. is_over: the roll no longer waits for
@@ -140,7 +140,7 @@ def window_begins(status: Status, current_time: datetime) -> datetime:
 
 def rows_of(
     restarts: Sequence[Restart], log: RollHistory | None, stable_for: timedelta, since: datetime, current_time: datetime
-) -> list[Row]:
+) -> list[NodeAbsence]:
     """Every restart once, in the order in which they began. `log` None: it was not read. The log shows nothing that
     ended before `since`.
     """
@@ -190,7 +190,7 @@ def _row(
     log: RollHistory,
     stable_for: timedelta,
     begins: Mapping[int, Sequence[datetime]],
-) -> Row:
+) -> NodeAbsence:
     stopping, fenced, registered, unfenced, in_sync = (_point(moment, log) for moment in absence.moments)
     is_controller, stop = absence.role == "controller", stopping or fenced
     last = restarts[-1] if restarts else None
@@ -206,7 +206,7 @@ def _row(
         stable = Point(max(last.ended, in_sync.at))
     elif in_sync is not None and not in_flight:
         stable = _stable(absence, in_sync.at + stable_for, log, begins[absence.node_id])
-    return Row(
+    return NodeAbsence(
         f"{absence.role} {absence.node_id}",
         None if last is None else last.pod,
         stop,
@@ -227,11 +227,11 @@ def _stable(absence: Absence, until: datetime, log: RollHistory, begins: Sequenc
     return None if went_again or until > time_in_log(log.end.at_ms) else Point(until, by="whole log")
 
 
-def _row_of_operator(one: Restart, current_time: datetime) -> Row:
+def _row_of_operator(one: Restart, current_time: datetime) -> NodeAbsence:
     """The row of a restart that only the operator recorded, because the log does not show it."""
     points = [Point(at) if at is not None else None for at in (one.began, one.back, one.ended)]
     stop = points[0] if any(points) else Point(current_time, is_latest=True)
-    return Row(one.node, one.pod, stop=stop, in_sync=points[1], stable=points[2], is_over=not one.is_in_flight)
+    return NodeAbsence(one.node, one.pod, stop=stop, in_sync=points[1], stable=points[2], is_over=not one.is_in_flight)
 
 
 def _point(moment: Moment | None, log: RollHistory) -> Point | None:

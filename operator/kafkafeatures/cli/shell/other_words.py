@@ -1,6 +1,6 @@
 """Words that people type as commands because other tools have them, each with what to do here instead.
 
-Asked by `main` about a word that is no command, before it looks for one that is spelled alike: a word that means the
+Called by `main` about a word that is no command, before it looks for one that is spelled alike: a word that means the
 opposite of the command it resembles must not lead there.
 """
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import ApprovedBy
 from kafkafeatures.core.engine.decisions import Held
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from kafkafeatures.core.engine.plan import HASH_SHOWN, Plan, is_another_named
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 
 
 def not_approved(
-    desired: Wanted,
+    desired: DesiredState,
     plan: Plan,
     *,
     waits: bool,
@@ -44,7 +44,7 @@ def not_approved(
     )
 
 
-def another_is_approved(desired: Wanted, plan: Plan) -> bool:
+def another_is_approved(desired: DesiredState, plan: Plan) -> bool:
     """Tell whether a plan was approved that is not this one, also beside this one: that holds everything, under every
     policy.
     """
@@ -52,7 +52,7 @@ def another_is_approved(desired: Wanted, plan: Plan) -> bool:
     return is_another_named(plan.hash, approvals)
 
 
-def approved_by(desired: Wanted, plan: Plan, *, waits: bool) -> ApprovedBy | None:
+def approved_by(desired: DesiredState, plan: Plan, *, waits: bool) -> ApprovedBy | None:
     """Way in which the plan was approved; None while it is not, or needs no approval. `waits`: the policy asks a
     person.
     """

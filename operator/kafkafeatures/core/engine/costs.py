@@ -5,7 +5,7 @@ Pure. Its stage of the plan carries it: a roll, a migration, or levels for which
 
 from __future__ import annotations
 
-from kafkafeatures.api.status import ExcusedTopics, Stage
+from kafkafeatures.api.status import ExcusedTopics, PlannedStage
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.words import counted
 
@@ -15,7 +15,7 @@ def as_planned(excused: ExcusedTopics | None) -> ExcusedTopics | None:
     return replace(excused, marks="") if excused is not None and excused.partitions else None
 
 
-def excused_in(stages: tuple[Stage, ...]) -> ExcusedTopics | None:
+def excused_in(stages: tuple[PlannedStage, ...]) -> ExcusedTopics | None:
     """Topics that the restarts of a plan may make unavailable."""
     return next((stage.excused for stage in stages if stage.excused is not None), None)
 
@@ -27,7 +27,7 @@ def topics_and_partitions(excused: ExcusedTopics) -> str:
     return f"{counted(excused.partitions, 'partition')} of {counted(excused.topics, 'topic')} ({names})"
 
 
-def costs_of(stages: tuple[Stage, ...]) -> str:
+def costs_of(stages: tuple[PlannedStage, ...]) -> str:
     """Topics that the restarts of a plan make unavailable, in words to be added to what it does; empty for none."""
     excused = excused_in(stages)
     if excused is None or not excused.partitions:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Done
-from kafkafeatures.core.engine.gates import GATES, Question
+from kafkafeatures.core.engine.gates import GATES, GateInput
 
 
-def decide(question: Question) -> Decision:
+def decide(question: GateInput) -> Decision:
     """The first gate that is closed; the next step of the stage whose turn it is where none is."""
     closed = next((gate_decision for gate in GATES if (gate_decision := gate(question)) is not None), None)
     decision = closed or question.stage.next

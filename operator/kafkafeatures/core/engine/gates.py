@@ -16,12 +16,12 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.approval import not_approved
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait, unreadable, waits_on
+from kafkafeatures.core.engine.desired_state import DesiredState, Mode
 from kafkafeatures.core.engine.memory import NO_MEMORY, Memory
 from kafkafeatures.core.engine.plan import Plan
-from kafkafeatures.core.engine.settling import Open
-from kafkafeatures.core.engine.stage import StageNow, due_in
+from kafkafeatures.core.engine.settling import OpenOutcome
+from kafkafeatures.core.engine.stage import StageState, due_in
 from kafkafeatures.core.engine.steps import Step, UnknownStep
-from kafkafeatures.core.engine.wanted import Mode, Wanted
 from kafkafeatures.core.engine.windows import closed_until, opening
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
@@ -42,7 +42,7 @@ class Owner(Struct, frozen=True):
     is_acting: bool = False
 
 
-class Question(Struct, frozen=True, dict=True):
+class GateInput(Struct, frozen=True, dict=True):
     """May the next step be carried out now? Everything that the gates look at.
 
     stages: each kind as it is now, in the order in which they are carried out. unsettled: steps that may have been sent
@@ -50,27 +50,27 @@ class Question(Struct, frozen=True, dict=True):
     or may turn out to. log_says: that it is not the log that the status tells of.
     """
 
-    wanted: Wanted
+    wanted: DesiredState
     seen: Observation
     plan: Plan
-    stages: tuple[StageNow, ...]
+    stages: tuple[StageState, ...]
     now: datetime
     memory: Memory = NO_MEMORY
     unsettled: tuple[Step | UnknownStep, ...] = ()
-    why_open: Open | None = None
+    why_open: OpenOutcome | None = None
     owner: Owner | None = None
     log_says: Stalled | Wait | None = None
 
     @cached_property
-    def stage(self) -> StageNow:
+    def stage(self) -> StageState:
         """The stage whose turn it is; the last one where nothing is left to do."""
         return due_in(self.stages)
 
 
-Gate = Callable[[Question], Decision | None]
+Gate = Callable[[GateInput], Decision | None]
 
 
-def cluster(question: Question) -> Decision | None:
+def cluster(question: GateInput) -> Decision | None:
     """Open where this is the cluster that the status tells of and the document names, with the log that was read
     before.
     """
@@ -127,7 +127,7 @@ def _wrong_cluster(observation: Observation, pinned: str, *, lost: bool) -> Deci
     return None
 
 
-def owner(question: Question) -> Decision | None:
+def owner(question: GateInput) -> Decision | None:
     """Open where no older resource owns the cluster."""
     owned = owned_by(question.owner)
     return owned if isinstance(owned, Stalled) else None
@@ -163,7 +163,7 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
     )
 
 
-def unsettled(question: Question) -> Decision | None:
+def unsettled(question: GateInput) -> Decision | None:
     """Open where it is known what became of all that was sent."""
     steps, still = question.unsettled, question.why_open
     if not steps:
@@ -189,7 +189,7 @@ def unsettled(question: Question) -> Decision | None:
     return Wait(Reason.VERIFYING, text, after=1.0, subject=str(first), remedy=remedy)
 
 
-def mode(question: Question) -> Decision | None:
+def mode(question: GateInput) -> Decision | None:
     """Open where the document lets the operator act, not only observe."""
     stage = question.stage
     if question.wanted.mode is not Mode.OBSERVE:
@@ -206,7 +206,7 @@ def mode(question: Question) -> Decision | None:
     return Done(Reason.OBSERVED, stage.outlook, stage.blockers)
 
 
-def suspend(question: Question) -> Decision | None:
+def suspend(question: GateInput) -> Decision | None:
     """Open where the resource is not suspended."""
     stage = question.stage
     if not question.wanted.suspend or not stage.is_due:
@@ -216,23 +216,23 @@ def suspend(question: Question) -> Decision | None:
     return Held(Reason.SUSPENDED, f"suspended; {stage.outlook}", stage.blockers)
 
 
-def drift(question: Question) -> Decision | None:
+def drift(question: GateInput) -> Decision | None:
     """Open where nothing that had been reached was changed outside KafkaFeatures, or the document has it corrected."""
     return question.stage.drift
 
 
-def blockers(question: Question) -> Decision | None:
+def blockers(question: GateInput) -> Decision | None:
     """Open where nothing prevents the step, and the server's dry run accepts it."""
     return question.stage.blocked
 
 
-def soak(question: Question) -> Decision | None:
+def soak(question: GateInput) -> Decision | None:
     """Open where every node has been healthy for long enough, before what is irreversible."""
     wait = question.stage.soaking
     return None if wait is None else _can_be_approved(question, wait)
 
 
-def window(question: Question) -> Decision | None:
+def window(question: GateInput) -> Decision | None:
     """Open where a window of the document is."""
     stage, windows = question.stage, question.wanted.rollout.windows
     if not windows or not stage.is_due or stage.goes_at_any_time:
@@ -251,7 +251,7 @@ def window(question: Question) -> Decision | None:
     return _can_be_approved(question, wait)
 
 
-def approval(question: Question) -> Decision | None:
+def approval(question: GateInput) -> Decision | None:
     """Open where the plan is approved, or needs no approval, and no other plan is approved."""
     unapproved = _unapproved(question)
     if unapproved is None or question.stage.is_at_work is None:
@@ -260,7 +260,7 @@ def approval(question: Question) -> Decision | None:
     return None if waits is None else replace(waits, condition=unapproved.condition)
 
 
-def claim(question: Question) -> Decision | None:
+def claim(question: GateInput) -> Decision | None:
     """Open where no older resource may turn out to own the cluster, or still has a step on its way to it."""
     return owned_by(question.owner) if isinstance(question.stage.next, Act) else None
 
@@ -269,7 +269,7 @@ GATES: tuple[Gate, ...] = (cluster, owner, unsettled, mode, suspend, drift, bloc
 """The gates of all kinds of stages, in their order; `docs/explanation/how-it-decides.md` explains each."""
 
 
-def _unapproved(question: Question) -> Held | None:
+def _unapproved(question: GateInput) -> Held | None:
     stage, plan = question.stage, question.plan
     if not stage.is_due or (plan.is_over and not isinstance(stage.next, Act)):
         return None
@@ -277,7 +277,7 @@ def _unapproved(question: Question) -> Held | None:
     return not_approved(question.wanted, plan, waits=waits, unverified=stage.unverified, pending=stage.approval_reason)
 
 
-def _can_be_approved(question: Question, wait: Wait) -> Wait:
+def _can_be_approved(question: GateInput, wait: Wait) -> Wait:
     """The plan may be approved while it waits."""
     unapproved = _unapproved(question)
     if unapproved is None:
@@ -285,7 +285,7 @@ def _can_be_approved(question: Question, wait: Wait) -> Wait:
     return replace(wait, message=f"{wait.message}; {unapproved.message}", condition=unapproved.condition)
 
 
-def _beside_work(question: Question, held: str) -> Wait | None:
+def _beside_work(question: GateInput, held: str) -> Wait | None:
     """No step is added to those that were begun; None where none would be: then what they wait for is said."""
     work = question.stage.is_at_work
     if work is None or not isinstance(question.stage.next, Act):

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from msgspec import Struct, field
 
 from kafkafeatures.api.records import Stamp, stamp
-from kafkafeatures.api.status import Stage, Status
+from kafkafeatures.api.status import PlannedStage, Status
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.settling import AgeOf
-from kafkafeatures.core.engine.stage import Kept, Part, StageNow
+from kafkafeatures.core.engine.stage import StageMemory, StageProposal, StageState
 from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # only its judgement of partitions needs numpy
     from kafkafeatures.core.facts.workloads import WorkloadsReading
 
 
-class Facts(Struct, frozen=True):
+class StageInput(Struct, frozen=True):
     """All that stages are judged on in one reconciliation: read once.
 
     wanted: what the document asks for. seen: the cluster; replication: its partitions, to be judged, None where they
@@ -40,7 +40,7 @@ class Facts(Struct, frozen=True):
     release knows.
     """
 
-    wanted: Wanted
+    wanted: DesiredState
     seen: Observation
     memory: Memory
     remembered: Status
@@ -53,7 +53,7 @@ class Facts(Struct, frozen=True):
     replication: Replication | None = None
     monotonic: float = 0.0
     read_at: float = 0.0
-    kept: Mapping[str, Kept] = field(default_factory=dict)
+    kept: Mapping[str, StageMemory] = field(default_factory=dict)
     is_changing: bool = False
 
     @property
@@ -62,7 +62,7 @@ class Facts(Struct, frozen=True):
         return stamp(self.now)
 
 
-class Demands(Struct, frozen=True):
+class ReadRequirements(Struct, frozen=True):
     """Readings that a stage needs, beside those of every reconciliation."""
 
     partitions: bool = False
@@ -73,8 +73,8 @@ class Demands(Struct, frozen=True):
     named_controllers: bool = False  # which node each broker takes for the controller
     former_controllers: frozenset[str] = frozenset()  # addresses at which a controller may still answer
 
-    def __or__(self, other: Demands) -> Demands:
-        return Demands(
+    def __or__(self, other: ReadRequirements) -> ReadRequirements:
+        return ReadRequirements(
             partitions=self.partitions or other.partitions,
             znodes=self.znodes or other.znodes,
             settings=self.settings | other.settings,
@@ -85,19 +85,19 @@ class Demands(Struct, frozen=True):
         )
 
 
-class Asked(Struct, frozen=True):
+class ReadContext(Struct, frozen=True):
     """Facts that are known when it is settled what to read: the document, the status of before, and the pods.
 
     seen: the nodes and their levels, None before they were read. kept: by kind, what this process keeps of its last
     reading and is in no status.
     """
 
-    wanted: Wanted
+    wanted: DesiredState
     status: Status
     workloads: WorkloadsReading | Failure
     now: datetime
     seen: Observation | None = None
-    kept: Mapping[str, Kept] = field(default_factory=dict)
+    kept: Mapping[str, StageMemory] = field(default_factory=dict)
 
 
 class StageKind(Protocol):
@@ -106,16 +106,18 @@ class StageKind(Protocol):
     kind: ClassVar[str]
     """Name of the kind, as in `status.plan.stages`."""
 
-    def demands(self, read_context: Asked) -> Demands:
+    def demands(self, read_context: ReadContext) -> ReadRequirements:
         """Readings that the stage needs."""
 
-    def propose(self, facts: Facts, later: tuple[Part, ...]) -> Part:
+    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
         """Work to do from here. `later`: what the kinds propose that come after it."""
 
-    def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
+    def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
         """State of its stage; None where there is nothing to judge."""
 
-    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+    def is_withdrawn(
+        self, stages: Sequence[PlannedStage], desired: DesiredState, workloads: WorkloadsReading | Failure
+    ) -> bool:
         """Tell whether something else is asked for by now than these stages of a plan, all of this kind: by the
         document, or by the pods as they are to be. Nothing else was read.
         """

@@ -14,10 +14,10 @@ from itertools import chain
 
 from msgspec import Struct
 
-from kafkafeatures.api.status import ApprovedBy, PlanStatus, Stage
+from kafkafeatures.api.status import ApprovedBy, PlannedStage, PlanStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.costs import costs_of
-from kafkafeatures.core.engine.stage import Part, Work
+from kafkafeatures.core.engine.stage import StageProposal, Work
 
 SHORTEST_HASH = len("sha256:") + 8
 """The shortest hash that an approval may give: eight digits distinguish the plans of a resource."""
@@ -45,7 +45,7 @@ class Plan(Struct, frozen=True):
     """
 
     hash: str
-    stages: tuple[Stage, ...]
+    stages: tuple[PlannedStage, ...]
     work: tuple[Work, ...]
     change_count: int
 
@@ -82,11 +82,11 @@ class Proposal(Struct, frozen=True):
     """Work to do from here: what each kind of stage proposes, and the plan of all of them."""
 
     plan: Plan
-    parts: tuple[Part, ...]
+    parts: tuple[StageProposal, ...]
 
 
 def plan_of(
-    parts: tuple[Part, ...],
+    parts: tuple[StageProposal, ...],
     *,
     uid: str,
     cluster_id: str,
@@ -104,7 +104,7 @@ def plan_of(
     shown approved another one, before the status was lost.
     """
 
-    def hash_of(stages: tuple[Stage, ...], changed_before: int) -> str:
+    def hash_of(stages: tuple[PlannedStage, ...], changed_before: int) -> str:
         content = {
             "uid": uid,
             "clusterId": cluster_id,
@@ -132,7 +132,7 @@ def plan_of(
     return new
 
 
-def stages_of(parts: tuple[Part, ...]) -> tuple[Stage, ...]:
+def stages_of(parts: tuple[StageProposal, ...]) -> tuple[PlannedStage, ...]:
     """The stages in the order in which they are carried out. Where a person restarts the nodes there is no stage for
     it; what those restarts make unavailable stands in the first of the other stages.
     """
@@ -143,7 +143,7 @@ def stages_of(parts: tuple[Part, ...]) -> tuple[Stage, ...]:
     return (replace(stages[0], excused=costs), *stages[1:])
 
 
-def _left_of(stages: tuple[Stage, ...], parts: tuple[Part, ...]) -> tuple[Work, ...] | None:
+def _left_of(stages: tuple[PlannedStage, ...], parts: tuple[StageProposal, ...]) -> tuple[Work, ...] | None:
     """Work that is left of each stage; None where the stages are not what is to be done, or unknown to this release."""
     if not {stage.kind for stage in stages} <= {part.kind for part in parts}:
         return None

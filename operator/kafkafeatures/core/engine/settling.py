@@ -32,7 +32,7 @@ AgeOf = Callable[[str], timedelta]
 """Age of a stamp of a status."""
 
 
-class Open(Struct, frozen=True):
+class OpenOutcome(Struct, frozen=True):
     """Outcome of a step that is not known yet. `why`: what is missing, for people; empty where time shows it. `rights`:
     a right has to be granted first.
     """
@@ -41,7 +41,7 @@ class Open(Struct, frozen=True):
     rights: bool = False
 
 
-class Looks(Struct, frozen=True):
+class ObservationPair(Struct, frozen=True):
     """Two readings in a row, the same one twice where there is only one so far, and what else is known at that moment.
 
     at: when they were judged. age_of: how long ago something was, by the clock; known_for: how much of that this
@@ -60,4 +60,4 @@ class Looks(Struct, frozen=True):
     on_its_way: Callable[[str], timedelta] = lambda _: timedelta(0)
     replication: Replication | None = None
     stable_for: timedelta = timedelta(0)
-    unjudged: Open = Open("it was not asked yet")
+    unjudged: OpenOutcome = OpenOutcome("it was not asked yet")

@@ -13,15 +13,15 @@ from typing import Any, ClassVar, Protocol
 from msgspec import Struct
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import ExcusedTopics, Result, Stage, Status, StepStatus
+from kafkafeatures.api.status import ExcusedTopics, PlannedStage, Result, Status, StepStatus
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.steps import DryRun, InFlight, Step
-from kafkafeatures.core.engine.wanted import Wanted
 
-Said = tuple[str, Reason, str] | None
+ConditionText = tuple[str, Reason, str] | None
 """Status, reason and message of a condition; None for one that is not there now."""
-Conditions = Mapping[Condition, Said]
+Conditions = Mapping[Condition, ConditionText]
 
 Next = Act | Wait | Stalled | Done
 """One more step; or what is waited for, what halts it, or that all of it is done."""
@@ -54,14 +54,14 @@ class Work(Protocol):
         """All its steps, done or not, as in `status.plan`; the plan numbers them."""
 
 
-class Part(Struct, frozen=True):
+class StageProposal(Struct, frozen=True):
     """Proposal of a kind of stage from here: of what was read, and of the document."""
 
     kind: ClassVar[str]
     """Name of the kind, as in `status.plan.stages`."""
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[PlannedStage, ...]:
         """Targets, and what they start from, in their order: what the hash covers; empty where nothing is to do."""
         raise NotImplementedError
 
@@ -80,16 +80,16 @@ class Part(Struct, frozen=True):
         """Tell whether all was read that shows what is done of it."""
         raise NotImplementedError
 
-    def work_of(self, stages: tuple[Stage, ...]) -> tuple[Work, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[Work, ...] | None:
         """Work that is left of each stage of this kind in a plan; None where they are not what there is to do."""
         raise NotImplementedError
 
 
-class NothingWanted(Part, frozen=True):
+class NoProposal(StageProposal, frozen=True):
     """Proposal of a kind that the document does not ask for."""
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[PlannedStage, ...]:
         """There are none."""
         return ()
 
@@ -98,19 +98,19 @@ class NothingWanted(Part, frozen=True):
         """There is nothing to be known."""
         return True
 
-    def work_of(self, stages: tuple[Stage, ...]) -> tuple[Work, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[Work, ...] | None:
         """None where a plan has stages of this kind, which are no longer wanted."""
         return None if any(stage.kind == self.kind for stage in stages) else ()
 
 
-class Kept(Protocol):
+class StageMemory(Protocol):
     """Memory that a process keeps of a stage from one look to the next."""
 
-    def interrupted(self, reason: str) -> Kept:
+    def interrupted(self, reason: str) -> StageMemory:
         """This stage where nothing could be read of the cluster."""
 
 
-class LastWord(IntEnum):
+class SummaryRank(IntEnum):
     """Rank of the stage that says how the cluster is, where nothing is left to do: of several the last one of the
     highest.
     """
@@ -120,7 +120,7 @@ class LastWord(IntEnum):
     HELD = 2  # something that the document does not ask for holds all of them
 
 
-class StageNow(Struct, frozen=True, dict=True):
+class StageState(Struct, frozen=True, dict=True):
     """One stage, judged on one reading of the cluster: what prevents its next step, and which step that is.
 
     Nothing here knows whether the document lets it continue: `core/engine/gates.py` asks that, for all kinds alike.
@@ -160,7 +160,7 @@ class StageNow(Struct, frozen=True, dict=True):
         """Consents it uses next that may have been used before the status began (`core/engine/consents.py`)."""
         return ()
 
-    def waits_for_approval(self, desired: Wanted) -> bool:
+    def waits_for_approval(self, desired: DesiredState) -> bool:
         """Tell whether a person has to approve its plan. On the command line a person is asked about consents
         besides.
         """
@@ -196,9 +196,9 @@ class StageNow(Struct, frozen=True, dict=True):
         return False
 
     @property
-    def last_word(self) -> LastWord:
+    def last_word(self) -> SummaryRank:
         """Rank among the stages that say how the cluster is once none has anything to do."""
-        return LastWord.WANTED
+        return SummaryRank.WANTED
 
     @property
     def soaking(self) -> Wait | None:
@@ -212,7 +212,7 @@ class StageNow(Struct, frozen=True, dict=True):
         """
         return ()
 
-    def with_verdict(self, verdict: DryRun) -> StageNow:
+    def with_verdict(self, verdict: DryRun) -> StageState:
         """This stage with the answer of the server to exactly that dry run."""
         return self
 
@@ -237,7 +237,7 @@ class StageNow(Struct, frozen=True, dict=True):
         return ()
 
     @property
-    def kept(self) -> Mapping[str, Kept]:
+    def kept(self) -> Mapping[str, StageMemory]:
         """Memory of this look that this process keeps for the next one, and no status tells; each by a name."""
         return {}
 
@@ -258,7 +258,7 @@ class StageNow(Struct, frozen=True, dict=True):
         return {}
 
 
-def due_in(stages: tuple[StageNow, ...]) -> StageNow:
+def due_in(stages: tuple[StageState, ...]) -> StageState:
     """The stage whose turn it is; where nothing is left to do, the one that says so."""
     due = next((stage for stage in stages if stage.is_due), None)
     return due or max(reversed(stages), key=lambda one: one.last_word)

@@ -16,7 +16,7 @@ from kafkafeatures.api.records import Stamp, read_stamp
 from kafkafeatures.api.status import HistoryEntry, Intent, Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.event_records import EventFacts, EventRecord
-from kafkafeatures.core.engine.settling import AgeOf, Looks, Open
+from kafkafeatures.core.engine.settling import AgeOf, ObservationPair, OpenOutcome
 from kafkafeatures.core.facts.observation import Observation
 
 
@@ -181,11 +181,11 @@ class InFlight(Struct, frozen=True):
         """Since when something was seen in every look."""
         return ()
 
-    def followed(self, looks: Looks) -> Self:
+    def followed(self, looks: ObservationPair) -> Self:
         """This step with what these readings show of its progress."""
         return self
 
-    def settle(self, looks: Looks) -> Result | Open:
+    def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
         """Outcome by these looks, or the reason why it is still open."""
         raise NotImplementedError
 
@@ -282,7 +282,7 @@ class DryRunUnavailable(Struct, frozen=True):
 DryRun = DryRunAccepted | DryRunRejected | DryRunUnavailable
 
 
-def why_unjudged(dry_run: DryRun | None) -> Open:
+def why_unjudged(dry_run: DryRun | None) -> OpenOutcome:
     """Reason why it does not prove that the active controller has done all that it was given before; empty where it
     does.
 
@@ -291,14 +291,14 @@ def why_unjudged(dry_run: DryRun | None) -> Open:
     """
     match dry_run:
         case DryRunAccepted():
-            return Open()
+            return OpenOutcome()
         case DryRunRejected() if dry_run.is_judgement:
-            return Open()
+            return OpenOutcome()
         case DryRunUnavailable(why=reason, rights=rights):
-            return Open(reason, rights)
+            return OpenOutcome(reason, rights)
         case DryRunRejected(message=reason):
-            return Open(reason)
+            return OpenOutcome(reason)
         case None:
-            return Open("the level of metadata.version could not be read")
+            return OpenOutcome("the level of metadata.version could not be read")
         case _:
             assert_never(dry_run)

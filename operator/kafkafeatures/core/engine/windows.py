@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kafkafeatures.core.engine.wanted import Window
+from kafkafeatures.core.engine.desired_state import Window
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

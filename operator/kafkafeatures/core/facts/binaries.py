@@ -1,9 +1,9 @@
 """Kafka release that a pod template runs, and the levels that it supports: before any node of it was started.
 
-Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/question.py`: a node that is
-restarted into a binary that cannot hold a finalized level is never registered again. A release that is not stated is
-unknown; no release is ever guessed from another one. Reports ask the other way round: which release reports such
-ranges. Nothing is decided by that.
+Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/check_input.py`: a node
+that is restarted into a binary that cannot hold a finalized level is never registered again. A release that is not
+stated is unknown; no release is ever guessed from another one. Reports ask the other way round: which release reports
+such ranges. Nothing is decided by that.
 
 Source of the ranges: `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches. Those of
 3.9, 4.1, 4.3 and 4.4 are held against what real nodes said (`tests/golden/conformance`).

@@ -30,7 +30,7 @@ from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
     from kafkafeatures.core.facts.workloads import WorkloadsReading
-    from kafkafeatures.core.facts.znodes import Compared, ZooKeeperReading
+    from kafkafeatures.core.facts.znodes import StoreComparison, ZooKeeperReading
 
 T = TypeVar("T")
 
@@ -301,7 +301,7 @@ class Observation(Struct, frozen=True):
     partitions: Known[PartitionsReading] | Unknown = Unknown(NOT_ASKED)
     workloads: Known[WorkloadsReading] | Unknown = Unknown(NOT_ASKED)
     zookeeper: Known[ZooKeeperReading] | Unknown = Unknown(NOT_ASKED)
-    compared: Known[Compared] | Unknown = Unknown(NOT_ASKED)  # ZooKeeper with the metadata log
+    compared: Known[StoreComparison] | Unknown = Unknown(NOT_ASKED)  # ZooKeeper with the metadata log
     surveyed: Known[object] | Unknown = Unknown(NOT_ASKED)  # znodes, as `core/migration/copied/survey.py` has them
     past_levels: PastLevels | None = None  # where the metadata log was read
     last_registration: LastRegistration | None = None  # None: not known, or a broker is not in KRaft mode

@@ -50,7 +50,7 @@ NAMED = 3
 """Partitions that are named where many are counted."""
 
 
-class Why(StrEnum):
+class InadmissibleReason(StrEnum):
     """Reasons why a partition forbids that a broker goes, the most lasting first."""
 
     AT_MIN_ISR = "AtMinIsr"  # too few others are in sync, or would be with what is missing now
@@ -71,7 +71,7 @@ class Forbidding(Struct, frozen=True):
 
     count: int
     names: tuple[str, ...]
-    why: Why
+    why: InadmissibleReason
     behind: frozenset[int] = frozenset()
 
 
@@ -294,7 +294,7 @@ class Admission:
         return np.select([low, lasting & rows.moving, lasting], [0, 1, 2], 3)
 
 
-_REASONS = tuple(Why)
+_REASONS = tuple(InadmissibleReason)
 
 
 def _as_count(configured: int) -> int:

@@ -48,7 +48,7 @@ class ControllerEpoch(Struct, frozen=True):
     version: int
 
 
-class MigrationProgress(Struct, frozen=True):
+class MigrationZnode(Struct, frozen=True):
     """`/migration`: up to where the metadata log was written to ZooKeeper. offset -1: nothing was copied.
 
     text: as it is, to be kept before it is deleted. written_at: by ZooKeeper's clock; an active controller writes it
@@ -65,7 +65,7 @@ class MigrationProgress(Struct, frozen=True):
     written_at: datetime
 
 
-class Compared(Struct, frozen=True):
+class StoreComparison(Struct, frozen=True):
     """Result of comparing all that Kafka keeps in ZooKeeper with the metadata log, up to `offset` (exclusive).
 
     differences: how many there are. said: what differs, for people; named: the first of them. took: seconds. digest: of
@@ -81,7 +81,7 @@ class Compared(Struct, frozen=True):
     digest: str = ""
 
 
-class FeatureStatus(IntEnum):
+class FeatureZnodeStatus(IntEnum):
     """`status` of `/feature` (KIP-584)."""
 
     DISABLED = 0
@@ -91,7 +91,7 @@ class FeatureStatus(IntEnum):
 class FinalizedInZooKeeper(Struct, frozen=True):
     """`/feature`: finalized levels of ZooKeeper mode, in which Kafka has shipped no feature."""
 
-    status: FeatureStatus
+    status: FeatureZnodeStatus
     levels: Mapping[str, int]
     version: int
 
@@ -122,7 +122,7 @@ class ZooKeeperReading(Struct, frozen=True):
     cluster_id: Read[str]
     controller: Read[ControllerClaim]
     controller_epoch: Read[ControllerEpoch]
-    migration: Read[MigrationProgress]
+    migration: Read[MigrationZnode]
     feature: Read[FinalizedInZooKeeper]
     brokers: Mapping[int, RegisteredBroker | Failure] | Failure
     deletions: tuple[str, ...] | Failure
@@ -242,10 +242,10 @@ def controller_epoch(znode: Znode) -> ControllerEpoch:
     return ControllerEpoch(int(text), znode.version)
 
 
-def migration(znode: Znode) -> MigrationProgress:
+def migration(znode: Znode) -> MigrationZnode:
     """`/migration`, which the first controller that starts with the flag creates with -1 in all fields."""
     fields = _in(znode, _Migration)
-    return MigrationProgress(
+    return MigrationZnode(
         fields.kraft_controller_id,
         fields.kraft_controller_epoch,
         fields.kraft_metadata_offset,
@@ -268,10 +268,10 @@ def feature(znode: Znode) -> FinalizedInZooKeeper:
     fields = _in(znode, _Feature)
     if fields.version < 1:
         raise ValueError(f"expected version 1 or newer, found {fields.version}")
-    if fields.status not in (status.value for status in FeatureStatus):
+    if fields.status not in (status.value for status in FeatureZnodeStatus):
         raise ValueError(f"expected status 0 or 1, found {fields.status}")
     levels = {name: _level(name, of, ranges=fields.version == 1) for name, of in fields.features.items()}
-    return FinalizedInZooKeeper(FeatureStatus(fields.status), levels, znode.version)
+    return FinalizedInZooKeeper(FeatureZnodeStatus(fields.status), levels, znode.version)
 
 
 def _level(name: str, of: _Range | int, *, ranges: bool) -> int:

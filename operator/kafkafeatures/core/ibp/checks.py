@@ -1,8 +1,8 @@
 """Conditions that must hold before a broker is restarted on the way to another inter.broker.protocol.version: a chain
 of checks.
 
-Pure. Asked in each look, so also right before each restart; every blocker at once, and what is not known blocks. What
-holds for any restart, the roll checks itself (`core/roll/checks.py`).
+Pure. Called in each reconciliation, so also right before each restart; every blocker at once, and what is not known
+blocks. What holds for any restart, the roll checks itself (`core/roll/checks.py`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
-from kafkafeatures.core.ibp.place import Place, Roll
+from kafkafeatures.core.ibp.progress import IbpProgress, RollPurpose
 from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of
 
 
-class Asked(Struct, frozen=True):
+class IbpCheckInput(Struct, frozen=True):
     """May a broker be restarted now? flying: brokers that are being restarted, of which nothing is expected. assigned:
     brokers that have replicas, as far as that is known.
     """
 
-    place: Place
+    place: IbpProgress
     flying: frozenset[int] = frozenset()
     assigned: frozenset[int] = frozenset()
 
@@ -40,19 +40,19 @@ class Asked(Struct, frozen=True):
         return reading.why if isinstance(reading, Unknown) else reading.value
 
 
-Check = Callable[[Asked], Iterator[Blocker]]
+Check = Callable[[IbpCheckInput], Iterator[Blocker]]
 
 _MEANWHILE = "until it ends, no inter.broker.protocol.version is changed, and no broker is restarted for it"
 
 
-def zookeeper_is_read(read_context: Asked) -> Iterator[Blocker]:
+def zookeeper_is_read(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """ZooKeeper says which broker is controller, and so who has the partitions."""
     znodes = read_context.znodes
     if isinstance(znodes, Failure):
         yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.action)
 
 
-def no_migration_is_open(read_context: Asked) -> Iterator[Blocker]:
+def no_migration_is_open(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """Brokers and quorum have to agree on one version from the first controller on (KIP-866)."""
     znodes, observation = read_context.znodes, read_context.place.seen
     if isinstance(znodes, Failure):
@@ -82,7 +82,7 @@ def _migrating(reason: str, remedy: str = "finalize the migration, or roll it ba
     return Blocker(BlockerKind.MIGRATION, f"a migration from ZooKeeper is open: {reason}; {_MEANWHILE}", remedy)
 
 
-def every_broker_was_asked(read_context: Asked) -> Iterator[Blocker]:
+def every_broker_was_asked(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """Each broker that is registered said which version it uses, and which it knows."""
     progress, znodes = read_context.place, read_context.znodes
     if not progress.brokers:
@@ -97,18 +97,18 @@ def every_broker_was_asked(read_context: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, "add it to spec.cluster.bootstrapServers")
 
 
-def no_broker_is_missing(read_context: Asked) -> Iterator[Blocker]:
+def no_broker_is_missing(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """One that has replicas and is in no list is down: with which Kafka and version it starts again is not known. Once
     the others speak a higher version, an older one cannot follow them.
     """
-    if read_context.place.roll is Roll.RAISE:
+    if read_context.place.roll is RollPurpose.RAISE:
         for id_ in sorted(read_context.assigned - read_context.place.brokers.keys() - read_context.flying):
             text = f"broker {id_} has replicas but is not registered: which Kafka it has is not known"
             remedy = f"start broker {id_}, or move its replicas to other brokers"
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
 
 
-def it_is_never_lowered(read_context: Asked) -> Iterator[Blocker]:
+def it_is_never_lowered(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """Once brokers speak a version there is no way back to an older one."""
     progress = read_context.place
     higher = [broker for broker in progress.told.values() if progress.target < broker.uses]
@@ -124,7 +124,7 @@ def it_is_never_lowered(read_context: Asked) -> Iterator[Blocker]:
         )
 
 
-def none_is_ahead(read_context: Asked) -> Iterator[Blocker]:
+def none_is_ahead(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """A broker that speaks a version which the Kafka of another one does not know was raised too early: by its
     template, or because it has no version set and got another Kafka.
     """
@@ -146,7 +146,7 @@ def none_is_ahead(read_context: Asked) -> Iterator[Blocker]:
             )
 
 
-def no_image_is_exchanged_early(read_context: Asked) -> Iterator[Blocker]:
+def no_image_is_exchanged_early(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """While a broker has no version set, its next pod must run the Kafka that it runs now."""
     progress, workloads = read_context.place, read_context.place.seen.workloads
     unset = [broker for broker in progress.told.values() if not broker.is_set]
@@ -179,10 +179,10 @@ CHAIN: tuple[Check, ...] = (
 """In the order in which their blockers are listed."""
 
 
-def blockers(read_context: Asked) -> tuple[Blocker, ...]:
+def blockers(read_context: IbpCheckInput) -> tuple[Blocker, ...]:
     """All that prevents the next restart."""
     return tuple(chain.from_iterable(check(read_context) for check in CHAIN))
 
 
-def _nodes(progress: Place, id_: int) -> Nodes:
+def _nodes(progress: IbpProgress, id_: int) -> Nodes:
     return tuple(node for node in progress.seen.nodes if node.id == id_ and Role.BROKER in node.roles)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.ibp.place import Broker, said_by
+from kafkafeatures.core.ibp.progress import Broker, said_by
 
 
 def in_use(observation: Observation) -> str:

@@ -7,12 +7,12 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import title_of, verb
 from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.facts.settings import IBP
-from kafkafeatures.core.ibp.place import Place, Roll
+from kafkafeatures.core.ibp.progress import IbpProgress, RollPurpose
 
 LOOK_AGAIN = 5.0
 
 
-def asked_of_git(progress: Place) -> Wait:
+def asked_of_git(progress: IbpProgress) -> Wait:
     """Wait where no broker can be restarted as it is."""
     nodes = tuple(broker.node for broker in progress.differing.values())
     if not nodes:
@@ -22,11 +22,11 @@ def asked_of_git(progress: Place) -> Wait:
         )
         return Wait(Reason.WAITING_FOR_GIT, text, after=LOOK_AGAIN, subject="brokers", remedy=remedy)
     title = title_of(nodes)
-    if progress.roll is Roll.PIN:
+    if progress.roll is RollPurpose.PIN:
         used = ", ".join(sorted({str(broker.uses) for broker in progress.differing.values()}))
         text = f"{title} {verb(nodes, 'sets', 'set')} no {IBP}, and a newer Kafka has a higher default: no image is "
         text += f"rolled; set {IBP}={used} in Git, with the image as it is"
-    elif progress.roll is Roll.KAFKA:
+    elif progress.roll is RollPurpose.KAFKA:
         text = (
             f"{title} {verb(nodes, 'runs', 'run')} a Kafka that does not know {IBP} {progress.target}: set an image of "
         )
@@ -37,7 +37,7 @@ def asked_of_git(progress: Place) -> Wait:
     return Wait(Reason.WAITING_FOR_GIT, text, after=LOOK_AGAIN, subject=title, remedy=remedy)
 
 
-def asked_of_a_person(progress: Place, waits: Wait, id_: int) -> Wait:
+def asked_of_a_person(progress: IbpProgress, waits: Wait, id_: int) -> Wait:
     """Wait while a person is to restart this broker, with what has to be changed before."""
     if id_ not in progress.differing:
         return waits

@@ -12,7 +12,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.settings import IBP
-from kafkafeatures.core.ibp.place import Place, Roll
+from kafkafeatures.core.ibp.progress import IbpProgress, RollPurpose
 from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.targets import roll_id
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OUTDATED = "its pod is not of the update revision"
 
 
-def permit_for(progress: Place, *, reads_pods: bool, begun: str = "", flies: bool = False) -> Permit:
+def permit_for(progress: IbpProgress, *, reads_pods: bool, begun: str = "", flies: bool = False) -> Permit:
     """Brokers that the next roll needs restarted. Where pods are read all of them: a pod goes only if it is outdated,
     as where an image is exchanged whose Kafka is as new as the one before.
 
@@ -48,15 +48,15 @@ def permit_for(progress: Place, *, reads_pods: bool, begun: str = "", flies: boo
     )
 
 
-def _ways(progress: Place) -> tuple[str, ...]:
-    return tuple(_way(progress, roll) for roll in (*Roll, None))
+def _ways(progress: IbpProgress) -> tuple[str, ...]:
+    return tuple(_way(progress, roll) for roll in (*RollPurpose, None))
 
 
-def _way(progress: Place, roll: Roll | None) -> str:
+def _way(progress: IbpProgress, roll: RollPurpose | None) -> str:
     return f"{IBP} {progress.target}: {roll.name if roll is not None else 'pods'}"
 
 
-def _some_outdated(progress: Place) -> bool:
+def _some_outdated(progress: IbpProgress) -> bool:
     from kafkafeatures.core.roll.pods import is_outdated
 
     workloads = progress.seen.workloads
@@ -65,7 +65,7 @@ def _some_outdated(progress: Place) -> bool:
     )
 
 
-def wrongly_restarted(progress: Place, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
+def wrongly_restarted(progress: IbpProgress, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers of a new template that some of their StatefulSet have not got yet, which are as they were: no second one
     is restarted with it.
     """

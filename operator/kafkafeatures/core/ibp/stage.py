@@ -1,7 +1,7 @@
 """The kind of stage that raises the inter.broker.protocol.version of a cluster in ZooKeeper mode.
 
 Pure. It is light: nearly every document wants none, and nothing of what judges it is imported for those
-(`core/ibp/now.py`).
+(`core/ibp/state.py`).
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from kafkafeatures.api.status import Stage
-from kafkafeatures.core.engine.kind import Asked, Demands, Facts
+from kafkafeatures.api.status import PlannedStage
+from kafkafeatures.core.engine.desired_state import DesiredState
+from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.stage import Part, StageNow
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.stage import StageProposal, StageState
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.settings import IBP
-from kafkafeatures.core.ibp.none_wanted import INTER_BROKER_PROTOCOL, NoIbp
+from kafkafeatures.core.ibp.not_desired import INTER_BROKER_PROTOCOL, NoIbp
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -27,35 +27,37 @@ class InterBrokerProtocols:
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL
 
-    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+    def is_withdrawn(
+        self, stages: Sequence[PlannedStage], desired: DesiredState, workloads: WorkloadsReading | Failure
+    ) -> bool:
         """Tell whether the document names another version by now, or none."""
         if not desired.ibp:
             return True
-        from kafkafeatures.core.ibp.now import target_of
+        from kafkafeatures.core.ibp.state import target_of
 
         return any(stage.target != {IBP: str(target_of(desired))} for stage in stages)
 
-    def demands(self, read_context: Asked) -> Demands:
+    def demands(self, read_context: ReadContext) -> ReadRequirements:
         """The znodes, what each broker says of it, and partitions, as far as the next roll needs them."""
         if not read_context.wanted.ibp:
-            return Demands()
-        from kafkafeatures.core.ibp.now import demands_of
+            return ReadRequirements()
+        from kafkafeatures.core.ibp.state import demands_of
 
         return demands_of(read_context)
 
-    def propose(self, facts: Facts, later: tuple[Part, ...]) -> Part:
+    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
         """The way from what brokers use to what the document names."""
         if not facts.wanted.ibp:
             return NoIbp()
-        from kafkafeatures.core.ibp.now import proposed
+        from kafkafeatures.core.ibp.state import proposed
 
         return NoIbp() if facts.seen.in_kraft_mode else proposed(facts)
 
-    def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
+    def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
         """State of the stage; None where none is wanted."""
         if not facts.wanted.ibp:
             return None
-        from kafkafeatures.core.ibp.now import ibp_now
-        from kafkafeatures.core.ibp.part import IbpPart
+        from kafkafeatures.core.ibp.proposal import IbpProposal
+        from kafkafeatures.core.ibp.state import ibp_now
 
-        return ibp_now(facts, next((part for part in proposal.parts if isinstance(part, IbpPart)), None))
+        return ibp_now(facts, next((part for part in proposal.parts if isinstance(part, IbpProposal)), None))

@@ -16,7 +16,7 @@ from kafkafeatures.api.status import LogPosition, Result, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind
 from kafkafeatures.core.facts.readings import Moves
-from kafkafeatures.core.levels.part import LEVELS
+from kafkafeatures.core.levels.proposal import LEVELS
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 
 MAX_OWN = 50

@@ -1,6 +1,6 @@
 """Live nodes whose Kafka is too old for a level: a part of any upgrade for a while, and then a matter for a person.
 
-Pure. Asked by `core/levels/stage.py`. Which nodes these are, and since when nothing has changed about them, is kept in
+Pure. Called by `core/levels/stage.py`. Which nodes these are, and since when nothing has changed about them, is kept in
 `status.nodesBehind`: one that is upgraded meanwhile begins the time anew for the others.
 """
 

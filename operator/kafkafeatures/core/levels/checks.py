@@ -32,11 +32,11 @@ from kafkafeatures.core.facts.releases import (
     KAFKAS_FEATURES,
     format_level,
 )
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.dynamic_quorum import addresses_of_voters_are_known, files_do_not_keep_voters
 from kafkafeatures.core.levels.floor import floor_of_target
 from kafkafeatures.core.levels.min_insync import min_insync_replicas_stay
 from kafkafeatures.core.levels.node_ranges import every_node_supports_it, unknown_range
-from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.readiness import (
     can_make_the_quorum_dynamic,
     floor_above,
@@ -52,7 +52,7 @@ IN_ZOOKEEPER_MODE = Blocker(
 """No client can finalize a feature there: brokers run with empty features (`KafkaServer.scala`)."""
 
 
-def blockers(question: Question) -> tuple[Blocker, ...]:
+def blockers(question: LevelCheckInput) -> tuple[Blocker, ...]:
     """All blockers of the changes, in the order of the chain; empty: they may be sent."""
     if question.observation.in_zookeeper_mode:
         return (IN_ZOOKEEPER_MODE,)  # no check means anything there
@@ -62,7 +62,7 @@ def blockers(question: Question) -> tuple[Blocker, ...]:
     return tuple(blocker for check in CHAIN for blocker in check(question))
 
 
-def migration_is_open(question: Question) -> Iterator[Blocker]:
+def migration_is_open(question: LevelCheckInput) -> Iterator[Blocker]:
     """Send nothing while a migration is open: a kept UpdateFeatures may be applied after it took another turn."""
     mode = question.observation.mode
     if isinstance(mode, Unknown):
@@ -76,7 +76,7 @@ def migration_is_open(question: Question) -> Iterator[Blocker]:
         )
 
 
-def quorum_is_known(question: Question) -> Iterator[Blocker]:
+def quorum_is_known(question: LevelCheckInput) -> Iterator[Blocker]:
     """Without an active controller nothing can be decided, and a sent request may be kept and applied later."""
     failure = question.observation.no_quorum
     if failure is not None:
@@ -96,7 +96,7 @@ def quorum_is_known(question: Question) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.QUORUM, text, finalized.why.action, why=finalized.why.kind)
 
 
-def kraft_version_can_be_raised(question: Question) -> Iterator[Blocker]:
+def kraft_version_can_be_raised(question: LevelCheckInput) -> Iterator[Blocker]:
     """0 -> 1 makes a static quorum dynamic, which is irreversible, and only Kafka 4.1 and newer really do it."""
     for change in question.changes:
         if change.feature != KRAFT_VERSION:
@@ -139,7 +139,7 @@ def _registrations_are_known(change: UpdateFeature, observation: Observation) ->
             )
 
 
-def what_is_lost_has_a_consent(question: Question) -> Iterator[Blocker]:
+def what_is_lost_has_a_consent(question: LevelCheckInput) -> Iterator[Blocker]:
     """A level below the finalized one is refused loudly: a reverted document must never downgrade a cluster.
 
     A consent names exactly one change and can be used once, so that one left in Git never authorises a later revert.
@@ -183,7 +183,7 @@ def _with_its_level(change: UpdateFeature, consent: str) -> str:
     return f"{consent!r} and kraft.version" if change.feature == KRAFT_VERSION else repr(consent)
 
 
-def metadata_version_stays_above_its_floor(question: Question) -> Iterator[Blocker]:
+def metadata_version_stays_above_its_floor(question: LevelCheckInput) -> Iterator[Blocker]:
     """Kafka refuses to go below a level that changed metadata; no release has the lossy way (KAFKA-13896)."""
     for change in question.changes:
         floor = _floor_above(change)
@@ -210,7 +210,7 @@ def _refused_downgrade(change: UpdateFeature, message: str) -> Blocker:
     )
 
 
-def dependencies_are_met(question: Question) -> Iterator[Blocker]:
+def dependencies_are_met(question: LevelCheckInput) -> Iterator[Blocker]:
     """Each level has what it requires, by the levels as they will be after all changes."""
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown) or not question.changes:
@@ -229,7 +229,7 @@ def dependencies_are_met(question: Question) -> Iterator[Blocker]:
         )
 
 
-def features_exist(question: Question) -> Iterator[Blocker]:
+def features_exist(question: LevelCheckInput) -> Iterator[Blocker]:
     """A name that no node supports is a typing error, or needs a newer Kafka."""
     from difflib import get_close_matches
 
@@ -247,7 +247,7 @@ def features_exist(question: Question) -> Iterator[Blocker]:
         )
 
 
-def no_node_is_refused(question: Question) -> Iterator[Blocker]:
+def no_node_is_refused(question: LevelCheckInput) -> Iterator[Blocker]:
     """A broker the controller keeps refusing is outside already; another raise would only bury it deeper."""
     if question.changes:
         for node in question.observation.nodes:
@@ -257,7 +257,7 @@ def no_node_is_refused(question: Question) -> Iterator[Blocker]:
                 yield about_nodes(BlockerKind.REFUSED_NODE, (node,), words, alike=mode)
 
 
-Check = Callable[[Question], Iterable[Blocker]]
+Check = Callable[[LevelCheckInput], Iterable[Blocker]]
 
 CHAIN: tuple[Check, ...] = (
     migration_is_open,

@@ -8,17 +8,17 @@ from __future__ import annotations
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Decision, Held, Stalled
+from kafkafeatures.core.engine.desired_state import OnDrift
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.wanted import OnDrift
 from kafkafeatures.core.facts.releases import format_level
-from kafkafeatures.core.levels.part import LevelsPart
+from kafkafeatures.core.levels.proposal import LevelsProposal
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 MOST_CORRECTIONS = 2
 """Foreign changes of one level that are corrected within an hour; after that the other change seems intended."""
 
 
-def drift_of(part: LevelsPart, on_drift: OnDrift, memory: Memory, blockers: tuple[Blocker, ...]) -> Decision | None:
+def drift_of(part: LevelsProposal, on_drift: OnDrift, memory: Memory, blockers: tuple[Blocker, ...]) -> Decision | None:
     """Reason why it is not corrected; None where it is, and where there is none. `found`: all blockers."""
     if on_drift is OnDrift.CORRECT:
         for change in part.drifted:

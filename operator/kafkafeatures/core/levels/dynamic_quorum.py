@@ -3,7 +3,7 @@
 Pure. With the raise the active controller writes every voter with the addresses with which it registered into the
 metadata log (`KafkaRaftClient.upgradeKRaftVersion`, `LeaderState`; seen on 4.4.0): from then on nodes find the voters
 there, and a name that no longer resolves can only be replaced while a majority still runs. There is no way back,
-so the addresses are part of what is approved (`core/levels/part.py`).
+so the addresses are part of what is approved (`core/levels/proposal.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.observation import Node, Observation
 from kafkafeatures.core.facts.quorum import QuorumMode, quorum_mode
 from kafkafeatures.core.facts.releases import CONTROLLER_REGISTRATION, format_level
 from kafkafeatures.core.facts.settings import QUORUM_SERVERS, QUORUM_VOTERS, SettingSource
-from kafkafeatures.core.levels.question import Question
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.words import cut
 
@@ -71,7 +71,7 @@ def effects_of_freezing(observation: Observation) -> Iterator[str]:
             yield cut(f"warning: voters {shortened(ids)}: {weakness}", LONGEST)
 
 
-def addresses_of_voters_are_known(question: Question) -> Iterator[Blocker]:
+def addresses_of_voters_are_known(question: LevelCheckInput) -> Iterator[Blocker]:
     """Freeze nothing that was not shown: the active controller writes the addresses with which voters registered."""
     observation = question.observation
     if not makes_dynamic(question.changes) or voters_to_freeze(observation) is not None:
@@ -88,7 +88,7 @@ def addresses_of_voters_are_known(question: Question) -> Iterator[Blocker]:
     yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, feature=KRAFT_VERSION, nodes=unregistered)
 
 
-def files_do_not_keep_voters(question: Question) -> Iterator[Blocker]:
+def files_do_not_keep_voters(question: LevelCheckInput) -> Iterator[Blocker]:
     """Strimzi writes `controller.quorum.voters` into the file of each node anew with every roll."""
     if not makes_dynamic(question.changes):
         return

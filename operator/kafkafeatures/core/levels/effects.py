@@ -1,6 +1,6 @@
 """Effects of a level besides being finalized: what it turns on, and what Kafka writes elsewhere. A new level is a row.
 
-Pure. Shown with each step of a plan (`core/levels/part.py`), by `describe --explain-levels`, and in
+Pure. Shown with each step of a plan (`core/levels/proposal.py`), by `describe --explain-levels`, and in
 `docs/reference/levels.md`, which is generated from here. What would change how the cluster works today is a blocker
 beside it (`core/levels/min_insync.py`); how far a level can be taken back is in `core/facts/releases.py`.
 

@@ -14,10 +14,10 @@ from kafkafeatures.core.facts.binaries import newest_release, releases_that_hold
 from kafkafeatures.core.facts.levels import common
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.releases import WITHOUT_A_LEVEL, format_level
-from kafkafeatures.core.levels.question import Question
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 
 
-def floor_of_target(question: Question) -> Blocker | None:
+def floor_of_target(question: LevelCheckInput) -> Blocker | None:
     """The blocker where the changes need another Kafka on a node, and no such Kafka supports the finalized level."""
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown):

@@ -25,7 +25,7 @@ from kafkafeatures.core.engine.remedies import ANY_CLUSTER
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting, SettingSource
-from kafkafeatures.core.levels.question import Question
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 SET_FOR_ALL = SettingSource.ALL_BROKERS
@@ -39,7 +39,7 @@ def writes_min_insync(changes: Iterable[UpdateFeature]) -> bool:
     return any(change.raises(ELIGIBLE_LEADER_REPLICAS, 1) for change in changes)
 
 
-class Raised(Struct, Generic[T], frozen=True):
+class MinInsyncEffect(Struct, Generic[T], frozen=True):
     """Effect of the raise on the values of brokers. `has_default`: a request has set a value for all of them.
 
     `unread`: nodes without whose value that is not known. `written`: what may apply to all brokers then. `losing`:
@@ -73,13 +73,13 @@ class Raised(Struct, Generic[T], frozen=True):
 
 def raised(
     brokers: Collection[tuple[T, Setting | None]], controllers: Collection[tuple[T, Setting | None]]
-) -> Raised[T]:
+) -> MinInsyncEffect[T]:
     """Tell what the raise does. The setting of a node is None where it is not known."""
     default: set[str | None] = {
         setting.layers[SET_FOR_ALL] for _, setting in brokers if setting is not None and SET_FOR_ALL in setting.layers
     }
     new_values = default or {_in_file(setting) for _, setting in controllers if setting is not None}
-    return Raised(
+    return MinInsyncEffect(
         has_default=bool(default),
         unread=tuple(node for node, setting in (brokers if default else (*brokers, *controllers)) if setting is None),
         written=frozenset(new_values),
@@ -100,7 +100,7 @@ def set_by_requests(for_all: str | None, for_itself: str | None) -> Setting | No
     return None if source is None else Setting(source, layers[source], layers=layers)
 
 
-def min_insync_replicas_stay(question: Question) -> Iterator[Blocker]:
+def min_insync_replicas_stay(question: LevelCheckInput) -> Iterator[Blocker]:
     """Every broker keeps the value that it applies to topics without one of their own."""
     if not writes_min_insync(question.changes):
         return
@@ -115,7 +115,7 @@ def min_insync_replicas_stay(question: Question) -> Iterator[Blocker]:
         )  # fmt: skip
 
 
-def _command(question: Question) -> str:
+def _command(question: LevelCheckInput) -> str:
     """The beginning of Kafka's own command."""
     match = _ADDRESSES.search(question.cluster_flags)
     return f"kafka-configs.sh {match[0] if match else ANY_CLUSTER} --entity-type brokers"
@@ -126,7 +126,7 @@ def to_set_for_all(value: str = "N", command: str = f"kafka-configs.sh {ANY_CLUS
     return f"{command} --entity-default --alter --add-config {MIN_INSYNC_REPLICAS}={value}"
 
 
-def _to_keep(effect: Raised[Node], command: str) -> str:
+def _to_keep(effect: MinInsyncEffect[Node], command: str) -> str:
     today, own_nodes = effect.today, effect.own
     if len(today) == 1 and not effect.has_default and not own_nodes:
         return f"keep today's value for all brokers before: {to_set_for_all(today[0], command)}"

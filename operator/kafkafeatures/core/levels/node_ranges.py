@@ -24,7 +24,7 @@ from kafkafeatures.core.facts.observation import (
 )
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import KRAFT_VERSION_MISREPORTED, format_level
-from kafkafeatures.core.levels.question import Question
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.readiness import (
     controllers_are_registered,
     is_dynamic,
@@ -33,7 +33,7 @@ from kafkafeatures.core.levels.readiness import (
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
-def every_node_supports_it(question: Question) -> Iterator[Blocker]:
+def every_node_supports_it(question: LevelCheckInput) -> Iterator[Blocker]:
     """Every node, registered or voting, live or not, has a known range that holds the level."""
     unknown_features = {feature for feature, _ in question.unknown_features}
     unknown = False
@@ -61,7 +61,7 @@ def every_node_supports_it(question: Question) -> Iterator[Blocker]:
         yield _rejected(question.verdict)  # what the controller knows of nodes that do not answer here
 
 
-def _vouched_for(node: Node, found: Unknown, question: Question) -> bool:
+def _vouched_for(node: Node, found: Unknown, question: LevelCheckInput) -> bool:
     """The third source, after the node and its registration: the controller checked exactly this change itself.
 
     It checks all registered brokers at any level, but controllers only from metadata.version 15 on. A voter that never
@@ -142,7 +142,9 @@ def unknown_range(node: Node, change: UpdateFeature, found: Unknown, of: str = "
     )
 
 
-def _out_of_range(node: Node, change: UpdateFeature, supported_range: VersionRange, question: Question) -> Blocker:
+def _out_of_range(
+    node: Node, change: UpdateFeature, supported_range: VersionRange, question: LevelCheckInput
+) -> Blocker:
     ghost = node.state is NodeState.GHOST
     return about_nodes(
         BlockerKind.GHOST_REGISTRATION if ghost else BlockerKind.NODE_RANGE,
@@ -182,7 +184,9 @@ def _do_not_support(change: UpdateFeature, supported_range: VersionRange, nodes:
     )
 
 
-def _ghosts(change: UpdateFeature, supported_range: VersionRange, question: Question, nodes: Nodes) -> tuple[str, str]:
+def _ghosts(
+    change: UpdateFeature, supported_range: VersionRange, question: LevelCheckInput, nodes: Nodes
+) -> tuple[str, str]:
     controllers = Role.CONTROLLER in nodes[0].roles
     has = (
         f"without {change.feature}" if supported_range == NOT_SUPPORTED else f"with {change.feature} {supported_range}"

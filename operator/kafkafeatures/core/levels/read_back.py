@@ -1,6 +1,6 @@
 """Reading back: a level is verified once the active controller and every live node show it.
 
-Pure. Asked by `core/levels/stage.py` where no level has to be moved any more.
+Pure. Called by `core/levels/stage.py` where no level has to be moved any more.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from kafkafeatures.core.engine.decisions import Done, Stalled, Wait, blocked
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import format_level
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import quorum_is_known
 from kafkafeatures.core.levels.dynamic_quorum import left_in_files
-from kafkafeatures.core.levels.question import Question
 
 LAG = 0.025
 """Seconds to look again after a level was raised: a broker learns it with its next fetch, 7 ms later (seen on 4.2).
@@ -25,7 +25,7 @@ where many nodes are asked."""
 
 def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wait | Stalled:
     """In sync once every live node that answers shows every level."""
-    leaderless = tuple(quorum_is_known(Question(observation, ())))
+    leaderless = tuple(quorum_is_known(LevelCheckInput(observation, ())))
     if leaderless and not observation.in_zookeeper_mode:
         return blocked(leaderless)
     lagging = [

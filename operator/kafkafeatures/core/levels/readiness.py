@@ -68,7 +68,7 @@ def undo_of_downgrade(feature: str, before: int, after: int) -> Undo:
     return undo_of_raise(feature, after, before) if after < before else Undo.SAFE
 
 
-class Unmet(Struct, frozen=True):
+class UnmetRequirement(Struct, frozen=True):
     """A feature at a level that needs another one higher than it would be. `moved`: the one of the two that changes."""
 
     feature: str
@@ -83,11 +83,11 @@ class Unmet(Struct, frozen=True):
         return f"{self.feature} {self.level} requires {self.needed} {least}, which would be {self.found}"
 
 
-def unmet_dependencies(finalized: Mapping[str, int], targets: Mapping[str, int]) -> Iterator[Unmet]:
+def unmet_dependencies(finalized: Mapping[str, int], targets: Mapping[str, int]) -> Iterator[UnmetRequirement]:
     """Judged on the levels as they will be after all changes, also for features that stay where they are."""
     proposed = {**finalized, **targets}
     for feature, level in proposed.items():
         for needed, least in dependencies(feature, level).items():
             if proposed.get(needed, 0) < least and (feature in targets or needed in targets):
                 moved = feature if feature in targets else needed
-                yield Unmet(feature, level, needed, least, proposed.get(needed, 0), moved)
+                yield UnmetRequirement(feature, level, needed, least, proposed.get(needed, 0), moved)

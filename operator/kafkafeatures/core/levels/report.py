@@ -11,19 +11,19 @@ from kafkafeatures.api.status import FeatureState, FeatureStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Wait
-from kafkafeatures.core.engine.stage import Said
+from kafkafeatures.core.engine.stage import ConditionText
 from kafkafeatures.core.facts.observation import Observation, Unknown, supported_by_all
 from kafkafeatures.core.facts.releases import format_level, level_name
+from kafkafeatures.core.levels.check_input import unknown_features_in
 from kafkafeatures.core.levels.drift import changed_outside
-from kafkafeatures.core.levels.part import LevelsPart
-from kafkafeatures.core.levels.question import unknown_features_in
+from kafkafeatures.core.levels.proposal import LevelsProposal
 
 MAX_FEATURES = 64
 MAX_FEATURE_NAME = 64  # as long as a document may write it; a broker says what it likes
 
 
 def with_levels(
-    status: Status, decision: Decision, observation: Observation, part: LevelsPart, previous: Status
+    status: Status, decision: Decision, observation: Observation, part: LevelsProposal, previous: Status
 ) -> Status:
     """The status with its features, and how many of the levels that are asked for are reached."""
     desired = part.desired
@@ -48,7 +48,7 @@ def with_levels(
 
 
 def feature_states(
-    observation: Observation, part: LevelsPart, blocked: tuple[Blocker, ...], there: tuple[str, ...]
+    observation: Observation, part: LevelsProposal, blocked: tuple[Blocker, ...], there: tuple[str, ...]
 ) -> tuple[FeatureStatus, ...]:
     """Every feature with what is wanted of it, and how far that is. Of very many, those that are wanted. `there`: those
     of the cluster.
@@ -72,7 +72,7 @@ def feature_states(
     return tuple(features)
 
 
-def _state_of(name: str, observation: Observation, part: LevelsPart, blocked: tuple[Blocker, ...]) -> FeatureState:
+def _state_of(name: str, observation: Observation, part: LevelsProposal, blocked: tuple[Blocker, ...]) -> FeatureState:
     if name not in part.desired:
         return FeatureState.UNMANAGED
     if any(blocker.kind is BlockerKind.ZOOKEEPER_MODE for blocker in blocked):
@@ -88,12 +88,12 @@ def _level_named(level: int | None) -> str:
     return "" if level is None else level_name(METADATA_VERSION, level) or str(level)
 
 
-def drift_detected(part: LevelsPart) -> Said:
+def drift_detected(part: LevelsProposal) -> ConditionText:
     """Condition DriftDetected: a level that had been reached was changed outside; None where none was."""
     return ("True", part.drift_reason, changed_outside(part.drifted)) if part.drifted else None
 
 
-def features_finalized(decision: Decision, part: LevelsPart, observation: Observation) -> Said:
+def features_finalized(decision: Decision, part: LevelsProposal, observation: Observation) -> ConditionText:
     """Condition FeaturesFinalized: whether every level that is asked for is finalized."""
     if isinstance(observation.finalized, Unknown):
         return "Unknown", Reason.UNKNOWN, str(observation.finalized.why)

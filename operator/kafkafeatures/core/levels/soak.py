@@ -1,7 +1,7 @@
 """The soak before an irreversible change: since when every node has been healthy on a binary that holds its target, and
 until when one can still go back.
 
-Pure. Asked by `core/levels/stage.py` in every reconciliation, whatever is decided then; what it says is part of the
+Pure. Called by `core/levels/stage.py` in every reconciliation, whatever is decided then; what it says is part of the
 status. `core/engine/gates.py` holds a change back while it lasts. What was not seen is not healthy: a node that does
 not answer, a range that cannot be read, a restart that is not over, and the time in which the operator did not look. So
 the last look of this process counts, and never what a status says: a process that has just started knows nothing of
@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import Status, WayBack
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.membership import by_id
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.releases import Undo, format_level
@@ -82,7 +82,7 @@ class Soak(Struct, frozen=True):
 
 
 def soak_of(
-    desired: Wanted,
+    desired: DesiredState,
     observation: Observation,
     changes: tuple[UpdateFeature, ...],
     remembered: Status,

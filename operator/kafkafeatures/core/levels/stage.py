@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.status import Stage, Status
+from kafkafeatures.api.status import PlannedStage, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.decisions import Act, Decision, Stalled, Wait, blocked, first_of
-from kafkafeatures.core.engine.kind import Asked, Demands, Facts
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
+from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.settling import BROKER_KEEPS
-from kafkafeatures.core.engine.stage import Conditions, Kept, LastWord, Next, Part, StageNow
+from kafkafeatures.core.engine.stage import Conditions, Next, StageMemory, StageProposal, StageState, SummaryRank
 from kafkafeatures.core.engine.steps import DryRun, DryRunRejected, DryRunUnavailable, Step
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, QUORUM_SERVERS, QUORUM_VOTERS
 from kafkafeatures.core.levels.behind import halted_by, with_nodes_behind
 from kafkafeatures.core.levels.changes import changes_between, to_validate
+from kafkafeatures.core.levels.check_input import LevelCheckInput, unknown_features_in
 from kafkafeatures.core.levels.checks import blockers
 from kafkafeatures.core.levels.drift import drift_of
 from kafkafeatures.core.levels.dynamic_quorum import makes_dynamic
 from kafkafeatures.core.levels.min_insync import writes_min_insync
-from kafkafeatures.core.levels.part import LEVELS, LevelsPart, levels_to_move
 from kafkafeatures.core.levels.prerequisites import settings_of
-from kafkafeatures.core.levels.question import Question, unknown_features_in
+from kafkafeatures.core.levels.proposal import LEVELS, LevelsProposal, levels_to_move
 from kafkafeatures.core.levels.read_back import read_back
 from kafkafeatures.core.levels.report import drift_detected, features_finalized, with_levels
 from kafkafeatures.core.levels.soak import LOOK_AGAIN, Soak, soak_of, with_soak
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import WorkloadsReading
 
 
-class LevelsNow(StageNow, frozen=True):
+class LevelsState(StageState, frozen=True):
     """State of the levels. `verdict`: the server's own, of exactly `dry_run`; None while it was not asked.
 
     `soak`: what an irreversible change waits for.
@@ -52,8 +52,8 @@ class LevelsNow(StageNow, frozen=True):
 
     kind: ClassVar[str] = LEVELS
 
-    facts: Facts
-    part: LevelsPart
+    facts: StageInput
+    part: LevelsProposal
     soak: Soak | None = None
     verdict: DryRun | None = None
 
@@ -71,9 +71,9 @@ class LevelsNow(StageNow, frozen=True):
         return bool(self.part.changes or self.unknown_features or not readable)
 
     @property
-    def last_word(self) -> LastWord:
+    def last_word(self) -> SummaryRank:
         """A document that names no level has nothing to say of them."""
-        return LastWord.WANTED if self.part.desired else LastWord.NOTHING_WANTED
+        return SummaryRank.WANTED if self.part.desired else SummaryRank.NOTHING_WANTED
 
     @property
     def outlook(self) -> str:
@@ -91,7 +91,7 @@ class LevelsNow(StageNow, frozen=True):
             return ()
         facts, desired = self.facts, self.facts.wanted
         return blockers(
-            Question(
+            LevelCheckInput(
                 facts.seen, self.part.changes, self.verdict, desired.consents, facts.memory.spent,
                 self.unknown_features, desired.cluster_flags,
             )
@@ -137,7 +137,7 @@ class LevelsNow(StageNow, frozen=True):
             )
         return None
 
-    def with_verdict(self, verdict: DryRun) -> LevelsNow:
+    def with_verdict(self, verdict: DryRun) -> LevelsState:
         """This stage with the answer of the server to exactly that dry run."""
         return replace(self, verdict=verdict)
 
@@ -211,7 +211,7 @@ class LevelsNow(StageNow, frozen=True):
         )
 
     @property
-    def kept(self) -> Mapping[str, Kept]:
+    def kept(self) -> Mapping[str, StageMemory]:
         """Since when every node has been healthy."""
         return {LEVELS: self.soak} if self.soak is not None else {}
 
@@ -243,13 +243,15 @@ class Levels:
 
     kind: ClassVar[str] = LEVELS
 
-    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+    def is_withdrawn(
+        self, stages: Sequence[PlannedStage], desired: DesiredState, workloads: WorkloadsReading | Failure
+    ) -> bool:
         """Tell whether the document asks for other levels by now."""
         targets = {feature: level for stage in stages for feature, level in stage.target.items()}
         desired_levels = desired.desired({})
         return any(desired_levels.get(feature) != level for feature, level in targets.items())
 
-    def demands(self, read_context: Asked) -> Demands:
+    def demands(self, read_context: ReadContext) -> ReadRequirements:
         """The settings that a raise would change unseen, those without which it is of no use, and those of a quorum
         that was made dynamic. Before the levels are read, those of the last status count: to learn of the raise from
         the nodes alone would have all of them read twice.
@@ -262,13 +264,13 @@ class Levels:
             settings |= {MIN_INSYNC_REPLICAS}
         if read_context.wanted.levels.get(KRAFT_VERSION, 0) > 0:
             settings |= {QUORUM_VOTERS, QUORUM_SERVERS}
-        return Demands(settings=settings)
+        return ReadRequirements(settings=settings)
 
-    def propose(self, facts: Facts, later: tuple[Part, ...]) -> LevelsPart:
+    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> LevelsProposal:
         """Changes to what the document asks for and is not there."""
         return levels_to_move(facts.wanted, facts.seen, facts.memory)
 
-    def judge(self, facts: Facts, proposal: Proposal) -> LevelsNow:
+    def judge(self, facts: StageInput, proposal: Proposal) -> LevelsState:
         """State of the levels, and what an irreversible change waits for."""
         part = levels_in(proposal)
         soak = None
@@ -279,9 +281,9 @@ class Levels:
                 current_stamp=facts.stamp, monotonic=facts.monotonic, read_at=facts.read_at,
                 previous_soak=previous if isinstance(previous, Soak) else None,
             )  # fmt: skip
-        return LevelsNow(facts, part, soak)
+        return LevelsState(facts, part, soak)
 
 
-def levels_in(proposal: Proposal) -> LevelsPart:
+def levels_in(proposal: Proposal) -> LevelsProposal:
     """Proposal about levels."""
-    return next(part for part in proposal.parts if isinstance(part, LevelsPart))
+    return next(part for part in proposal.parts if isinstance(part, LevelsProposal))

@@ -17,7 +17,7 @@ from kafkafeatures.api.records import Stamp, read_number, read_text
 from kafkafeatures.api.status import FeatureState, HistoryEntry, Intent, Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.event_records import EventFacts, EventRecord, note_of
-from kafkafeatures.core.engine.settling import BROKER_KEEPS, AgeOf, Looks, Open
+from kafkafeatures.core.engine.settling import BROKER_KEEPS, AgeOf, ObservationPair, OpenOutcome
 from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.quorum import nothing_was_moved_since, worked_between
@@ -182,7 +182,7 @@ class ChangeInFlight(InFlight, frozen=True):
         fields: dict[str, Any] = {"offset": self.offset} if self.offset >= 0 else {}
         return {**fields, "correctsDrift": True} if self.corrects_drift else fields
 
-    def settle(self, looks: Looks) -> Result | Open:
+    def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
         """Outcome by two readings in a row.
 
         Nothing is believed without an active controller: a broker that is cut off still shows what it knew last.
@@ -193,19 +193,19 @@ class ChangeInFlight(InFlight, frozen=True):
         earlier, latest, age = looks.before, looks.after, looks.known_for(self.at)
         level = latest.level_of(self.step.feature)
         if level is None or latest.no_quorum is not None:
-            return Open(f"no active controller shows its level: {latest.no_quorum or 'it cannot be read'}")
+            return OpenOutcome(f"no active controller shows its level: {latest.no_quorum or 'it cannot be read'}")
         if level == self.step.after:
             return Result.APPLIED
         if earlier.level_of(self.step.feature) != level or not worked_between(earlier, latest):
-            return Open()
+            return OpenOutcome()
         # Also where the level was changed outside meanwhile.
         if self.via is Via.BROKER and age < BROKER_KEEPS:
-            return Open("the broker that it was sent to may still deliver it")
+            return OpenOutcome("the broker that it was sent to may still deliver it")
         if not self.accepted and age < (delay := looks.on_its_way(self.at)):
-            return Open(f"another process may still deliver it, until {format_span(delay)} after this one began")
+            return OpenOutcome(f"another process may still deliver it, until {format_span(delay)} after this one began")
         if looks.unjudged.why:
             reason = f"the active controller has to answer a dry run (validateOnly) before: {looks.unjudged.why}"
-            return Open(reason, looks.unjudged.rights)
+            return OpenOutcome(reason, looks.unjudged.rights)
         # Two readings where it was accepted as well: what a controller answers may lag what it has just written.
         if level != self.step.before or self.accepted:
             return Result.SUPERSEDED

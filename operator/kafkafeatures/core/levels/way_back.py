@@ -1,6 +1,6 @@
 """Way back once a level was changed, and its losses: for the steps of a plan.
 
-Pure. Asked by `core/levels/part.py`. It says what Kafka allows (`core/facts/releases.py`), in the words of
+Pure. Called by `core/levels/proposal.py`. It says what Kafka allows (`core/facts/releases.py`), in the words of
 `core/migration/way_back.py`.
 """
 

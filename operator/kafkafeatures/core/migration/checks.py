@@ -1,6 +1,6 @@
 """Conditions that must hold before the next step on each way: chains of named checks, every blocker at once.
 
-Pure. Asked in each look, so also right before each restart. What is not known blocks. Sources: KIP-866,
+Pure. Called in each reconciliation, so also right before each restart. What is not known blocks. Sources: KIP-866,
 `KRaftMigrationDriver` of Kafka 3.9, and what was seen on real nodes.
 """
 
@@ -16,6 +16,7 @@ from kafkafeatures.core.engine.blockers import Blocker, these, title_of, verb
 from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.replication import format_partitions
+from kafkafeatures.core.migration.check_input import EdgeCheckInput
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.demands import NodeDemand
 from kafkafeatures.core.migration.edges import (
@@ -35,11 +36,10 @@ from kafkafeatures.core.migration.finalize import consent_used, unconsented, wit
 from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.led import not_led, not_voting
 from kafkafeatures.core.migration.losses import losses, needs_comparison, not_back, not_lifted
-from kafkafeatures.core.migration.place import PREFLIGHTED, Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
-from kafkafeatures.core.migration.preflight_question import Preflight
-from kafkafeatures.core.migration.question import Asked
+from kafkafeatures.core.migration.preflight_input import PreflightInput
+from kafkafeatures.core.migration.progress import PREFLIGHTED, MigrationProgress
 from kafkafeatures.core.migration.registered import (
     missing,
     not_known_to_be_there,
@@ -55,13 +55,13 @@ LARGEST_LAG = 10.0
 """Seconds: how far behind ZooKeeper may be when the last controller with the flag is stopped."""
 
 
-Check = Callable[[Asked], Iterator[Blocker]]
+Check = Callable[[EdgeCheckInput], Iterator[Blocker]]
 
 NO_OPS = 2
 """Records that an idle active controller appends to the metadata log in a second (`metadata.max.idle.interval.ms`)."""
 
 
-def lag_of(progress: Place, seen: float | None) -> float | None:
+def lag_of(progress: MigrationProgress, seen: float | None) -> float | None:
     """Seconds by which ZooKeeper is behind, at most. seen: by the looks of before; where they do not tell, the records
     that are not written yet do, as the log grows all the time.
     """
@@ -72,17 +72,17 @@ def lag_of(progress: Place, seen: float | None) -> float | None:
     return min(seen, by_records)
 
 
-def quorum_is_led(read_context: Asked) -> Iterator[Blocker]:
+def quorum_is_led(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """An active controller leads it, and no voter is away (`core/migration/led.py`)."""
     yield from not_led(read_context.place, read_context.flying)
 
 
-def every_controller_votes(read_context: Asked) -> Iterator[Blocker]:
+def every_controller_votes(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Each is one of the quorum that takes over."""
     yield from not_voting(read_context.place, read_context.flying)
 
 
-def controllers_have_their_settings(read_context: Asked) -> Iterator[Blocker]:
+def controllers_have_their_settings(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Controllers have the settings that come before those of brokers: see `core/migration/settings.py`."""
     for demand in read_context.place.demands.nodes:
         if demand.role is Role.CONTROLLER and demand.differs and demand.id not in read_context.flying:
@@ -90,7 +90,7 @@ def controllers_have_their_settings(read_context: Asked) -> Iterator[Blocker]:
             yield setting_blocker(read_context.place, demand) if is_known else _unknown(read_context, demand)
 
 
-def settings_are_known(read_context: Asked) -> Iterator[Blocker]:
+def settings_are_known(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Every node that is restarted on this way has said what its settings are."""
     role = read_context.place.way.restarts if read_context.place.way is not None else None
     for demand in read_context.place.demands.nodes:
@@ -98,7 +98,7 @@ def settings_are_known(read_context: Asked) -> Iterator[Blocker]:
             yield _unknown(read_context, demand)
 
 
-def brokers_are_registered(read_context: Asked) -> Iterator[Blocker]:
+def brokers_are_registered(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """With the quorum, and live; each that has replicas is there, and can register with its level."""
     yield from with_other_levels(read_context.place, read_context.flying)
     yield from unregistered(read_context.place, read_context.flying)
@@ -106,12 +106,12 @@ def brokers_are_registered(read_context: Asked) -> Iterator[Blocker]:
     yield from not_known_to_be_there(read_context.place)
 
 
-def brokers_are_taken_over(read_context: Asked) -> Iterator[Blocker]:
+def brokers_are_taken_over(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Once each broker has the flag, the quorum waits until each is registered (`core/migration/takeover.py`)."""
     yield from not_registered(read_context.place, read_context.flying)
 
 
-def no_broker_is_in_zookeeper_mode(read_context: Asked) -> Iterator[Blocker]:
+def no_broker_is_in_zookeeper_mode(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Kafka finalizes a migration also while some are, which then can only go forward (KAFKA-20960)."""
     brokers = tuple(
         node
@@ -123,7 +123,7 @@ def no_broker_is_in_zookeeper_mode(read_context: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.MIGRATION, text, f"restart {these(brokers)} in KRaft mode first", nodes=brokers)
 
 
-def every_broker_is_back(read_context: Asked) -> Iterator[Blocker]:
+def every_broker_is_back(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """In ZooKeeper mode: a broker in KRaft mode cannot live without the quorum, and one that does not answer, or is in
     no list, may run in it. During the copy none does yet, and no partition can be read.
     """
@@ -132,12 +132,12 @@ def every_broker_is_back(read_context: Asked) -> Iterator[Blocker]:
         yield from not_known_to_be_there(read_context.place)
 
 
-def finalizing_is_consented(read_context: Asked) -> Iterator[Blocker]:
+def finalizing_is_consented(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Nothing leads back from there."""
     yield from unconsented(read_context.place, read_context.consents, read_context.spent)
 
 
-def partitions_are_whole(read_context: Asked) -> Iterator[Blocker]:
+def partitions_are_whole(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Nothing is under-replicated, and nothing is reassigned."""
     if read_context.replication is None:
         partitions = read_context.place.seen.partitions
@@ -158,7 +158,7 @@ def partitions_are_whole(read_context: Asked) -> Iterator[Blocker]:
             yield Blocker(BlockerKind.PARTITION, f"{format_partitions(count, names)} {is_} {text}", remedy, nodes=nodes)
 
 
-def zookeeper_keeps_up(read_context: Asked) -> Iterator[Blocker]:
+def zookeeper_keeps_up(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Changes are written to ZooKeeper within seconds: who goes back later finds them there. Once the migration is over
     nothing more is written there, and a controller that still has the flag must lose it all the same.
     """
@@ -177,7 +177,7 @@ def zookeeper_keeps_up(read_context: Asked) -> Iterator[Blocker]:
         )
 
 
-def consents_used(read_context: Asked) -> frozenset[str]:
+def consents_used(read_context: EdgeCheckInput) -> frozenset[str]:
     """The consents without which the next step would not be taken."""
     return (
         frozenset({*consent_used(read_context.place), *(it.consent for it in read_context.consentable)})
@@ -185,7 +185,7 @@ def consents_used(read_context: Asked) -> frozenset[str]:
     )
 
 
-def both_hold_the_same(read_context: Asked) -> Iterator[Blocker]:
+def both_hold_the_same(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """A write to ZooKeeper that failed is never repeated (`core/migration/equality.py`): compared before brokers leave
     ZooKeeper mode, before a migration is finalized, and before it is rolled back, while the first node has not gone.
     """
@@ -214,7 +214,7 @@ def both_hold_the_same(read_context: Asked) -> Iterator[Blocker]:
     yield from not_lifted(read_context, read_context.consentable)
 
 
-def zookeeper_is_left_alone(read_context: Asked) -> Iterator[Blocker]:
+def zookeeper_is_left_alone(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """No controller is left, no broker needs one, and ZooKeeper held all metadata when they stopped. Where it did not,
     they may have to be started again: then nothing says to stop them.
     """
@@ -222,7 +222,7 @@ def zookeeper_is_left_alone(read_context: Asked) -> Iterator[Blocker]:
     yield from lost or no_controller_is_left(read_context)
 
 
-def preflight_passes(read_context: Asked) -> Iterator[Blocker]:
+def preflight_passes(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Nothing would fail later that is known now (`core/migration/preflight.py`)."""
     place, reading = read_context.place, read_context.place.seen.surveyed
     if place.way is None or place.position not in PREFLIGHTED:
@@ -231,11 +231,13 @@ def preflight_passes(read_context: Asked) -> Iterator[Blocker]:
     if not isinstance(survey, Survey | Failure):
         raise TypeError(f"{type(survey).__name__} is not a survey")
     yield from findings(
-        Preflight(place.way.end, place.seen, place.znodes, survey, read_context.controllers_for, read_context.flying)
+        PreflightInput(
+            place.way.end, place.seen, place.znodes, survey, read_context.controllers_for, read_context.flying
+        )
     )
 
 
-def every_broker_was_seen(read_context: Asked) -> Iterator[Blocker]:
+def every_broker_was_seen(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """One that is down is not registered in ZooKeeper, and may come back with the flag."""
     if read_context.place.position is not Position.ZOOKEEPER:
         return  # others lose the flag meanwhile
@@ -246,12 +248,12 @@ def every_broker_was_seen(read_context: Asked) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
-def every_broker_is_informed(read_context: Asked) -> Iterator[Blocker]:
+def every_broker_is_informed(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Each knows which broker is controller again; one that does not hangs when it is stopped."""
     yield from uninformed(read_context.place, read_context.flying)
 
 
-def no_controller_is_left(read_context: Asked) -> Iterator[Blocker]:
+def no_controller_is_left(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """None runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none writes."""
     yield from pods_left(read_context.place)
     yield from still_answering(read_context.place)
@@ -287,14 +289,14 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
 """The checks of each way, in the order in which their blockers are listed."""
 
 
-def blockers(read_context: Asked) -> tuple[Blocker, ...]:
+def blockers(read_context: EdgeCheckInput) -> tuple[Blocker, ...]:
     """All that prevents the next step on the way that comes next."""
     edge = read_context.place.way
     checks = CHAINS.get(edge, ()) if edge is not None else ()
     return tuple(chain.from_iterable(check(read_context) for check in checks))
 
 
-def setting_blocker(progress: Place, demand: NodeDemand) -> Blocker:
+def setting_blocker(progress: MigrationProgress, demand: NodeDemand) -> Blocker:
     """Blocker for a node that has settings otherwise than it must."""
     title, differs = f"{demand.role.value.lower()} {demand.id}", demand.differs
     lines = "; ".join(map(str, differs)) if not isinstance(differs, Failure) else str(differs)
@@ -307,7 +309,7 @@ def setting_blocker(progress: Place, demand: NodeDemand) -> Blocker:
     )
 
 
-def _unknown(read_context: Asked, demand: NodeDemand) -> Blocker:
+def _unknown(read_context: EdgeCheckInput, demand: NodeDemand) -> Blocker:
     title, differs = f"{demand.role.value.lower()} {demand.id}", demand.differs
     message, remedy = (
         (differs.message, differs.action) if isinstance(differs, Failure) else ("not read", f"bring {title} back")

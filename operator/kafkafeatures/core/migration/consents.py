@@ -5,7 +5,7 @@ Pure. One is spent before it is used (`status.spentConsents`), and `status.migra
 is carried out has used it: so it holds until that plan leads elsewhere, is over, or the consent is removed. That one
 was asked for, and for what, stands in `status.migration.requested`, and begins there only while the document does not
 have it: so one that may have stood there for ever counts for nothing, nor does any once that memory is lost. Called by
-`core/migration/losses.py` and `core/migration/now.py`.
+`core/migration/losses.py` and `core/migration/state.py`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import ConsentRequest, MigrationStatus, PlanStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.kind import Facts
-from kafkafeatures.core.migration.none_wanted import MIGRATION
+from kafkafeatures.core.engine.kind import StageInput
+from kafkafeatures.core.migration.not_desired import MIGRATION
 
 
 class Consentable(Struct, frozen=True):
@@ -81,7 +81,7 @@ def requested_now(
     return (*requests, *(request for consent, request in by_consent.items() if consent in kept))
 
 
-def held(facts: Facts, desired: Desired) -> frozenset[str]:
+def held(facts: StageInput, desired: Desired) -> frozenset[str]:
     """Consents that were spent on the plan which still stands."""
     return held_by(facts.remembered.migration, facts.memory.plan, facts.wanted.consents, desired)
 

@@ -16,61 +16,61 @@ from kafkafeatures.core.migration.positions import (
     FLAG,
     ROWS,
     BrokerMode,
-    Claim,
-    Facts,
+    ClaimKind,
+    MigrationEvidence,
     Misplaced,
     Position,
 )
 from kraftlog.image import ZkMigrationState
 
-S, C = ZkMigrationState, Claim
-Nodes = Callable[[Facts], tuple[int, ...]]
+S, C = ZkMigrationState, ClaimKind
+Nodes = Callable[[MigrationEvidence], tuple[int, ...]]
 """The nodes that a row is about; it holds only where there are some."""
 
 
-def in_zookeeper(facts: Facts) -> tuple[int, ...]:
+def in_zookeeper(facts: MigrationEvidence) -> tuple[int, ...]:
     """Brokers in ZooKeeper mode, with the flag or without."""
     return tuple(id_ for id_, mode in facts.brokers.items() if mode in (BrokerMode.PLAIN, BrokerMode.FLAGGED))
 
 
-def plain(facts: Facts) -> tuple[int, ...]:
+def plain(facts: MigrationEvidence) -> tuple[int, ...]:
     """Brokers in ZooKeeper mode that do not follow the quorum."""
     return tuple(id_ for id_, mode in facts.brokers.items() if mode is BrokerMode.PLAIN)
 
 
-def in_kraft(facts: Facts) -> tuple[int, ...]:
+def in_kraft(facts: MigrationEvidence) -> tuple[int, ...]:
     """Brokers in KRaft mode."""
     return tuple(id_ for id_, mode in facts.brokers.items() if mode is BrokerMode.KRAFT)
 
 
-def unflagged_beside_zookeeper(facts: Facts) -> tuple[int, ...]:
+def unflagged_beside_zookeeper(facts: MigrationEvidence) -> tuple[int, ...]:
     """Controllers without the flag, where brokers in ZooKeeper mode may lose their metadata by it."""
     return facts.unflagged if in_zookeeper(facts) else ()
 
 
-def unflagged_beside_flagged(facts: Facts) -> tuple[int, ...]:
+def unflagged_beside_flagged(facts: MigrationEvidence) -> tuple[int, ...]:
     """Controllers without the flag, where another one has it."""
     return facts.unflagged if True in facts.controllers.values() else ()
 
 
-def all_flagged(facts: Facts) -> tuple[int, ...]:
+def all_flagged(facts: MigrationEvidence) -> tuple[int, ...]:
     """Controllers, where each has the flag."""
     return tuple(facts.controllers) if set(facts.controllers.values()) == {True} else ()
 
 
-def flagged(facts: Facts) -> tuple[int, ...]:
+def flagged(facts: MigrationEvidence) -> tuple[int, ...]:
     """Controllers with the flag."""
     return tuple(id_ for id_, flag in facts.controllers.items() if flag)
 
 
-def of_two_roles(facts: Facts) -> tuple[int, ...]:
+def of_two_roles(facts: MigrationEvidence) -> tuple[int, ...]:
     """Ids that brokers and controllers share, where no node can be both."""
     if facts.state is not S.PRE_MIGRATION and not in_zookeeper(facts):
         return ()
     return tuple(sorted(facts.brokers.keys() & facts.controllers.keys()))
 
 
-def all_plain(facts: Facts) -> tuple[int, ...]:
+def all_plain(facts: MigrationEvidence) -> tuple[int, ...]:
     """Brokers, where no broker that is known follows a quorum."""
     return plain(facts) if {mode for mode in facts.brokers.values() if mode is not None} == {BrokerMode.PLAIN} else ()
 
@@ -83,7 +83,7 @@ class Contradiction(Struct, frozen=True):
     """
 
     state: tuple[ZkMigrationState | None, ...]
-    claim: tuple[Claim, ...]
+    claim: tuple[ClaimKind, ...]
     copied: bool | None
     nodes: Nodes | None
     subject: str
@@ -93,7 +93,7 @@ class Contradiction(Struct, frozen=True):
     may_pass: bool = False
     at_first: str = ""
 
-    def of(self, facts: Facts) -> Misplaced | None:
+    def of(self, facts: MigrationEvidence) -> Misplaced | None:
         """Texts of this row, filled in for these facts; None where it does not hold."""
         if facts.state not in self.state or facts.claim not in self.claim:
             return None
@@ -112,7 +112,7 @@ class Contradiction(Struct, frozen=True):
         return Misplaced(message, remedy, subject, self.may_pass, filled(self.at_first))
 
 
-def with_flags_first(facts: Facts, remedy: str) -> str:
+def with_flags_first(facts: MigrationEvidence, remedy: str) -> str:
     """A remedy by which another controller becomes the active one: none that would end the migration may be it."""
     if facts.state is not S.MIGRATION or not facts.unflagged:
         return remedy
@@ -120,7 +120,7 @@ def with_flags_first(facts: Facts, remedy: str) -> str:
     return f"first put {FLAG} back on controller {ids}, which would end the migration; then {remedy}"
 
 
-ANY = tuple(Claim)
+ANY = tuple(ClaimKind)
 WIPE = "stop the controllers, delete /migration if it exists, wipe the controllers' disks, format them, and begin again"
 RECLAIM = (
     "restart the active controller, with its settings unchanged: the controller that is elected claims /controller"
@@ -292,7 +292,7 @@ CONTRADICTIONS = (
 """The first that holds is said: of two controllers before all else."""
 
 
-def position_of(facts: Facts) -> Position | Misplaced:
+def position_of(facts: MigrationEvidence) -> Position | Misplaced:
     """The one position that everything fits, else what contradicts what."""
     wrong = next((it for row in CONTRADICTIONS if (it := row.of(facts)) is not None), None)
     if wrong is not None:
@@ -313,7 +313,7 @@ def position_of(facts: Facts) -> Position | Misplaced:
     )
 
 
-def _silent(facts: Facts) -> Misplaced:
+def _silent(facts: MigrationEvidence) -> Misplaced:
     silent, unlisted = (", ".join(map(str, ids)) for ids in (facts.silent, facts.unlisted))
     text, remedy = f"the phase is unknown while these nodes do not answer: {silent}", "bring each of them back"
     if unlisted:

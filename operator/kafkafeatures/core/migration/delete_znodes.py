@@ -19,7 +19,7 @@ from kafkafeatures.api.records import Stamp, read_number, read_text
 from kafkafeatures.api.status import HistoryEntry, Intent, MigrationStatus, Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.event_records import EventFacts, EventRecord, note_of
-from kafkafeatures.core.engine.settling import ON_ITS_WAY, AgeOf, Looks, Open
+from kafkafeatures.core.engine.settling import ON_ITS_WAY, AgeOf, ObservationPair, OpenOutcome
 from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
@@ -187,7 +187,7 @@ class DeletionInFlight(InFlight, frozen=True):
 
     step: DeleteZnodes
 
-    def settle(self, looks: Looks) -> Result | Open:
+    def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
         """Outcome, by the znodes that are there now.
 
         All or nothing of a transaction is done: while one of the znodes stands that was to be deleted, it was not
@@ -197,17 +197,17 @@ class DeletionInFlight(InFlight, frozen=True):
         """
         previous, current = (_left(self.step, observation) for observation in (looks.before, looks.after))
         if isinstance(current, Failure):
-            return Open(f"the znodes have to be read: {current}")
+            return OpenOutcome(f"the znodes have to be read: {current}")
         if not current.stand:
             raised = self.step.raise_to is None or current.epoch.value >= self.step.raise_to
             return Result.APPLIED if raised else Result.SUPERSEDED
         if len(current.stand) < len(self.step.deletes) or current.epoch.version != self.step.epoch.version:
             return Result.NOT_APPLIED
         if previous != current or looks.before is looks.after:
-            return Open("the znodes have to be read twice")
+            return OpenOutcome("the znodes have to be read twice")
         within = max(ON_ITS_WAY, looks.on_its_way(self.at))
         if looks.known_for(self.at) < within:
-            return Open(f"ZooKeeper may still carry it out, until {format_span(within)} after it began")
+            return OpenOutcome(f"ZooKeeper may still carry it out, until {format_span(within)} after it began")
         return Result.NOT_APPLIED
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:

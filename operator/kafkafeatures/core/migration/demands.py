@@ -28,9 +28,9 @@ from kafkafeatures.core.migration.settings import (
     QUORUM_LISTENERS,
     TABLE,
     VOTERS,
-    Difference,
-    Known,
     Lines,
+    SettingDifference,
+    SettingFacts,
     Shape,
     differences,
     lines_of,
@@ -60,7 +60,7 @@ class NodeDemand(Struct, frozen=True):
     role: Role
     id: int
     shape: Shape
-    differs: tuple[Difference, ...] | Failure
+    differs: tuple[SettingDifference, ...] | Failure
 
 
 def value_of(said: NodeSettings | Failure, name: str) -> str | None:
@@ -69,7 +69,7 @@ def value_of(said: NodeSettings | Failure, name: str) -> str | None:
     return None if setting is None or setting.source is SettingSource.DEFAULT else setting.value
 
 
-def known_of(said: Said, release: str) -> Known:
+def known_of(said: Said, release: str) -> SettingFacts:
     """Facts that the values are made of. `release`: of the finalized metadata.version; where that is empty, the
     brokers' IBP counts if they all have the same.
     """
@@ -77,7 +77,7 @@ def known_of(said: Said, release: str) -> Known:
         settings for (role, _), settings in said.items() if role is Role.BROKER and isinstance(settings, NodeSettings)
     ]
     quorum = [settings for settings in said.values() if value_of(settings, VOTERS) or value_of(settings, BOOTSTRAP)]
-    return Known(
+    return SettingFacts(
         node_id=None,
         ibp=release or _only(_effective(broker.of.get(IBP)) for broker in brokers),
         dynamic=bool(quorum) and not any(value_of(settings, VOTERS) for settings in quorum),
@@ -122,7 +122,7 @@ def _effective(setting: Setting | None) -> str:
     return "" if setting is None else setting.value or ""
 
 
-class Demands(Struct, frozen=True):
+class SettingDifferences(Struct, frozen=True):
     """Requirements of the position `end`, which comes next. edge: the way there, None where the cluster is at its goal.
 
     nodes: each node that was seen. missing: kinds of nodes that have to be there by now, and of which none is known.
@@ -131,7 +131,7 @@ class Demands(Struct, frozen=True):
     position: Position
     end: Position
     edge: Edge | None
-    known: Known
+    known: SettingFacts
     nodes: tuple[NodeDemand, ...]
     missing: tuple[Failure, ...]
 
@@ -151,7 +151,7 @@ class Demands(Struct, frozen=True):
         return tuple(node for node in self.nodes if node.differs and not isinstance(node.differs, Failure))
 
 
-def demands(position: Position, end: Position, edge: Edge | None, fact: Known, said: Said) -> Demands:
+def demands(position: Position, end: Position, edge: Edge | None, fact: SettingFacts, said: Said) -> SettingDifferences:
     """Each node that was seen, held against what it has to be at `end`."""
     nodes = tuple(
         NodeDemand(role, id_, shape, _held(shape, msgspec.structs.replace(fact, node_id=id_), settings))
@@ -161,10 +161,10 @@ def demands(position: Position, end: Position, edge: Edge | None, fact: Known, s
     roles = {node.role for node in nodes}
     expected = SHAPES[position] if position in SHAPES else SHAPES[end]
     missing = tuple(_none_known(role) for role in SHAPES[end] if role in expected and role not in roles)
-    return Demands(position, end, edge, fact, nodes, missing)
+    return SettingDifferences(position, end, edge, fact, nodes, missing)
 
 
-def _held(shape: Shape, fact: Known, one: NodeSettings | Failure) -> tuple[Difference, ...] | Failure:
+def _held(shape: Shape, fact: SettingFacts, one: NodeSettings | Failure) -> tuple[SettingDifference, ...] | Failure:
     return one if isinstance(one, Failure) else differences(shape, fact, one.of)
 
 

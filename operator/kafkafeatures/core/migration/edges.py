@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Facts, Position
+from kafkafeatures.core.migration.positions import FLAG, BrokerMode, MigrationEvidence, Position
 from kafkafeatures.core.migration.settings import Shape
 
 
-class Beside(StrEnum):
+class RestartBetween(StrEnum):
     """Actions that Git, or a person, is asked for beside settings."""
 
     NO_CONTROLLERS = "stop the controllers (on Kubernetes: 0 replicas)"
@@ -33,7 +33,7 @@ class Edge(Struct, frozen=True):
     end: Position
     asks: Shape | None = None
     restarts: Role | None = None
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[RestartBetween, ...] = ()
     deletes: tuple[str, ...] = ()
 
     @property
@@ -78,7 +78,7 @@ class Edge(Struct, frozen=True):
         return f"{leads}: {', '.join(does)}"
 
 
-class Refused(Struct, frozen=True):
+class NoEdge(Struct, frozen=True):
     """No way leads from here to the phase that is wanted."""
 
     message: str
@@ -93,10 +93,12 @@ FINALIZE = Edge((P.DUAL_WRITE, P.FINALIZING), P.FINALIZED, Shape.CONTROLLER, Rol
 FORWARD = (START_CONTROLLERS, FLAG_BROKERS, MOVE_BROKERS, FINALIZE)
 
 MOVE_BROKERS_BACK = Edge((P.DUAL_WRITE, P.COPIED), P.COPIED, Shape.FLAGGED_BROKER, Role.BROKER)
-STOP_CONTROLLERS = Edge((P.COPIED, P.COPYING), P.NO_CONTROLLER, beside=(Beside.NO_CONTROLLERS,))
+STOP_CONTROLLERS = Edge((P.COPIED, P.COPYING), P.NO_CONTROLLER, beside=(RestartBetween.NO_CONTROLLERS,))
 RELEASE = Edge((P.NO_CONTROLLER,), P.RELEASED, deletes=("/controller", "/migration"))
-UNFLAG_BROKERS = Edge((P.RELEASED, P.ZOOKEEPER), P.ZOOKEEPER, Shape.PLAIN_BROKER, Role.BROKER, beside=(Beside.WIPE,))
-GIVE_UP = Edge((P.PRE_MIGRATION, P.FLAGGING), P.ZOOKEEPER, beside=(Beside.NO_CONTROLLERS,))
+UNFLAG_BROKERS = Edge(
+    (P.RELEASED, P.ZOOKEEPER), P.ZOOKEEPER, Shape.PLAIN_BROKER, Role.BROKER, beside=(RestartBetween.WIPE,)
+)
+GIVE_UP = Edge((P.PRE_MIGRATION, P.FLAGGING), P.ZOOKEEPER, beside=(RestartBetween.NO_CONTROLLERS,))
 WITHDRAW = Edge((P.ZOOKEEPER, P.RELEASED), P.ZOOKEEPER, deletes=("/migration",))
 """Way back after a quorum that never took over was stopped: what it left in ZooKeeper goes before anything else."""
 HALF_DONE = (MOVE_BROKERS, MOVE_BROKERS_BACK)
@@ -113,7 +115,7 @@ _WAY = (P.ZOOKEEPER, *(edge.end for edge in FORWARD))
 """The positions at which a document can ask a migration to stay."""
 
 
-def next_edge(position: Position, desired: Desired, facts: Facts) -> Edge | Refused | None:
+def next_edge(position: Position, desired: Desired, facts: MigrationEvidence) -> Edge | NoEdge | None:
     """The way that comes next; None where the cluster is where the document wants it."""
     if desired is Desired.ROLLED_BACK and facts.has_progress and position in (P.ZOOKEEPER, P.RELEASED):
         return WITHDRAW
@@ -124,45 +126,45 @@ def next_edge(position: Position, desired: Desired, facts: Facts) -> Edge | Refu
     return _back(position, facts) if desired is Desired.ROLLED_BACK else _forward(position, desired, facts)
 
 
-def _forward(position: Position, desired: Desired, facts: Facts) -> Edge | Refused:
+def _forward(position: Position, desired: Desired, facts: MigrationEvidence) -> Edge | NoEdge:
     if position in (P.NO_CONTROLLER, P.RELEASED) and facts.has_progress:
-        return Refused(
+        return NoEdge(
             f"no controller answers, and the migration was begun: the cluster is at {position}",
             "start the controllers with their disks, or make them reachable; or, to go back, set "
             "spec.migration.desired to RolledBack until the cluster is in ZooKeeper mode",
         )
     if position is P.RELEASED:  # after a rollback, or before a first migration: nothing tells the two apart
         flagged = ", ".join(str(id_) for id_, mode in facts.brokers.items() if mode is BrokerMode.FLAGGED)
-        return Refused(
+        return NoEdge(
             f"brokers run with {FLAG}, but no controller answers: {flagged}; a migration starts with the controllers, "
             "not with the brokers, and after a rollback its rollback must be complete before one can start again",
             f"restart each of these brokers without {FLAG}: set spec.migration.desired to RolledBack until the cluster "
             "is in ZooKeeper mode, and KafkaFeatures asks for each of them",
         )
     if position is P.NO_CONTROLLER:
-        return Refused(
+        return NoEdge(
             f"the cluster is at {position}, and its rollback must be complete before a migration can start again",
             "set spec.migration.desired to RolledBack until the cluster is in ZooKeeper mode",
         )
     edge = next(edge for edge in FORWARD if position in edge.start) if position is not P.FINALIZED else FINALIZE
     if _WAY.index(edge.end) > _WAY.index(TARGETS[desired]) or position is P.FINALIZED:
-        return Refused(
+        return NoEdge(
             f"the cluster is at {position}, which is past {desired}",
             "set spec.migration.desired to Finalized, because finalizing is irreversible"
             if position in (P.FINALIZING, P.FINALIZED)
             else "set spec.migration.desired to RolledBack to go back",
         )
     if desired is Desired.FINALIZED and edge is not FINALIZE:
-        return Refused(
+        return NoEdge(
             f"the cluster is at {position}; a migration can be finalized only from DualWrite",
             "set spec.migration.desired to DualWrite until the cluster is at DualWrite",
         )
     return edge
 
 
-def _back(position: Position, facts: Facts) -> Edge | Refused:
+def _back(position: Position, facts: MigrationEvidence) -> Edge | NoEdge:
     if position in (P.FINALIZING, P.FINALIZED):
-        return Refused(
+        return NoEdge(
             f"the cluster is at {position}; finalizing is irreversible, so the migration cannot be rolled back",
             "set spec.migration.desired to Finalized",
         )

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from kafkafeatures.core.facts.observation import Unknown
-from kafkafeatures.core.migration.copied.entries import IN_SYNC, Key, Kind
+from kafkafeatures.core.migration.copied.entries import IN_SYNC, EntryKey, Kind
 from kafkafeatures.core.words import counted, printable
 
 NAMED = 20
@@ -32,7 +32,7 @@ REMEDY = (
 )
 
 
-class Difference(Struct, frozen=True, order=True):
+class EntryDifference(Struct, frozen=True, order=True):
     """Entry that is not the same on both sides. Texts for people, without secrets; `path` is in ZooKeeper.
 
     in_log empty: it cannot be compared, and `in_zookeeper` says why.
@@ -53,7 +53,7 @@ class Difference(Struct, frozen=True, order=True):
         return tuple(side.partition(IN_SYNC)[0] for side in sides) if self.kind is Kind.PARTITION else sides
 
     def __str__(self) -> str:
-        title = printable(str(Key(self.kind, self.name)))
+        title = printable(str(EntryKey(self.kind, self.name)))
         if not self.in_log:
             return f"{title}: {printable(self.in_zookeeper)}"
         if self.in_zookeeper == self.in_log:
@@ -73,7 +73,7 @@ class Differs(Struct, frozen=True):
     """
 
     offset: int
-    differences: tuple[Difference, ...]
+    differences: tuple[EntryDifference, ...]
     more: int = 0
 
     @property
@@ -97,7 +97,7 @@ class Differs(Struct, frozen=True):
         return hashlib.sha256("\n".join((*things, str(self.more))).encode()).hexdigest()[:DIGITS]
 
     @property
-    def named(self) -> tuple[Difference, ...]:
+    def named(self) -> tuple[EntryDifference, ...]:
         """The first of them, for a status."""
         return self.differences[:NAMED]
 

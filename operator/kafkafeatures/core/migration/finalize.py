@@ -2,7 +2,7 @@
 
 Pure. While the metadata log says MIGRATION, and no controller has lost its flag that was asked to by this plan and with
 its consent, the cluster is in dual write and can go back, whatever single nodes say. A controller that lost its flag by
-accident is named, and nothing is made of it. Asked by `core/migration/now.py`, `core/migration/checks.py` and
+accident is named, and nothing is made of it. Called by `core/migration/state.py`, `core/migration/checks.py` and
 `core/migration/looking.py`.
 """
 
@@ -18,15 +18,15 @@ from kafkafeatures.api.status import MigrationStatus, PlanStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Wait
-from kafkafeatures.core.engine.wanted import Migration
+from kafkafeatures.core.engine.desired_state import Migration
 from kafkafeatures.core.facts.observation import Known, LastRegistration, Observation
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.migration.consents import already_used, held_by
 from kafkafeatures.core.migration.contradictions import with_flags_first
 from kafkafeatures.core.migration.edges import FINALIZE
-from kafkafeatures.core.migration.kept import DualWrite
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.memory import DualWrite
 from kafkafeatures.core.migration.positions import FLAG, flag_of
+from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.words import format_left, format_span
 from kraftlog.image import ZkMigrationState
 
@@ -47,7 +47,7 @@ def asked_by(place: object, flying: frozenset[int], restarted: int | None) -> tu
     """Controllers that are asked to lose the flag, or have lost it so. flying: those whose restart is not over;
     restarted: the node that is restarted now. One that was asked, and is as before, has been let off.
     """
-    if not isinstance(place, Place) or place.way is not FINALIZE:
+    if not isinstance(place, MigrationProgress) or place.way is not FINALIZE:
         return ()
     ids = {id_ for id_ in place.asked if id_ in flying or place.facts.controllers.get(id_) is not True}
     return tuple(sorted(ids | ({restarted} if restarted is not None else set())))
@@ -105,7 +105,7 @@ def hold_left(wish: Migration, dual_write: DualWrite | None) -> timedelta:
     return wish.hold_dual_write_for - max(held_for, timedelta(0))
 
 
-def soaking(progress: Place, wish: Migration, dual_write: DualWrite | None) -> Wait | None:
+def soaking(progress: MigrationProgress, wish: Migration, dual_write: DualWrite | None) -> Wait | None:
     """Dual write, from which there is a way back, is kept for as long as the document says."""
     remaining = hold_left(wish, dual_write)
     if progress.way is not FINALIZE or not holds(progress) or remaining <= timedelta(0):
@@ -124,12 +124,12 @@ def soaking(progress: Place, wish: Migration, dual_write: DualWrite | None) -> W
     )  # fmt: skip
 
 
-def holds(progress: Place) -> bool:
+def holds(progress: MigrationProgress) -> bool:
     """Tell whether all holds as in dual write: the log says so, and no controller was asked to lose its flag yet."""
     return progress.facts.state is ZkMigrationState.MIGRATION and not progress.is_finalizing
 
 
-def may_begin(progress: Place, blockers: tuple[Blocker, ...], *, soaks: bool, is_approved: bool) -> bool:
+def may_begin(progress: MigrationProgress, blockers: tuple[Blocker, ...], *, soaks: bool, is_approved: bool) -> bool:
     """Tell whether controllers may lose the flag now. blockers: all that prevents the next step; soaks: dual write has
     yet to be kept; is_approved: exactly this plan.
     """
@@ -138,7 +138,7 @@ def may_begin(progress: Place, blockers: tuple[Blocker, ...], *, soaks: bool, is
     return not blockers and not soaks and is_approved
 
 
-def unasked(progress: Place, *, may_begin: bool) -> Iterator[Blocker]:
+def unasked(progress: MigrationProgress, *, may_begin: bool) -> Iterator[Blocker]:
     """Controllers without the flag that were not asked to lose it, each of which may end the migration."""
     if holds(progress) and not may_begin:
         yield from without_the_flag(progress.seen, progress.facts.unflagged)
@@ -171,7 +171,7 @@ def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None
     controller may end the migration meanwhile. Empty where the request stands, as where something is not known for a
     moment: a request that came and went would be carried out at the wrong time.
     """
-    if not isinstance(place, Place) or not holds(place):
+    if not isinstance(place, MigrationProgress) or not holds(place):
         return ""
     if may_begin(place, blockers, soaks=soaks is not None, is_approved=is_approved):
         return ""
@@ -183,12 +183,12 @@ def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None
     return next(iter(shut), "")
 
 
-def without_ending(progress: Place, remedy: str) -> str:
+def without_ending(progress: MigrationProgress, remedy: str) -> str:
     """A remedy by which another controller becomes the active one, where one of them would end the migration."""
     return with_flags_first(progress.facts, remedy) if holds(progress) else remedy
 
 
-def unconsented(progress: Place, consents: frozenset[str], spent: frozenset[str]) -> Iterator[Blocker]:
+def unconsented(progress: MigrationProgress, consents: frozenset[str], spent: frozenset[str]) -> Iterator[Blocker]:
     """A consent is needed until it has begun. spent: those that were used for something else."""
     if not holds(progress):
         return
@@ -199,6 +199,6 @@ def unconsented(progress: Place, consents: frozenset[str], spent: frozenset[str]
         yield Blocker(BlockerKind.CONSENT, text, already_used(ZK_FINALIZE), reason=Reason.CONSENT_SPENT)
 
 
-def consent_used(progress: Place) -> frozenset[str]:
+def consent_used(progress: MigrationProgress) -> frozenset[str]:
     """The consent without which the next step would not be taken."""
     return frozenset({ZK_FINALIZE} if progress.way is FINALIZE and holds(progress) else ())

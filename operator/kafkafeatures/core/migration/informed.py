@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.progress import MigrationProgress
 
 
-def uninformed(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def uninformed(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers that do not name the one in `/controller`, and those of which it is not known. `flying`: nodes that are
     being restarted, of which nothing is expected.
     """

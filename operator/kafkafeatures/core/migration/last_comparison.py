@@ -2,7 +2,7 @@
 controllers stopped, as after the way back nothing else holds it.
 
 Pure. Without controllers the metadata log cannot be read, and nothing can be compared: what counts is the last
-comparison, which `core/migration/now.py` has made again and again until they stopped. It is kept in the status and by
+comparison, which `core/migration/state.py` has made again and again until they stopped. It is kept in the status and by
 this process: the controllers may stop in the moment in which a status cannot be written. How long before that it was,
 is measured by ZooKeeper's clock: from the last write to `/migration` before the comparison to the last one of all. What
 was changed in between may be lost; so may be what was changed while the controllers could not write to ZooKeeper and
@@ -21,10 +21,10 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Known, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.facts.znodes import MigrationProgress
+from kafkafeatures.core.facts.znodes import MigrationZnode
 from kafkafeatures.core.migration.consents import Consentable
-from kafkafeatures.core.migration.place import PREFLIGHTED, Place
 from kafkafeatures.core.migration.positions import Misplaced
+from kafkafeatures.core.migration.progress import PREFLIGHTED, MigrationProgress
 from kafkafeatures.core.words import counted, format_span
 
 LAST_WITHIN = timedelta(minutes=5)
@@ -44,7 +44,7 @@ REMEDY = (
 )
 
 
-def what_is_lacking(place: Place, last: EqualityStatus | None) -> Consentable | None:
+def what_is_lacking(place: MigrationProgress, last: EqualityStatus | None) -> Consentable | None:
     """Consent needed where the last comparison does not show that ZooKeeper held all metadata. last: of the status."""
     progress = place.znodes.migration
     if isinstance(progress, Failure):
@@ -72,7 +72,7 @@ def about_differences(count: int, digest: str) -> str:
     return f"{count} {digest}"
 
 
-def _unknown(written: MigrationProgress | None, last: EqualityStatus | None) -> str:
+def _unknown(written: MigrationZnode | None, last: EqualityStatus | None) -> str:
     """Reason why the last comparison does not count; empty where it does."""
     if last is None or last.differences is None:
         return "ZooKeeper was not compared with the metadata log before the controllers stopped"
@@ -101,13 +101,13 @@ def later(ours: EqualityStatus | None, written: EqualityStatus | None) -> Equali
 
 
 def last_comparison(
-    place: Place | Misplaced | Failure, observation: Observation, before: EqualityStatus | None
+    place: MigrationProgress | Misplaced | Failure, observation: Observation, before: EqualityStatus | None
 ) -> EqualityStatus | None:
     """Outcome of a comparison in this look, else of the last one of this migration. One that came to no result is said
     beside that; where ZooKeeper was behind, it is not known what it has by now. Also of a look by which it is not known
     where the cluster is, as while the controllers stop.
     """
-    if isinstance(place, Place) and place.position in PREFLIGHTED:
+    if isinstance(place, MigrationProgress) and place.position in PREFLIGHTED:
         return None  # nothing is copied yet, or no longer
     comparison, zookeeper = observation.compared, observation.zookeeper
     progress = zookeeper.value.migration if isinstance(zookeeper, Known) else None
@@ -118,7 +118,7 @@ def last_comparison(
         at = None if comparison.why.kind is FailureKind.STALE else last.written_at
         return replace(last, state=ComparisonState.UNKNOWN.value, written_at=at)
     state = ComparisonState.DIFFERS if comparison.value.differences else ComparisonState.EQUAL
-    at = stamp(progress.written_at) if isinstance(progress, MigrationProgress) else None
+    at = stamp(progress.written_at) if isinstance(progress, MigrationZnode) else None
     if at is None and state is ComparisonState.EQUAL:
         return before  # until when it is so is not known
     current = EqualityStatus(

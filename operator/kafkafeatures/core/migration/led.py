@@ -12,10 +12,10 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.migration.edges import HALF_DONE
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.progress import MigrationProgress
 
 
-def not_led(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def not_led(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
     """An active controller has a majority, and every voter is registered and answers. While brokers are restarted, one
     that does not answer holds nothing up where it had the flag when it registered last.
     """
@@ -45,7 +45,7 @@ def not_led(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.QUORUM, f"{title} {text}", f"start {title}", about=title)
 
 
-def not_voting(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def not_voting(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
     """One that was formatted with `--no-initial-controllers`, and never added, keeps no log that counts: a quorum that
     was begun with `--standalone` is that of one controller, and Kafka takes over with it.
     """

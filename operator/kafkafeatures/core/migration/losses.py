@@ -1,6 +1,6 @@
 """Losses that are possible on the way back, and what a person may consent to there.
 
-Pure. Called by `core/migration/checks.py`, and by `core/migration/now.py`, which remembers what was asked for. Each
+Pure. Called by `core/migration/checks.py`, and by `core/migration/state.py`, which remembers what was asked for. Each
 loss has a consent of its own, which is for exactly what was shown (`core/migration/consents.py`).
 """
 
@@ -17,6 +17,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.migration.check_input import EdgeCheckInput
 from kafkafeatures.core.migration.consents import Consentable, lifted, requested_now
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.edges import (
@@ -30,26 +31,25 @@ from kafkafeatures.core.migration.edges import (
 from kafkafeatures.core.migration.equality import REMEDY
 from kafkafeatures.core.migration.finalize import holds, without_ending
 from kafkafeatures.core.migration.last_comparison import ACCEPT, about_differences, what_is_lacking
-from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode
-from kafkafeatures.core.migration.question import Asked
+from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.registered import is_missing
 from kafkafeatures.core.migration.stopped import unproven
 
 
-def needs_comparison(progress: Place) -> bool:
+def needs_comparison(progress: MigrationProgress) -> bool:
     """Tell whether the next step closes a door: the first node of a way goes, or the quorum."""
     return progress.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(progress)
 
 
-def with_consentable(read_context: Asked) -> Asked:
+def with_consentable(read_context: EdgeCheckInput) -> EdgeCheckInput:
     """The question with what a person may consent to, which is gathered once a look."""
     lost = dict(_lost_brokers(read_context)) if read_context.place.way is RELEASE else {}
     read_context = replace(read_context, lost_brokers=lost)
     return replace(read_context, consentable=_consentable(read_context))
 
 
-def _consentable(read_context: Asked) -> tuple[Consentable, ...]:
+def _consentable(read_context: EdgeCheckInput) -> tuple[Consentable, ...]:
     """Blockers that a person may lift by consents on the way back, as far as they are shown: that the controllers have
     stopped is asked for only once nothing is lost, or that was consented to, as they may have to be started again.
     """
@@ -73,7 +73,7 @@ def _consentable(read_context: Asked) -> tuple[Consentable, ...]:
     return tuple(consentables)
 
 
-def not_lifted(read_context: Asked, found: Iterable[Consentable]) -> Iterator[Blocker]:
+def not_lifted(read_context: EdgeCheckInput, found: Iterable[Consentable]) -> Iterator[Blocker]:
     """Blockers of these that still prevent the next step."""
     for it in found:
         blocker = lifted(it, read_context.consents, read_context.spent, read_context.requested)
@@ -81,7 +81,7 @@ def not_lifted(read_context: Asked, found: Iterable[Consentable]) -> Iterator[Bl
             yield blocker
 
 
-def requested_by(read_context: Asked, at: Stamp) -> tuple[ConsentRequest, ...]:
+def requested_by(read_context: EdgeCheckInput, at: Stamp) -> tuple[ConsentRequest, ...]:
     """Consents that are asked for by now, and those that were, where it may still be so: the last comparison, which is
     not always at hand, showed what ZooKeeper lacks.
     """
@@ -96,7 +96,7 @@ def requested_by(read_context: Asked, at: Stamp) -> tuple[ConsentRequest, ...]:
     )
 
 
-def losses(read_context: Asked) -> Iterator[Consentable]:
+def losses(read_context: EdgeCheckInput) -> Iterator[Consentable]:
     """Possible losses: metadata that ZooKeeper lacks, and records of a broker that may run in KRaft mode and lead
     partitions, which another one is then given. A broker that has a znode is in ZooKeeper mode, also if it does not
     answer yet. Each broker has a consent of its own, which is for no other one, nor for metadata.
@@ -107,12 +107,12 @@ def losses(read_context: Asked) -> Iterator[Consentable]:
     yield from read_context.lost_brokers.values()
 
 
-def given_up(read_context: Asked) -> frozenset[int]:
+def given_up(read_context: EdgeCheckInput) -> frozenset[int]:
     """Brokers that are not expected to come back: a person consented to lose what they have."""
     return frozenset(id_ for id_, it in read_context.lost_brokers.items() if not any(not_lifted(read_context, (it,))))
 
 
-def _lost_brokers(read_context: Asked) -> Iterator[tuple[int, Consentable]]:
+def _lost_brokers(read_context: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]:
     place, brokers = read_context.place, read_context.place.znodes.brokers
     with_znode = frozenset[int]() if isinstance(brokers, Failure) else frozenset(brokers)
     for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):
@@ -124,14 +124,14 @@ def _lost_brokers(read_context: Asked) -> Iterator[tuple[int, Consentable]]:
         yield id_, Consentable(consent, f"broker {id_}", replace(blocker, remedy=remedy))
 
 
-def _absent_by_znodes(progress: Place) -> tuple[int, ...]:
+def _absent_by_znodes(progress: MigrationProgress) -> tuple[int, ...]:
     """Brokers that have replicas by ZooKeeper, and are in no list: without a controller no partition tells."""
     survey = progress.seen.surveyed.value if isinstance(progress.seen.surveyed, Known) else None
     assigned = survey.assigned if isinstance(survey, Survey) else frozenset[int]()
     return tuple(sorted({*assigned, *(progress.facts.absent or ())} - progress.facts.brokers.keys()))
 
 
-def not_back(read_context: Asked) -> Iterator[Blocker]:
+def not_back(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Brokers of which it is not certain that they run in ZooKeeper mode."""
     yield from (
         it
@@ -142,7 +142,7 @@ def not_back(read_context: Asked) -> Iterator[Blocker]:
 
 
 def _not_in_zookeeper_mode(
-    progress: Place, but: frozenset[int], absent: tuple[int, ...]
+    progress: MigrationProgress, but: frozenset[int], absent: tuple[int, ...]
 ) -> Iterator[tuple[int, Blocker]]:
     """Such brokers, by their ids, `but` those. absent: those that no list has."""
     for id_, mode in progress.facts.brokers.items():

@@ -45,7 +45,7 @@ class BrokerMode(StrEnum):
     KRAFT = "KRaft"
 
 
-class Claim(StrEnum):
+class ClaimKind(StrEnum):
     """Kind of node that `/controller` names."""
 
     NONE = "none"
@@ -54,7 +54,7 @@ class Claim(StrEnum):
     KRAFT = "a controller of a quorum"  # which leads no longer, or at another epoch
 
 
-class Facts(Struct, frozen=True):
+class MigrationEvidence(Struct, frozen=True):
     """Facts that a position is derived from.
 
     state: of the metadata log, as it was read after the znodes; None where no controller answers. offset: of
@@ -67,7 +67,7 @@ class Facts(Struct, frozen=True):
     """
 
     state: ZkMigrationState | None
-    claim: Claim
+    claim: ClaimKind
     offset: int
     brokers: Mapping[int, BrokerMode | None] = field(default_factory=dict)
     controllers: Mapping[int, bool | None] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Facts(Struct, frozen=True):
         return tuple(id_ for id_, it in (*self.brokers.items(), *self.controllers.items()) if it is None)
 
     @property
-    def as_registered(self) -> Facts:
+    def as_registered(self) -> MigrationEvidence:
         """These facts, with each node that does not answer as it registered last."""
         modes = {
             id_: _mode_registered(self.registered.get(id_)) if it is None else it for id_, it in self.brokers.items()
@@ -139,20 +139,20 @@ S = ZkMigrationState
 PLAIN, FLAGGED, KRAFT = BrokerMode.PLAIN, BrokerMode.FLAGGED, BrokerMode.KRAFT
 
 
-class Row(Struct, frozen=True):
+class PositionRow(Struct, frozen=True):
     """Facts that hold in a position. modes: of brokers, those there may be; some: one of these has to be there. copied:
     None where it does not matter. flags: of controllers, whether all, some but not all, or none have it.
     """
 
     position: Position
     state: tuple[ZkMigrationState | None, ...]
-    claim: tuple[Claim, ...]
+    claim: tuple[ClaimKind, ...]
     copied: bool | None
     modes: tuple[BrokerMode, ...]
     some: tuple[BrokerMode, ...]
     flags: tuple[bool, ...] | None = None
 
-    def fits(self, facts: Facts) -> bool:
+    def fits(self, facts: MigrationEvidence) -> bool:
         """Tell whether it may be the position. A node that does not answer fits where any of its modes would."""
         if facts.state not in self.state or facts.claim not in self.claim:
             return False
@@ -178,17 +178,19 @@ def _flags_fit(found: Iterable[bool | None], wanted: tuple[bool, ...]) -> bool:
 
 
 ROWS = (
-    Row(Position.ZOOKEEPER, (None,), (Claim.BROKER,), False, (PLAIN,), (PLAIN,)),
-    Row(Position.PRE_MIGRATION, (S.PRE_MIGRATION,), (Claim.BROKER,), False, (PLAIN,), (PLAIN,), ALL),
-    Row(Position.FLAGGING, (S.PRE_MIGRATION,), (Claim.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,), ALL),
-    Row(Position.COPYING, (S.PRE_MIGRATION,), (Claim.LEADER,), False, (FLAGGED,), (FLAGGED,), ALL),
-    Row(Position.COPIED, (S.MIGRATION,), (Claim.LEADER,), True, (FLAGGED, KRAFT), (FLAGGED,), ALL),
-    Row(Position.DUAL_WRITE, (S.MIGRATION,), (Claim.LEADER,), True, (KRAFT,), (KRAFT,)),
-    Row(Position.FINALIZING, (S.POST_MIGRATION,), tuple(Claim), None, (KRAFT,), (KRAFT,), SOME),
-    Row(Position.FINALIZED, (S.POST_MIGRATION,), tuple(Claim), None, (KRAFT,), (KRAFT,), NO),
-    Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), None, (PLAIN, FLAGGED), (FLAGGED,)),
-    Row(Position.NO_CONTROLLER, (None,), (Claim.KRAFT,), True, (PLAIN,), (PLAIN,)),  # /controller alone proves nothing
-    Row(Position.RELEASED, (None,), (Claim.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,)),
+    PositionRow(Position.ZOOKEEPER, (None,), (ClaimKind.BROKER,), False, (PLAIN,), (PLAIN,)),
+    PositionRow(Position.PRE_MIGRATION, (S.PRE_MIGRATION,), (ClaimKind.BROKER,), False, (PLAIN,), (PLAIN,), ALL),
+    PositionRow(Position.FLAGGING, (S.PRE_MIGRATION,), (ClaimKind.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,), ALL),
+    PositionRow(Position.COPYING, (S.PRE_MIGRATION,), (ClaimKind.LEADER,), False, (FLAGGED,), (FLAGGED,), ALL),
+    PositionRow(Position.COPIED, (S.MIGRATION,), (ClaimKind.LEADER,), True, (FLAGGED, KRAFT), (FLAGGED,), ALL),
+    PositionRow(Position.DUAL_WRITE, (S.MIGRATION,), (ClaimKind.LEADER,), True, (KRAFT,), (KRAFT,)),
+    PositionRow(Position.FINALIZING, (S.POST_MIGRATION,), tuple(ClaimKind), None, (KRAFT,), (KRAFT,), SOME),
+    PositionRow(Position.FINALIZED, (S.POST_MIGRATION,), tuple(ClaimKind), None, (KRAFT,), (KRAFT,), NO),
+    PositionRow(Position.NO_CONTROLLER, (None,), (ClaimKind.KRAFT,), None, (PLAIN, FLAGGED), (FLAGGED,)),
+    PositionRow(
+        Position.NO_CONTROLLER, (None,), (ClaimKind.KRAFT,), True, (PLAIN,), (PLAIN,)
+    ),  # /controller alone proves nothing
+    PositionRow(Position.RELEASED, (None,), (ClaimKind.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,)),
 )
 """Facts that hold in each position: exactly one position fits a cluster that is somewhere."""
 
@@ -202,7 +204,7 @@ def facts_of(
     assigned: frozenset[int] | None = None,
     *,
     goes_back: bool = False,
-) -> Facts | Failure:
+) -> MigrationEvidence | Failure:
     """The facts of an observation that was made after the znodes were read; a Failure names what is missing.
     assigned: brokers that have replicas; None where that is not known. goes_back: whether RolledBack is wanted.
     """
@@ -236,7 +238,7 @@ def facts_of(
         return observation.cluster_id.why  # a controller runs, and does not say which one it is
     brokers = {node.id: _mode(node) for node in observation.nodes if Role.BROKER in node.roles}
     refused = {node.id for node in observation.nodes if node.state is NodeState.REFUSED}
-    return Facts(
+    return MigrationEvidence(
         state,
         _claim(claim, observation),
         migration.offset if migration is not None else -1,
@@ -298,13 +300,13 @@ def why_uncertain(position: Position, observation: Observation) -> Failure | Non
     )
 
 
-def _claim(claim: ControllerClaim | None, observation: Observation) -> Claim:
+def _claim(claim: ControllerClaim | None, observation: Observation) -> ClaimKind:
     if claim is None:
-        return Claim.NONE
+        return ClaimKind.NONE
     if not claim.is_kraft:
-        return Claim.BROKER
+        return ClaimKind.BROKER
     leads = isinstance(observation.active_controller, Known) and observation.active_controller.value == claim.node_id
-    return Claim.LEADER if leads and observation.source.epoch == claim.kraft_epoch else Claim.KRAFT
+    return ClaimKind.LEADER if leads and observation.source.epoch == claim.kraft_epoch else ClaimKind.KRAFT
 
 
 def _mode(node: Node) -> BrokerMode | None:

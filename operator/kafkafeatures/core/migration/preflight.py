@@ -17,7 +17,7 @@ from kafkafeatures.core.migration import preflight_controllers as controllers
 from kafkafeatures.core.migration import preflight_nodes as nodes
 from kafkafeatures.core.migration import preflight_znodes as znodes
 from kafkafeatures.core.migration.positions import Position
-from kafkafeatures.core.migration.preflight_question import Preflight
+from kafkafeatures.core.migration.preflight_input import PreflightInput
 from kafkafeatures.core.migration.settings import (
     ALLOW_EVERYONE,
     AUTHORIZER,
@@ -39,17 +39,17 @@ NAMES = NOT_DEFINED | {
 }  # fmt: skip
 """Settings that each node has to be asked for."""
 
-Check = Callable[[Preflight], Iterable[Blocker]]
+Check = Callable[[PreflightInput], Iterable[Blocker]]
 
 
-class Row(Struct, frozen=True):
+class PreflightRow(Struct, frozen=True):
     """One check, and at the end of which ways it is made."""
 
     check: Check
     ends: tuple[Position, ...]
 
 
-def every_setting_is_known(preflight: Preflight) -> Iterator[Blocker]:
+def every_setting_is_known(preflight: PreflightInput) -> Iterator[Blocker]:
     """Each node gave all of `NAMES` that Kafka defines."""
     return nodes.every_setting_is_known(preflight, NAMES - NOT_DEFINED)
 
@@ -59,39 +59,39 @@ WITHOUT_CONTROLLERS = (Position.PRE_MIGRATION,)
 WITH_CONTROLLERS = (Position.COPIED,)
 
 ROWS = (
-    Row(nodes.there_are_nodes, BOTH),
-    Row(znodes.the_ensemble_can_be_read, BOTH),
-    Row(znodes.it_is_the_ensemble_of_this_cluster, BOTH),
-    Row(nodes.every_broker_was_asked, BOTH),
-    Row(nodes.every_node_says_who_it_is, BOTH),
-    Row(nodes.every_node_runs_kafka_3_9, BOTH),
-    Row(every_setting_is_known, BOTH),
-    Row(nodes.every_protocol_is_set_and_the_same, BOTH),
-    Row(nodes.every_id_is_set, BOTH),
-    Row(nodes.several_log_dirs_are_possible, BOTH),
-    Row(nodes.ids_are_apart, WITH_CONTROLLERS),
-    Row(nodes.no_node_is_combined, WITH_CONTROLLERS),
-    Row(nodes.the_quorum_has_the_protocol, WITH_CONTROLLERS),
-    Row(controllers.brokers_have_the_listener, WITH_CONTROLLERS),
-    Row(controllers.controllers_use_the_same_ensemble, WITH_CONTROLLERS),
-    Row(controllers.controllers_use_zookeeper_as_brokers_do, WITH_CONTROLLERS),
-    Row(controllers.controllers_can_read_passwords, WITH_CONTROLLERS),
-    Row(controllers.controllers_can_use_tokens, WITH_CONTROLLERS),
-    Row(controllers.controllers_decide_as_brokers_did, WITH_CONTROLLERS),
-    Row(controllers.nodes_can_log_in_to_controllers, WITH_CONTROLLERS),
-    Row(controllers.brokers_may_register, WITH_CONTROLLERS),
-    Row(controllers.controllers_allow_what_brokers_do, WITH_CONTROLLERS),
-    Row(znodes.nothing_was_copied_yet, WITHOUT_CONTROLLERS),
-    Row(znodes.controllers_reached_zookeeper, WITH_CONTROLLERS),
-    Row(znodes.a_broker_is_controller, BOTH),
-    Row(znodes.no_feature_is_finalized_there, BOTH),
-    Row(znodes.nothing_is_deleted_or_moved, BOTH),
-    Row(znodes.every_replica_has_its_broker, BOTH),
-    Row(znodes.the_copy_works, BOTH),
+    PreflightRow(nodes.there_are_nodes, BOTH),
+    PreflightRow(znodes.the_ensemble_can_be_read, BOTH),
+    PreflightRow(znodes.it_is_the_ensemble_of_this_cluster, BOTH),
+    PreflightRow(nodes.every_broker_was_asked, BOTH),
+    PreflightRow(nodes.every_node_says_who_it_is, BOTH),
+    PreflightRow(nodes.every_node_runs_kafka_3_9, BOTH),
+    PreflightRow(every_setting_is_known, BOTH),
+    PreflightRow(nodes.every_protocol_is_set_and_the_same, BOTH),
+    PreflightRow(nodes.every_id_is_set, BOTH),
+    PreflightRow(nodes.several_log_dirs_are_possible, BOTH),
+    PreflightRow(nodes.ids_are_apart, WITH_CONTROLLERS),
+    PreflightRow(nodes.no_node_is_combined, WITH_CONTROLLERS),
+    PreflightRow(nodes.the_quorum_has_the_protocol, WITH_CONTROLLERS),
+    PreflightRow(controllers.brokers_have_the_listener, WITH_CONTROLLERS),
+    PreflightRow(controllers.controllers_use_the_same_ensemble, WITH_CONTROLLERS),
+    PreflightRow(controllers.controllers_use_zookeeper_as_brokers_do, WITH_CONTROLLERS),
+    PreflightRow(controllers.controllers_can_read_passwords, WITH_CONTROLLERS),
+    PreflightRow(controllers.controllers_can_use_tokens, WITH_CONTROLLERS),
+    PreflightRow(controllers.controllers_decide_as_brokers_did, WITH_CONTROLLERS),
+    PreflightRow(controllers.nodes_can_log_in_to_controllers, WITH_CONTROLLERS),
+    PreflightRow(controllers.brokers_may_register, WITH_CONTROLLERS),
+    PreflightRow(controllers.controllers_allow_what_brokers_do, WITH_CONTROLLERS),
+    PreflightRow(znodes.nothing_was_copied_yet, WITHOUT_CONTROLLERS),
+    PreflightRow(znodes.controllers_reached_zookeeper, WITH_CONTROLLERS),
+    PreflightRow(znodes.a_broker_is_controller, BOTH),
+    PreflightRow(znodes.no_feature_is_finalized_there, BOTH),
+    PreflightRow(znodes.nothing_is_deleted_or_moved, BOTH),
+    PreflightRow(znodes.every_replica_has_its_broker, BOTH),
+    PreflightRow(znodes.the_copy_works, BOTH),
 )
 
 
-def findings(preflight: Preflight) -> tuple[Blocker, ...]:
+def findings(preflight: PreflightInput) -> tuple[Blocker, ...]:
     """All that prevents the way, in the order of the table; empty: it may be taken. Refuses an `end` without rows."""
     rows = [row for row in ROWS if preflight.end in row.ends]
     if not rows:

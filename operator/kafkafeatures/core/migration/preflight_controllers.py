@@ -16,7 +16,7 @@ from kafkafeatures.core.facts.observation import Node
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.znodes import RegisteredBroker
 from kafkafeatures.core.migration.copied.entries import Kind
-from kafkafeatures.core.migration.preflight_question import Preflight, is_set, names_in, of_each, own, said, sets
+from kafkafeatures.core.migration.preflight_input import PreflightInput, is_set, names_in, of_each, own, said, sets
 from kafkafeatures.core.migration.settings import (
     ALLOW_EVERYONE,
     AUTHORIZER,
@@ -42,7 +42,7 @@ Words: TypeAlias = Callable[[str, str, str, Nodes], tuple[str, str]]
 """Message and remedy, from a name, what a node has, what the brokers have, and the node."""
 
 
-def brokers_have_the_listener(preflight: Preflight) -> Iterator[Blocker]:
+def brokers_have_the_listener(preflight: PreflightInput) -> Iterator[Blocker]:
     """A broker registers only with the listener that controllers have as inter.broker.listener.name, and controllers
     reach it there, by the security protocol of their own map.
     """
@@ -80,7 +80,7 @@ def _protocols(listed: str) -> dict[str, str]:
     return {key.strip().upper(): value.strip() for key, value in protocols.items()}
 
 
-def controllers_use_the_same_ensemble(preflight: Preflight) -> Iterator[Blocker]:
+def controllers_use_the_same_ensemble(preflight: PreflightInput) -> Iterator[Blocker]:
     """A controller creates a chroot that is not there, and copies what is below it: of another cluster, or nothing."""
     ensembles = [_connect(own(setting)) for _, setting in said(preflight.brokers, CONNECT) if own(setting)]
     for node, setting in said(preflight.controllers, CONNECT):
@@ -99,17 +99,17 @@ def _connect(value: str) -> tuple[frozenset[str], str]:
     return frozenset(name.lower() for name in names_in(servers)), chroot.strip("/")
 
 
-def controllers_use_zookeeper_as_brokers_do(preflight: Preflight) -> Iterator[Blocker]:
+def controllers_use_zookeeper_as_brokers_do(preflight: PreflightInput) -> Iterator[Blocker]:
     """Otherwise controllers may not write, or what they write is open to every client."""
     yield from _as_brokers_have_it(preflight, OF_ITS_CLIENT, _other_client)
 
 
-def controllers_decide_as_brokers_did(preflight: Preflight) -> Iterator[Blocker]:
+def controllers_decide_as_brokers_did(preflight: PreflightInput) -> Iterator[Blocker]:
     """Policies and defaults of new topics, elections and deletions."""
     yield from _as_brokers_have_it(preflight, DECIDED, _decides_otherwise)
 
 
-def _as_brokers_have_it(preflight: Preflight, names: tuple[str, ...], say: Words) -> Iterator[Blocker]:
+def _as_brokers_have_it(preflight: PreflightInput, names: tuple[str, ...], say: Words) -> Iterator[Blocker]:
     for name in names:
         values = sorted({own(setting) for _, setting in said(preflight.brokers, name)})
         for node, setting in said(preflight.controllers, name):
@@ -118,7 +118,7 @@ def _as_brokers_have_it(preflight: Preflight, names: tuple[str, ...], say: Words
                 yield from of_each((node,), BlockerKind.SETTING, say, name, own(setting) or "unset", of_brokers)
 
 
-def controllers_can_read_passwords(preflight: Preflight) -> Iterator[Blocker]:
+def controllers_can_read_passwords(preflight: PreflightInput) -> Iterator[Blocker]:
     """Without the secret they are copied as they are encoded, and no broker can use them."""
     paths = () if isinstance(preflight.survey, Failure) else preflight.survey.passwords
     if paths:
@@ -126,14 +126,14 @@ def controllers_can_read_passwords(preflight: Preflight) -> Iterator[Blocker]:
         yield from of_each(lacking, BlockerKind.SETTING, _no_encoder, paths[0], len(paths))
 
 
-def controllers_can_use_tokens(preflight: Preflight) -> Iterator[Blocker]:
+def controllers_can_use_tokens(preflight: PreflightInput) -> Iterator[Blocker]:
     """Without the key no delegation token is valid, and none can be renewed."""
     if not isinstance(preflight.survey, Failure) and preflight.survey.counts.get(Kind.TOKEN):
         lacking = [node for node in preflight.controllers if node.proved_at and not sets(node, *TOKEN_KEYS)]
         yield from of_each(lacking, BlockerKind.SETTING, _no_token_key)
 
 
-def nodes_can_log_in_to_controllers(preflight: Preflight) -> Iterator[Blocker]:
+def nodes_can_log_in_to_controllers(preflight: PreflightInput) -> Iterator[Blocker]:
     """SCRAM credentials are in ZooKeeper until they are copied: no controller knows one before."""
     for node, mechanism in said(preflight.nodes, MECHANISM):
         values = {name: own(setting) for name in (QUORUM_LISTENERS, PROTOCOLS) for _, setting in said((node,), name)}
@@ -143,7 +143,7 @@ def nodes_can_log_in_to_controllers(preflight: Preflight) -> Iterator[Blocker]:
             yield from of_each((node,), BlockerKind.SETTING, _scram, own(mechanism), listener)
 
 
-def brokers_may_register(preflight: Preflight) -> Iterator[Blocker]:
+def brokers_may_register(preflight: PreflightInput) -> Iterator[Blocker]:
     """Registering needs CLUSTER_ACTION, and before the copy there are no ACLs: only super users may then."""
     classes = {own(setting) for _, setting in said(preflight.brokers, AUTHORIZER)} - {""}
     custom = sorted(classes - {OF_ZOOKEEPER, STANDARD_AUTHORIZER})
@@ -155,7 +155,7 @@ def brokers_may_register(preflight: Preflight) -> Iterator[Blocker]:
             yield from of_each((node,), BlockerKind.SETTING, _no_super_users)
 
 
-def controllers_allow_what_brokers_do(preflight: Preflight) -> Iterator[Blocker]:
+def controllers_allow_what_brokers_do(preflight: PreflightInput) -> Iterator[Blocker]:
     """Operations that no ACL names are allowed by both, or by neither: controllers decide about topics and configs
     later.
     """

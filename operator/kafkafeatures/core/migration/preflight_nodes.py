@@ -18,7 +18,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, WITHOUT_ZOOKEEPER, metadata_version_named
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.positions import Position
-from kafkafeatures.core.migration.preflight_question import Preflight, is_set, names_in, of_each, own, said
+from kafkafeatures.core.migration.preflight_input import PreflightInput, is_set, names_in, of_each, own, said
 
 API_VERSIONS = 18
 SINCE_3_9 = 4
@@ -35,7 +35,7 @@ BROKER_ID, GENERATED, RESERVED = "broker.id", "broker.id.generation.enable", "re
 LOG_DIRS, ROLES = "log.dirs", "process.roles"
 
 
-def every_node_says_who_it_is(preflight: Preflight) -> Iterator[Blocker]:
+def every_node_says_who_it_is(preflight: PreflightInput) -> Iterator[Blocker]:
     """The process at the address of a node said that it has this id, and gave its settings."""
     for node in preflight.nodes:
         if node.proved_at:
@@ -45,7 +45,7 @@ def every_node_says_who_it_is(preflight: Preflight) -> Iterator[Blocker]:
         yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _unproved, failure, failure_kind=failure.kind)
 
 
-def every_setting_is_known(preflight: Preflight, names: frozenset[str]) -> Iterator[Blocker]:
+def every_setting_is_known(preflight: PreflightInput, names: frozenset[str]) -> Iterator[Blocker]:
     """A node of Kafka 3.9 gives each setting that Kafka defines, with its default where it is not set."""
     for node in preflight.nodes:
         missing = names - node.settings.keys()
@@ -58,7 +58,7 @@ def every_setting_is_known(preflight: Preflight, names: frozenset[str]) -> Itera
             )
 
 
-def there_are_nodes(preflight: Preflight) -> Iterator[Blocker]:
+def there_are_nodes(preflight: PreflightInput) -> Iterator[Blocker]:
     """At least one broker is known, and at least one controller where there have to be some."""
     if not preflight.brokers and not preflight.flying:
         yield Blocker(BlockerKind.NODE_UNKNOWN, "no broker is known", "add one to spec.cluster.bootstrapServers")
@@ -68,7 +68,7 @@ def there_are_nodes(preflight: Preflight) -> Iterator[Blocker]:
         )
 
 
-def every_broker_was_asked(preflight: Preflight) -> Iterator[Blocker]:
+def every_broker_was_asked(preflight: PreflightInput) -> Iterator[Blocker]:
     """Each broker that is registered in ZooKeeper is one of the nodes that were seen."""
     if isinstance(preflight.znodes, Failure) or isinstance(preflight.znodes.brokers, Failure):
         return
@@ -81,7 +81,7 @@ def every_broker_was_asked(preflight: Preflight) -> Iterator[Blocker]:
         )
 
 
-def every_node_runs_kafka_3_9(preflight: Preflight) -> Iterator[Blocker]:
+def every_node_runs_kafka_3_9(preflight: PreflightInput) -> Iterator[Blocker]:
     """The last release that migrates, and the only one whose migration is known here."""
     for node in preflight.nodes:
         if isinstance(node.answer, Unknown):
@@ -95,13 +95,13 @@ def every_node_runs_kafka_3_9(preflight: Preflight) -> Iterator[Blocker]:
             yield from of_each((node,), BlockerKind.NODE_RANGE, _too_new)
 
 
-def no_node_is_combined(preflight: Preflight) -> Iterator[Blocker]:
+def no_node_is_combined(preflight: PreflightInput) -> Iterator[Blocker]:
     """KIP-866 has no migration to nodes that are broker and controller."""
     combined = [node for node, roles in said(preflight.nodes, ROLES) if len(names_in(own(roles))) > 1]
     yield from of_each(combined, BlockerKind.SETTING, _combined)
 
 
-def ids_are_apart(preflight: Preflight) -> Iterator[Blocker]:
+def ids_are_apart(preflight: PreflightInput) -> Iterator[Blocker]:
     """Brokers and controllers have their ids from one space."""
     used = set() if isinstance(preflight.survey, Failure) else set(preflight.survey.assigned)
     if not isinstance(preflight.znodes, Failure) and not isinstance(preflight.znodes.brokers, Failure):
@@ -112,7 +112,7 @@ def ids_are_apart(preflight: Preflight) -> Iterator[Blocker]:
             yield from of_each((node,), BlockerKind.SETTING, _clash)
 
 
-def every_id_is_set(preflight: Preflight) -> Iterator[Blocker]:
+def every_id_is_set(preflight: PreflightInput) -> Iterator[Blocker]:
     """With the flag a broker with a generated id does not start, nor one with an id above those that are reserved."""
     generates = {node.id for node, it in said(preflight.brokers, GENERATED) if own(it) == "true"}
     highest = {node.id: int(own(it)) for node, it in said(preflight.brokers, RESERVED) if own(it).isdecimal()}
@@ -130,7 +130,7 @@ def protocol_of(node: Node) -> int | None:
     return None if level is None else level.level
 
 
-def every_protocol_is_set_and_the_same(preflight: Preflight) -> Iterator[Blocker]:
+def every_protocol_is_set_and_the_same(preflight: PreflightInput) -> Iterator[Blocker]:
     """A broker registers with exactly its inter-broker protocol as metadata.version, which the quorum has to have."""
     protocols = said(preflight.brokers, IBP)
     levels = [level for node, _ in protocols if (level := protocol_of(node)) is not None]
@@ -146,7 +146,7 @@ def every_protocol_is_set_and_the_same(preflight: Preflight) -> Iterator[Blocker
             yield from of_each((node,), BlockerKind.SETTING, _protocol_differs, *words)
 
 
-def several_log_dirs_are_possible(preflight: Preflight) -> Iterator[Blocker]:
+def several_log_dirs_are_possible(preflight: PreflightInput) -> Iterator[Blocker]:
     """Several log dirs need directory ids, which are registered from 3.7-IV2 on."""
     for node, dirs in said(preflight.brokers, LOG_DIRS):
         level = protocol_of(node)
@@ -154,7 +154,7 @@ def several_log_dirs_are_possible(preflight: Preflight) -> Iterator[Blocker]:
             yield from of_each((node,), BlockerKind.SETTING, _several_log_dirs)
 
 
-def the_quorum_has_the_protocol(preflight: Preflight) -> Iterator[Blocker]:
+def the_quorum_has_the_protocol(preflight: PreflightInput) -> Iterator[Blocker]:
     """The finalized metadata.version is the brokers' inter-broker protocol: otherwise no broker can register."""
     finalized = preflight.seen.finalized
     if isinstance(finalized, Unknown):

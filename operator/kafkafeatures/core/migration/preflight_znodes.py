@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import of_another_cluster
 from kafkafeatures.core.migration.copied.survey import copy_findings
 from kafkafeatures.core.migration.positions import Position
-from kafkafeatures.core.migration.preflight_question import Preflight, unread
+from kafkafeatures.core.migration.preflight_input import PreflightInput, unread
 from kafkafeatures.core.words import counted, format_span, printable
 
 CREATED_WITHIN = timedelta(minutes=1)
@@ -27,7 +27,7 @@ NAMED = 3
 _SHELL = "zookeeper-shell.sh HOST:PORT"
 
 
-def the_ensemble_can_be_read(preflight: Preflight) -> Iterator[Blocker]:
+def the_ensemble_can_be_read(preflight: PreflightInput) -> Iterator[Blocker]:
     """A majority of it answers, and gives each znode that a decision needs."""
     if isinstance(preflight.znodes, Failure):
         yield unread(preflight.znodes, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
@@ -46,7 +46,7 @@ def the_ensemble_can_be_read(preflight: Preflight) -> Iterator[Blocker]:
             yield blocker
 
 
-def it_is_the_ensemble_of_this_cluster(preflight: Preflight) -> Iterator[Blocker]:
+def it_is_the_ensemble_of_this_cluster(preflight: PreflightInput) -> Iterator[Blocker]:
     """`/cluster/id` is the id that the nodes gave."""
     cluster_id = preflight.seen.cluster_id
     if isinstance(cluster_id, Unknown):
@@ -61,7 +61,7 @@ def it_is_the_ensemble_of_this_cluster(preflight: Preflight) -> Iterator[Blocker
         yield unread(other, BlockerKind.ZOOKEEPER)
 
 
-def a_broker_is_controller(preflight: Preflight) -> Iterator[Blocker]:
+def a_broker_is_controller(preflight: PreflightInput) -> Iterator[Blocker]:
     """A KRaft controller takes `/controller` over from a broker. It never does where another one of KRaft claimed it at
     the same or a later epoch, nor without `/controller_epoch`.
     """
@@ -85,7 +85,7 @@ def _is_leader(claim: ControllerClaim, observation: Observation) -> bool:
     return isinstance(active, Known) and (active.value, observation.source.epoch) == (claim.node_id, claim.kraft_epoch)
 
 
-def nothing_was_copied_yet(preflight: Preflight) -> Iterator[Blocker]:
+def nothing_was_copied_yet(preflight: PreflightInput) -> Iterator[Blocker]:
     """A `/migration` that survived a rollback: the copy would be skipped, and every topic deleted from ZooKeeper."""
     if isinstance(preflight.znodes, Failure):
         return
@@ -98,7 +98,7 @@ def nothing_was_copied_yet(preflight: Preflight) -> Iterator[Blocker]:
         )
 
 
-def controllers_reached_zookeeper(preflight: Preflight) -> Iterator[Blocker]:
+def controllers_reached_zookeeper(preflight: PreflightInput) -> Iterator[Blocker]:
     """Controllers have created `/migration`, so they reach ZooKeeper."""
     if isinstance(preflight.znodes, Failure) or preflight.znodes.migration is not None:
         return
@@ -114,7 +114,7 @@ def controllers_reached_zookeeper(preflight: Preflight) -> Iterator[Blocker]:
         )
 
 
-def no_feature_is_finalized_there(preflight: Preflight) -> Iterator[Blocker]:
+def no_feature_is_finalized_there(preflight: PreflightInput) -> Iterator[Blocker]:
     """Kafka has shipped no feature for ZooKeeper mode, and copies none."""
     if isinstance(preflight.znodes, Failure):
         return
@@ -127,7 +127,7 @@ def no_feature_is_finalized_there(preflight: Preflight) -> Iterator[Blocker]:
         )
 
 
-def nothing_is_deleted_or_moved(preflight: Preflight) -> Iterator[Blocker]:
+def nothing_is_deleted_or_moved(preflight: PreflightInput) -> Iterator[Blocker]:
     """A deletion that is pending is not copied, so that the topic stays; a reassignment in `/admin` is lost."""
     if isinstance(preflight.znodes, Failure):
         return
@@ -145,7 +145,7 @@ def nothing_is_deleted_or_moved(preflight: Preflight) -> Iterator[Blocker]:
         )
 
 
-def every_replica_has_its_broker(preflight: Preflight) -> Iterator[Blocker]:
+def every_replica_has_its_broker(preflight: PreflightInput) -> Iterator[Blocker]:
     """The controllers wait for every broker that has a replica, also for one that is gone for ever."""
     if isinstance(preflight.survey, Failure):
         return  # `the_copy_works` speaks of it
@@ -161,7 +161,7 @@ def every_replica_has_its_broker(preflight: Preflight) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)  # most often it restarts
 
 
-def the_copy_works(preflight: Preflight) -> Iterator[Blocker]:
+def the_copy_works(preflight: PreflightInput) -> Iterator[Blocker]:
     """Problems that the dry run over all znodes found, and what it could not read."""
     if isinstance(preflight.survey, Failure):
         yield unread(preflight.survey, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")

@@ -12,12 +12,12 @@ from kafkafeatures.api.reasons import BlockerKind
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import NodeState, Unknown
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode
 from kafkafeatures.core.migration.preflight_nodes import with_another_protocol
+from kafkafeatures.core.migration.progress import MigrationProgress
 
 
-def unregistered(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def unregistered(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers that are not registered with the quorum, or not live. `flying`: nodes that are being restarted, of which
     nothing is expected.
     """
@@ -39,7 +39,7 @@ def unregistered(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring {node.title} back", nodes=(node,))
 
 
-def missing(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def missing(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers that have replicas, and that no list has: they were unregistered. `flying`: nodes that are
     being restarted, and that are in no list meanwhile.
     """
@@ -55,7 +55,7 @@ def is_missing(id_: int) -> Blocker:
     return Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
-def not_known_to_be_there(progress: Place) -> Iterator[Blocker]:
+def not_known_to_be_there(progress: MigrationProgress) -> Iterator[Blocker]:
     """That it is not known which brokers have replicas, where it is not: one of them may be in no list."""
     if progress.facts.absent is None:
         partitions = progress.seen.partitions
@@ -69,7 +69,7 @@ def to_read(fact: object) -> str:
     return fact.why.action if isinstance(fact, Unknown) else "make the brokers and the controllers reachable"
 
 
-def with_other_levels(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def with_other_levels(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers in ZooKeeper mode whose inter-broker protocol is not the finalized metadata.version: one that was
     restarted with another is fenced for as long as it has it.
     """

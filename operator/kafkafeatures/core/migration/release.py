@@ -11,11 +11,11 @@ from kafkafeatures.core.engine.decisions import Act, Stalled
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
-from kafkafeatures.core.facts.znodes import ControllerEpoch, MigrationProgress, ZooKeeperReading
+from kafkafeatures.core.facts.znodes import ControllerEpoch, MigrationZnode, ZooKeeperReading
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import CONTROLLER, EPOCH, MIGRATION, DeleteZnodes, ZnodeLife
 from kafkafeatures.core.migration.edges import RELEASE, WITHDRAW
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.progress import MigrationProgress
 
 MOST_KEPT = 512
 """Bytes of `/migration` that a status keeps. Kafka writes about 130."""
@@ -24,7 +24,7 @@ HIGHEST_EPOCH = 2**31 - 2
 """The next controller adds one to what it finds, and Kafka reads an int."""
 
 
-def deletion(progress: Place) -> Act | Stalled | None:
+def deletion(progress: MigrationProgress) -> Act | Stalled | None:
     """Return the step, made of what this look has read, or why it cannot be made; None where the next way deletes
     nothing.
     """
@@ -96,7 +96,7 @@ def withdraw(zookeeper_reading: ZooKeeperReading) -> DeleteZnodes | Failure:
     return DeleteZnodes(cluster_id, epoch, _life(migration), kept=migration.text)
 
 
-def _ground(zookeeper_reading: ZooKeeperReading) -> tuple[str, ControllerEpoch, MigrationProgress | None] | Failure:
+def _ground(zookeeper_reading: ZooKeeperReading) -> tuple[str, ControllerEpoch, MigrationZnode | None] | Failure:
     """Readings that each transaction rests on."""
     id_, epoch, migration = (
         zookeeper_reading.cluster_id,
@@ -110,14 +110,14 @@ def _ground(zookeeper_reading: ZooKeeperReading) -> tuple[str, ControllerEpoch, 
         return _unfit("/cluster/id", "is absent")
     if not isinstance(epoch, ControllerEpoch):
         return _unfit(EPOCH, "is absent, and no broker is elected without it")
-    if not isinstance(migration, MigrationProgress | None):
+    if not isinstance(migration, MigrationZnode | None):
         return migration
     if migration is not None and len(migration.text.encode()) > MOST_KEPT:
         return _unfit(MIGRATION, f"holds more than {MOST_KEPT} bytes, which Kafka never writes, and is not deleted")
     return id_, epoch, migration
 
 
-def _life(one: ControllerClaim | MigrationProgress | None) -> ZnodeLife | None:
+def _life(one: ControllerClaim | MigrationZnode | None) -> ZnodeLife | None:
     return ZnodeLife(one.czxid, one.version) if one is not None else None
 
 

@@ -15,15 +15,15 @@ from kafkafeatures.api.status import (
     Status,
 )
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.kind import Facts
-from kafkafeatures.core.engine.stage import Said
-from kafkafeatures.core.engine.wanted import Migration
+from kafkafeatures.core.engine.desired_state import Migration
+from kafkafeatures.core.engine.kind import StageInput
+from kafkafeatures.core.engine.stage import ConditionText
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration import finalize
 from kafkafeatures.core.migration.edges import FINALIZE
-from kafkafeatures.core.migration.kept import DualWrite
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.memory import DualWrite
 from kafkafeatures.core.migration.positions import BrokerMode, Misplaced, Position
+from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.voters import voters_of
 from kafkafeatures.core.migration.way_back import held_until, way_back
 from kraftlog.image import ZkMigrationState
@@ -31,10 +31,10 @@ from kraftlog.image import ZkMigrationState
 
 def with_migration(
     status: Status,
-    place: Place | Misplaced | Failure,
+    place: MigrationProgress | Misplaced | Failure,
     wish: Migration,
     previous: Status,
-    facts: Facts,
+    facts: StageInput,
     *,
     flying: Collection[int] = (),
     equality: EqualityStatus | None = None,
@@ -47,7 +47,7 @@ def with_migration(
     asked for. `asked`: controllers that were asked to lose the flag.
     """
     last_status = previous.migration or MigrationStatus()
-    if not isinstance(place, Place):
+    if not isinstance(place, MigrationProgress):
         remembered = previous.migration
         voters = voters_of(facts.seen, last_status.voters)
         return replace(status, migration=remembered and replace(remembered, equality=equality, voters=voters))
@@ -90,12 +90,12 @@ def with_migration(
     return replace(status, migration=migration, way_back=back)
 
 
-def is_without_quorum(progress: Place) -> bool:
+def is_without_quorum(progress: MigrationProgress) -> bool:
     """Tell whether nothing of a quorum is left in ZooKeeper: the next one may have other voters."""
     return progress.position in (Position.ZOOKEEPER, Position.RELEASED) and not progress.facts.has_progress
 
 
-def _restarts_left(progress: Place, flying: Collection[int]) -> int | None:
+def _restarts_left(progress: MigrationProgress, flying: Collection[int]) -> int | None:
     """Number of restarts that are left on all of the way; None where it is not known what the next nodes have to be."""
     if any(isinstance(demand.differs, Failure) and id_ not in flying for id_, demand in progress.differing.items()):
         return None
@@ -115,9 +115,9 @@ def _steady(lag: int, before: int | None) -> int | None:
     return before if before is not None and abs(lag - before) < 20 else lag
 
 
-def migration_settled(place: Place | Misplaced | Failure) -> Said:
+def migration_settled(place: MigrationProgress | Misplaced | Failure) -> ConditionText:
     """Condition that says whether nothing is under way."""
-    if not isinstance(place, Place):
+    if not isinstance(place, MigrationProgress):
         return "Unknown", Reason.UNKNOWN, str(place)
     phase = place.phase
     reason = Reason(phase.value)

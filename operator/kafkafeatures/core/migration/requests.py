@@ -16,7 +16,7 @@ from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.migration.demands import NodeDemand
 from kafkafeatures.core.migration.edges import START_CONTROLLERS, STOP_CONTROLLERS, UNFLAG_BROKERS, Edge
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.waits import NODES_A_SECOND
 
@@ -33,7 +33,7 @@ of Kafka 3.9).
 WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
 
 
-def reached(progress: Place, desired: Desired, known: MigrationStatus) -> Done:
+def reached(progress: MigrationProgress, desired: Desired, known: MigrationStatus) -> Done:
     """Say that it is where the document wants it, and what a person may do then."""
     went_back = desired is Desired.ROLLED_BACK and known.kept_migration_node
     then = "; before you start the controllers again, wipe their disks" if went_back else ""
@@ -43,7 +43,7 @@ def reached(progress: Place, desired: Desired, known: MigrationStatus) -> Done:
     return Done(Reason.IN_SYNC, f"the migration is at {progress.phase}{then}")
 
 
-def asked_of_git(progress: Place) -> Wait:
+def asked_of_git(progress: MigrationProgress) -> Wait:
     """Wait for Git or for the controllers, where no step of the operator comes next."""
     edge = progress.way
     message = "; ".join(_asked(progress, edge)) if edge is not None else ""
@@ -70,7 +70,7 @@ def asked_of_git(progress: Place) -> Wait:
     )
 
 
-def asked_of_a_person(progress: Place, waits: Wait, id_: int) -> Wait:
+def asked_of_a_person(progress: MigrationProgress, waits: Wait, id_: int) -> Wait:
     """Wait for a person who is to restart this node, with the lines that have to be changed before."""
     demand = next((node for node in progress.demands.nodes if node.id == id_), None)
     if demand is None:
@@ -88,7 +88,7 @@ def asked_of_a_person(progress: Place, waits: Wait, id_: int) -> Wait:
     return replace(waits, message=text, subject=title, remedy=remedy)
 
 
-def _asked(progress: Place, edge: Edge) -> Iterator[str]:
+def _asked(progress: MigrationProgress, edge: Edge) -> Iterator[str]:
     if edge is START_CONTROLLERS:
         lines = next(lines for role, _, lines in progress.demands.lines if role is Role.CONTROLLER)
         yield f"start the controllers of the quorum with {', '.join(lines.add)}"

@@ -14,17 +14,17 @@ from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.checks import setting_blocker
 from kafkafeatures.core.migration.edges import HALF_DONE
 from kafkafeatures.core.migration.finalize import holds
-from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import BrokerMode, Misplaced, Position
+from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.pods import Fleet, is_outdated
 
 
-def permit_for(place: Place | Misplaced | Failure, unneeded: frozenset[int] = frozenset()) -> Permit:
+def permit_for(place: MigrationProgress | Misplaced | Failure, unneeded: frozenset[int] = frozenset()) -> Permit:
     """Nodes that do not have what the next position needs. Nothing where it is not known which position that is.
     unneeded: nodes that are not expected to come back, where the way restarts none.
     """
-    if not isinstance(place, Place) or place.way is None:
+    if not isinstance(place, MigrationProgress) or place.way is None:
         return Permit("", {})
     if place.way.restarts is None:
         return Permit("", {}, restarts=False, proven=frozenset(_proven(place)), unneeded=unneeded)
@@ -46,7 +46,7 @@ def permit_for(place: Place | Misplaced | Failure, unneeded: frozenset[int] = fr
     )
 
 
-def _proven(progress: Place) -> Iterator[int]:
+def _proven(progress: MigrationProgress) -> Iterator[int]:
     """Brokers that run in ZooKeeper mode, by what each says itself, by its settings and by its znode."""
     for node in progress.seen.nodes:
         in_zookeeper = progress.facts.brokers.get(node.id) in (BrokerMode.PLAIN, BrokerMode.FLAGGED)
@@ -55,7 +55,7 @@ def _proven(progress: Place) -> Iterator[int]:
 
 
 def template_ahead(
-    progress: Place, observation: Observation, flying: frozenset[str], *, may_begin: bool
+    progress: MigrationProgress, observation: Observation, flying: frozenset[str], *, may_begin: bool
 ) -> Iterator[Blocker]:
     """Under OnDelete any pod that is drained starts with the new template: one that the next position does not ask for
     would take a later phase, or end the migration. flying: pods that are being restarted, as it was asked for.
@@ -86,7 +86,7 @@ def template_ahead(
             )
 
 
-def wrongly_restarted(progress: Place, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
+def wrongly_restarted(progress: MigrationProgress, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
     """Nodes of the new template that still lack a setting: no second node is restarted with it. Where none is to be,
     such as on the way back before Git has changed anything, nothing is wrong yet.
     """

@@ -61,7 +61,7 @@ Rule = Wish | str
 """`Wish`, or the value itself."""
 
 
-class Known(Struct, frozen=True):
+class SettingFacts(Struct, frozen=True):
     """Facts that the values are made of.
 
     node_id: of the node in question; None for a node that is still to come. ibp: the release of the finalized
@@ -85,7 +85,7 @@ class Known(Struct, frozen=True):
     allows_everyone: bool = False
 
 
-class Difference(Struct, frozen=True):
+class SettingDifference(Struct, frozen=True):
     """A setting that is not as it has to be. found: None where it is not set."""
 
     name: str
@@ -120,7 +120,7 @@ shows it.
 """
 
 
-def required(shape: Shape, fact: Known) -> Iterator[tuple[str, Rule]]:
+def required(shape: Shape, fact: SettingFacts) -> Iterator[tuple[str, Rule]]:
     """Names and what is asked of each, in the order of the table."""
     values = {
         "node_id": "" if fact.node_id is None else str(fact.node_id),
@@ -146,10 +146,10 @@ def _entry_of(listener: str) -> str:
     return f"...,{listener}:..." if listener and listener.upper() not in NAMED_BY_DEFAULT else ""
 
 
-def differences(shape: Shape, fact: Known, found: Mapping[str, Setting]) -> tuple[Difference, ...]:
+def differences(shape: Shape, fact: SettingFacts, found: Mapping[str, Setting]) -> tuple[SettingDifference, ...]:
     """Settings that a node has otherwise. `found`: what it said of exactly the names that `required` has."""
     return tuple(
-        Difference(name, rule, value)
+        SettingDifference(name, rule, value)
         for name, rule in required(shape, fact)
         if not _holds(name, rule, value := _value(found.get(name)))
     )
@@ -189,7 +189,7 @@ class Lines(Struct, frozen=True):
     remove: tuple[str, ...] = field(default=())
 
 
-def lines_of(shape: Shape, fact: Known) -> Lines:
+def lines_of(shape: Shape, fact: SettingFacts) -> Lines:
     """For people, and for Git: `name=value`, with `...` where the value is theirs and no node has it yet."""
     rules = tuple(required(shape, fact))
     add = [

@@ -1,7 +1,7 @@
 """The kind of stage that moves a cluster from ZooKeeper to KRaft, or back.
 
 Pure. It is light: nearly every document wants no migration, and none of what judges one is imported for it
-(`core/migration/now.py`).
+(`core/migration/state.py`).
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from kafkafeatures.api.status import Stage
+from kafkafeatures.api.status import PlannedStage
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.kind import Asked, Demands, Facts
+from kafkafeatures.core.engine.desired_state import DesiredState
+from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.stage import Part, StageNow
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.stage import StageProposal, StageState
 from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.migration.none_wanted import MIGRATION, PHASE, NoMigration, left_open
+from kafkafeatures.core.migration.not_desired import MIGRATION, PHASE, NoMigration, left_open
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -27,26 +27,28 @@ class Migrations:
 
     kind: ClassVar[str] = MIGRATION
 
-    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+    def is_withdrawn(
+        self, stages: Sequence[PlannedStage], desired: DesiredState, workloads: WorkloadsReading | Failure
+    ) -> bool:
         """Tell whether the document asks for another phase by now, or for none."""
         phase = desired.migration.desired.value if desired.migration is not None else ""
         return any(stage.target != {PHASE: phase} for stage in stages)
 
-    def demands(self, read_context: Asked) -> Demands:
+    def demands(self, read_context: ReadContext) -> ReadRequirements:
         """The znodes, the settings of each node, and partitions, as far as the way that comes next needs them."""
         if read_context.wanted.migration is None:
-            return Demands()
+            return ReadRequirements()
         from kafkafeatures.core.migration.looking import demands_of
 
         return demands_of(read_context, read_context.wanted.migration)
 
-    def propose(self, facts: Facts, later: tuple[Part, ...]) -> Part:
+    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
         """The way from where the cluster is to where the document wants it."""
         if facts.wanted.migration is None:
             return NoMigration()
         from kafkafeatures.core.migration.finalize import asked_before
-        from kafkafeatures.core.migration.part import MigrationPart, shown_in
-        from kafkafeatures.core.migration.place import place_of
+        from kafkafeatures.core.migration.progress import place_of
+        from kafkafeatures.core.migration.proposal import MigrationProposal, shown_in
         from kafkafeatures.core.roll.excuses import excused_in_all_rolls
 
         desired, replication = facts.wanted.migration.desired, facts.replication
@@ -59,9 +61,9 @@ class Migrations:
         assigned = replication.brokers() if replication is not None else None
         asked_controllers = asked_before(facts.remembered.migration, facts.memory.plan, facts.wanted.consents, desired)
         place = place_of(facts.seen, desired, assigned, asked=asked_controllers)
-        return MigrationPart(desired, place, excused)
+        return MigrationProposal(desired, place, excused)
 
-    def judge(self, facts: Facts, proposal: Proposal) -> StageNow | None:
+    def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
         """State of the migration; None where none is wanted and none is open."""
         if facts.wanted.migration is None:
             open_migration = left_open(facts)
@@ -70,8 +72,8 @@ class Migrations:
             from kafkafeatures.core.migration import finalize
 
             return replace(open_migration, dangers=finalize.left_open(facts.seen))
-        from kafkafeatures.core.migration.now import migration_now
-        from kafkafeatures.core.migration.part import MigrationPart
+        from kafkafeatures.core.migration.proposal import MigrationProposal
+        from kafkafeatures.core.migration.state import migration_now
 
-        part = next(part for part in proposal.parts if isinstance(part, MigrationPart))
+        part = next(part for part in proposal.parts if isinstance(part, MigrationProposal))
         return migration_now(facts, part, proposal.plan)

@@ -18,9 +18,9 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Stalled, Wait, stalled_by, waits_on
 from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
-from kafkafeatures.core.migration.kept import MigrationKept
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.memory import MigrationMemory
 from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.voters import answering, not_proven
 
 STILL_FOR = 3.0
@@ -32,7 +32,7 @@ _SURE = f"or, if every controller has certainly stopped, add {ZK_CONTROLLERS_STO
 _REFUSE = "its own address (not that of a Service or a tunnel) must then refuse connections, and not only be silent"
 
 
-def pods_left(progress: Place) -> Iterator[Blocker]:
+def pods_left(progress: MigrationProgress) -> Iterator[Blocker]:
     """No pod of one, nor one that Kubernetes is to make: also one that is not ready, or is stopping, may still run."""
     workloads = progress.seen.workloads
     if isinstance(workloads, Unknown):
@@ -56,7 +56,7 @@ def pods_left(progress: Place) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.MIGRATION, f"{names}{suffix} of StatefulSet {owner.name} {text}", remedy)
 
 
-def still_answering(progress: Place) -> Iterator[Blocker]:
+def still_answering(progress: MigrationProgress) -> Iterator[Blocker]:
     """Controllers that answer, also where the document names other addresses: no person can vouch that they stopped."""
     addresses = ", ".join(answering(progress.seen))
     if addresses or isinstance(progress.seen.registered_controllers, Known):
@@ -65,7 +65,9 @@ def still_answering(progress: Place) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.MIGRATION, text, remedy)
 
 
-def unproven(progress: Place, controllers: Collection[str], voters: tuple[VoterStatus, ...]) -> Blocker | None:
+def unproven(
+    progress: MigrationProgress, controllers: Collection[str], voters: tuple[VoterStatus, ...]
+) -> Blocker | None:
     """Blocker that says why it is not proven that none runs, about exactly those that may; None where it is, or where
     another blocker says that one does. controllers: StatefulSets of controllers that the document names. voters: of the
     quorum, as the status has them.
@@ -102,7 +104,7 @@ def unproven(progress: Place, controllers: Collection[str], voters: tuple[VoterS
 
 
 def unreachable(
-    progress: Place, memory: MigrationKept, monotonic_time: float, passes_within: float
+    progress: MigrationProgress, memory: MigrationMemory, monotonic_time: float, passes_within: float
 ) -> Wait | Stalled | None:
     """Decision where nothing leads back: controllers none of which answers may be restarting, or run all the same."""
     if progress.position not in (Position.NO_CONTROLLER, Position.RELEASED):

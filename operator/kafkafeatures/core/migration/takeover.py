@@ -1,6 +1,6 @@
 """Waits between the last broker with the flag and the end of the copy: nothing that Kafka tells by itself.
 
-Pure. Called by `core/migration/now.py`. The quorum takes over once each controller and each broker is registered; who
+Pure. Called by `core/migration/state.py`. The quorum takes over once each controller and each broker is registered; who
 is not, and the lines of its log that tell why, are named, as neither ends in an error that a client could see.
 """
 
@@ -13,20 +13,20 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.migration.edges import FLAG_BROKERS
-from kafkafeatures.core.migration.place import Place
 from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
 
 LOGGER = "org.apache.kafka.metadata.migration"
 GIVE_UP = "to give up instead, set spec.migration.desired to RolledBack"
 
 
-def has_every_flag(progress: Place) -> bool:
+def has_every_flag(progress: MigrationProgress) -> bool:
     """Tell whether each broker has the flag, and the quorum has not taken over."""
     return progress.position is Position.FLAGGING and progress.way is FLAG_BROKERS and not progress.differing
 
 
-def not_registered(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]:
+def not_registered(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
     """Brokers for which the quorum waits before it takes over: those that ZooKeeper has, and those that have replicas.
     `flying`: nodes that are being restarted.
     """
@@ -36,7 +36,7 @@ def not_registered(progress: Place, flying: frozenset[int]) -> Iterator[Blocker]
         yield from missing(progress, flying)
 
 
-def waits_for_quorum(progress: Place) -> Wait | None:
+def waits_for_quorum(progress: MigrationProgress) -> Wait | None:
     """Wait for what the controllers have to do next, where it is their turn; None where it is not."""
     active = progress.seen.active_controller
     leader = f"controller {active.value}" if isinstance(active, Known) else "the active controller"

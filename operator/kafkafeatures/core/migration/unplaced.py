@@ -1,6 +1,6 @@
 """Waits, and the time at which a person has to look, where it is not known where the cluster is.
 
-Pure. Called by `core/migration/now.py`.
+Pure. Called by `core/migration/state.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ways back from each way of a migration: how far, how, and what would be lost: for plans and `status.wayBack`.
 
-Pure. Asked by `core/migration/part.py` for each step of a plan, by `core/migration/report.py` for where the cluster is,
-and by the docs' table of ways. Whether something would be lost is only known of what was compared.
+Pure. Called by `core/migration/proposal.py` for each step of a plan, by `core/migration/report.py` for where the
+cluster is, and by the docs' table of ways. Whether something would be lost is only known of what was compared.
 """
 
 from __future__ import annotations

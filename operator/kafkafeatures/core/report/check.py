@@ -30,9 +30,9 @@ from kafkafeatures.core.engine.remedies import ghost_remedy, in_its_place, kind_
 from kafkafeatures.core.facts.observation import Node, NodeKey, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.levels.changes import changes_between
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import blockers, quorum_is_known
 from kafkafeatures.core.levels.prerequisites import prerequisites_of
-from kafkafeatures.core.levels.question import Question
 
 if TYPE_CHECKING:  # it judges partitions by numpy, which nothing else needs
     from kafkafeatures.core.facts.replication import Replication
@@ -71,7 +71,7 @@ def check(
     """
     finalized = observation.known_levels
     targets = {name: max(level, finalized.get(name, 0)) for name, level in levels.items() if name != KRAFT_VERSION}
-    question = Question(observation, changes_between(targets, finalized), cluster_flags=flags)
+    question = LevelCheckInput(observation, changes_between(targets, finalized), cluster_flags=flags)
     health = () if observation.in_zookeeper_mode else tuple(quorum_is_known(question))
     level_blockers = blockers(question) if question.changes else health
     # A ghost whose range blocks a level is described by that range, as in a plan.

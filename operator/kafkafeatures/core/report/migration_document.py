@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.migration.demands import Demands
-from kafkafeatures.core.migration.settings import Difference, Wish
+from kafkafeatures.core.migration.demands import SettingDifferences
+from kafkafeatures.core.migration.settings import SettingDifference, Wish
 
 if TYPE_CHECKING:
     from kafkafeatures.api.records import Json
 
 
-def settings_document(demands: Demands) -> Json:
+def settings_document(demands: SettingDifferences) -> Json:
     """`differences` null: the node could not be asked; `notRead` says why. `caution`: what must not be done yet."""
     return {
         "position": demands.position.value,
@@ -41,6 +41,6 @@ def not_read(failure: Failure) -> Json:
     return {"what": failure.where, "why": failure.message, "remedy": failure.remedy}
 
 
-def _difference(one: Difference) -> Json:
+def _difference(one: SettingDifference) -> Json:
     expected = {Wish.SET: "...", Wish.NOT_SET: None}[one.wanted] if isinstance(one.wanted, Wish) else one.wanted
     return {"name": one.name, "wanted": expected, "found": one.found, "do": str(one)}

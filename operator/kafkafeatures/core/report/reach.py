@@ -21,9 +21,9 @@ from kafkafeatures.core.facts.observation import (
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.releases import WITHOUT_A_LEVEL, level_name, level_of_vendor
 from kafkafeatures.core.levels.changes import changes_between
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import no_node_is_refused
 from kafkafeatures.core.levels.node_ranges import every_node_supports_it
-from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.words import counted
 
 
@@ -46,7 +46,7 @@ def blockers_of(observation: Observation, levels: Mapping[str, int], flags: str)
     """Blockers of a raise to these levels on some node. `flags`: how our own commands reach the cluster."""
     finalized = observation.known_levels
     raised = {name: level for name, level in levels.items() if level > finalized.get(name, 0)}
-    question = Question(observation, changes_between(raised, finalized), cluster_flags=flags)
+    question = LevelCheckInput(observation, changes_between(raised, finalized), cluster_flags=flags)
     return (*every_node_supports_it(question), *no_node_is_refused(question))
 
 

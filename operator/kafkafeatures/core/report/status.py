@@ -24,12 +24,12 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import grouped, title_and_address, verb
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
 from kafkafeatures.core.engine.plan import Plan
-from kafkafeatures.core.engine.stage import Conditions, Said, StageNow
+from kafkafeatures.core.engine.stage import Conditions, ConditionText, StageState
 from kafkafeatures.core.engine.waits import since_of, subject_of
 from kafkafeatures.core.facts.observation import Node, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.levels.soak import with_soak
-from kafkafeatures.core.migration.none_wanted import kept_of
+from kafkafeatures.core.migration.not_desired import kept_of
 from kafkafeatures.core.report.blockers import MAX_WORDS, blocker_status
 from kafkafeatures.core.report.bounds import bounded
 from kafkafeatures.core.report.cluster_document import or_none
@@ -43,7 +43,7 @@ def status_of(
     decision: Decision,
     observation: Observation,
     plan: Plan,
-    stages: tuple[StageNow, ...],
+    stages: tuple[StageState, ...],
     *,
     generation: int,
     previous: Status,
@@ -53,7 +53,7 @@ def status_of(
 ) -> Status:
     """The whole status after a reconciliation. What it does not decide (intents, history, pinned id) is kept."""
     groups, ready = grouped(decision.blockers), _ready(decision)
-    statements: dict[Condition, Said] = {
+    statements: dict[Condition, ConditionText] = {
         Condition.READY: ready,
         Condition.RECONCILING: _reconciling(decision),
         Condition.STALLED: _stalled(decision),
@@ -216,22 +216,22 @@ def _ready(decision: Decision) -> tuple[str, Reason, str]:
     return "True" if isinstance(decision, Done) else "False", decision.reason, decision.message
 
 
-def _stalled(decision: Decision) -> Said:
+def _stalled(decision: Decision) -> ConditionText:
     return ("True", decision.reason, decision.message) if isinstance(decision, Stalled) else None
 
 
-def _approval(decision: Decision) -> Said:
+def _approval(decision: Decision) -> ConditionText:
     if isinstance(decision, Held | Wait) and decision.condition is not None:
         kind, reason = decision.condition
         return ("True", reason, decision.message) if kind is Condition.APPROVAL_REQUIRED else None
     return None
 
 
-def _reconciling(decision: Decision) -> Said:
+def _reconciling(decision: Decision) -> ConditionText:
     return ("True", decision.reason, decision.message) if isinstance(decision, Act | Wait) else None
 
 
-def _reachable(observation: Observation) -> Said:
+def _reachable(observation: Observation) -> ConditionText:
     """A node that is down is reported here, even if it blocks nothing. Without times: they change."""
     silent: dict[tuple[Role, ...], list[Node]] = {}
     for node in observation.nodes:

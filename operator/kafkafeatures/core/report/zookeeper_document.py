@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.core.facts.observation import Node, Observation
 from kafkafeatures.core.facts.readings import Failure, Role
-from kafkafeatures.core.facts.znodes import FeatureStatus, MigrationProgress, ZooKeeperReading
+from kafkafeatures.core.facts.znodes import FeatureZnodeStatus, MigrationZnode, ZooKeeperReading
 from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, why_uncertain
 from kafkafeatures.core.words import counted
@@ -50,7 +50,7 @@ def zookeeper_document(zookeeper_reading: ZooKeeperReading, observation: Observa
     }
 
 
-def _migration(one: MigrationProgress) -> Json:
+def _migration(one: MigrationZnode) -> Json:
     return {
         "controller": one.controller_id,
         "controllerEpoch": one.controller_epoch,
@@ -115,7 +115,7 @@ def _controller(zookeeper_reading: ZooKeeperReading) -> str:
     return f"broker {claim.node_id}, elected in ZooKeeper{number}"
 
 
-def _progress(found: MigrationProgress | Failure | None) -> str:
+def _progress(found: MigrationZnode | Failure | None) -> str:
     if found is None or isinstance(found, Failure):
         return "not begun: /migration does not exist"
     if found.offset < 0:
@@ -128,6 +128,6 @@ def _levels(zookeeper_reading: ZooKeeperReading) -> str:
     features = zookeeper_reading.feature
     if features is None or isinstance(features, Failure):
         return "none: /feature does not exist"
-    if features.status is FeatureStatus.DISABLED:
+    if features.status is FeatureZnodeStatus.DISABLED:
         return "none: features are disabled by the inter.broker.protocol.version"
     return ", ".join(f"{name} {level}" for name, level in sorted(features.levels.items())) or "none"

@@ -1,6 +1,6 @@
 """May this one node be restarted now? Its voters, its partitions and its budget say so.
 
-Pure. Asked by `core/roll/next_restart.py` for each candidate, once the checks that hold for every node
+Pure. Called by `core/roll/next_restart.py` for each candidate, once the checks that hold for every node
 (`core/roll/checks.py`) allow another restart; and by `core/roll/roll.py` for what a person was asked to restart.
 """
 
@@ -15,16 +15,16 @@ from kafkafeatures.core.engine.decisions import Stalled, Wait, waits_on
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.quorum import may_restart
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.facts.replication import Admission, Forbidding, Why, format_partitions
+from kafkafeatures.core.facts.replication import Admission, Forbidding, InadmissibleReason, format_partitions
+from kafkafeatures.core.roll.check_input import RestartCheckInput
 from kafkafeatures.core.roll.lagging import cause_among
-from kafkafeatures.core.roll.question import RestartQuestion
 from kafkafeatures.core.roll.returned import counted_as_away, others_are_stable
 from kafkafeatures.core.roll.small_quorums import is_only_voter, refused_by_small_quorum
 from kafkafeatures.core.roll.voters import voters_allow
 from kafkafeatures.core.roll.waits import REFUSED_POLL, why_not_running
 
 
-def stuck_may_go(question: RestartQuestion, id_: int) -> bool:
+def stuck_may_go(question: RestartCheckInput, id_: int) -> bool:
     """Tell whether a stuck broker may be restarted: it is in no ISR, or alone in the ISR of a partition without a
     leader, so its restart costs nothing; its other partitions do without it. Where no broker runs, that is so whatever
     the partitions are, which cannot be read then. What the document allows holds for it as for any: its data may be
@@ -46,11 +46,11 @@ def stuck_may_go(question: RestartQuestion, id_: int) -> bool:
     return admission is not None and admission.allows(id_)
 
 
-def _admission_of_stuck(question: RestartQuestion) -> Admission | None:
+def _admission_of_stuck(question: RestartCheckInput) -> Admission | None:
     return question.admission(availability=Availability.RESPECT_MIN_ISR)
 
 
-def refusal_of(question: RestartQuestion, id_: int, given: str = "") -> Wait | Stalled | None:
+def refusal_of(question: RestartCheckInput, id_: int, given: str = "") -> Wait | Stalled | None:
     """Refusal to restart this node now; None where it may go. A combined node satisfies both chains. `given`: the
     consent that its restart has used already.
     """
@@ -78,7 +78,7 @@ def refusal_of(question: RestartQuestion, id_: int, given: str = "") -> Wait | S
     return forbidden_by(question, id_, admission.forbidding(id_))
 
 
-def refused_as_unavailable(question: RestartQuestion, id_: int) -> Wait:
+def refused_as_unavailable(question: RestartCheckInput, id_: int) -> Wait:
     """A broker that is away without being stuck is left alone: to end it would begin its recovery anew."""
     admission = _admission_of_stuck(question)
     if id_ in question.stuck and admission is not None:
@@ -108,16 +108,20 @@ def refused_as_unavailable(question: RestartQuestion, id_: int) -> Wait:
     return Wait(Reason.ROLLING_NODES, text + look, after=2.0, subject=question.title(id_), remedy=remedy)
 
 
-_FORBIDS: Mapping[Why, tuple[str, str, str]] = {
-    Why.AT_MIN_ISR: ("would be", "would be", "left with fewer in-sync replicas than min.insync.replicas"),
-    Why.REASSIGNING: ("is", "are", "being reassigned"),
-    Why.UNDER_REPLICATED: ("is", "are", "under-replicated"),
-    Why.REPLICA_IN_FLIGHT: ("has", "have", "a replica on a node that is in flight or unavailable"),
+_FORBIDS: Mapping[InadmissibleReason, tuple[str, str, str]] = {
+    InadmissibleReason.AT_MIN_ISR: (
+        "would be",
+        "would be",
+        "left with fewer in-sync replicas than min.insync.replicas",
+    ),
+    InadmissibleReason.REASSIGNING: ("is", "are", "being reassigned"),
+    InadmissibleReason.UNDER_REPLICATED: ("is", "are", "under-replicated"),
+    InadmissibleReason.REPLICA_IN_FLIGHT: ("has", "have", "a replica on a node that is in flight or unavailable"),
 }
 """Verb for one partition, verb for several, and the rest of the sentence."""
 
 
-def forbidden_by(question: RestartQuestion, id_: int, found: Forbidding | None) -> Wait:
+def forbidden_by(question: RestartCheckInput, id_: int, found: Forbidding | None) -> Wait:
     """Wait for partitions that forbid the restart, with the remedy."""
     partitions = "the reason is not known"
     if found is not None:
@@ -138,7 +142,7 @@ def forbidden_by(question: RestartQuestion, id_: int, found: Forbidding | None) 
     return waits_on(blocker, Reason.ROLLING_NODES, message=message)
 
 
-def budget_allows(question: RestartQuestion, id_: int) -> Wait | None:
+def budget_allows(question: RestartCheckInput, id_: int) -> Wait | None:
     """A PodDisruptionBudget has the last word at the eviction; it is not asked for what it refuses now. Nor is a pod
     evicted that Kubernetes would not create again.
     """

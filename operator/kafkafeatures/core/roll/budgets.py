@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.wanted import MaxParallel
+from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll.pods import why_restarted
 from kafkafeatures.core.words import counted

@@ -18,28 +18,28 @@ from kafkafeatures.core.engine.remedies import ghost_remedy
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.replication import NAMED, format_partitions
-from kafkafeatures.core.roll.drivers import Reach
+from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
+from kafkafeatures.core.roll.drivers import RestartScope
 from kafkafeatures.core.roll.excuses import MOST_MARKS
 from kafkafeatures.core.roll.halts import nothing_is_halted
 from kafkafeatures.core.roll.held_levels import binary_holds_levels
 from kafkafeatures.core.roll.lagging import cause_among
 from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.pods_without_node import every_pod_runs_a_node
-from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 from kafkafeatures.core.roll.snapshots import snapshots_are_newer
 from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting, why_not_running
 from kafkafeatures.core.words import counted
 
-Check = Callable[[RestartQuestion], Refusal | None]
+Check = Callable[[RestartCheckInput], Refusal | None]
 
 
 # --- of any node ---
 
 
-def driver_allows(question: RestartQuestion) -> Refusal | None:
+def driver_allows(question: RestartCheckInput) -> Refusal | None:
     """The driver restarts single nodes, and what it restarts is as a roll needs it."""
     driver, blockers = question.driver, question.fleet.blockers
-    if driver.reach is not Reach.ONE_NODE:
+    if driver.reach is not RestartScope.ONE_NODE:
         text = f"driver {driver.name} restarts {driver.reach.value}, but a roll restarts one node after the other"
         remedy = "choose another driver in spec.workload.driver"
         return Stalled(Reason.ROLLOUT_HALTED, f"{text}; {remedy}", subject=f"driver {driver.name}", remedy=remedy)
@@ -51,7 +51,7 @@ def driver_allows(question: RestartQuestion) -> Refusal | None:
 # --- of one more ---
 
 
-def pods_are_known(question: RestartQuestion) -> Refusal | None:
+def pods_are_known(question: RestartCheckInput) -> Refusal | None:
     """The node and the revision of each pod are known: one that is not known yet may have to go first."""
     unknown = [wait for wait in question.fleet.waits if not wait.is_alone]
     if not unknown:
@@ -59,7 +59,7 @@ def pods_are_known(question: RestartQuestion) -> Refusal | None:
     return waiting(question) if question.in_flight else unconfirmed(question, unknown[0])
 
 
-def quorum_is_known(question: RestartQuestion) -> Refusal | None:
+def quorum_is_known(question: RestartCheckInput) -> Refusal | None:
     """Without an active controller nothing that was read of the cluster is current."""
     if question.permit is not None and not question.permit.has_quorum:
         return None
@@ -73,7 +73,7 @@ def quorum_is_known(question: RestartQuestion) -> Refusal | None:
     return None
 
 
-def partitions_are_known(question: RestartQuestion) -> Refusal | None:
+def partitions_are_known(question: RestartCheckInput) -> Refusal | None:
     """Every partition is known, from the log or by asking; what an ACL may hide is not known."""
     if isinstance(question.seen.partitions, Known):
         return None
@@ -82,7 +82,7 @@ def partitions_are_known(question: RestartQuestion) -> Refusal | None:
     return unread(question.seen.partitions, "the partitions could not be read")
 
 
-def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
+def promises_can_be_kept(question: RestartCheckInput) -> Refusal | None:
     """Partitions that are unavailable whenever their node restarts need a consent."""
     nodes = [node for id_ in question.fleet.needing for node in question.nodes(id_)]
     brokers = [node.id for node in nodes if Role.BROKER in node.roles]
@@ -116,7 +116,7 @@ def promises_can_be_kept(question: RestartQuestion) -> Refusal | None:
     return stalled_by(Blocker(BlockerKind.PARTITION, message, remedy, reason=reason))
 
 
-def nothing_is_reassigned(question: RestartQuestion) -> Refusal | None:
+def nothing_is_reassigned(question: RestartCheckInput) -> Refusal | None:
     """No partition is being moved: that takes the same slack as a restart."""
     count, names = question.replication.reassigning() if question.replication else (0, ())
     if not count:
@@ -128,7 +128,7 @@ def nothing_is_reassigned(question: RestartQuestion) -> Refusal | None:
     return Wait(Reason.ROLLING_NODES, text, after=2.0, subject="reassignment", remedy=remedy)
 
 
-def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
+def nothing_is_unavailable(question: RestartCheckInput) -> Refusal | None:
     """No partition is below min.insync.replicas already, or without a leader, for whatever reason; those that a consent
     excuses may lack one replica.
     """
@@ -155,7 +155,7 @@ def nothing_is_unavailable(question: RestartQuestion) -> Refusal | None:
     return None
 
 
-def cap_is_kept(question: RestartQuestion) -> Refusal | None:
+def cap_is_kept(question: RestartCheckInput) -> Refusal | None:
     """No more nodes are away at once than the document allows, counting those that are away for other reasons."""
     if not question.is_full:
         return None
@@ -178,12 +178,12 @@ def cap_is_kept(question: RestartQuestion) -> Refusal | None:
     )  # fmt: skip
 
 
-def _looks(question: RestartQuestion) -> str:
+def _looks(question: RestartCheckInput) -> str:
     """Remedies for the first brokers that are away."""
     return "".join(f"; {look}" for id_ in question.gone[:NAMED] if (look := _look_of_unavailable(question, id_)))
 
 
-def _look_of_unavailable(question: RestartQuestion, id_: int) -> str:
+def _look_of_unavailable(question: RestartCheckInput, id_: int) -> str:
     """Remedy for a broker that is away; empty where its pod is not known, or has time to stop."""
     pod = question.fleet.pods.get(id_)
     if pod is None or pod.terminating:
@@ -214,6 +214,6 @@ FOR_ONE_MORE: tuple[Check, ...] = (
 """Checks of any other node, from top to bottom; again for one that was decided and may be unsent."""
 
 
-def refusal(chain: tuple[Check, ...], question: RestartQuestion) -> Refusal | None:
+def refusal(chain: tuple[Check, ...], question: RestartCheckInput) -> Refusal | None:
     """The first that there is."""
     return next((refused for check in chain if (refused := check(question)) is not None), None)

@@ -37,7 +37,7 @@ OLD_SESSION = (
 )
 
 
-class Phase(Enum):
+class ReturnPhase(Enum):
     """Progress of a restart."""
 
     UNKNOWN = "not known"
@@ -52,7 +52,7 @@ class Phase(Enum):
 class RestartState(Struct, frozen=True):
     """`detail`: the phase in words, for messages."""
 
-    phase: Phase
+    phase: ReturnPhase
     detail: str
 
 
@@ -162,23 +162,25 @@ class AwayNode(Struct, frozen=True):
         if node is None and isinstance(observation.registered_brokers, Known):
             old = OLD_SESSION if self.czxid >= 0 else ""
             return RestartState(
-                Phase.STARTING,
+                ReturnPhase.STARTING,
                 f"{self.title} is not registered: start it{old}; if it runs, see its log, and if that shows no reason, "
                 "restart it",
             )
         if node is None or node.state in (NodeState.GHOST, NodeState.UNREACHABLE, NodeState.REFUSED):
-            return RestartState(Phase.STARTING, f"{self.title} does not answer yet")
+            return RestartState(ReturnPhase.STARTING, f"{self.title} does not answer yet")
         answers = isinstance(node.answer, Known)
         if self._is_the_old_process(node):
             if self.pod:
-                return RestartState(Phase.STARTING, f"{self.title} has not registered again yet")
+                return RestartState(ReturnPhase.STARTING, f"{self.title} has not registered again yet")
             if node.state is NodeState.FENCED and not answers:
-                return RestartState(Phase.STARTING, f"{self.title} does not answer yet")
-            return RestartState(Phase.REQUESTED, f"restart {self.title} with the newer Kafka; it was not restarted yet")
+                return RestartState(ReturnPhase.STARTING, f"{self.title} does not answer yet")
+            return RestartState(
+                ReturnPhase.REQUESTED, f"restart {self.title} with the newer Kafka; it was not restarted yet"
+            )
         if node.state is NodeState.FENCED:
             how = "fenced: it recovers its log, or catches up"
             silent = "fenced, and does not answer: it recovers its log, or was stopped"
-            return RestartState(Phase.RECOVERING, f"{self.title} is {how if answers else silent}")
+            return RestartState(ReturnPhase.RECOVERING, f"{self.title} is {how if answers else silent}")
         return self._replicas(node, observation, replication)
 
     def is_a_new_process(self, observation: Observation) -> bool:
@@ -188,23 +190,23 @@ class AwayNode(Struct, frozen=True):
             or observation.workloads.why.kind is FailureKind.NOT_ASKED
             or not self.pod
         )
-        return is_read and self.state_in(observation, None).phase in (Phase.UNKNOWN, Phase.BACK)
+        return is_read and self.state_in(observation, None).phase in (ReturnPhase.UNKNOWN, ReturnPhase.BACK)
 
     def _of_pod(self, observation: Observation) -> RestartState | None:
         """State by the pod alone, where it says that the node cannot be back; else None."""
         if isinstance(observation.workloads, Unknown) and observation.workloads.why.kind is FailureKind.NOT_ASKED:
             return None  # the document names no driver any more: what Kafka says must do
         if isinstance(observation.workloads, Unknown):
-            return RestartState(Phase.UNKNOWN, f"the pods could not be read: {observation.workloads.why}")
+            return RestartState(ReturnPhase.UNKNOWN, f"the pods could not be read: {observation.workloads.why}")
         pod = observation.workloads.value.pod(self.pod)
         if pod is None:
-            return RestartState(Phase.STARTING, f"pod {self.pod} was not created again yet")
+            return RestartState(ReturnPhase.STARTING, f"pod {self.pod} was not created again yet")
         if pod.terminating:
-            return RestartState(Phase.STOPPING, f"pod {self.pod} is stopping")
+            return RestartState(ReturnPhase.STOPPING, f"pod {self.pod} is stopping")
         if pod.uid == self.pod_uid:
-            return RestartState(Phase.REQUESTED, f"pod {self.pod} was not {self.is_done} yet")
+            return RestartState(ReturnPhase.REQUESTED, f"pod {self.pod} was not {self.is_done} yet")
         if pod.waiting:
-            return RestartState(Phase.STARTING, _not_running(pod))
+            return RestartState(ReturnPhase.STARTING, _not_running(pod))
         return None
 
     def _is_the_old_process(self, node: Node) -> bool:
@@ -226,14 +228,14 @@ class AwayNode(Struct, frozen=True):
     def _replicas(self, node: Node, observation: Observation, replication: Replication | None) -> RestartState:
         if Role.CONTROLLER in node.roles:
             if isinstance(observation.quorum, Unknown):
-                return RestartState(Phase.UNKNOWN, f"the quorum is not known: {observation.quorum.why}")
+                return RestartState(ReturnPhase.UNKNOWN, f"the quorum is not known: {observation.quorum.why}")
             if node.is_voter and not is_caught_up(node.id, observation.quorum.value):
-                return RestartState(Phase.CATCHING_UP, f"{self.title} is behind the leader of the quorum")
+                return RestartState(ReturnPhase.CATCHING_UP, f"{self.title} is behind the leader of the quorum")
         if Role.BROKER not in node.roles:
-            return RestartState(Phase.BACK, f"{self.title} has caught up")
+            return RestartState(ReturnPhase.BACK, f"{self.title} has caught up")
         if replication is None:
             reason = f": {observation.partitions.why}" if isinstance(observation.partitions, Unknown) else ""
-            return RestartState(Phase.UNKNOWN, f"the partitions are not known{reason}")
+            return RestartState(ReturnPhase.UNKNOWN, f"the partitions are not known{reason}")
         count, names = self._not_back(node.id, replication)
         if count:
             some = f"{counted(count, 'partition')} yet ({', '.join(names[:NAMED])})"
@@ -242,8 +244,8 @@ class AwayNode(Struct, frozen=True):
                 if self.out_of_sync and not self.lagging
                 else ""
             )
-            return RestartState(Phase.CATCHING_UP, f"{self.title} is not in sync with {some}{note}")
-        return RestartState(Phase.BACK, f"{self.title} is in sync")
+            return RestartState(ReturnPhase.CATCHING_UP, f"{self.title} is not in sync with {some}{note}")
+        return RestartState(ReturnPhase.BACK, f"{self.title} is in sync")
 
     def leaves_in(self, replication: Replication) -> bool:
         """Tell whether it has left the ISR of a partition that it was in sync with before, as a broker that stops."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kafkafeatures.core.engine.blockers import Blocker
-    from kafkafeatures.core.engine.wanted import Rollout
+    from kafkafeatures.core.engine.desired_state import Rollout
     from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 
 

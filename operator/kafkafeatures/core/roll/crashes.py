@@ -1,6 +1,6 @@
 """Nodes that end by themselves on the revision that is rolled out.
 
-Pure. Asked by `core/roll/question.py` in every reconciliation whose pods were read: such a node
+Pure. Called by `core/roll/check_input.py` in every reconciliation whose pods were read: such a node
 halts the roll and every raise of a level, also long after its own restart was over. An image that runs for two minutes
 and ends, again and again, is back for long enough each time.
 

@@ -1,6 +1,6 @@
 """Directories of nodes by their ids: those of before, and which nodes have none of them any longer.
 
-Pure. Asked by `core/roll/roll.py` in each look of a roll, of every node, whatever restarted it: a drain empties a node
+Pure. Called by `core/roll/roll.py` in each look of a roll, of every node, whatever restarted it: a drain empties a node
 as well as a restart of ours. A directory gets its id when it is formatted and keeps it (`directory.id` in
 `meta.properties`). A broker registers those of all its log directories, from metadata.version 3.7-IV2 on; the leader of
 the quorum names the one that an observer, or a voter of a dynamic quorum, fetches the metadata log into, on Kafka 3.9

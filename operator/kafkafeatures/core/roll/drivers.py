@@ -19,7 +19,7 @@ from msgspec import Struct
 from kafkafeatures.core.roll.conditions import Conditions, NoConditions
 
 if TYPE_CHECKING:
-    from kafkafeatures.core.engine.wanted import Rollout
+    from kafkafeatures.core.engine.desired_state import Rollout
     from kafkafeatures.core.facts.observation import Observation
     from kafkafeatures.core.facts.workloads import WorkloadsReading
     from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.roll.targets import Target
 
 
-class Reach(Enum):
+class RestartScope(Enum):
     """Extent of one request: the nodes that it restarts."""
 
     ONE_NODE = "one node"
@@ -47,7 +47,7 @@ class Driver(Struct, frozen=True):
     adapter: str = ""
     asks_people: bool = False
     request: str = ""
-    reach: Reach = Reach.ONE_NODE
+    reach: RestartScope = RestartScope.ONE_NODE
     most: int | None = None
 
     @property
@@ -91,13 +91,13 @@ class ByHand(Driver, frozen=True):
     def fleet(
         self, observation: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
     ) -> Fleet:
-        from kafkafeatures.core.roll.part import nodes_to_restart
         from kafkafeatures.core.roll.pods import Fleet
+        from kafkafeatures.core.roll.proposal import nodes_to_restart
 
         return Fleet(needing=nodes_to_restart(observation, changes))
 
     def targets(self, observation: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
-        from kafkafeatures.core.roll.part import lacking
+        from kafkafeatures.core.roll.proposal import lacking
         from kafkafeatures.core.roll.targets import targets_of_levels
 
         return frozenset(target for node in observation.nodes for target in targets_of_levels(lacking(node, changes)))
@@ -122,7 +122,7 @@ class ThroughPods(Driver, frozen=True):
         return fleet_of(observation, rollout, flying, self.conditions())
 
     def targets(self, observation: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
-        from kafkafeatures.core.roll.part import pods_in
+        from kafkafeatures.core.roll.proposal import pods_in
         from kafkafeatures.core.roll.targets import outdated_targets
 
         return outdated_targets(observation) if pods_in(observation) is not None else None

@@ -17,12 +17,12 @@ from collections.abc import Iterable, Mapping
 from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.status import ExcusedTopics, PlanStatus
 from kafkafeatures.core.engine.consents import ConsentState, state_of
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.wanted import Wanted
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import driver_of
-from kafkafeatures.core.roll.targets import Excused, known_revisions
+from kafkafeatures.core.roll.targets import ExcusedPartitions, known_revisions
 
 MOST_MARKS = 100
 """Topics of which each is remembered: with 64 nodes in flight a status has no room for more."""
@@ -32,13 +32,13 @@ MAX_NAME = 64
 
 
 def excused_now(
-    desired: Wanted,
+    desired: DesiredState,
     observation: Observation,
     memory: Memory,
     *,
     changes: tuple[UpdateFeature, ...],
     unavailable: Mapping[str, int] | None,
-) -> tuple[Excused | None, bool]:
+) -> tuple[ExcusedPartitions | None, bool]:
     """Return the topics that the consent is for, and whether they are known. It stays for what it was given for, as
     long as that is not done; what comes later takes it only where no restart has used it.
     """
@@ -49,16 +49,16 @@ def excused_now(
         covered = frozenset(target for target, revision in revisions.items() if revision.excused)
         is_for_others = due and (covered.isdisjoint(due) if is_spent else not covered >= due)
         if covered and not is_for_others:
-            return Excused(rollout.excused, covered), True
+            return ExcusedPartitions(rollout.excused, covered), True
     if not due:
         return None, False
     if state is not ConsentState.GIVEN:
         return None, True
-    return (Excused(excused_by(unavailable), due), True) if unavailable is not None else (None, False)
+    return (ExcusedPartitions(excused_by(unavailable), due), True) if unavailable is not None else (None, False)
 
 
 def excused_in_all_rolls(
-    desired: Wanted, memory: Memory, *, shown: ExcusedTopics | None, unavailable: Mapping[str, int] | None
+    desired: DesiredState, memory: Memory, *, shown: ExcusedTopics | None, unavailable: Mapping[str, int] | None
 ) -> ExcusedTopics | None:
     """Topics that the consent is for in a plan of several rolls: those that it shows, from its first look to its end.
 
@@ -71,11 +71,11 @@ def excused_in_all_rolls(
     return excused_by(unavailable) if unavailable is not None and state is ConsentState.GIVEN else None
 
 
-def _state(desired: Wanted, memory: Memory) -> ConsentState:
+def _state(desired: DesiredState, memory: Memory) -> ConsentState:
     return state_of(SINGLE_REPLICA_TOPICS, desired.consents, memory.spent)
 
 
-def is_to_be_shown(desired: Wanted, plan: PlanStatus | None) -> bool:
+def is_to_be_shown(desired: DesiredState, plan: PlanStatus | None) -> bool:
     """Tell whether the partitions have to be read only so that a plan can show which topics the consent is for."""
     is_shown = plan is not None and any(stage.excused is not None for stage in plan.stages)
     return SINGLE_REPLICA_TOPICS in desired.consents and not is_shown

@@ -1,6 +1,6 @@
 """Halts of a roll: by a node that lost its disk, is not back in time, or needs its restart still; a crash.
 
-Pure. Asked by `core/roll/checks.py` before every restart, and for nodes that are stuck: a node whose next pod would be
+Pure. Called by `core/roll/checks.py` before every restart, and for nodes that are stuck: a node whose next pod would be
 what has failed already is not restarted to become the same. A halt ends when its node is back, or is replaced. Each
 kind of halt is one function of `HALTS`; what it stops follows from what was seen, and from what is remembered of that
 one revision of that one StatefulSet.
@@ -19,13 +19,13 @@ from kafkafeatures.core.engine.decisions import Stalled
 from kafkafeatures.core.facts.node_sets import holds
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.workloads import StatefulSet
-from kafkafeatures.core.roll.coming_back import Phase
+from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
+from kafkafeatures.core.roll.coming_back import ReturnPhase
 from kafkafeatures.core.roll.crashes import STEADY_AFTER, Crash
 from kafkafeatures.core.roll.disks import consent_to_disk
 from kafkafeatures.core.roll.lagging import remedy_at_leader
 from kafkafeatures.core.roll.pods import is_outdated, look_at
 from kafkafeatures.core.roll.pods_without_node import never_registered, without_node_for_long
-from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.targets import target_of
 from kafkafeatures.core.roll.waits import stalled
@@ -44,7 +44,7 @@ class Halt(Struct, frozen=True):
     revision: str
     since: datetime | None = None
 
-    def stops(self, question: RestartQuestion, id_: int) -> bool:
+    def stops(self, question: RestartCheckInput, id_: int) -> bool:
         """Tell whether the next pod of this node would be what has failed: of the same revision, or image.
 
         What all pods of its StatefulSet ran before is not what a pod failed with that was made later: a node that is
@@ -63,12 +63,12 @@ class Halt(Struct, frozen=True):
         return self.since > pod.created_at
 
 
-def nothing_is_halted(question: RestartQuestion) -> Refusal | None:
+def nothing_is_halted(question: RestartCheckInput) -> Refusal | None:
     """Nothing has failed on what is rolled out, until it is back, or replaced."""
     return next((halt.cause for halt in _halts(question)), None)
 
 
-def is_halted_for(question: RestartQuestion, id_: int) -> bool:
+def is_halted_for(question: RestartCheckInput, id_: int) -> bool:
     """Tell whether its next pod would be what has failed already. Nothing else is asked of one that is stuck: another
     image may be what helps.
     """
@@ -83,7 +83,7 @@ def is_halted_for(question: RestartQuestion, id_: int) -> bool:
     return any(halt.stops(question, id_) for halt in chain(unregistered, _halts(question)))
 
 
-def back_on_new_disk(question: RestartQuestion) -> Iterator[Halt]:
+def back_on_new_disk(question: RestartCheckInput) -> Iterator[Halt]:
     """Nodes that came back without what they had, whatever stopped them: the next one may lose its own the same way. On
     a way that restarts none, there is no next one.
     """
@@ -106,16 +106,16 @@ def back_on_new_disk(question: RestartQuestion) -> Iterator[Halt]:
         yield Halt(cause, owner, pod.revision if pod is not None else "")
 
 
-def not_back_in_time(question: RestartQuestion) -> Iterator[Halt]:
+def not_back_in_time(question: RestartCheckInput) -> Iterator[Halt]:
     """Nodes that were restarted, and should be back by now."""
     timeout = question.wanted.rollout.node_timeout
     # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
-    patient = (Phase.BACK, Phase.RECOVERING, Phase.REQUESTED, Phase.UNKNOWN)
+    patient = (ReturnPhase.BACK, ReturnPhase.RECOVERING, ReturnPhase.REQUESTED, ReturnPhase.UNKNOWN)
     for restart in question.in_flight:
         if question.is_late(restart) and restart.state.phase not in patient:
             text = f"is not back after {format_span(timeout)}: {restart.state.detail}"
             remedy = _remedy(question, restart.step)
-            if restart.state.phase is Phase.CATCHING_UP:
+            if restart.state.phase is ReturnPhase.CATCHING_UP:
                 remedy += remedy_at_leader(question, restart.step.node_id)
             cause = _halted(question, restart.step.node_id, text, remedy)
             pod = question.pod_of(restart.step.pod)
@@ -124,7 +124,7 @@ def not_back_in_time(question: RestartQuestion) -> Iterator[Halt]:
             yield Halt(cause, question.owner_of(restart.step.pod), failed)
 
 
-def restarted_in_vain(question: RestartQuestion) -> Iterator[Halt]:
+def restarted_in_vain(question: RestartCheckInput) -> Iterator[Halt]:
     """Nodes that were restarted for what they still need."""
     for id_, reason in question.fleet.needing.items():
         if id_ not in question.flying and _was_restarted_for_it(question, id_):
@@ -139,13 +139,13 @@ def restarted_in_vain(question: RestartQuestion) -> Iterator[Halt]:
             yield Halt(cause, owner, owner.update_revision if owner is not None else "")
 
 
-def crashed_on_it(question: RestartQuestion) -> Iterator[Halt]:
+def crashed_on_it(question: RestartCheckInput) -> Iterator[Halt]:
     """Nodes that ended by themselves on what is rolled out."""
     for crash in question.crashes:
         yield Halt(_crashed(crash), crash.owner, crash.pod.revision, crash.pod.created_at)
 
 
-HALTS: tuple[Callable[[RestartQuestion], Iterator[Halt]], ...] = (
+HALTS: tuple[Callable[[RestartCheckInput], Iterator[Halt]], ...] = (
     back_on_new_disk,
     not_back_in_time,
     restarted_in_vain,
@@ -154,7 +154,7 @@ HALTS: tuple[Callable[[RestartQuestion], Iterator[Halt]], ...] = (
 """Kinds of halts, in the order in which they are looked for; the first halt is reported."""
 
 
-def _halts(question: RestartQuestion) -> Iterator[Halt]:
+def _halts(question: RestartCheckInput) -> Iterator[Halt]:
     return chain.from_iterable(halts(question) for halts in HALTS)
 
 
@@ -170,7 +170,7 @@ def _crashed(crash: Crash) -> Stalled:
     )
 
 
-def _remedy(question: RestartQuestion, step: RestartNode) -> str:
+def _remedy(question: RestartCheckInput, step: RestartNode) -> str:
     """The remedy for a node that is not back. A pod that is gone cannot be inspected."""
     workloads = question.seen.workloads
     pod = question.pod_of(step.pod)
@@ -186,11 +186,11 @@ def _remedy(question: RestartQuestion, step: RestartNode) -> str:
     return (f"{look_at(step.pod)}; " if step.pod else "") + repair
 
 
-def _halted(question: RestartQuestion, id_: int, text: str, remedy: str) -> Stalled:
+def _halted(question: RestartCheckInput, id_: int, text: str, remedy: str) -> Stalled:
     return stalled(f"{question.title(id_)} {text}", remedy, question.nodes(id_), subject=question.title(id_))
 
 
-def _was_restarted_for_it(question: RestartQuestion, id_: int) -> bool:
+def _was_restarted_for_it(question: RestartCheckInput, id_: int) -> bool:
     """Tell whether the node was restarted for what it still needs: to do it again would change nothing. A request to
     restart the pod that it has now came later.
     """

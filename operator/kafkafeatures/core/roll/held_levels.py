@@ -13,13 +13,13 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import stalled_by
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Unknown
 from kafkafeatures.core.facts.releases import Undo, format_level
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.floor import floor_of_target, raise_first
-from kafkafeatures.core.levels.question import Question
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.core.roll.question import Refusal, RestartQuestion
+from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
 
 
-def binary_holds_levels(question: RestartQuestion) -> Refusal | None:
+def binary_holds_levels(question: RestartCheckInput) -> Refusal | None:
     """Never a node into a binary that cannot hold a finalized level: it could not register again. A broker in ZooKeeper
     mode names no levels: for restarts of a migration its preflight has asked which release each node runs.
     """
@@ -31,7 +31,7 @@ def binary_holds_levels(question: RestartQuestion) -> Refusal | None:
     return stalled_by(*blockers)
 
 
-def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
+def _levels_in_danger(question: RestartCheckInput) -> Iterator[Blocker]:
     if not question.fleet.needing or isinstance(question.seen.finalized, Unknown):
         return
     for name, ranges in question.ranges_of_binaries.items():
@@ -61,16 +61,16 @@ def _levels_in_danger(question: RestartQuestion) -> Iterator[Blocker]:
             )
 
 
-def _below_the_floor(question: RestartQuestion) -> Iterator[Blocker]:
+def _below_the_floor(question: RestartCheckInput) -> Iterator[Blocker]:
     """Levels in danger where a person restarts the nodes: their binaries are not known, and chosen for the changes."""
     if question.driver.reads_pods or not question.fleet.needing:
         return
-    blocker = floor_of_target(Question(question.seen, question.changes))
+    blocker = floor_of_target(LevelCheckInput(question.seen, question.changes))
     if blocker is not None:
         yield replace(blocker, reason=Reason.NODES_BEHIND)
 
 
-def levels_go_first(question: RestartQuestion) -> bool:
+def levels_go_first(question: RestartCheckInput) -> bool:
     """Tell whether what keeps the new binary from holding a level is about to be downgraded anyway."""
     target_levels = {change.feature: change.after for change in question.changes}
     blocked = tuple(_levels_in_danger(question))

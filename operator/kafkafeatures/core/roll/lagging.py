@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.core.facts.observation import Node, NodeState
 from kafkafeatures.core.facts.replication import NAMED, format_partitions
-from kafkafeatures.core.roll.question import RestartQuestion
+from kafkafeatures.core.roll.check_input import RestartCheckInput
 
 STOPPED = "`alter-partition-channel-manager]: Stopped`"
 """Words that end the log of a broker of Kafka 3.9 which can no longer change which replicas are in sync."""
@@ -31,7 +31,7 @@ class Cause(NamedTuple):
         return self.nodes[0].title if self.nodes else "replicas"
 
 
-def brokers_behind(question: RestartQuestion) -> Mapping[int, Stamp]:
+def brokers_behind(question: RestartCheckInput) -> Mapping[int, Stamp]:
     """Live brokers that are out of sync with what they host, and since when. Of many the first are dated, those first
     that were known before: a status has room for few.
     """
@@ -44,7 +44,7 @@ def brokers_behind(question: RestartQuestion) -> Mapping[int, Stamp]:
     return {id_: earlier_stamps.get(id_) or stamp(question.remembered.now) for id_ in ids}
 
 
-def cause_among(question: RestartQuestion, ids: Iterable[int] | None = None) -> Cause | None:
+def cause_among(question: RestartCheckInput, ids: Iterable[int] | None = None) -> Cause | None:
     """The first brokers that are behind, of these or of all; None where none is."""
     since = brokers_behind(question)
     behind_ids = [id_ for id_ in sorted(since if ids is None else ids) if id_ in since][:NAMED]
@@ -62,7 +62,7 @@ def cause_among(question: RestartQuestion, ids: Iterable[int] | None = None) -> 
     return Cause("; ".join(texts), remedy, tuple(node for id_ in behind_ids for node in question.nodes(id_)))
 
 
-def remedy_at_leader(question: RestartQuestion, id_: int) -> str:
+def remedy_at_leader(question: RestartCheckInput, id_: int) -> str:
     """Second remedy, where one live broker leads all that this one is not in sync with for long; else empty.
 
     The leader decides who is in sync. One that can no longer tell the controller (Kafka 3.9, in ZooKeeper mode with the
@@ -78,6 +78,6 @@ def remedy_at_leader(question: RestartQuestion, id_: int) -> str:
     return f"; {title} leads all of these partitions: if {_log_of(question, leader)} has {STOPPED}, restart {title}"
 
 
-def _log_of(question: RestartQuestion, id_: int) -> str:
+def _log_of(question: RestartCheckInput, id_: int) -> str:
     pod = question.fleet.pods.get(id_)
     return f"`kubectl logs {pod.name}`" if pod is not None else f"the log of {question.title(id_)}"

@@ -13,13 +13,13 @@ from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Replication, format_partitions
 from kafkafeatures.core.roll import planner
-from kafkafeatures.core.roll.question import RestartQuestion
+from kafkafeatures.core.roll.check_input import RestartCheckInput
 from kafkafeatures.core.words import cut
 
 MOST_NOTES, MAX_NOTE = 8, 512
 
 
-class Limits(Struct, frozen=True):
+class RollLimits(Struct, frozen=True):
     """Number of restarts one after the other that a roll takes, and notes on what limits how many nodes are restarted
     at once.
     """
@@ -28,11 +28,11 @@ class Limits(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def limits_of(question: RestartQuestion, needing: frozenset[int]) -> Limits:
+def limits_of(question: RestartCheckInput, needing: frozenset[int]) -> RollLimits:
     """Worked out once, when the roll begins: with every node that comes back less would be left to say."""
     rollout = question.remembered.status.rollout
     if rollout is not None and question.leads_where_it_did and rollout.rounds:
-        return Limits(rollout.rounds, rollout.notes)
+        return RollLimits(rollout.rounds, rollout.notes)
     notes, rounds = list(question.fleet.notes), 0
     if question.has_unknown_binary:
         notes.append(
@@ -54,7 +54,7 @@ def limits_of(question: RestartQuestion, needing: frozenset[int]) -> Limits:
         rounds = of_brokers.planned + len(needing - brokers)
         if len(brokers) > 1:
             notes += _on_parallelism(question.replication, brokers, cap, availability, of_brokers)
-    return Limits(rounds, tuple(cut(note, MAX_NOTE) for note in notes[:MOST_NOTES]))
+    return RollLimits(rounds, tuple(cut(note, MAX_NOTE) for note in notes[:MOST_NOTES]))
 
 
 def _on_parallelism(

@@ -22,15 +22,15 @@ from datetime import timedelta
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.engine.remedies import ANY_CLUSTER, ghost_remedy, kind_of_replacement
-from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation, Unknown, plain_host
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll.conditions import Conditions
 from kafkafeatures.core.roll.pods import (
-    Awaited,
     Fleet,
+    PodObstacle,
     PodWithoutNode,
     is_away,
     is_running,
@@ -105,7 +105,7 @@ class _Matching:
         self._users = Counter(ip for pod, _ in self._pods.values() for ip in pod.ips)
         self.certain: dict[int, tuple[Pod, StatefulSet]] = {}
         self.blockers: list[Blocker] = []
-        self.waits: list[Awaited] = []
+        self.waits: list[PodObstacle] = []
         self.without_node: list[PodWithoutNode] = []
         nodes = [
             node
@@ -187,7 +187,7 @@ class _Matching:
             )
             if pod.terminating:
                 remedy = while_stopping(pod, self._reading.namespace, self._reading.at, self._node_timeout)
-            self.waits.append(Awaited(text, remedy, node, Role.CONTROLLER not in node.roles))
+            self.waits.append(PodObstacle(text, remedy, node, Role.CONTROLLER not in node.roles))
 
     def _is_confirmed(self, node: Node, pod: Pod) -> bool:
         """The second fact. An address that several pods share tells them apart only by the node's port."""
@@ -210,7 +210,7 @@ class _Matching:
                     self.certain[node.id] = pod, owner
             elif creating or (starting and node.state is not NodeState.LIVE):
                 remedy = "see `kubectl describe` of its StatefulSet, and of its pods that do not run"
-                self.waits.append(Awaited(f"{node.title}{address} has no pod", remedy, node))
+                self.waits.append(PodObstacle(f"{node.title}{address} has no pod", remedy, node))
             elif node.state is not NodeState.LIVE and not is_due:
                 continue
             elif node.state is not NodeState.GHOST:
@@ -280,11 +280,11 @@ def _of_document(reading: WorkloadsReading, rollout: Rollout, conditions: Condit
             )
 
 
-def _of_controllers(reading: WorkloadsReading) -> Iterator[Awaited]:
+def _of_controllers(reading: WorkloadsReading) -> Iterator[PodObstacle]:
     for stateful_set in reading.stateful_sets:
         if not stateful_set.observed:
             text = f"Kubernetes has not processed the change of StatefulSet {stateful_set.name} yet"
-            yield Awaited(text, "if it stays so, look at kube-controller-manager")
+            yield PodObstacle(text, "if it stays so, look at kube-controller-manager")
 
 
 def _blocker(reason: Reason, message: str, remedy: str, nodes: tuple[Node, ...] = ()) -> Blocker:

@@ -19,12 +19,12 @@ from kafkafeatures.core.engine.decisions import Wait, stalled_by, waits_on
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import WITHOUT_ZOOKEEPER
-from kafkafeatures.core.roll.question import Refusal, RestartQuestion
+from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
 
 _BY_HAND = "finalize the migration or roll it back; until then restart nodes by hand, in the order of the migration"
 
 
-def no_migration_is_open(question: RestartQuestion) -> Refusal | None:
+def no_migration_is_open(question: RestartCheckInput) -> Refusal | None:
     """The mode is known, and is KRaft; no broker is registered that still has its metadata in ZooKeeper. Else only the
     next step of the migration restarts anything.
     """

@@ -23,11 +23,11 @@ from kafkafeatures.core.roll.admission import (
     refused_as_unavailable,
     stuck_may_go,
 )
+from kafkafeatures.core.roll.check_input import RestartCheckInput, Restarting
 from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, OF_PODS, refusal
 from kafkafeatures.core.roll.coming_back import MOST_LAGGING, mark_of, supported_now
 from kafkafeatures.core.roll.halts import is_halted_for
 from kafkafeatures.core.roll.lagging import brokers_behind
-from kafkafeatures.core.roll.question import Restarting, RestartQuestion
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kafkafeatures.core.roll.returned import others_are_stable, unstable
 from kafkafeatures.core.roll.small_quorums import is_only_voter
@@ -43,7 +43,7 @@ partitions they were not in sync with before.
 """
 
 
-def next_restart(question: RestartQuestion, needing: frozenset[int]) -> Next:
+def next_restart(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     """One more restart, or why not. A broker that does not say who it is keeps only those from going that share a
     partition with it; what is left to wait for then is that broker.
     """
@@ -61,7 +61,7 @@ def next_restart(question: RestartQuestion, needing: frozenset[int]) -> Next:
 _NOT_OF_NODES = (Reason.WAITING_FOR_WINDOW, Reason.WAITING_FOR_BUDGET)
 
 
-def _chosen(question: RestartQuestion, needing: frozenset[int]) -> Next:
+def _chosen(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     refused = refusal(FOR_ANY_NODE, question)
     if refused is not None:
         return refused
@@ -90,13 +90,13 @@ def _chosen(question: RestartQuestion, needing: frozenset[int]) -> Next:
     return _next_broker(question, question.permit.in_turn(needing) if question.permit is not None else needing)
 
 
-def to_free(question: RestartQuestion, needing: frozenset[int]) -> tuple[int, ...]:
+def to_free(question: RestartCheckInput, needing: frozenset[int]) -> tuple[int, ...]:
     """Nodes that are stuck on an image which is no longer wanted. An image that has failed already would not help."""
     stuck = (id_ for id_ in sorted(question.stuck & needing) if question.is_covered(id_))
     return tuple(id_ for id_ in stuck if not is_halted_for(question, id_))
 
 
-def _again(question: RestartQuestion, one: Restarting) -> Next:
+def _again(question: RestartCheckInput, one: Restarting) -> Next:
     """The next action for a restart whose intent was written and whose pod still runs: the eviction may be on its way,
     and no other node is restarted until that is seen. To send it again is safe, because it names the UID of the pod;
     all that was checked when it was decided is checked again, as a template may have been changed since. A restart that
@@ -116,7 +116,7 @@ def _again(question: RestartQuestion, one: Restarting) -> Next:
     return refused or refusal_of(without_it, id_, one.step.consent) or Act(one.step)
 
 
-def _next_controller(question: RestartQuestion, controllers: frozenset[int]) -> Next:
+def _next_controller(question: RestartCheckInput, controllers: frozenset[int]) -> Next:
     """Followers first, the leader last; who that is was read just now. Of combined nodes another follower may go where
     the first one's partitions forbid it.
     """
@@ -137,7 +137,7 @@ def _next_controller(question: RestartQuestion, controllers: frozenset[int]) -> 
     )
 
 
-def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
+def _next_broker(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     replication, admission = question.replication, question.admission()
     if replication is None or admission is None:  # `partitions_are_known` has refused already
         remedy = "make the brokers reachable, and grant DESCRIBE on the cluster and on all topics"
@@ -182,7 +182,7 @@ def _next_broker(question: RestartQuestion, needing: frozenset[int]) -> Next:
     return forbidden_by(question, first, beside.get(first, admission).forbidding(first))
 
 
-def _restart(question: RestartQuestion, id_: int) -> RestartNode:
+def _restart(question: RestartCheckInput, id_: int) -> RestartNode:
     node, pod = question.node(id_), question.fleet.pods.get(id_)
     # Of one that does not run, all partitions are: there it has to come back in sync with every one.
     in_zookeeper = node is not None and node.czxid >= 0 and not node.runs_in_kraft_mode

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.observation import Known, Observation, Unknown
 
 if TYPE_CHECKING:  # every document asks whether it has one
@@ -72,14 +72,14 @@ def without_requests(observation: Observation) -> Observation:
     )
 
 
-def is_left_to_ibp(desired: Wanted, observation: Observation) -> bool:
+def is_left_to_ibp(desired: DesiredState, observation: Observation) -> bool:
     """Tell whether the inter.broker.protocol.version that the document asks for decides on every restart: unless the
     cluster runs in KRaft mode, which has none.
     """
     return bool(desired.ibp) and not observation.in_kraft_mode
 
 
-def is_left_to_migration(desired: Wanted, observation: Observation) -> bool:
+def is_left_to_migration(desired: DesiredState, observation: Observation) -> bool:
     """Tell whether the migration that the document asks for decides on every restart: until the cluster runs in KRaft
     mode, and no controller that answers has the flag.
     """

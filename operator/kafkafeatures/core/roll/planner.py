@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct
 
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.core.engine.wanted import MaxParallel
+from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.facts.replica_blocks import Bools, Numbers
 from kafkafeatures.core.facts.replication import NAMED, Replication
 

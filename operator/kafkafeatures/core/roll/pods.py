@@ -29,7 +29,7 @@ class PodWithoutNode(NamedTuple):
         return is_outdated(self.pod, self.owner)
 
 
-class Awaited(NamedTuple):
+class PodObstacle(NamedTuple):
     """Obstacle to one more restart, which is waited for, and what a person can do about it. `node`: whose pod is not
     known for certain. `is_alone`: no other node has to wait for it, but those that share a partition with it.
     """
@@ -58,7 +58,7 @@ class Fleet(Struct, frozen=True):
     needing: Mapping[int, str] = field(default_factory=dict)
     unavailable: frozenset[int] = frozenset()
     blockers: tuple[Blocker, ...] = ()
-    waits: tuple[Awaited, ...] = ()
+    waits: tuple[PodObstacle, ...] = ()
     without_node: tuple[PodWithoutNode, ...] = ()
     notes: tuple[str, ...] = ()
     kept: Mapping[int, str] = field(default_factory=dict)

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.engine.decisions import Stalled, Wait
+from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
 from kafkafeatures.core.roll.pods import PodWithoutNode, look_at
-from kafkafeatures.core.roll.question import Refusal, RestartQuestion
 from kafkafeatures.core.roll.waits import stalled, waiting
 from kafkafeatures.core.words import format_span
 
 
-def every_pod_runs_a_node(question: RestartQuestion) -> Refusal | None:
+def every_pod_runs_a_node(question: RestartCheckInput) -> Refusal | None:
     """A StatefulSet may have been scaled up. A pod without a registered node has no partitions, but it may be the first
     that fails on the new image; and one that has found no place takes that of the next pod that is evicted.
     """
@@ -37,7 +37,7 @@ def every_pod_runs_a_node(question: RestartQuestion) -> Refusal | None:
     )
 
 
-def without_node_for_long(question: RestartQuestion) -> Iterator[PodWithoutNode]:
+def without_node_for_long(question: RestartCheckInput) -> Iterator[PodWithoutNode]:
     """Pods that should run a node by now."""
     timeout, read_at = question.wanted.rollout.node_timeout, question.pods_read_at
     for nodeless in question.fleet.without_node:
@@ -50,7 +50,7 @@ def without_node_for_long(question: RestartQuestion) -> Iterator[PodWithoutNode]
             yield nodeless
 
 
-def never_registered(question: RestartQuestion, late: PodWithoutNode) -> Stalled:
+def never_registered(question: RestartCheckInput, late: PodWithoutNode) -> Stalled:
     """Halt of the roll for such a pod, with its remedy."""
     text = _unregistered_since(late, f"after {format_span(question.wanted.rollout.node_timeout)}")
     if late.pod.terminating:

@@ -21,7 +21,7 @@ from kafkafeatures.api.status import (
 )
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Held, Stalled
-from kafkafeatures.core.engine.stage import Said
+from kafkafeatures.core.engine.stage import ConditionText
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.roll.disks import written_disks
@@ -164,7 +164,7 @@ def _message_of(decision: Decision) -> str:
     return "" if isinstance(decision, Act) else decision.message
 
 
-def nodes_rolled(roll: Roll | None, decision: Decision) -> Said:
+def nodes_rolled(roll: Roll | None, decision: Decision) -> ConditionText:
     """Condition that every node runs what it should; None where no driver restarts nodes."""
     if roll is None:
         return None

@@ -15,11 +15,11 @@ from kafkafeatures.api.records import Stamp, read_number, read_stamp, read_text,
 from kafkafeatures.api.status import HistoryEntry, Intent, Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.event_records import EventFacts, EventRecord, note_of
-from kafkafeatures.core.engine.settling import AgeOf, Looks, Open
+from kafkafeatures.core.engine.settling import AgeOf, ObservationPair, OpenOutcome
 from kafkafeatures.core.engine.steps import InFlight, Rejection, Step, sent_as
 from kafkafeatures.core.facts.node_sets import with_node
 from kafkafeatures.core.facts.observation import Observation
-from kafkafeatures.core.roll.coming_back import AwayNode, Phase
+from kafkafeatures.core.roll.coming_back import AwayNode, ReturnPhase
 from kafkafeatures.core.roll.targets import targets_of_restart
 
 RESTARTING, REQUESTED, RESTARTED = "RestartingNode", "RestartRequested", "NodeRestarted"
@@ -190,16 +190,16 @@ class RestartInFlight(InFlight, frozen=True):
         """Since when its node is back."""
         return (self.stable_since,) if self.stable_since is not None else ()
 
-    def followed(self, looks: Looks) -> RestartInFlight:
+    def followed(self, looks: ObservationPair) -> RestartInFlight:
         """The restart with the times since when its node is back, or since when it is no longer requested."""
         phase = self.step.state_in(looks.after, looks.replication).phase
-        stands = phase is Phase.REQUESTED or self.step.is_not_wanted(looks.after)
-        stopping = self.stopping_since if phase is Phase.UNKNOWN else self.stopping_since or looks.at
+        stands = phase is ReturnPhase.REQUESTED or self.step.is_not_wanted(looks.after)
+        stopping = self.stopping_since if phase is ReturnPhase.UNKNOWN else self.stopping_since or looks.at
         updated = replace(
             self,
-            stable_since=_counted_from(self.stable_since, looks) if phase is Phase.BACK else None,
+            stable_since=_counted_from(self.stable_since, looks) if phase is ReturnPhase.BACK else None,
             unwanted_since=self.unwanted_since if stands else None,
-            stopping_since=None if phase is Phase.REQUESTED else stopping,
+            stopping_since=None if phase is ReturnPhase.REQUESTED else stopping,
         )
         return self.remembering(updated)
 
@@ -207,7 +207,7 @@ class RestartInFlight(InFlight, frozen=True):
         """Record that its eviction is asked for `again`, or since when it has not been."""
         return self.remembering(replace(self, unwanted_since=None if again else self.unwanted_since or at))
 
-    def settle(self, looks: Looks) -> Result | Open:
+    def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
         """Return the outcome by what was seen last: over once the node has been back for as long as it must be. Both
         times count from when this process met them: no clock ends them early, nor a time in which no process ran.
         """
@@ -217,7 +217,7 @@ class RestartInFlight(InFlight, frozen=True):
         if self.step.is_overtaken(observation):
             return Result.SUPERSEDED
         unwanted = self.unwanted_since is not None and looks.known_for(self.unwanted_since) > WITHDRAWN_AFTER
-        return Result.NOT_APPLIED if unwanted else Open()
+        return Result.NOT_APPLIED if unwanted else OpenOutcome()
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
         """The target that it was for, and the roll, have one node more that was restarted, and the roll another
@@ -266,7 +266,7 @@ class RestartInFlight(InFlight, frozen=True):
         return f"restart of {self.step}, begun {ago(self.at)} ago; {outcome}"
 
 
-def _counted_from(since: Stamp | None, looks: Looks) -> Stamp:
+def _counted_from(since: Stamp | None, looks: ObservationPair) -> Stamp:
     """From when on this process counts, which is what is shown: now, if the stamp is of a time before it."""
     if since is None or looks.age_of(since) - looks.known_for(since) > ROUNDED:
         return looks.at

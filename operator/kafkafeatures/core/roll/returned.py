@@ -1,11 +1,11 @@
 """Nodes that came back only moments ago: no other node is restarted until they have stayed for `stableFor`.
 
-Pure. Asked by `core/roll/admission.py` and `core/roll/next_restart.py` of each node that may be next. One that does not
-stay up may itself be restarted: its new image or settings may be what it needs. Of several each may, or they would wait
-for each other, and the others count as away then: nothing may rest on them. The metadata log is asked when each live
-node registered or was unfenced, and nothing that a status remembers: a node that the operator restarted, and that is
-forgotten with the status, is waited for like one that a person started, or that ends again and again. Nodes in flight
-are waited for by their own restarts, which also ask for their replicas.
+Pure. Called by `core/roll/admission.py` and `core/roll/next_restart.py` for each node that may be next. One that does
+not stay up may itself be restarted: its new image or settings may be what it needs. Of several each may, or they would
+wait for each other, and the others count as away then: nothing may rest on them. The metadata log is asked when each
+live node registered or was unfenced, and nothing that a status remembers: a node that the operator restarted, and that
+is forgotten with the status, is waited for like one that a person started, or that ends again and again. Nodes in
+flight are waited for by their own restarts, which also ask for their replicas.
 
 Ages count by the log's own time, which does not pass the time here: so a clock of a controller that is set forward now
 adds nothing. Where a clock was set back, is ahead, or the log is written only now and then, they count by what this
@@ -22,7 +22,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.facts.observation import NodeState
-from kafkafeatures.core.roll.question import RestartQuestion
+from kafkafeatures.core.roll.check_input import RestartCheckInput
 from kafkafeatures.core.words import format_span
 
 LOOK_AGAIN = 10.0
@@ -31,7 +31,7 @@ NAMED = 8
 """Nodes that a message names."""
 
 
-class Returned(NamedTuple):
+class ReturnedNode(NamedTuple):
     """A node that has yet to stay up. since: when it came back, as far as the source shows; left: for how long yet."""
 
     since: datetime
@@ -39,7 +39,7 @@ class Returned(NamedTuple):
     left: timedelta
 
 
-def others_are_stable(question: RestartQuestion, id_: int | None = None) -> Wait | None:
+def others_are_stable(question: RestartCheckInput, id_: int | None = None) -> Wait | None:
     """Every live node but this one has been up for as long as one has to be after a restart. One that has not may go
     beside others of which that is so too, but no broker beside a controller, which may be a voter.
     """
@@ -51,15 +51,15 @@ def others_are_stable(question: RestartQuestion, id_: int | None = None) -> Wait
     return _wait(question, recent_others)
 
 
-def unstable(question: RestartQuestion) -> Mapping[int, Returned]:
+def unstable(question: RestartCheckInput) -> Mapping[int, ReturnedNode]:
     """Live nodes that are not in flight and have yet to stay up, by their ids."""
     stable_for = question.wanted.rollout.stable_for
     live = {node.id for node in question.seen.nodes if node.state is NodeState.LIVE} - question.flying
     up = ((id_, returned, age) for id_, returned, age in _up(question) if id_ in live)
-    return {id_: Returned(*returned, stable_for - age) for id_, returned, age in up if age < stable_for}
+    return {id_: ReturnedNode(*returned, stable_for - age) for id_, returned, age in up if age < stable_for}
 
 
-def counted_as_away(question: RestartQuestion, id_: int) -> tuple[frozenset[int], str]:
+def counted_as_away(question: RestartCheckInput, id_: int) -> tuple[frozenset[int], str]:
     """Nodes on which nothing may rest while this one is restarted, and what is said of them."""
     unstable_ids = frozenset(unstable(question)) - {id_}
     if not unstable_ids:
@@ -69,7 +69,7 @@ def counted_as_away(question: RestartQuestion, id_: int) -> tuple[frozenset[int]
     return unstable_ids, f"; {_titles(question, unstable_ids)} {counts} as away until {have} been up for {stable_for}"
 
 
-def _up(question: RestartQuestion) -> Iterator[tuple[int, tuple[datetime, str], timedelta]]:
+def _up(question: RestartCheckInput) -> Iterator[tuple[int, tuple[datetime, str], timedelta]]:
     """Since when nodes are up, who says so, and for how long: the pods of those that the log does not name, as of
     controllers below metadata.version 3.7-IV0.
     """
@@ -85,7 +85,7 @@ def _up(question: RestartQuestion) -> Iterator[tuple[int, tuple[datetime, str], 
             yield id_, (pod.started_at, "its pod"), max(question.pods_read_at - pod.started_at, lived)
 
 
-def _wait(question: RestartQuestion, recent: Mapping[int, Returned]) -> Wait:
+def _wait(question: RestartCheckInput, recent: Mapping[int, ReturnedNode]) -> Wait:
     ids, first, is_alone = sorted(recent), min(recent.values()), len(recent) == 1
     remaining = max(returned.left for returned in recent.values())
     titles = _titles(question, ids)
@@ -105,7 +105,7 @@ def _wait(question: RestartQuestion, recent: Mapping[int, Returned]) -> Wait:
 _SEVERAL = "have", "they", "end or are", "their logs", "them"
 
 
-def _titles(question: RestartQuestion, ids: Iterable[int]) -> str:
+def _titles(question: RestartCheckInput, ids: Iterable[int]) -> str:
     titles = [question.title(id_) for id_ in sorted(ids)]
     remaining = len(titles) - NAMED
     return ", ".join(titles[:NAMED]) + (f" and {remaining} more" if remaining > 0 else "")

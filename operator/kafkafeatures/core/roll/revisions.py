@@ -2,7 +2,7 @@
 
 Pure. Who was restarted for it, since when that may be, whether all pods ran it once, and whether a consent was given
 for it are facts of that target alone: nothing of it changes because another StatefulSet does. One that is away for a
-moment is not known, which is no change either. Asked by `core/roll/question.py` and `core/roll/excuses.py`.
+moment is not known, which is no change either. Called by `core/roll/check_input.py` and `core/roll/excuses.py`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kafkafeatures.core.roll.targets import Target, present_targets
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import StatefulSet
-    from kafkafeatures.core.roll.question import RestartQuestion
+    from kafkafeatures.core.roll.check_input import RestartCheckInput
 
 MOST_EARLIER = 2
 """Revisions of one StatefulSet that are remembered beside its present one, the latest of those that came before."""
 
 
-def revisions_after(question: RestartQuestion) -> tuple[RevisionStatus, ...]:
+def revisions_after(question: RestartCheckInput) -> tuple[RevisionStatus, ...]:
     """Statuses to remember of this look: of each target that there is now, and of those that were left before it.
 
     Since when nodes may be restarted is added by `core/roll/report.py`.
@@ -46,7 +46,7 @@ def _of(target: Target) -> RevisionStatus:
 
 
 def _after(
-    question: RestartQuestion, entry: RevisionStatus, left: int, owner: StatefulSet | None
+    question: RestartCheckInput, entry: RevisionStatus, left: int, owner: StatefulSet | None
 ) -> RevisionStatus | None:
     """Status of a target after this look; None where nothing is remembered. `owner`: the StatefulSet that asks for it
     now.
@@ -72,7 +72,7 @@ def _after(
     return replace(entry, left=0, since=None, excused=False) if is_named else None
 
 
-def _in_vain(question: RestartQuestion, target: Target, nodes: str) -> str:
+def _in_vain(question: RestartCheckInput, target: Target, nodes: str) -> str:
     """Return the nodes without those that certainly have what they were restarted for."""
     if not nodes:
         return ""
@@ -82,7 +82,7 @@ def _in_vain(question: RestartQuestion, target: Target, nodes: str) -> str:
     return nodes
 
 
-def _reached_before(question: RestartQuestion, present: Mapping[Target, StatefulSet]) -> Iterator[Target]:
+def _reached_before(question: RestartCheckInput, present: Mapping[Target, StatefulSet]) -> Iterator[Target]:
     """Targets that all pods had reached when they were last seen, before the present template came."""
     names = {target.name for target in present}
     for workload in question.remembered.status.workloads:

@@ -15,30 +15,30 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import Result, RevisionStatus
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.windows import closed_until, opening
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.admission import forbidden_by, refusal_of
+from kafkafeatures.core.roll.check_input import RestartCheckInput, Restarting
 from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, refusal
-from kafkafeatures.core.roll.coming_back import Phase, is_unregistered
+from kafkafeatures.core.roll.coming_back import ReturnPhase, is_unregistered
 from kafkafeatures.core.roll.disks import NodeDisks, disks_now
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.halts import nothing_is_halted
 from kafkafeatures.core.roll.held_levels import levels_go_first
 from kafkafeatures.core.roll.lagging import brokers_behind
-from kafkafeatures.core.roll.limits import Limits, limits_of
+from kafkafeatures.core.roll.limits import RollLimits, limits_of
 from kafkafeatures.core.roll.migrations import no_migration_is_open
 from kafkafeatures.core.roll.next_restart import Next, next_restart, to_free
 from kafkafeatures.core.roll.permit import Permit, without_requests
 from kafkafeatures.core.roll.pods import Fleet
-from kafkafeatures.core.roll.question import Restarting, RestartQuestion
-from kafkafeatures.core.roll.remembered import Remembered
+from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.revisions import revisions_after
-from kafkafeatures.core.roll.targets import Excused
+from kafkafeatures.core.roll.targets import ExcusedPartitions
 from kafkafeatures.core.roll.waits import unread, waiting
 
 
@@ -61,7 +61,7 @@ class Roll(Struct, frozen=True):
     fleet: Fleet
     decision: Next | None
     levels_first: bool = False
-    limits: Limits = Limits()
+    limits: RollLimits = RollLimits()
     is_read: bool = True
     withdrawn: tuple[tuple[RestartInFlight, str], ...] = ()
     over: tuple[tuple[RestartInFlight, Result], ...] = ()
@@ -90,13 +90,13 @@ class Roll(Struct, frozen=True):
 
 
 def roll_of(
-    desired: Wanted,
+    desired: DesiredState,
     observation: Observation,
     changes: tuple[UpdateFeature, ...],
-    remembered: Remembered,
+    remembered: RollContext,
     replication: Replication | None,
     *,
-    excused: Excused | None = None,
+    excused: ExcusedPartitions | None = None,
     permit: Permit | None = None,
 ) -> Roll:
     """Judge what there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of
@@ -117,7 +117,7 @@ def roll_of(
     fleet = driver.fleet(observation, desired.rollout, changes, flying)
     if permit is not None:
         fleet = permit.applied(fleet, driver)
-    question = RestartQuestion(
+    question = RestartCheckInput(
         desired, observation, fleet, in_flight, changes, remembered, replication, excused, permit
     )
     withdrawn = tuple((restart.sent, reason) for restart in in_flight if (reason := _why_withdrawn(question, restart)))
@@ -165,14 +165,14 @@ def roll_of(
     )
 
 
-def _keeps_levels(question: RestartQuestion) -> bool:
+def _keeps_levels(question: RestartCheckInput) -> bool:
     """Tell whether a node crashes, and a level is to be raised. To downgrade one may be what helps."""
     return bool(question.crashes) and any(not change.is_downgrade for change in question.changes)
 
 
 def is_withdrawn(
     step: RestartNode,
-    desired: Wanted,
+    desired: DesiredState,
     observation: Observation,
     changes: tuple[UpdateFeature, ...],
     permit: Permit | None = None,
@@ -181,7 +181,7 @@ def is_withdrawn(
     migration a node that is away for its restart may not be needed by what is known without it: it is waited for all
     the same.
     """
-    if step.pod or step.state_in(observation, None).phase is not Phase.REQUESTED:
+    if step.pod or step.state_in(observation, None).phase is not ReturnPhase.REQUESTED:
         return False
     if not driver_of(desired.rollout).asks_people:
         return True
@@ -192,7 +192,7 @@ def is_withdrawn(
     return holds and isinstance(observation.finalized, Known)
 
 
-def _is_over(question: RestartQuestion, restart: Restarting) -> Result | None:
+def _is_over(question: RestartCheckInput, restart: Restarting) -> Result | None:
     """Result of a restart that ended on a way that restarts no node. Its node may have to become in sync before, where
     that can be seen; it does not have to stay so for a while.
     """
@@ -209,7 +209,7 @@ _NOT_JUDGED = (FailureKind.NOT_ASKED, FailureKind.WAITING_FOR_BUDGET)
 """Reasons why partitions are not read in every look, although they could be."""
 
 
-def _why_withdrawn(question: RestartQuestion, one: Restarting) -> str:
+def _why_withdrawn(question: RestartCheckInput, one: Restarting) -> str:
     """Reason why a person must not do any longer what was asked for; empty where it still holds. A person may take
     days, so it is asked again in each look: another broker that dies meanwhile may be all that its partitions have
     besides.

@@ -13,7 +13,7 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import ConsentState, state_of
 from kafkafeatures.core.engine.decisions import Stalled, stalled_by
 from kafkafeatures.core.facts.observation import Known
-from kafkafeatures.core.roll.question import RestartQuestion
+from kafkafeatures.core.roll.check_input import RestartCheckInput
 
 _COSTS = (
     "without it the cluster has no active controller: until it is back no topic, configuration or level changes, no "
@@ -21,13 +21,13 @@ _COSTS = (
 )
 
 
-def is_only_voter(question: RestartQuestion, id_: int) -> bool:
+def is_only_voter(question: RestartCheckInput, id_: int) -> bool:
     """Tell whether there is no quorum without it, and no other voter that could be asked."""
     quorum = question.seen.quorum
     return isinstance(quorum, Known) and [voter.id for voter in quorum.value.voters] == [id_]
 
 
-def refused_by_small_quorum(question: RestartQuestion, id_: int, given: str) -> Stalled | None:
+def refused_by_small_quorum(question: RestartCheckInput, id_: int, given: str) -> Stalled | None:
     """Refusal of a voter of a small quorum, whatever is waited for; None where a larger quorum decides, or the consent
     is there.
 
@@ -59,5 +59,5 @@ def refused_by_small_quorum(question: RestartQuestion, id_: int, given: str) -> 
     return _stalled(question, id_, Reason.CONSENT_REQUIRED, message, remedy)
 
 
-def _stalled(question: RestartQuestion, id_: int, reason: Reason, message: str, remedy: str) -> Stalled:
+def _stalled(question: RestartCheckInput, id_: int, reason: Reason, message: str, remedy: str) -> Stalled:
     return stalled_by(Blocker(BlockerKind.QUORUM, message, remedy, nodes=question.nodes(id_), reason=reason))

@@ -35,7 +35,7 @@ from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Known, Node, Nod
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL
-from kafkafeatures.core.roll.question import Refusal, RestartQuestion
+from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
 from kafkafeatures.core.roll.targets import target_of
 
 DEFAULT = timedelta(hours=1)
@@ -56,7 +56,7 @@ undisturbed for an interval before.
 Left = Mapping[tuple[str, int], datetime]
 
 
-class Going(Struct, frozen=True):
+class PlannedAbsence(Struct, frozen=True):
     """A node, since when its process runs (None: not known), and what its new binary supports."""
 
     node: Node
@@ -64,7 +64,7 @@ class Going(Struct, frozen=True):
     supports: Mapping[str, VersionRange]
 
 
-class Awaited(Struct, frozen=True):
+class PendingSnapshot(Struct, frozen=True):
     """A snapshot of a node. until: it is written by then; None: not known. why: what is replayed without it."""
 
     node: Node
@@ -72,7 +72,9 @@ class Awaited(Struct, frozen=True):
     why: str
 
 
-def awaited(going: Iterable[Going], left: Left, since: datetime | None, current_time: datetime) -> Awaited | None:
+def awaited(
+    going: Iterable[PlannedAbsence], left: Left, since: datetime | None, current_time: datetime
+) -> PendingSnapshot | None:
     """The snapshot that takes longest, if one has to be waited for.
 
     `left` is complete from `since` on; None: of all time. `now`: of the clock that the other times are of.
@@ -86,7 +88,7 @@ def awaited(going: Iterable[Going], left: Left, since: datetime | None, current_
     return max(snapshots, key=lambda one: (one.until is None, one.until or current_time), default=None)
 
 
-def known_since(since: datetime, running: Iterable[Going]) -> datetime:
+def known_since(since: datetime, running: Iterable[PlannedAbsence]) -> datetime:
     """Earlier, where a node has been running longer whose binary supports no more than the new one: with a node that
     does not support it no level is finalized, and a node that finds one does not stay.
     """
@@ -101,7 +103,7 @@ def known_since(since: datetime, running: Iterable[Going]) -> datetime:
     return min((since, *proofs))
 
 
-def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
+def snapshots_are_newer(question: RestartCheckInput) -> Refusal | None:
     """No controller starts from a snapshot behind which lies a level that its new binary does not support."""
     past, read_at = question.seen.past_levels, question.pods_read_at
     given_up_levels: Left = {}
@@ -111,7 +113,7 @@ def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
     pods = {id_: pod for id_, pod in question.fleet.pods.items() if not pod.terminating}
     needing = question.fleet.needing.keys() - question.stuck
     for name, supports in question.ranges_of_binaries.items():
-        running = [Going(node, pods[id_].started_at, supports) for id_ in pods for node in question.nodes(id_)]
+        running = [PlannedAbsence(node, pods[id_].started_at, supports) for id_ in pods for node in question.nodes(id_)]
         going = [
             process for process in running if process.node.id in needing and pods[process.node.id].stateful_set == name
         ]
@@ -139,7 +141,7 @@ def snapshots_are_newer(question: RestartQuestion) -> Refusal | None:
     return None
 
 
-def _known_for(question: RestartQuestion, stateful_set: str) -> timedelta:
+def _known_for(question: RestartCheckInput, stateful_set: str) -> timedelta:
     """Time for which this process has seen that its pods are rolled, and that what is finalized does not prevent it."""
     revisions = (
         question.revisions.get(target_of(owner)) for owner in question.fleet.sets.values() if owner.name == stateful_set
@@ -161,7 +163,7 @@ def interval_of(node: Node) -> timedelta | None:
         return None
 
 
-def _of_one(one: Going, left: Left, since: datetime | None, current_time: datetime) -> Awaited | None:
+def _of_one(one: PlannedAbsence, left: Left, since: datetime | None, current_time: datetime) -> PendingSnapshot | None:
     interval, started = interval_of(one.node), one.started_at or current_time
     outside = [(at, key) for key, at in left.items() if key[1] not in one.supports.get(key[0], NOT_SUPPORTED)]
     if outside:
@@ -178,10 +180,10 @@ def _of_one(one: Going, left: Left, since: datetime | None, current_time: dateti
     else:
         return None
     if not interval:
-        return Awaited(one.node, None, reason)
+        return PendingSnapshot(one.node, None, reason)
     takes = _takes(interval)
     until = (started if at < started < at + max(restarts_count, takes) else at) + takes
-    return Awaited(one.node, until, reason) if until > current_time else None
+    return PendingSnapshot(one.node, until, reason) if until > current_time else None
 
 
 def _takes(interval: timedelta) -> timedelta:
@@ -193,7 +195,7 @@ def _supports(node: Node) -> Mapping[str, VersionRange]:
     return node.answer.value.supported if isinstance(node.answer, Known) else {}
 
 
-def _goes_back(one: Going) -> bool:
+def _goes_back(one: PlannedAbsence) -> bool:
     """Tell whether its new binary supports less than what it runs."""
     return any(
         supported.max > one.supports.get(feature, NOT_SUPPORTED).max

@@ -11,35 +11,35 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kafkafeatures.api.names import QUORUM_OF_ONE, SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
-from kafkafeatures.api.status import ExcusedTopics, Stage, Status
+from kafkafeatures.api.status import ExcusedTopics, PlannedStage, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.costs import as_planned, excused_in
 from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, Decision, Done, Stalled, blocked
-from kafkafeatures.core.engine.kind import Asked, Demands, Facts
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Mode
+from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput
 from kafkafeatures.core.engine.memory import remembering
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.stage import Conditions, Kept, LastWord, Next, Part, StageNow
+from kafkafeatures.core.engine.stage import Conditions, Next, StageMemory, StageProposal, StageState, SummaryRank
 from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Mode, Wanted
 from kafkafeatures.core.engine.windows import closed_until
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.levels.changes import changes_between
+from kafkafeatures.core.levels.check_input import LevelCheckInput
 from kafkafeatures.core.levels.checks import blockers
-from kafkafeatures.core.levels.part import LevelsPart
-from kafkafeatures.core.levels.question import Question
+from kafkafeatures.core.levels.proposal import LevelsProposal
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.disks import is_on_new_disk
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.excuses import excused_now
-from kafkafeatures.core.roll.part import ROLL, RollPart, pods_in, revisions_in
 from kafkafeatures.core.roll.permit import Permit, is_left_to_ibp, is_left_to_migration, without_requests
+from kafkafeatures.core.roll.proposal import ROLL, RollProposal, pods_in, revisions_in
 from kafkafeatures.core.roll.remembered import disks_before, kept_of_roll, remembered_of
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from kafkafeatures.core.roll.targets import Excused
+from kafkafeatures.core.roll.targets import ExcusedPartitions
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ NO_RESTART_CURES = frozenset({BlockerKind.GHOST_REGISTRATION, BlockerKind.DEPEND
 """Blockers of levels that are the same after every node was restarted."""
 
 
-class RollNow(StageNow, frozen=True):
+class RollState(StageState, frozen=True):
     """State of a roll in one reconciliation."""
 
     kind: ClassVar[str] = ROLL
 
-    facts: Facts
-    part: RollPart
+    facts: StageInput
+    part: RollProposal
     roll: Roll
     changes: tuple[UpdateFeature, ...] = ()
 
@@ -72,9 +72,9 @@ class RollNow(StageNow, frozen=True):
         return (Reason.ROLLING_NODES, self.roll.titles_in_flight) if self.roll.in_flight else None
 
     @property
-    def last_word(self) -> LastWord:
+    def last_word(self) -> SummaryRank:
         """A document asks for levels or a migration; nodes are restarted for them, or for what changed elsewhere."""
-        return LastWord.NOTHING_WANTED
+        return SummaryRank.NOTHING_WANTED
 
     @property
     def outlook(self) -> str:
@@ -107,7 +107,7 @@ class RollNow(StageNow, frozen=True):
         node, wanted = self.facts.seen.node(step.node_id), self.facts.wanted
         if node is None or node.state is not NodeState.LIVE:
             return None
-        question = Question(
+        question = LevelCheckInput(
             self.facts.seen, self.changes, consents=wanted.consents, spent=self.facts.memory.spent,
             cluster_flags=wanted.cluster_flags,
         )  # fmt: skip
@@ -155,7 +155,7 @@ class RollNow(StageNow, frozen=True):
         return replace(status, spent_consents=tuple(sorted(spent)))
 
     @property
-    def kept(self) -> Mapping[str, Kept]:
+    def kept(self) -> Mapping[str, StageMemory]:
         """Disks that nodes had, while a roll is on, and since when each is up."""
         return kept_of_roll(self.facts, self.roll.disks.before, is_over=not self.roll.is_active)
 
@@ -181,7 +181,9 @@ class Rolls:
 
     kind: ClassVar[str] = ROLL
 
-    def is_withdrawn(self, stages: Sequence[Stage], desired: Wanted, workloads: WorkloadsReading | Failure) -> bool:
+    def is_withdrawn(
+        self, stages: Sequence[PlannedStage], desired: DesiredState, workloads: WorkloadsReading | Failure
+    ) -> bool:
         """Tell whether the document no longer has the operator restart these pods, or their templates are others by
         now.
         """
@@ -197,16 +199,16 @@ class Rolls:
             for target in targets
         )
 
-    def demands(self, read_context: Asked) -> Demands:
+    def demands(self, read_context: ReadContext) -> ReadRequirements:
         """All partitions, where restarts are under way, or about to be."""
-        return Demands(partitions=_needs_partitions(read_context))
+        return ReadRequirements(partitions=_needs_partitions(read_context))
 
-    def propose(self, facts: Facts, later: tuple[Part, ...]) -> RollPart:
+    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> RollProposal:
         """The pods that are not at the update revisions of their StatefulSets."""
         if is_left_to_migration(facts.wanted, facts.seen):
-            return RollPart({}, is_left=True)
+            return RollProposal({}, is_left=True)
         if is_left_to_ibp(facts.wanted, facts.seen):
-            return RollPart(pods_in(without_requests(facts.seen)), is_left=True)
+            return RollProposal(pods_in(without_requests(facts.seen)), is_left=True)
         wanted, replication = facts.wanted, facts.replication
         consents = replication is not None and SINGLE_REPLICA_TOPICS in wanted.consents
         excused, is_known = excused_now(
@@ -220,9 +222,9 @@ class Rolls:
         if not is_known:  # as it was
             standing = facts.memory.plan if facts.seen.shows_levels else None
             planned = as_planned(excused_in(standing.stages) if standing is not None else None)
-        return RollPart(pods_in(facts.seen), excused, planned)
+        return RollProposal(pods_in(facts.seen), excused, planned)
 
-    def judge(self, facts: Facts, proposal: Proposal) -> RollNow | None:
+    def judge(self, facts: StageInput, proposal: Proposal) -> RollState | None:
         """Judge what there is to restart; None where no driver restarts nodes, and none is in flight, or where a
         migration, or an inter.broker.protocol.version, decides on it.
         """
@@ -232,13 +234,13 @@ class Rolls:
             return None
         from kafkafeatures.core.roll.roll import roll_of
 
-        part = next(part for part in proposal.parts if isinstance(part, RollPart))
+        part = next(part for part in proposal.parts if isinstance(part, RollProposal))
         changes, remembered = changes_in(proposal.parts), remembered_of(facts)
         roll = roll_of(facts.wanted, facts.seen, changes, remembered, facts.replication, excused=part.excused)
-        return RollNow(facts, part, roll, changes)
+        return RollState(facts, part, roll, changes)
 
 
-def with_requests(roll: Roll, facts: Facts, decision: Decision, status: Status) -> Status:
+def with_requests(roll: Roll, facts: StageInput, decision: Decision, status: Status) -> Status:
     """The status with since when an eviction that may not have been sent is not asked for. It is asked for again as
     long as nothing forbids it; what is forbidden for longer than it can be on its way ends, and no other node waits for
     it. And with the consents that new disks have used up: these are the disks of before by now.
@@ -252,7 +254,7 @@ def with_requests(roll: Roll, facts: Facts, decision: Decision, status: Status) 
     return status
 
 
-def spent_by(decision: Decision, excused: ExcusedTopics | Excused | None) -> frozenset[str]:
+def spent_by(decision: Decision, excused: ExcusedTopics | ExcusedPartitions | None) -> frozenset[str]:
     """The consents that a restart rests on: one is spent with the first, whether or not its topics suffer from it."""
     return decision.step.consents_of_plan if excused is not None and isinstance(decision, Act) else frozenset()
 
@@ -262,7 +264,7 @@ def restarted_by(decision: Decision) -> int | None:
     return decision.step.node_id if isinstance(decision, Act) and isinstance(decision.step, RestartNode) else None
 
 
-def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Facts) -> tuple[str, ...]:
+def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: StageInput) -> tuple[str, ...]:
     """The consents to restarts that are still to be made which may have been used before the status began.
 
     `planned`: what they make unavailable.
@@ -277,12 +279,12 @@ def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Facts
     return unverified_among(used, facts.memory.unverified, facts.memory.spent)
 
 
-def is_restarting(facts: Facts) -> bool:
+def is_restarting(facts: StageInput) -> bool:
     """Tell whether a restart was begun whose end was not seen yet."""
     return any(isinstance(intent, RestartInFlight) for intent in facts.sent)
 
 
-def permitted_roll(facts: Facts, permit: Permit, *, excused: ExcusedTopics | None) -> Roll | None:
+def permitted_roll(facts: StageInput, permit: Permit, *, excused: ExcusedTopics | None) -> Roll | None:
     """The restarts of nodes that another stage needs, and those in flight; None where there are none, or no driver
     restarts nodes from here. `excused`: what they may make unavailable, by a consent to the plan of that stage.
     """
@@ -292,11 +294,14 @@ def permitted_roll(facts: Facts, permit: Permit, *, excused: ExcusedTopics | Non
         return None
     from kafkafeatures.core.roll.roll import roll_of
 
-    excuse, remembered = Excused(excused, is_for_all=True) if excused is not None else None, remembered_of(facts)
+    excuse, remembered = (
+        ExcusedPartitions(excused, is_for_all=True) if excused is not None else None,
+        remembered_of(facts),
+    )
     return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, excused=excuse, permit=permit)
 
 
-def _needs_partitions(read_context: Asked) -> bool:
+def _needs_partitions(read_context: ReadContext) -> bool:
     wanted, status = read_context.wanted, read_context.status
     if any(intent.kind == RestartNode.kind for intent in status.intents):
         return True
@@ -313,7 +318,7 @@ def _needs_partitions(read_context: Asked) -> bool:
     )
 
 
-def _asks_people(desired: Wanted, observation: Observation) -> bool:
+def _asks_people(desired: DesiredState, observation: Observation) -> bool:
     """Tell whether a person has to restart a node, which is known only once the cluster was read."""
     if isinstance(observation.finalized, Unknown):
         return False
@@ -321,7 +326,7 @@ def _asks_people(desired: Wanted, observation: Observation) -> bool:
     return driver_of(desired.rollout).targets(observation, changes) != frozenset()
 
 
-def _waits_for_people(read_context: Asked) -> bool:
+def _waits_for_people(read_context: ReadContext) -> bool:
     """Tell whether no node may be restarted for hours, and the status has what the roll needs. Few clusters may have
     their partitions in memory: who waits for an approval or for a night must not keep others from it.
     """
@@ -333,6 +338,6 @@ def _waits_for_people(read_context: Asked) -> bool:
     return wanted.mode is Mode.OBSERVE or wanted.suspend or unapproved or closed
 
 
-def changes_in(parts: tuple[Part, ...]) -> tuple[UpdateFeature, ...]:
+def changes_in(parts: tuple[StageProposal, ...]) -> tuple[UpdateFeature, ...]:
     """Levels that are to be moved, before or after: nodes must be able to hold them."""
-    return next((part.changes for part in parts if isinstance(part, LevelsPart)), ())
+    return next((part.changes for part in parts if isinstance(part, LevelsProposal)), ())

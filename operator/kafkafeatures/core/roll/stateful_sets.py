@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading
 from kafkafeatures.core.roll import budgets
 from kafkafeatures.core.roll.budgets import blockers, refused_now

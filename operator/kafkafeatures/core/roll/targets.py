@@ -26,7 +26,7 @@ class Target(NamedTuple):
     revision: str
 
 
-class Excused(NamedTuple):
+class ExcusedPartitions(NamedTuple):
     """Topics that restarts may make unavailable, by a consent. `targets`: what they are for; `is_for_all`: for whatever
     the plan restarts, as it says so itself.
     """

@@ -1,7 +1,7 @@
 """Check that every voter of the quorum is there: while one is missing, no other node is stopped, but for brokers that a
 migration moves.
 
-Pure. Asked by `core/roll/admission.py` of each node that may be next. With one of three voters away the next failure
+Pure. Called by `core/roll/admission.py` of each node that may be next. With one of three voters away the next failure
 takes the quorum, and what begins a restart then, of a broker too, may find no controller to register with.
 `core/facts/quorum.py` says that a majority stays without a controller; this asks for more, as nothing has to be
 restarted now. A migration half way has to continue: a broker that is restarted takes nothing from the quorum, so for
@@ -24,13 +24,13 @@ from kafkafeatures.core.facts.observation import Known, Node, NodeState, Unknown
 from kafkafeatures.core.facts.quorum import is_caught_up
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.workloads import Pod
-from kafkafeatures.core.roll.question import RestartQuestion
+from kafkafeatures.core.roll.check_input import RestartCheckInput
 
 CRASHES_WITHIN = timedelta(minutes=10)
 """Kubelet's own measure: a container that has run for so long is started again at once when it ends."""
 
 
-def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | None:
+def voters_allow(question: RestartCheckInput, id_: int | None = None) -> Wait | None:
     """Wait that keeps this node (None: one that is no voter) from being stopped now. A voter that is missing may
     itself; of several that crash each may, or they would wait for each other: a majority without it is asked for
     elsewhere.
@@ -54,7 +54,7 @@ def voters_allow(question: RestartQuestion, id_: int | None = None) -> Wait | No
     return waits_on(blocker, Reason.WAITING_FOR_QUORUM)
 
 
-def _majority_stays(question: RestartQuestion, missing: int) -> bool:
+def _majority_stays(question: RestartCheckInput, missing: int) -> bool:
     """Tell whether more than half of the voters are there, those that are restarted not counted."""
     quorum = question.seen.quorum
     voters = {voter.id for voter in quorum.value.voters} if isinstance(quorum, Known) else set[int]()
@@ -62,7 +62,7 @@ def _majority_stays(question: RestartQuestion, missing: int) -> bool:
     return 2 * (len(voters) - away) > len(voters)
 
 
-def _missing(question: RestartQuestion) -> Iterator[tuple[int, str]]:
+def _missing(question: RestartCheckInput) -> Iterator[tuple[int, str]]:
     """Voters that are missing, and why. Those that are being restarted are not meant: they are waited for anyway."""
     if isinstance(question.seen.quorum, Unknown):
         return
@@ -83,7 +83,7 @@ def _missing(question: RestartQuestion) -> Iterator[tuple[int, str]]:
             yield id_, "does not answer"
 
 
-def _crashes(id_: int | None, question: RestartQuestion) -> bool:
+def _crashes(id_: int | None, question: RestartCheckInput) -> bool:
     """Tell whether it was started again by itself, and has not run for long since, if it runs at all. It needs a
     restart, so it is of a revision that is being left.
     """
@@ -101,7 +101,7 @@ def _is_unknown_address(node: Node) -> bool:
     return isinstance(node.answer, Unknown) and node.answer.why.kind is FailureKind.NOT_ASKED
 
 
-def _of_pod(pod: Pod, question: RestartQuestion) -> str:
+def _of_pod(pod: Pod, question: RestartCheckInput) -> str:
     if pod.terminating or pod.draining:
         return f"is about to stop, with its pod {pod.name}"
     if pod.waiting:

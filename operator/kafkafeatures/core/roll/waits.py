@@ -11,9 +11,9 @@ from kafkafeatures.core.engine.decisions import Stalled, Wait, unreadable
 from kafkafeatures.core.facts.observation import Node, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.workloads import Pod
-from kafkafeatures.core.roll.coming_back import Phase
-from kafkafeatures.core.roll.pods import Awaited, look_at
-from kafkafeatures.core.roll.question import Refusal, Restarting, RestartQuestion
+from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput, Restarting
+from kafkafeatures.core.roll.coming_back import ReturnPhase
+from kafkafeatures.core.roll.pods import PodObstacle, look_at
 from kafkafeatures.core.words import format_span
 
 POLL = 1.0
@@ -26,7 +26,7 @@ PATIENCE = 10.0
 """A restart by a person is looked for each tenth of the time that it has taken: a script is fast, a person is not."""
 
 
-def unconfirmed(question: RestartQuestion, one: Awaited, meanwhile: str = "") -> Wait:
+def unconfirmed(question: RestartCheckInput, one: PodObstacle, meanwhile: str = "") -> Wait:
     """Wait for a node that is not confirmed: since when, and what to do about it. `meanwhile`: what the others wait
     for.
     """
@@ -59,7 +59,7 @@ def why_not_running(pod: Pod) -> str:
     return ", ".join(dict.fromkeys(reason for reason in (pod.waiting, pod.ended_for) if reason))
 
 
-def waiting(question: RestartQuestion) -> Wait:
+def waiting(question: RestartCheckInput) -> Wait:
     """A wait for the nodes in flight, which names the first that is not back."""
     late = [restart for restart in question.in_flight if not restart.is_back] or list(question.in_flight)
     first, remaining = late[0], len(question.in_flight) - 1
@@ -68,7 +68,7 @@ def waiting(question: RestartQuestion) -> Wait:
         stable = f"; waiting until it has been stable for {format_span(question.wanted.rollout.stable_for)}"
     elif question.is_left_behind(first.step):
         stable = f"; delete pod {first.step.pod} if it does not come back: its next one is of the current revision"
-    elif first.step.pod and first.state.phase is Phase.RECOVERING and question.is_late(first):
+    elif first.step.pod and first.state.phase is ReturnPhase.RECOVERING and question.is_late(first):
         stable = f"; {look_at(first.step.pod)}: a log may take hours to recover, and if it hangs, delete the pod"
     text = f"{first.state.detail}{stable}" + (f" (and {remaining} more in flight)" if remaining else "")
     poll = POLL

@@ -156,13 +156,13 @@ class Stale(KafkaError):
     kind = FailureKind.STALE
 
 
-class TooLarge(KafkaError):
+class ResponseTooLarge(KafkaError):
     """The node sends more than we take."""
 
     kind = FailureKind.TOO_LARGE
 
 
-class Withheld(KafkaError):
+class RequestWithheld(KafkaError):
     """The caller's last question before the first byte said no. Nothing was sent."""
 
     kind = FailureKind.NOT_ASKED

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from kafkafeatures.kafka.base.errors import TooLarge
+from kafkafeatures.kafka.base.errors import ResponseTooLarge
 
 MIB = 1024 * 1024
 COPIES = 3
@@ -27,7 +27,7 @@ CHECK = "a real cluster needs far less: check its addresses"
 GiveUp = Callable[[], None]
 
 
-class Limits(Struct, frozen=True):
+class MemoryLimits(Struct, frozen=True):
     """Limits to the bytes that may be taken. `raise_one`, `raise_all`: how to allow more, for people; empty where there
     is no way.
     """
@@ -44,8 +44,8 @@ class MemoryBudget:
     `turn`: held while a large piece of a log is read, so that everything else runs between two pieces.
     """
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: MemoryLimits | None = None) -> None:
+        self.limits = limits or MemoryLimits()
         self.turn = asyncio.Lock()
         self.shares: set[Share] = set()
         self.held = 0
@@ -78,18 +78,18 @@ class Share:
             if self._replies.pop(claim, None) is not None:
                 self._hold(self.held - COPIES * size)
 
-    def too_large(self) -> TooLarge:
+    def too_large(self) -> ResponseTooLarge:
         """This cluster wants more than it may have."""
         limit = self.memory.limits
-        return TooLarge(
+        return ResponseTooLarge(
             f"it takes more than {_mib(limit.per_cluster)} of memory, the limit of one cluster",
             remedy=_remedy(limit.raise_one),
         )
 
-    def lost(self) -> TooLarge:
+    def lost(self) -> ResponseTooLarge:
         """The error of the cluster that had the most when all clusters together had too much."""
         limit = self.memory.limits
-        return TooLarge(
+        return ResponseTooLarge(
             f"all clusters together take more than {_mib(limit.all_clusters)} of memory, and this one the most",
             remedy=_remedy(limit.raise_all),
         )

@@ -11,10 +11,10 @@ from enum import StrEnum
 from msgspec import Struct
 
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.kafka.base.rights import Right
+from kafkafeatures.kafka.base.rights import ClusterRight
 
 
-class Resource(StrEnum):
+class KafkaResource(StrEnum):
     """The resource that a right is on."""
 
     CLUSTER = "the cluster"
@@ -23,7 +23,7 @@ class Resource(StrEnum):
     @property
     def flag(self) -> str:
         """Names it to `kafka-acls.sh`."""
-        return "--cluster" if self is Resource.CLUSTER else "--topic '*'"
+        return "--cluster" if self is KafkaResource.CLUSTER else "--topic '*'"
 
 
 class Purpose(StrEnum):
@@ -44,8 +44,8 @@ class Need(Struct, frozen=True):
 
     goal: str
     requests: str
-    right: Right
-    resource: Resource
+    right: ClusterRight
+    resource: KafkaResource
     roles: tuple[Role, ...]
     purposes: frozenset[Purpose]
     without_log: bool = False
@@ -57,45 +57,45 @@ _MOVING = frozenset((Purpose.RESTARTS, Purpose.IBP, Purpose.MIGRATE))
 NEEDS = (
     Need(
         "read the quorum and the active controller", "DescribeQuorum (55)",
-        Right.DESCRIBE, Resource.CLUSTER, (*_BROKERS, *_CONTROLLERS), frozenset(Purpose),
+        ClusterRight.DESCRIBE, KafkaResource.CLUSTER, (*_BROKERS, *_CONTROLLERS), frozenset(Purpose),
     ),
     Need(
         "read the metadata log: ghost registrations, refused nodes, exact levels, partitions",
         "Fetch (1), FetchSnapshot (59)",
-        Right.CLUSTER_ACTION, Resource.CLUSTER, _CONTROLLERS, frozenset(Purpose) - {Purpose.IBP},
+        ClusterRight.CLUSTER_ACTION, KafkaResource.CLUSTER, _CONTROLLERS, frozenset(Purpose) - {Purpose.IBP},
     ),
     Need(
         "raise levels, dry runs, list controllers on their own listener", "UpdateFeatures (57), DescribeCluster (60)",
-        Right.ALTER, Resource.CLUSTER, _CONTROLLERS, frozenset((Purpose.LEVELS, Purpose.MIGRATE)),
+        ClusterRight.ALTER, KafkaResource.CLUSTER, _CONTROLLERS, frozenset((Purpose.LEVELS, Purpose.MIGRATE)),
     ),
     Need(
         "unregister a node that no longer exists", "UnregisterBroker (64), UnregisterController (94)",
-        Right.ALTER, Resource.CLUSTER, _CONTROLLERS, frozenset((Purpose.UNREGISTER,)),
+        ClusterRight.ALTER, KafkaResource.CLUSTER, _CONTROLLERS, frozenset((Purpose.UNREGISTER,)),
     ),
     Need(
         "read the settings of each node, and which node answers at an address",
         "DescribeConfigs (32) of each broker and controller",
-        Right.DESCRIBE_CONFIGS, Resource.CLUSTER, (*_BROKERS, *_CONTROLLERS), _MOVING | {Purpose.LEVELS},
+        ClusterRight.DESCRIBE_CONFIGS, KafkaResource.CLUSTER, (*_BROKERS, *_CONTROLLERS), _MOVING | {Purpose.LEVELS},
     ),
     Need(
         "read which topics a broker hosts, before it is unregistered", "Metadata (3)",
-        Right.DESCRIBE, Resource.TOPICS, _BROKERS, frozenset((Purpose.UNREGISTER,)),
+        ClusterRight.DESCRIBE, KafkaResource.TOPICS, _BROKERS, frozenset((Purpose.UNREGISTER,)),
     ),
     Need(
         "without the log: read partitions", "DescribeTopicPartitions (75), or Metadata (3) before Kafka 3.8",
-        Right.DESCRIBE, Resource.TOPICS, _BROKERS, _MOVING, without_log=True,
+        ClusterRight.DESCRIBE, KafkaResource.TOPICS, _BROKERS, _MOVING, without_log=True,
     ),
     Need(
         "without the log: read configs of topics", "DescribeConfigs (32) of topics",
-        Right.DESCRIBE_CONFIGS, Resource.TOPICS, _BROKERS, _MOVING, without_log=True,
+        ClusterRight.DESCRIBE_CONFIGS, KafkaResource.TOPICS, _BROKERS, _MOVING, without_log=True,
     ),
     Need(
         "without the log: read which partitions are being reassigned", "ListPartitionReassignments (46)",
-        Right.DESCRIBE, Resource.CLUSTER, _BROKERS, _MOVING, without_log=True,
+        ClusterRight.DESCRIBE, KafkaResource.CLUSTER, _BROKERS, _MOVING, without_log=True,
     ),
     Need(
         "without the log: check that no topic is hidden", "DescribeLogDirs (35) of each broker",
-        Right.DESCRIBE, Resource.CLUSTER, _BROKERS, _MOVING, without_log=True,
+        ClusterRight.DESCRIBE, KafkaResource.CLUSTER, _BROKERS, _MOVING, without_log=True,
     ),
 )  # fmt: skip
 """Every right that KafkaFeatures uses in Kafka. ApiVersions, which says what a live node supports, needs none."""

@@ -16,7 +16,7 @@ SEE_TOPICS = f"{GRANT} --operation Describe --operation DescribeConfigs --topic 
 """Kafka hides a topic, without an error, from a user who may not see it."""
 
 
-class Right(StrEnum):
+class ClusterRight(StrEnum):
     """An operation on the resource CLUSTER, as `kafka-acls.sh --operation` spells it."""
 
     DESCRIBE = "Describe"
@@ -28,10 +28,10 @@ class Right(StrEnum):
 _NEEDS = re.compile(r"needs ([A-Z_]+) permission")
 
 
-def missing(what: str, right: Right, said: str | None = None) -> tuple[str, str]:
+def missing(what: str, right: ClusterRight, said: str | None = None) -> tuple[str, str]:
     """(what is missing, the remedy) for the question `what`. A right that the server names wins over `right`."""
     match = _NEEDS.search(said or "")
-    right = Right.__members__.get(match[1], right) if match else right
+    right = ClusterRight.__members__.get(match[1], right) if match else right
     return (
         f"{what} needs {right.name} on the cluster, which this user does not have",
         f"{GRANT} --operation {right} --cluster",

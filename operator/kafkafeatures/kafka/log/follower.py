@@ -31,9 +31,9 @@ from kafkafeatures.kafka.base.errors import (
     KafkaError,
     NoLeader,
     NotAuthorized,
+    ResponseTooLarge,
     Stale,
     TimedOut,
-    TooLarge,
     UnsupportedApi,
     WrongCluster,
 )
@@ -68,7 +68,7 @@ BETWEEN_ROUNDS, SLOWEST_ROUND = 0.1, 1.0
 NOBODY_WITHIN = 1.0
 """Seconds after which it is believed that no controller listens: one that restarts is away for longer."""
 
-_FINAL = (NotAuthorized, UnsupportedApi, WrongCluster, TooLarge)
+_FINAL = (NotAuthorized, UnsupportedApi, WrongCluster, ResponseTooLarge)
 """What another try, or another controller, would not mend."""
 
 

@@ -14,9 +14,9 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable
 
-from kafkafeatures.kafka.base.aside import aside
-from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, ServerError, TooLarge
+from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, ResponseTooLarge, ServerError
 from kafkafeatures.kafka.base.memory_budget import CHECK, Share
+from kafkafeatures.kafka.base.threads import run_in_thread
 from kafkafeatures.kafka.log.batch_heads import SLICE, end_of, from_offset, pieces
 from kafkafeatures.kafka.wire.messages import FetchSnapshotResponse, OffsetAndEpoch
 from kraftlog import Image, ImageTooLargeError, KraftLogError, Replay, Section, SnapshotReader, TooLargeError
@@ -142,7 +142,7 @@ class HeldLog:
             return None
         replay = reader.finish()
         if Section.PARTITIONS in self._sections:
-            await aside(replay.image)  # sorts them, once
+            await run_in_thread(replay.image)  # sorts them, once
         return replay
 
     async def _digest(self, take: Callable[[memoryview], object], piece: memoryview) -> None:
@@ -161,7 +161,7 @@ class HeldLog:
                 await asyncio.sleep(0)
                 return
             try:
-                await aside(lambda: take(piece))
+                await run_in_thread(lambda: take(piece))
             except asyncio.CancelledError:
                 self.drop()  # the thread continues with what was held so far
                 raise
@@ -175,7 +175,7 @@ class HeldLog:
             raise self._share.lost()
         try:
             self._share.keep(self._replay.weight + more)
-        except TooLarge:
+        except ResponseTooLarge:
             self.drop()
             raise
 
@@ -186,5 +186,5 @@ class HeldLog:
         if isinstance(error, ImageTooLargeError):
             return self._share.too_large()
         if isinstance(error, TooLargeError):
-            return TooLarge(f"the {what} holds {error}", remedy=CHECK)
+            return ResponseTooLarge(f"the {what} holds {error}", remedy=CHECK)
         return ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the {what} does not read: {error}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from kafkafeatures.kafka.base.errors import ErrorCode, NoLeader, ServerError, TimedOut, TooLarge
+from kafkafeatures.kafka.base.errors import ErrorCode, NoLeader, ResponseTooLarge, ServerError, TimedOut
 from kafkafeatures.kafka.base.memory_budget import CHECK
 from kafkafeatures.kafka.log.leaders import Leaders
 from kafkafeatures.kafka.log.source import LogSource
@@ -58,7 +58,7 @@ class LogHistory:
             await self._read(LogSource(link, leader.epoch, cluster_id=cluster_id, timeout=self._timeout, until=until))
         except KraftLogError as error:
             if isinstance(error, TooLargeError):
-                raise TooLarge(f"it holds {error}", remedy=CHECK) from None
+                raise ResponseTooLarge(f"it holds {error}", remedy=CHECK) from None
             raise ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"it does not read: {error}") from None
         finally:
             await link.close()

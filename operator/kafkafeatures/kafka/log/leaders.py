@@ -34,7 +34,7 @@ from kafkafeatures.kafka.base.errors import (
     WrongCluster,
     code_name,
 )
-from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.base.rights import ClusterRight, missing
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import FetchRequest, FetchResponse, LeaderAndEpoch
@@ -236,7 +236,7 @@ def refused(code: int) -> None:
     if code == ErrorCode.NONE:
         return
     if code in _DENIED:
-        text, remedy = missing("reading it", Right.CLUSTER_ACTION)
+        text, remedy = missing("reading it", ClusterRight.CLUSTER_ACTION)
         raise NotAuthorized(code, text, remedy=remedy)
     if code == ErrorCode.INCONSISTENT_CLUSTER_ID:
         text = "the controllers belong to another cluster than the brokers, or than the expected one"

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Container
 
-from kafkafeatures.kafka.base.errors import ErrorCode, NoLeader, ServerError, TooLarge
+from kafkafeatures.kafka.base.errors import ErrorCode, NoLeader, ResponseTooLarge, ServerError
 from kafkafeatures.kafka.base.memory_budget import CHECK
 from kafkafeatures.kafka.log.leaders import ATTEMPT, MOVED, VANISHED, refused
 from kafkafeatures.kafka.wire.connection import Connection
@@ -119,7 +119,7 @@ async def snapshot_parts(
         if reply.snapshot_id != snapshot or not _follows(reply, position, size, most):
             raise ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, "a part of the snapshot is not the one asked for")
         if size > MAX_SNAPSHOT:
-            raise TooLarge(f"a snapshot of {size} bytes; at most {MAX_SNAPSHOT} are read", remedy=CHECK)
+            raise ResponseTooLarge(f"a snapshot of {size} bytes; at most {MAX_SNAPSHOT} are read", remedy=CHECK)
         yield reply
         position += len(reply.data)
 

@@ -24,10 +24,10 @@ from kafkafeatures.core.facts.readings import (
     Role,
 )
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
-from kafkafeatures.kafka.base.aside import aside
-from kafkafeatures.kafka.base.errors import KafkaError, NotKafka, TooLarge, UnsupportedApi, to_failure
+from kafkafeatures.kafka.base.errors import KafkaError, NotKafka, ResponseTooLarge, UnsupportedApi, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.base.threads import run_in_thread
 from kafkafeatures.kafka.partitions.collected import Collected, Incomplete
 from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults
 from kafkafeatures.kafka.wire.topic_messages import (
@@ -58,7 +58,7 @@ async def ask_for_partitions(
     for source in _following(probe.quorum, brokers):
         try:
             return await _ask(pool, source, brokers, defaults, keep)
-        except TooLarge as error:
+        except ResponseTooLarge as error:
             return to_failure(error, "partitions")
         except KafkaError as error:
             last = to_failure(error, str(source))
@@ -88,7 +88,7 @@ async def _ask(
 ) -> PartitionsReading | Failure:
     collected = Collected()
     async for topics in _pages(pool, source):
-        await aside(partial(collected.add, topics))
+        await run_in_thread(partial(collected.add, topics))
         keep(collected.weight)
     return await completed(pool, collected, source, brokers, defaults)
 
@@ -97,9 +97,9 @@ async def completed(
     pool: Pool, found: Collected, source: Address, brokers: Mapping[int, Address], defaults: BrokerDefaults
 ) -> PartitionsReading | Failure:
     """The reading, once the source has named all topics: with what else it knows of them, and what brokers host."""
-    await aside(found.close)
+    await run_in_thread(found.close)
     moving = await pool.ask(source, Role.BROKER, ListPartitionReassignmentsRequest())
-    await aside(partial(found.move, moving))
+    await run_in_thread(partial(found.move, moving))
     for at in range(0, len(found.names), TOPICS_AT_ONCE):
         names = found.names[at : at + TOPICS_AT_ONCE]
         request = DescribeConfigsRequest(TOPIC_RESOURCE, tuple(names), (MIN_INSYNC_REPLICAS,))
@@ -112,7 +112,7 @@ async def completed(
     )
     if failure := next((failure for failure in hidden if failure is not None), None):
         return failure
-    return PartitionsReading(await aside(found.partitions), highest)
+    return PartitionsReading(await run_in_thread(found.partitions), highest)
 
 
 async def _pages(pool: Pool, source: Address) -> AsyncIterator[Sequence[TopicAnswer]]:
@@ -135,7 +135,7 @@ async def _hidden(pool: Pool, found: Collected, broker: int, address: Address) -
     """The reason to doubt that the answers include everything on the disks of a broker; None where it is certain."""
     try:
         answer = await pool.ask(address, Role.BROKER, DescribeLogDirsRequest())
-        await aside(partial(found.check, broker, str(address), answer))
+        await run_in_thread(partial(found.check, broker, str(address), answer))
     except KafkaError as error:
         return to_failure(error, str(address))
     except Incomplete as incomplete:

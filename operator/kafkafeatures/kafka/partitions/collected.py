@@ -14,7 +14,7 @@ import numpy as np
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.errors import ErrorCode, code_name
-from kafkafeatures.kafka.base.rights import SEE_TOPICS, Right, missing
+from kafkafeatures.kafka.base.rights import SEE_TOPICS, ClusterRight, missing
 from kafkafeatures.kafka.wire.topic_messages import (
     SET_ON_TOPIC,
     TOPIC_RESOURCE,
@@ -89,7 +89,7 @@ class Collected:
     def move(self, answer: ListPartitionReassignmentsResponse) -> None:
         """Take in the reassignments that are under way."""
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            lacking = missing("ListPartitionReassignments", Right.DESCRIBE, answer.error_message)
+            lacking = missing("ListPartitionReassignments", ClusterRight.DESCRIBE, answer.error_message)
             raise Incomplete(Failure(FailureKind.AUTHORIZATION, "partitions", *lacking))
         if answer.error_code:
             text = printable(answer.error_message or "") or code_name(answer.error_code)
@@ -136,7 +136,7 @@ class Collected:
         several may run side by side.
         """
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            lacking = missing(f"DescribeLogDirs of broker {broker}", Right.DESCRIBE)
+            lacking = missing(f"DescribeLogDirs of broker {broker}", ClusterRight.DESCRIBE)
             raise Incomplete(Failure(FailureKind.AUTHORIZATION, where, *lacking))
         if answer.error_code:
             raise Incomplete(Failure(FailureKind.REJECTED, where, f"DescribeLogDirs: {code_name(answer.error_code)}"))

@@ -15,10 +15,10 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.partition_source import passing
 from kafkafeatures.core.facts.readings import ClusterProbe, Failure, PartitionsReading, Role
-from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
+from kafkafeatures.kafka.base.threads import run_in_thread
 from kafkafeatures.kafka.partitions.asked import Keep, completed
 from kafkafeatures.kafka.partitions.collected import Collected, Incomplete
 from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults
@@ -47,7 +47,7 @@ async def ask_elected(
             )
             return passing(f"broker {claim.node_id} is controller by /controller, and {view}")
         collected = Collected()
-        await aside(partial(collected.add, answer.topics))
+        await run_in_thread(partial(collected.add, answer.topics))
         keep(collected.weight)
         brokers = {broker.id: Address(broker.host, broker.port) for broker in answer.brokers}
         reading = await completed(pool, collected, source, brokers, defaults)

@@ -1,6 +1,6 @@
 """How many clusters may have all their partitions in memory at once: an image of a million takes a hundred megabytes.
 
-One for the process. Asked by `cluster.py` before it reads any. Nothing waits in here: a cluster that is refused is
+One for the process. Called by `cluster.py` before it reads any. Nothing waits in here: a cluster that is refused is
 looked at again later, and has its turn before those that ask after it. What is granted is kept until the cluster is
 read without partitions, or closed; or until its roll only waits, others want theirs, and it has had its time.
 """

@@ -16,9 +16,9 @@ from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.early_rights import GRANT as IN_FILES
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.words import counted, printable
-from kafkafeatures.kafka.base.needs import NEEDS, Need, Purpose, Resource
+from kafkafeatures.kafka.base.needs import NEEDS, KafkaResource, Need, Purpose
 from kafkafeatures.kafka.base.requester import Requester
-from kafkafeatures.kafka.base.rights import GRANT, Right
+from kafkafeatures.kafka.base.rights import GRANT, ClusterRight
 
 
 class RightState(StrEnum):
@@ -38,7 +38,7 @@ class Witness(Struct, frozen=True):
     role: Role
     id: int | None
     address: str
-    rights: Mapping[Right, bool | Failure]
+    rights: Mapping[ClusterRight, bool | Failure]
     authorizer: str | Failure | None
     through: str = ""
 
@@ -59,13 +59,13 @@ class TopicRights(Struct, frozen=True):
     unread: Failure | None
 
 
-class Finding(Struct, frozen=True):
+class RightFinding(Struct, frozen=True):
     """A right, with what it is needed for. `message`: where it is missing, or why it is not known. `remedy`: what to do
     about that. `lacking`: on the listeners of which roles it is missing.
     """
 
-    resource: Resource
-    right: Right
+    resource: KafkaResource
+    right: ClusterRight
     state: RightState
     needed_for: tuple[str, ...]
     message: str = ""
@@ -80,7 +80,7 @@ class RightsReading(Struct, frozen=True):
 
     users: tuple[str, ...]
     authorizer: str
-    findings: tuple[Finding, ...]
+    findings: tuple[RightFinding, ...]
     commands: tuple[str, ...]
 
 
@@ -115,7 +115,7 @@ class RightsQuestion(Struct, frozen=True):
     @property
     def is_about_topics(self) -> bool:
         """Tell whether a right on topics counts."""
-        return any(need.resource is Resource.TOPICS and self.counts(need) for need in self.needs)
+        return any(need.resource is KafkaResource.TOPICS and self.counts(need) for need in self.needs)
 
 
 def judged(
@@ -126,10 +126,10 @@ def judged(
     for resource, right in dict.fromkeys((need.resource, need.right) for need in question.needs):
         alike = [need for need in question.needs if (need.resource, need.right) == (resource, right)]
         counting = [need for need in alike if question.counts(need)]
-        finding = Finding(resource, right, RightState.NOT_NEEDED, tuple(need.goal for need in counting or alike))
+        finding = RightFinding(resource, right, RightState.NOT_NEEDED, tuple(need.goal for need in counting or alike))
         if not counting:
             findings.append(_with(finding, RightState.NOT_NEEDED, question.why_not))
-        elif resource is Resource.TOPICS:
+        elif resource is KafkaResource.TOPICS:
             findings.append(_of_topics(finding, topics, witnesses))
         else:
             roles = [role for role in Role if any(role in need.roles for need in counting) and role in question.roles]
@@ -139,7 +139,7 @@ def judged(
     return RightsReading(users, _authorizer(witnesses), tuple(findings), commands)
 
 
-def _of_cluster(finding: Finding, roles: Sequence[Role], witnesses: Sequence[Witness]) -> Finding:
+def _of_cluster(finding: RightFinding, roles: Sequence[Role], witnesses: Sequence[Witness]) -> RightFinding:
     judges = [witness for witness in witnesses if witness.role in roles and finding.right in witness.rights]
     answers = [(witness, witness.rights[finding.right]) for witness in judges]
     lacking = [witness for witness, answer in answers if answer is False]
@@ -170,10 +170,10 @@ _REACH = {
 }
 
 
-def _of_topics(finding: Finding, topics: TopicRights | Failure, witnesses: Sequence[Witness]) -> Finding:
+def _of_topics(finding: RightFinding, topics: TopicRights | Failure, witnesses: Sequence[Witness]) -> RightFinding:
     if isinstance(topics, Failure):
         return _with(finding, RightState.UNKNOWN, topics.message, topics.action)
-    names = topics.hidden if finding.right is Right.DESCRIBE else topics.hidden | topics.without_configs
+    names = topics.hidden if finding.right is ClusterRight.DESCRIBE else topics.hidden | topics.without_configs
     if names:
         suffix = f" and {len(names) - 1} more" if len(names) > 1 else ""
         message = f"missing on {counted(len(names), 'topic')}: {printable(min(names))}{suffix}"
@@ -188,9 +188,13 @@ def _of_topics(finding: Finding, topics: TopicRights | Failure, witnesses: Seque
 
 
 def _with(
-    finding: Finding, state: RightState, message: str = "", remedy: str = "", lacking: frozenset[Role] = frozenset()
-) -> Finding:
-    return Finding(finding.resource, finding.right, state, finding.needed_for, message, remedy, lacking)
+    finding: RightFinding,
+    state: RightState,
+    message: str = "",
+    remedy: str = "",
+    lacking: frozenset[Role] = frozenset(),
+) -> RightFinding:
+    return RightFinding(finding.resource, finding.right, state, finding.needed_for, message, remedy, lacking)
 
 
 def _titles(witnesses: Sequence[Witness]) -> str:
@@ -220,17 +224,17 @@ def _authorizer(witnesses: Sequence[Witness]) -> str:
         return f"none on {_titles(without)}, where every user may do everything"
     if naming:
         return ", ".join(sorted({str(witness.authorizer) for witness in naming}))
-    if any(witness.rights.get(Right.DESCRIBE_CONFIGS) is False for witness in nodes):
+    if any(witness.rights.get(ClusterRight.DESCRIBE_CONFIGS) is False for witness in nodes):
         return "not known: reading it needs DESCRIBE_CONFIGS on the cluster"
     return "not known: no node says it"
 
 
-def _commands(findings: Sequence[Finding], requester: Requester, before_copy: bool) -> Iterator[str]:
+def _commands(findings: Sequence[RightFinding], requester: Requester, before_copy: bool) -> Iterator[str]:
     """A line for each user and resource; for controllers that know no ACL yet, what their files need. Without DESCRIBE
     nodes tell little of the other rights: then those that are not known are granted with it.
     """
-    blind = next((finding.lacking for finding in findings if finding.right is Right.DESCRIBE), frozenset[Role]())
-    grants: dict[tuple[str, Resource], tuple[Role, dict[Right, None]]] = {}
+    blind = next((finding.lacking for finding in findings if finding.right is ClusterRight.DESCRIBE), frozenset[Role]())
+    grants: dict[tuple[str, KafkaResource], tuple[Role, dict[ClusterRight, None]]] = {}
     for finding in findings:
         roles = blind if blind and finding.state is RightState.UNKNOWN else finding.lacking
         for role in sorted(roles):

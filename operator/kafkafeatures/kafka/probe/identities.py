@@ -33,7 +33,7 @@ from kafkafeatures.kafka.wire.topic_messages import DescribeConfigsRequest
 from kraftlog import Image
 
 
-class _Known(Struct, frozen=True):
+class _SettingsOfProcess(Struct, frozen=True):
     """Settings that one life of a process said, as far as they hold for all of it; `names` that were asked for."""
 
     life: UUID
@@ -49,7 +49,7 @@ class Identities:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._known: dict[tuple[Role, Address], _Known] = {}
+        self._known: dict[tuple[Role, Address], _SettingsOfProcess] = {}
 
     async def prove(
         self,
@@ -95,10 +95,10 @@ class Identities:
         return await node_settings(self._pool, role, id_, address, names)
 
 
-def _lasting(life: UUID, names: frozenset[str], said: NodeSettings) -> _Known:
+def _lasting(life: UUID, names: frozenset[str], said: NodeSettings) -> _SettingsOfProcess:
     """The settings of a node without those that a request may change at any moment."""
     fixed: dict[str, Setting] = {name: setting for name, setting in said.of.items() if setting.is_read_only}
-    return _Known(life, names - (said.of.keys() - fixed.keys()), NodeSettings(said.at, fixed))
+    return _SettingsOfProcess(life, names - (said.of.keys() - fixed.keys()), NodeSettings(said.at, fixed))
 
 
 def _incarnations(image: Image) -> dict[tuple[Role, int], UUID]:

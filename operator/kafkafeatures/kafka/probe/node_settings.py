@@ -18,7 +18,7 @@ from kafkafeatures.core.facts.settings import NodeSettings, Setting, SettingSour
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
 from kafkafeatures.kafka.base.pool import Pool
-from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.base.rights import ClusterRight, missing
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.wire.topic_messages import BROKER_RESOURCE, ConfigEntry, DescribeConfigsRequest
 
@@ -40,7 +40,7 @@ async def node_settings(
     if answer is None:
         return Failure(FailureKind.REJECTED, str(address), f"does not tell the configs of {node_name}")
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        words = missing(f"reading {', '.join(keys)} of {node_name}", Right.DESCRIBE_CONFIGS)
+        words = missing(f"reading {', '.join(keys)} of {node_name}", ClusterRight.DESCRIBE_CONFIGS)
         return pool.requester.named(Failure(FailureKind.AUTHORIZATION, str(address), *words), role)
     if answer.error_code == ErrorCode.INVALID_REQUEST and (other := _OTHER_ID.match(answer.error_message or "")):
         return Failure(FailureKind.ANOTHER_NODE, str(address), f"its address {address} is that of node {other[1]} now")

@@ -21,7 +21,7 @@ from kafkafeatures.core.facts.readings import (
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, TimedOut, to_failure
 from kafkafeatures.kafka.base.pool import Pool
-from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.base.rights import ClusterRight, missing
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, DescribeQuorumResponse, ReplicaState
 
@@ -86,7 +86,7 @@ async def quorum_again(pool: Pool, probe: ClusterProbe) -> QuorumAnswer | Failur
 def refused(what: str, address: Address, code: int, message: str | None) -> Failure:
     """An answer to the question `what` that is an error code, in the server's words where it has any."""
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return Failure(FailureKind.AUTHORIZATION, str(address), *missing(what, Right.DESCRIBE, message))
+        return Failure(FailureKind.AUTHORIZATION, str(address), *missing(what, ClusterRight.DESCRIBE, message))
     server_message = printable(message or "")
     if code in _NOT_THE_LEADER:
         text = f"{what}: {server_message or 'this controller does not lead the quorum'}"

@@ -15,7 +15,7 @@ from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, N
 from kafkafeatures.core.facts.settings import AUTHORIZER, NodeSettings
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
 from kafkafeatures.kafka.base.pool import Pool
-from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.base.rights import ClusterRight, missing
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.probe.granted import RightsQuestion, RightsReading, TopicRights, Witness, judged
 from kafkafeatures.kafka.probe.node_settings import node_settings
@@ -28,12 +28,17 @@ from kafkafeatures.kafka.wire.messages import (
 )
 from kafkafeatures.kafka.wire.topic_messages import DescribeLogDirsRequest, DescribeLogDirsResponse, MetadataRequest
 
-BITS = {Right.ALTER: 1 << 7, Right.DESCRIBE: 1 << 8, Right.CLUSTER_ACTION: 1 << 9, Right.DESCRIBE_CONFIGS: 1 << 10}
+BITS = {
+    ClusterRight.ALTER: 1 << 7,
+    ClusterRight.DESCRIBE: 1 << 8,
+    ClusterRight.CLUSTER_ACTION: 1 << 9,
+    ClusterRight.DESCRIBE_CONFIGS: 1 << 10,
+}
 """Bits of authorized operations (`AclOperation.code`)."""
 
 _JUDGED = {
-    Role.BROKER: (Right.DESCRIBE, Right.DESCRIBE_CONFIGS),
-    Role.CONTROLLER: tuple(Right),
+    Role.BROKER: (ClusterRight.DESCRIBE, ClusterRight.DESCRIBE_CONFIGS),
+    Role.CONTROLLER: tuple(ClusterRight),
 }
 """The rights that a node of a role decides itself. A broker passes what needs others on to the active controller."""
 
@@ -72,20 +77,20 @@ async def _witness(pool: Pool, node: ProbedNode) -> Witness:
     return Witness(node.role, node.id, str(_address(node)), rights, _authorizer(settings))
 
 
-async def _rights(pool: Pool, node: ProbedNode) -> dict[Right, Answer | None]:
+async def _rights(pool: Pool, node: ProbedNode) -> dict[ClusterRight, Answer | None]:
     """None: only the settings of the node show it."""
     bits, proven = await _authorized_operations(pool, node)
     judged = _JUDGED[node.role]
-    if bits is not None and bits & BITS[Right.DESCRIBE]:
+    if bits is not None and bits & BITS[ClusterRight.DESCRIBE]:
         return {right: bool(bits & BITS[right]) for right in judged}
     if bits is not None:
-        proven[Right.DESCRIBE] = False
-    tried = [right for right in judged if right not in proven and right is not Right.DESCRIBE_CONFIGS]
+        proven[ClusterRight.DESCRIBE] = False
+    tried = [right for right in judged if right not in proven and right is not ClusterRight.DESCRIBE_CONFIGS]
     answers = await asyncio.gather(*(_tried(pool, node.role, _address(node), right) for right in tried))
     return {**dict.fromkeys(judged), **proven, **dict(zip(tried, answers, strict=True))}
 
 
-async def _authorized_operations(pool: Pool, node: ProbedNode) -> tuple[int | None, dict[Right, Answer | None]]:
+async def _authorized_operations(pool: Pool, node: ProbedNode) -> tuple[int | None, dict[ClusterRight, Answer | None]]:
     """The bits, where the node gives them, and what its answer proves besides: a controller wants ALTER for it."""
     is_controller = node.role is Role.CONTROLLER
     request = DescribeClusterRequest(endpoint_type=2 if is_controller else 1, authorized_operations=True)
@@ -97,21 +102,21 @@ async def _authorized_operations(pool: Pool, node: ProbedNode) -> tuple[int | No
     except KafkaError:
         return None, {}  # what is tried next says why
     if is_controller and answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return None, {Right.ALTER: False}
+        return None, {ClusterRight.ALTER: False}
     if answer.error_code or answer.operations is None:
         return None, {}
-    return answer.operations, {Right.ALTER: True} if is_controller else {}
+    return answer.operations, {ClusterRight.ALTER: True} if is_controller else {}
 
 
-async def _tried(pool: Pool, role: Role, address: Address, right: Right) -> Answer:
+async def _tried(pool: Pool, role: Role, address: Address, right: ClusterRight) -> Answer:
     """Tell whether a request that needs this right gets past the authorizer."""
     timeout = short_timeout(pool)
     try:
         match right:
-            case Right.DESCRIBE:
+            case ClusterRight.DESCRIBE:
                 quorum = await pool.ask(address, role, DescribeQuorumRequest(), timeout=timeout)
                 code = quorum.error_code or quorum.partition_error_code
-            case Right.CLUSTER_ACTION:
+            case ClusterRight.CLUSTER_ACTION:
                 stale = FetchRequest(current_leader_epoch=0, max_wait_ms=0, max_bytes=1)  # so that no record is sent
                 fetched = await pool.ask(address, role, stale, timeout=timeout)
                 code = fetched.error_code or fetched.partition_error_code
@@ -129,7 +134,7 @@ async def _through_broker(pool: Pool, broker: ProbedNode) -> Witness:
     """The active controller, asked through a broker: it judges this user as its brokers do. It is not asked for the
     metadata log, nor for its settings: a broker passes neither on.
     """
-    rights = (Right.DESCRIBE, Right.ALTER)
+    rights = (ClusterRight.DESCRIBE, ClusterRight.ALTER)
     answers = await asyncio.gather(*(_tried(pool, Role.BROKER, _address(broker), right) for right in rights))
     return Witness(Role.CONTROLLER, None, "", dict(zip(rights, answers, strict=True)), None, f"broker {broker.id}")
 
@@ -171,7 +176,7 @@ async def ask_for_topics(pool: Pool, nodes: Sequence[ProbedNode]) -> TopicRights
     hidden = hosted - visible.keys()
     if hidden:
         hidden &= (await _on_disks(pool, brokers))[0]
-    without = {name for name, bits in visible.items() if not bits & BITS[Right.DESCRIBE_CONFIGS]}
+    without = {name for name, bits in visible.items() if not bits & BITS[ClusterRight.DESCRIBE_CONFIGS]}
     return TopicRights(len(visible), frozenset(hidden | denied), frozenset(without), unread)
 
 
@@ -192,7 +197,7 @@ async def _hosted(pool: Pool, node: ProbedNode) -> frozenset[str] | Failure:
     except KafkaError as error:
         return to_failure(error, str(address))
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        lacking = missing(f"DescribeLogDirs of broker {node.id}", Right.DESCRIBE)
+        lacking = missing(f"DescribeLogDirs of broker {node.id}", ClusterRight.DESCRIBE)
         return pool.requester.named(Failure(FailureKind.AUTHORIZATION, str(address), *lacking), Role.BROKER)
     if failed := _failed(answer):
         return Failure(FailureKind.REJECTED, str(address), f"DescribeLogDirs: {code_name(failed)}")

@@ -56,7 +56,7 @@ class Appended(Struct, frozen=True):
     gap: bool = False
 
 
-class _Open(Struct, frozen=True):
+class _OpenSegment(Struct, frozen=True):
     """The segment that is written to. `since`: seconds since 1970."""
 
     name: str
@@ -74,7 +74,7 @@ class _State(Struct, frozen=True):
 
     stamp: int
     end: OffsetAndEpoch | None
-    open: _Open | None
+    open: _OpenSegment | None
 
 
 _UNREAD = _State(-1, None, None)
@@ -130,7 +130,7 @@ class RecordedLog:
             if target is None:
                 target = self._new_segment(base)
             self._write(target, batches)
-            segment = _Open(target.name, target.base, target.since, target.size + len(batches))
+            segment = _OpenSegment(target.name, target.base, target.since, target.size + len(batches))
             self._state = _State(self._stamp(), last, segment)
             return Appended(last, len(batches), began, gap)
 
@@ -269,7 +269,7 @@ class RecordedLog:
             (segment for name, size in listing if (segment := _open_of(name, size))), key=lambda one: one.base
         )
         end: OffsetAndEpoch | None = None
-        opened: _Open | None = None
+        opened: _OpenSegment | None = None
         for segment in open_segments:
             last, valid_size = last_batch(self._log / segment.name)
             if last is None:
@@ -279,7 +279,7 @@ class RecordedLog:
                 self._shorten(segment.name, valid_size)
             if opened is not None:
                 self._close(opened)
-            opened, end = _Open(segment.name, segment.base, segment.since, valid_size), last
+            opened, end = _OpenSegment(segment.name, segment.base, segment.since, valid_size), last
         for name, _ in listing:
             if name.endswith(PART):
                 os.unlink(self._log / name)
@@ -293,14 +293,14 @@ class RecordedLog:
         self._state = _State(self._stamp(), end, opened)
         return self._state
 
-    def _is_due(self, segment: _Open) -> bool:
+    def _is_due(self, segment: _OpenSegment) -> bool:
         return not 0 <= self._clock() - segment.since < self._close_after  # also where the clock was set back
 
     def _close_open(self, state: _State, *, if_due: bool = True) -> None:
         if state.open is not None and (not if_due or self._is_due(state.open)):
             self._close(state.open)
 
-    def _close(self, segment: _Open) -> None:
+    def _close(self, segment: _OpenSegment) -> None:
         final = self._log / segment.closed_name
         if final.exists():
             raise Contradicts(f"{segment.closed_name} is there already, and it is about to be closed")
@@ -309,16 +309,16 @@ class RecordedLog:
         if self._state.open == segment:
             self._state = _State(self._stamp(), self._state.end, None)
 
-    def _new_segment(self, base: int) -> _Open:
+    def _new_segment(self, base: int) -> _OpenSegment:
         if (self._log / f"{base:020}.log").exists():
             raise Contradicts(f"a segment that begins at offset {base} is there already")
         since = max(0, int(self._clock()))
         name = f"{base:020}{files.OPEN}{since}"
         os.close(open_file(self._log / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         sync_folder(self._log)
-        return _Open(name, base, since, 0)
+        return _OpenSegment(name, base, since, 0)
 
-    def _write(self, segment: _Open, data: bytes) -> None:
+    def _write(self, segment: _OpenSegment, data: bytes) -> None:
         file = open_file(self._log / segment.name, os.O_WRONLY)
         try:
             os.lseek(file, segment.size, os.SEEK_SET)
@@ -340,6 +340,6 @@ class RecordedLog:
             os.close(file)
 
 
-def _open_of(name: str, size: int) -> _Open | None:
+def _open_of(name: str, size: int) -> _OpenSegment | None:
     match = _OPEN.fullmatch(name)
-    return _Open(name, int(match[1]), int(match[2]), size) if match else None
+    return _OpenSegment(name, int(match[1]), int(match[2]), size) if match else None

@@ -57,7 +57,7 @@ class FollowsLog(Protocol):
         """The log as it is followed; None where it is of another cluster, or not followed."""
 
 
-class Watcher(Protocol):
+class RecordingListener(Protocol):
     """Hears what becomes of recordings: metrics."""
 
     def recorded(self, resource: Resource) -> None:
@@ -105,7 +105,7 @@ class _Recording:
 class LogRecorder:
     """Records the logs of all clusters of this process."""
 
-    def __init__(self, settings: RecorderSettings, watcher: Watcher, environment: Environment) -> None:
+    def __init__(self, settings: RecorderSettings, watcher: RecordingListener, environment: Environment) -> None:
         self._watcher, self._environment, self._monotonic = watcher, environment, environment.monotonic
         self._recordings = Recordings(
             settings,

@@ -48,7 +48,7 @@ from kafkafeatures.core.ports import Withheld
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
-from kafkafeatures.kafka.base.rights import Right, missing
+from kafkafeatures.kafka.base.rights import ClusterRight, missing
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.probe.quorum import short_timeout
 from kafkafeatures.kafka.wire.connection import Connection
@@ -294,7 +294,7 @@ def _verdict(reply: UpdateFeaturesResponse, address: Address) -> DryRun:
 def _words(code: int, message: str | None) -> str:
     """The server's own, where it has any that people can read; fit for a terminal, since they end at one."""
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return "; ".join(missing("UpdateFeatures", Right.ALTER, message))
+        return "; ".join(missing("UpdateFeatures", ClusterRight.ALTER, message))
     return printable(message or _named(code))
 
 

@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.words import printable
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, code_name, to_failure
 from kafkafeatures.kafka.base.pool import Pool
-from kafkafeatures.kafka.base.rights import GRANT, Right, missing
+from kafkafeatures.kafka.base.rights import GRANT, ClusterRight, missing
 from kafkafeatures.kafka.requests.features import AddressRoute
 from kafkafeatures.kafka.wire.topic_messages import MetadataRequest, MetadataResponse
 from kafkafeatures.kafka.wire.unregister_codec import (
@@ -101,7 +101,7 @@ async def unregister(pool: Pool, route: AddressRoute, role: Role, node_id: int) 
         if answer.error_code in _DONE:
             return None
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            words = missing(request_name, Right.ALTER, answer.error_message)
+            words = missing(request_name, ClusterRight.ALTER, answer.error_message)
             return pool.requester.named(Failure(FailureKind.AUTHORIZATION, str(address), *words), listener)
         text = printable(answer.error_message or "") or code_name(answer.error_code)
         last = Failure(FailureKind.REJECTED, str(address), f"{request_name}: {text}")

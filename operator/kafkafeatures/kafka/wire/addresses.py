@@ -35,7 +35,7 @@ LOOPBACK = networks("127.0.0.0/8", "::1/128")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
-class ApiServer(Protocol):
+class ApiServerAddresses(Protocol):
     """The API server of the Kubernetes that the operator runs on."""
 
     @property
@@ -51,7 +51,7 @@ class AddressPolicy(Struct, frozen=True):
 
     denied: tuple[Network, ...] = NEVER
     allowed: tuple[Network, ...] = ()
-    api_server: ApiServer | None = None
+    api_server: ApiServerAddresses | None = None
 
     def permits(self, address: str, port: int) -> bool:
         """Tell whether this IP address may be connected to. False for what is no IP address."""

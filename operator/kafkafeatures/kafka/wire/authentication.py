@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import AuthenticationFailed, Disconnected, ErrorCode, code_name
 from kafkafeatures.kafka.base.settings import Sasl, Security
+from kafkafeatures.kafka.base.threads import run_in_thread
 from kafkafeatures.kafka.wire import sasl
 from kafkafeatures.kafka.wire.messages import R, Request
 from kafkafeatures.kafka.wire.sasl_codec import (
@@ -90,7 +90,7 @@ class Authentication:
         began = self._monotonic()
         steps = sasl.exchange(self._settings, token)
         answer, lifetime = None, 0.0
-        while (to_send := await aside(partial(sasl.step, steps, answer))) is not None:
+        while (to_send := await run_in_thread(partial(sasl.step, steps, answer))) is not None:
             judged = await self._ask(SaslAuthenticateRequest(to_send))
             _believe(judged, self._settings)
             answer, lifetime = judged.auth_bytes, judged.session_lifetime_ms / 1000

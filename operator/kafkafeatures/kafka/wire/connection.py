@@ -27,24 +27,24 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self, TypeVar
 
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.base.aside import aside
 from kafkafeatures.kafka.base.errors import (
     AuthenticationFailed,
     Disconnected,
     ErrorCode,
     KafkaError,
     NotKafka,
+    RequestWithheld,
     ServerError,
     TimedOut,
     UnsupportedApi,
-    Withheld,
     code_name,
 )
 from kafkafeatures.kafka.base.settings import NEEDS_VERIFIED_TLS, Address, Security
+from kafkafeatures.kafka.base.threads import run_in_thread
 from kafkafeatures.kafka.wire import codec, tls
 from kafkafeatures.kafka.wire.frame import framed, length_of
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, R, Request
-from kafkafeatures.kafka.wire.opening import Stage, nothing_of_the_api_server, open_streams
+from kafkafeatures.kafka.wire.opening import OpeningStage, nothing_of_the_api_server, open_streams
 
 FIRST_VERSION = 4
 """ApiVersions, where no node is named: a later version says no more, and costs a node without it one more exchange."""
@@ -107,7 +107,7 @@ async def connect(
             f"{security.sasl.mechanism} without TLS would send the secret unencrypted",
             remedy="use SASL_SSL (tls: {}), or SCRAM",
         )
-    stage = Stage(timeout, environment.monotonic)
+    stage = OpeningStage(timeout, environment.monotonic)
     try:
         async with asyncio.timeout(timeout), nothing_of_the_api_server(security.policy, stage, address.port):
             reader, writer = await open_streams(address, security, stage)
@@ -231,7 +231,7 @@ class Connection:
         self.closed = True
         self._writer.transport.abort()
 
-    async def begin(self, stage: Stage, request: ApiVersionsRequest | None = None) -> None:
+    async def begin(self, stage: OpeningStage, request: ApiVersionsRequest | None = None) -> None:
         """ApiVersions, then SASL, before which no node looks at a name. Called once, by `connect`."""
         try:
             self.api_versions = await self._negotiate(request if self._security.sasl is None else None)
@@ -298,7 +298,7 @@ class Connection:
         frame = framed(payload)
         most_bytes, most_items = codec.limits(message)
         if (reason := withheld()) is not None:
-            raise Withheld(reason)
+            raise RequestWithheld(reason)
         if self._recorder is not None:
             self._recorder.sent(self.address, _for_recorder(frame, message))
         try:
@@ -362,7 +362,7 @@ class Connection:
 
 async def _by_size(length: int, work: Callable[[], T]) -> T:
     """Do the work beside the event loop for a large reply: all partitions of a cluster take seconds."""
-    return await aside(work) if length >= LARGE else work()
+    return await run_in_thread(work) if length >= LARGE else work()
 
 
 def _for_recorder(frame: bytes, message: object) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from kafkafeatures.kafka.base.aside import aside
+from kafkafeatures.kafka.base.threads import run_in_thread
 
 if TYPE_CHECKING:  # plaintext does not need ssl
     from ssl import SSLContext
@@ -26,7 +26,7 @@ class Contexts:
     async def context(self, tls: Tls) -> SSLContext:
         """The context of these settings. Raises TlsFailed where a PEM text cannot be used, naming which."""
         context = self._made.get(tls)
-        return await aside(lambda: self.made(tls)) if context is None else context
+        return await run_in_thread(lambda: self.made(tls)) if context is None else context
 
     def made(self, tls: Tls) -> SSLContext:
         """The context of these settings; blocks, so it is for threads, and for processes whose event loop may wait."""

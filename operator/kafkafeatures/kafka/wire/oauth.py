@@ -37,7 +37,7 @@ KEEP = 0.5  # of a token's life; must stay below authentication.RENEW_AFTER
 LONGEST = 3600.0  # seconds of its life that are believed: a token that was revoked is not shown for days
 
 
-class _Held(Struct, frozen=True):
+class _HeldToken(Struct, frozen=True):
     value: str
     until: float  # by the injected clock
 
@@ -47,8 +47,8 @@ class Tokens:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._held: dict[OAuthClient, _Held] = {}
-        self._fetching: dict[OAuthClient, asyncio.Task[_Held]] = {}
+        self._held: dict[OAuthClient, _HeldToken] = {}
+        self._fetching: dict[OAuthClient, asyncio.Task[_HeldToken]] = {}
 
     async def token(self, source: OAuthToken | OAuthClient, timeout: float, contexts: Contexts | None = None) -> str:
         """A token that is valid now. Raises AuthenticationFailed or TlsFailed where none can be had."""
@@ -75,13 +75,13 @@ class Tokens:
         if isinstance(source, OAuthClient) and source in self._held and self._held[source].value == value:
             del self._held[source]
 
-    def _forget(self, source: OAuthClient, done: asyncio.Task[_Held]) -> None:
+    def _forget(self, source: OAuthClient, done: asyncio.Task[_HeldToken]) -> None:
         if self._fetching.get(source) is done:
             del self._fetching[source]
         if not done.cancelled():
             done.exception()  # asyncio would log it where every caller gave up
 
-    async def _fetch(self, client: OAuthClient, timeout: float, contexts: Contexts) -> _Held:
+    async def _fetch(self, client: OAuthClient, timeout: float, contexts: Contexts) -> _HeldToken:
         began = self._monotonic()
         context = await contexts.context(client.tls)
         call = _Call()
@@ -96,7 +96,7 @@ class Tokens:
             raise
         finally:
             cut.cancel()
-        return _Held(value, began + KEEP * min(lifetime, LONGEST))
+        return _HeldToken(value, began + KEEP * min(lifetime, LONGEST))
 
 
 class _Call:

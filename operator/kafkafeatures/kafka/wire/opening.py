@@ -35,7 +35,9 @@ HAPPY_EYEBALLS = 0.25  # seconds until the next address of a name is tried besid
 
 
 @contextlib.asynccontextmanager
-async def nothing_of_the_api_server(policy: AddressPolicy | None, stage: Stage, port: int) -> AsyncIterator[None]:
+async def nothing_of_the_api_server(
+    policy: AddressPolicy | None, stage: OpeningStage, port: int
+) -> AsyncIterator[None]:
     """Say no more of what is no Kafka where it may be the API server, at an address that was not known."""
     try:
         yield
@@ -45,7 +47,7 @@ async def nothing_of_the_api_server(policy: AddressPolicy | None, stage: Stage, 
         raise
 
 
-class Stage:
+class OpeningStage:
     """The progress of a connection, for the words of a time-out."""
 
     def __init__(self, timeout: float, monotonic: Callable[[], float]) -> None:
@@ -71,7 +73,7 @@ class Stage:
 
 
 async def open_streams(
-    address: Address, security: Security, stage: Stage
+    address: Address, security: Security, stage: OpeningStage
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect, over TLS where the settings ask for it. Raises KafkaError."""
     context = await security.contexts.context(security.tls) if security.tls is not None else None
@@ -121,7 +123,7 @@ async def open_streams(
     return reader, writer
 
 
-async def _names(address: Address, trusted: Tls, stage: Stage) -> list[str]:
+async def _names(address: Address, trusted: Tls, stage: OpeningStage) -> list[str]:
     """The names that the certificate there is issued for; empty where it cannot be read."""
     with contextlib.suppress(OSError):  # TimeoutError is one
         async with asyncio.timeout(stage.for_handshake()):

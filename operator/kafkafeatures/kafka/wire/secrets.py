@@ -53,7 +53,7 @@ class Secrets:
     """The secrets of one cluster, shared by all connections to it. Empty where clients do not authenticate."""
 
     def __init__(self) -> None:
-        self._known = _Known()
+        self._known = _KnownSecrets()
 
     def add(self, *secrets: str) -> None:
         """Never to be repeated."""
@@ -94,7 +94,7 @@ class Secrets:
         return cleaned
 
 
-class _Known:
+class _KnownSecrets:
     def __init__(self) -> None:
         self.own: set[str] = set()
         self.public: set[str] = set()

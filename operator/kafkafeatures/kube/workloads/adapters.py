@@ -10,11 +10,11 @@ from datetime import datetime
 from importlib import import_module
 from typing import Protocol, cast
 
-from kafkafeatures.core.engine.wanted import Rollout
+from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.ports import WorkloadPort
 from kafkafeatures.core.roll.drivers import Driver
 from kafkafeatures.kube.api import WorkloadsApi
-from kafkafeatures.kube.workloads.rights import Right
+from kafkafeatures.kube.workloads.rights import KubernetesRight
 
 Rival = Callable[[str], str]
 """From the name of a StatefulSet to the older resource that names it too; empty where there is none."""
@@ -23,7 +23,7 @@ Rival = Callable[[str], str]
 class Adapter(Protocol):
     """The parts that each of the modules has."""
 
-    RIGHTS: tuple[Right, ...]
+    RIGHTS: tuple[KubernetesRight, ...]
     """The requests that the driver sends to the API server, in the namespace of the resource."""
 
     def open_port(

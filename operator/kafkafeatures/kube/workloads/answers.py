@@ -12,11 +12,11 @@ from kafkafeatures.kube.errors import (
     Forbidden,
     Gone,
     KubeError,
-    Refused,
+    RequestRefused,
     ServerFailed,
     Throttled,
     Unavailable,
-    Withheld,
+    WriteWithheld,
 )
 
 TOO_MANY_REQUESTS, FORBIDDEN, BAD_REQUEST = 429, 403, 400
@@ -26,7 +26,7 @@ _WEBHOOK = (
 )
 
 
-class TooLarge(Exception):
+class ListTooLarge(Exception):
     """More than a cluster has."""
 
 
@@ -36,11 +36,11 @@ async def reading_of(reading: Awaitable[WorkloadsReading], namespace: str, remed
         return await reading
     except Forbidden as error:
         return Failure(FailureKind.AUTHORIZATION, f"namespace {namespace}", str(error), remedy)
-    except Refused as error:
+    except RequestRefused as error:
         return Failure(FailureKind.REJECTED, f"namespace {namespace}", str(error))
     except (KubeError, OSError) as error:
         return Failure(FailureKind.UNREACHABLE, "the API server", str(error))
-    except TooLarge as error:
+    except ListTooLarge as error:
         narrower = "correct the selector of the StatefulSets, which no other pod may match"
         return Failure(FailureKind.TOO_LARGE, f"namespace {namespace}", str(error), narrower)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -52,7 +52,7 @@ async def outcome_of(request: Awaitable[object], remedy: str) -> Outcome:
     """The outcome of a request to restart one life of a pod. `remedy`: for a right that is missing."""
     try:
         await request
-    except Withheld as error:
+    except WriteWithheld as error:
         return NotSent(str(error))
     except Gone:
         return Applied()
@@ -60,7 +60,7 @@ async def outcome_of(request: Awaitable[object], remedy: str) -> Outcome:
         return Rejected(TOO_MANY_REQUESTS, str(error))
     except Forbidden as error:
         return Rejected(FORBIDDEN, f"{error}; {remedy}")
-    except Refused as error:
+    except RequestRefused as error:
         return Rejected(BAD_REQUEST, str(error))
     except (Conflict, Unavailable, OSError) as error:
         # A Conflict is of the uid, so that life of the pod is over, or of a version; both answers are alike but for

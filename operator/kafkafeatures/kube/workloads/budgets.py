@@ -8,13 +8,13 @@ from typing import Any
 
 from kafkafeatures.core.facts.workloads import Budget, StatefulSet
 from kafkafeatures.kube.api import WorkloadsApi
-from kafkafeatures.kube.workloads.answers import TooLarge
-from kafkafeatures.kube.workloads.rights import Right
+from kafkafeatures.kube.workloads.answers import ListTooLarge
+from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.selectors import Selector, selects
 
 Json = Mapping[str, Any]
 MOST_BUDGETS = 2_000
-RIGHT = Right("policy", "poddisruptionbudgets", "list")
+RIGHT = KubernetesRight("policy", "poddisruptionbudgets", "list")
 
 
 async def listed(api: WorkloadsApi, namespace: str) -> list[Json]:
@@ -25,7 +25,7 @@ async def listed(api: WorkloadsApi, namespace: str) -> list[Json]:
         async for raw in budgets:
             documents.append(raw)
             if len(documents) > MOST_BUDGETS:
-                raise TooLarge(f"there are more than {MOST_BUDGETS} PodDisruptionBudgets")
+                raise ListTooLarge(f"there are more than {MOST_BUDGETS} PodDisruptionBudgets")
     return documents
 
 

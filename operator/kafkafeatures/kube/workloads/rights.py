@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Right(NamedTuple):
+class KubernetesRight(NamedTuple):
     """One verb on one resource of an API group, as a rule of a Role has it. The group of core resources is empty."""
 
     group: str

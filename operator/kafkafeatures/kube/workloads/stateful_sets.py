@@ -13,8 +13,8 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
+from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.engine.steps import Outcome
-from kafkafeatures.core.engine.wanted import Rollout
 from kafkafeatures.core.facts.binaries import release_of
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading
@@ -25,16 +25,16 @@ from kafkafeatures.kube.errors import Gone
 from kafkafeatures.kube.first_byte import withholding
 from kafkafeatures.kube.workloads import budgets
 from kafkafeatures.kube.workloads.adapters import Rival
-from kafkafeatures.kube.workloads.answers import TooLarge, outcome_of, reading_of
+from kafkafeatures.kube.workloads.answers import ListTooLarge, outcome_of, reading_of
 from kafkafeatures.kube.workloads.pods import container_of, pod_of
-from kafkafeatures.kube.workloads.rights import Right
+from kafkafeatures.kube.workloads.rights import KubernetesRight
 from kafkafeatures.kube.workloads.selectors import as_query
 
 RIGHTS = (
-    Right("apps", "statefulsets", "get"),
-    Right("", "pods", "list"),
+    KubernetesRight("apps", "statefulsets", "get"),
+    KubernetesRight("", "pods", "list"),
     budgets.RIGHT,
-    Right("", "pods/eviction", "create"),
+    KubernetesRight("", "pods/eviction", "create"),
 )
 MOST_PODS = 2_000
 """How many pods of one cluster are read. A selector that matches more is a mistake."""
@@ -120,7 +120,7 @@ class StatefulSets:
                     pods.append(pod_of(pod, name, self._rollout.container))
                     labels[pod["metadata"]["name"]] = pod["metadata"].get("labels") or {}
                 if len(labels) > MOST_PODS:
-                    raise TooLarge(f"there are more than {MOST_PODS} pods of this cluster")
+                    raise ListTooLarge(f"there are more than {MOST_PODS} pods of this cluster")
         template = spec["template"]
         container = container_of(template["spec"], self._rollout.container)
         about = template.get("metadata") or {}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.core.migration.edges import Beside
+from kafkafeatures.core.migration.edges import RestartBetween
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kubernetes.migrations.migrating import NAME, TOPIC, TOPICS, MigratingResource, of
 from tests.e2e.kubernetes.migrations.paged import PagedPods, manifests
@@ -69,9 +69,9 @@ def test_a_cluster_goes_back_from_half_way_and_then_all_the_way_by_the_manifests
     with document(kafka, observer, operator) as migrating:
         to_the_copy(migrating)
         migrating.wants("RolledBack")
-        migrating.until_asked(Beside.NO_CONTROLLERS.value)
+        migrating.until_asked(RestartBetween.NO_CONTROLLERS.value)
         kafka.scales(0)
-        migrating.until_asked(of(Shape.PLAIN_BROKER), Beside.WIPE.value)
+        migrating.until_asked(of(Shape.PLAIN_BROKER), RestartBetween.WIPE.value)
         kafka.deletes_volumes("controllers")
         kafka.names("brokers", "brokers-zookeeper")
         migrating.until_in_sync("RolledBack")

@@ -16,7 +16,7 @@ import pytest
 
 from kafkafeatures.core.engine.settling import DELIVERED_WITHIN
 from kafkafeatures.environment import SYSTEM
-from kafkafeatures.kafka.base.errors import Disconnected, TimedOut, Withheld
+from kafkafeatures.kafka.base.errors import Disconnected, RequestWithheld, TimedOut
 from kafkafeatures.kafka.base.settings import Address, Security
 from kafkafeatures.kafka.wire.connection import Connection, connect
 from kafkafeatures.kafka.wire.messages import UPGRADE, UpdateFeaturesRequest
@@ -156,7 +156,7 @@ async def test_the_kernel_gives_up_as_well_what_is_never_acknowledged() -> None:
 async def test_what_is_withheld_right_before_the_first_byte_is_not_sent() -> None:
     async with serving(Server({18: OFFERED})) as server:
         link = await to(server.address)
-        with pytest.raises(Withheld, match="it is too late") as caught:
+        with pytest.raises(RequestWithheld, match="it is too late") as caught:
             await link.change(CHANGE, withheld=lambda: "it is too late", timeout=5)
         assert not caught.value.sent
         await link.close()

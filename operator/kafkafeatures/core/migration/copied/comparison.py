@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping
 
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.copied.configs import OF_BROKERS, OF_TOPICS, usual_path
-from kafkafeatures.core.migration.copied.entries import Entries, Key, Kind, Placed, Value, are_the_same, shown
+from kafkafeatures.core.migration.copied.entries import Entries, EntryKey, Kind, Placed, Value, are_the_same, shown
 from kafkafeatures.core.migration.copied.expected import Expected
-from kafkafeatures.core.migration.copied.findings import Finding
+from kafkafeatures.core.migration.copied.findings import ZnodeFinding
 from kafkafeatures.core.migration.copied.others import PRODUCER_IDS, TOKENS
 from kafkafeatures.core.migration.copied.rights import ROOTS
 from kafkafeatures.core.migration.copied.topics import State, Topic, placed, state_path, topic_path
-from kafkafeatures.core.migration.equality import MOST_KEPT, Difference
+from kafkafeatures.core.migration.equality import MOST_KEPT, EntryDifference
 
 _KINDS = {
     **dict.fromkeys(ROOTS, Kind.RIGHT),
@@ -43,15 +43,15 @@ class Comparison:
         self._open: dict[str, tuple[Mapping[int, Placed], set[int]]] = {}  # topics of which states are still to come
         self._paths: dict[str, str] = {}  # of units that lie at another path than they would be written to
         self._kept = 0
-        self.differing: dict[str, list[Difference]] = {}
+        self.differing: dict[str, list[EntryDifference]] = {}
         self.more = 0
         self.failures: list[Failure] = []
 
-    def topic(self, name: str, topic: Topic | Finding | None) -> None:
+    def topic(self, name: str, topic: Topic | ZnodeFinding | None) -> None:
         unit = topic_path(name)
         self._seen.add(unit)
-        key = Key(Kind.TOPIC, name)
-        if isinstance(topic, Finding):
+        key = EntryKey(Kind.TOPIC, name)
+        if isinstance(topic, ZnodeFinding):
             self._unreadable(unit, key, topic)
             return
         self._judge(unit, unit, key, topic.id if topic is not None else None, self._expected.topic(name))
@@ -64,12 +64,12 @@ class Comparison:
         if topic.partitions:
             self._open[name] = expected, set(topic.partitions)
 
-    def partition(self, topic: Topic, number: int, znode_state: State | Finding) -> None:
+    def partition(self, topic: Topic, number: int, znode_state: State | ZnodeFinding) -> None:
         if topic.name not in self._open:  # the log has no such topic, which is said already
             return
         expected, remaining = self._open[topic.name]
         unit, key = topic_path(topic.name), _partition(topic.name, number)
-        if isinstance(znode_state, Finding):
+        if isinstance(znode_state, ZnodeFinding):
             self._unreadable(unit, key, znode_state)
         else:
             placement = placed(topic.partitions[number], znode_state)
@@ -78,14 +78,14 @@ class Comparison:
         if not remaining:
             del self._open[topic.name]
 
-    def entries(self, path: str, found: Entries | Finding) -> None:
+    def entries(self, path: str, found: Entries | ZnodeFinding) -> None:
         unit = usual_path(path)
         self._seen.add(unit)
         if unit != path:
             self._paths[unit] = path
-        if isinstance(found, Finding):
+        if isinstance(found, ZnodeFinding):
             kind = next((kind for root, kind in _KINDS.items() if path.startswith(root)), Kind.QUOTA)
-            self._unreadable(unit, Key(kind, path), found)
+            self._unreadable(unit, EntryKey(kind, path), found)
             return
         expected = self._expected.entries(unit)
         if (
@@ -97,7 +97,7 @@ class Comparison:
         for key in (*found, *(expected.keys() - found.keys())):
             self._judge(unit, path, key, found.get(key), expected.get(key))
 
-    def remark(self, finding: Finding) -> None:
+    def remark(self, finding: ZnodeFinding) -> None:
         """Ignore a finding, which is no matter of equality."""
 
     def unread(self, failure: Failure) -> None:
@@ -122,7 +122,7 @@ class Comparison:
         """Paths at which these are read again."""
         return frozenset(self._paths.get(unit, unit) for unit in units)
 
-    def differences(self, but: Iterable[str] = ()) -> tuple[Difference, ...]:
+    def differences(self, but: Iterable[str] = ()) -> tuple[EntryDifference, ...]:
         """The differences that are kept, in order, without those of these units."""
         left_out = frozenset(but)
         return tuple(
@@ -134,14 +134,14 @@ class Comparison:
             )
         )
 
-    def _judge(self, unit: str, path: str, key: Key, in_zookeeper: Value | None, in_log: Value | None) -> None:
+    def _judge(self, unit: str, path: str, key: EntryKey, in_zookeeper: Value | None, in_log: Value | None) -> None:
         if not are_the_same(in_zookeeper, in_log):
-            self._keep(unit, Difference(key.kind, key.name, path, shown(in_zookeeper), shown(in_log)))
+            self._keep(unit, EntryDifference(key.kind, key.name, path, shown(in_zookeeper), shown(in_log)))
 
-    def _unreadable(self, unit: str, key: Key, found: Finding) -> None:
-        self._keep(unit, Difference(key.kind, key.name, found.path, f"the znode {found.what}", ""))
+    def _unreadable(self, unit: str, key: EntryKey, found: ZnodeFinding) -> None:
+        self._keep(unit, EntryDifference(key.kind, key.name, found.path, f"the znode {found.what}", ""))
 
-    def _keep(self, unit: str, difference: Difference) -> None:
+    def _keep(self, unit: str, difference: EntryDifference) -> None:
         of_unit = self.differing.setdefault(unit, [])
         if self._kept < MOST_KEPT:
             self._kept += 1
@@ -150,5 +150,5 @@ class Comparison:
             self.more += 1
 
 
-def _partition(topic: str, number: int) -> Key:
-    return Key(Kind.PARTITION, f"{topic}-{number}")
+def _partition(topic: str, number: int) -> EntryKey:
+    return EntryKey(Kind.PARTITION, f"{topic}-{number}")

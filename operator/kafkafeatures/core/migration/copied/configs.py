@@ -18,12 +18,12 @@ from kafkafeatures.core.migration.copied.entries import (
     TOPIC_RESOURCE,
     Credential,
     Entries,
-    Key,
+    EntryKey,
     Kind,
     Value,
     config_value,
 )
-from kafkafeatures.core.migration.copied.findings import ENDS, Finding, look_at, read
+from kafkafeatures.core.migration.copied.findings import ENDS, ZnodeFinding, look_at, read
 from kafkafeatures.core.migration.copied.names import DEFAULT, desanitized, sanitized
 from kraftlog.clients import Entity
 from kraftlog.digests import digest_of
@@ -86,53 +86,55 @@ def quota_path(entity: Entity) -> str | None:
             return None
 
 
-def read_configs(path: str, data: bytes) -> Entries | Finding:
+def read_configs(path: str, data: bytes) -> Entries | ZnodeFinding:
     """Settings of a topic, or of a broker. Never raises."""
     _, _, of, name = path.split("/", 3)
     broker = f"{CONFIGS}/{of}" == OF_BROKERS
     kind, type_ = (Kind.BROKER_CONFIG, BROKER_RESOURCE) if broker else (Kind.TOPIC_CONFIG, TOPIC_RESOURCE)
     name = "" if name == DEFAULT else name
     if broker and name and not (name.isascii() and name.isdigit() and len(name) <= 10):
-        return Finding(path, f"{name!r} is not the id of a broker", "delete this znode if no broker needs it", ENDS)
+        return ZnodeFinding(
+            path, f"{name!r} is not the id of a broker", "delete this znode if no broker needs it", ENDS
+        )
     settings = _read(path, data)
-    if isinstance(settings, Finding):
+    if isinstance(settings, ZnodeFinding):
         return settings
     return {config_key(kind, name, setting): config_value(type_, setting, value) for setting, value in settings.items()}
 
 
-def config_key(kind: Kind, name: str, config: str) -> Key:
+def config_key(kind: Kind, name: str, config: str) -> EntryKey:
     """The entry of one config of a resource."""
-    return Key(kind, f"{name or 'default of all brokers'} {config}")
+    return EntryKey(kind, f"{name or 'default of all brokers'} {config}")
 
 
-def read_client(path: str, data: bytes) -> Entries | Finding:
+def read_client(path: str, data: bytes) -> Entries | ZnodeFinding:
     """Quotas, and of a user the credentials: of a znode below users, clients or ips. Never raises."""
     settings = _read(path, data)
-    if isinstance(settings, Finding):
+    if isinstance(settings, ZnodeFinding):
         return settings
     try:
         return _of_client(path, settings)
     except _NoNumber as error:
-        return Finding(
+        return ZnodeFinding(
             path,
             f"has a quota that is not a number: {error.key}",
             "remove it: kafka-configs.sh --alter --delete-config",
             ENDS,
         )
     except _NoCredential as error:
-        return Finding(
+        return ZnodeFinding(
             path,
             f"has a credential for {error.mechanism} that cannot be read",
             "set the password of this user again: kafka-configs.sh --alter --add-config",
             ENDS,
         )
     except ValueError as error:
-        return Finding(path, f"cannot be read: {error}", look_at(path), ENDS)
+        return ZnodeFinding(path, f"cannot be read: {error}", look_at(path), ENDS)
 
 
 def _of_client(path: str, config: Mapping[str, str]) -> Entries:
     entity = _entity(path)
-    entries: dict[Key, Value] = {}
+    entries: dict[EntryKey, Value] = {}
     for name, value in config.items():
         if name in MECHANISMS and len(entity) == 1:  # as Kafka reads it, of whichever type the entity is
             user = DEFAULT if entity[0][1] is None else entity[0][1]
@@ -162,16 +164,16 @@ def usual_path(path: str) -> str:
         return path
 
 
-def quota_key(entity: Entity, quota: str) -> Key:
+def quota_key(entity: Entity, quota: str) -> EntryKey:
     """The entry of one quota."""
     whose = ", ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in sorted(entity))
-    return Key(Kind.QUOTA, f"{whose} {quota}")
+    return EntryKey(Kind.QUOTA, f"{whose} {quota}")
 
 
-def credential_key(user: str, mechanism: int) -> Key:
+def credential_key(user: str, mechanism: int) -> EntryKey:
     """The entry of one credential."""
     names = {code: name for name, code in MECHANISMS.items()}
-    return Key(Kind.CREDENTIAL, f"{user} {names.get(mechanism, mechanism)}")
+    return EntryKey(Kind.CREDENTIAL, f"{user} {names.get(mechanism, mechanism)}")
 
 
 def _credential(mechanism: str, text: str) -> Credential:
@@ -189,7 +191,7 @@ def _credential(mechanism: str, text: str) -> Credential:
     return Credential(int(number), digest_of(*secrets))
 
 
-def _read(path: str, data: bytes) -> Mapping[str, str] | Finding:
+def _read(path: str, data: bytes) -> Mapping[str, str] | ZnodeFinding:
     """The configs in a znode: none where it is empty, as that of a user is who has quotas with clients only."""
     return read(path, data, _config, _LOST) if data else {}
 

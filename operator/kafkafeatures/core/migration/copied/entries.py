@@ -41,7 +41,7 @@ class Kind(StrEnum):
     PRODUCER_ID = "producer id"
 
 
-class Key(NamedTuple):
+class EntryKey(NamedTuple):
     """Subject of an entry. name: for people, and one of its kind."""
 
     kind: Kind
@@ -108,7 +108,7 @@ class NextId(Struct, frozen=True):
 
 
 Value: TypeAlias = str | float | Flag | Digest | Placed | Credential | Token | NextId
-Entries: TypeAlias = Mapping[Key, Value]
+Entries: TypeAlias = Mapping[EntryKey, Value]
 
 
 def config_value(resource_type: int, name: str, value: str) -> str | Flag | Digest:

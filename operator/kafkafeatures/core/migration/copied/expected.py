@@ -15,8 +15,8 @@ from kafkafeatures.core.migration.copied.entries import (
     TOPIC_RESOURCE,
     Credential,
     Entries,
+    EntryKey,
     Flag,
-    Key,
     Kind,
     NextId,
     Placed,
@@ -41,7 +41,7 @@ class Expected:
         self._partitions = image.partitions
         self._tables = tuple(_sorted(self._partitions))
         self._numbers = {topic.name: number for number, topic in self._partitions.topics.items()}
-        self._others: dict[str, dict[Key, Value]] = {}
+        self._others: dict[str, dict[EntryKey, Value]] = {}
         for path, key, value in _entries(image):
             self._others.setdefault(path, {})[key] = value
 
@@ -114,7 +114,7 @@ class _Partitions(Mapping[int, Placed]):
         return len(self._rows)
 
 
-def _entries(image: Image) -> Iterator[tuple[str, Key, Value]]:
+def _entries(image: Image) -> Iterator[tuple[str, EntryKey, Value]]:
     """Path, key and value of all that is no topic's."""
     clients, configured = image.clients, image.configs
     for (type_, name, config), value in configured.values.items():

@@ -22,7 +22,7 @@ NEAR_LIMIT = 900 * 1024
 others."""
 
 
-class Finding(Struct, frozen=True):
+class ZnodeFinding(Struct, frozen=True):
     """One znode, what is wrong with it, and what to do. then: what the copy would make of it; may be empty."""
 
     path: str
@@ -44,7 +44,7 @@ def look_at(path: str) -> str:
     return f"look at it: zookeeper-shell.sh HOST:PORT get {printable(path)}"
 
 
-def read(path: str, data: bytes, parse: Callable[[Any], T], otherwise: str) -> T | Finding:
+def read(path: str, data: bytes, parse: Callable[[Any], T], otherwise: str) -> T | ZnodeFinding:
     """Return what `parse` makes of the JSON document in a znode; it may raise ValueError. Never raises.
 
     otherwise: what the copy makes of it where it is no JSON.
@@ -52,20 +52,20 @@ def read(path: str, data: bytes, parse: Callable[[Any], T], otherwise: str) -> T
     try:
         document = json_of(data)
     except Ambiguous as error:
-        return Finding(path, f"cannot be read with certainty: {error}", look_at(path))
+        return ZnodeFinding(path, f"cannot be read with certainty: {error}", look_at(path))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        return Finding(path, f"cannot be read: {_why(error)}", look_at(path), otherwise)
+        return ZnodeFinding(path, f"cannot be read: {_why(error)}", look_at(path), otherwise)
     try:
         return parse(document)
     except ValueError as error:  # so is msgspec.ValidationError
-        return Finding(path, f"cannot be read: {_why(error)}", look_at(path), ENDS)
+        return ZnodeFinding(path, f"cannot be read: {_why(error)}", look_at(path), ENDS)
 
 
-def too_large(path: str, size: int) -> Finding | None:
+def too_large(path: str, size: int) -> ZnodeFinding | None:
     """A znode that could not be written again with a little more in it."""
     if size < NEAR_LIMIT:
         return None
-    return Finding(
+    return ZnodeFinding(
         path,
         f"has {size} bytes, and ZooKeeper takes less than 1 MiB: a change of it may not be written back",
         "make it smaller, or raise jute.maxbuffer on all ZooKeeper servers, brokers and controllers",

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from kafkafeatures.core.facts.znodes import Int, Long
-from kafkafeatures.core.migration.copied.entries import Entries, Key, Kind, NextId
-from kafkafeatures.core.migration.copied.findings import ENDS, Finding, read
+from kafkafeatures.core.migration.copied.entries import Entries, EntryKey, Kind, NextId
+from kafkafeatures.core.migration.copied.findings import ENDS, ZnodeFinding, read
 from kafkafeatures.core.migration.copied.names import desanitized
 from kraftlog.clients import Token
 
@@ -48,14 +48,14 @@ def token_path(id_: str) -> str:
     return f"{TOKENS}/{id_}"
 
 
-def read_token(path: str, data: bytes) -> Entries | Finding:
+def read_token(path: str, data: bytes) -> Entries | ZnodeFinding:
     """One token. Never raises."""
     return read(path, data, _token, _LOST) if data else {}
 
 
-def token_key(id_: str) -> Key:
+def token_key(id_: str) -> EntryKey:
     """The entry of a token."""
-    return Key(Kind.TOKEN, id_)
+    return EntryKey(Kind.TOKEN, id_)
 
 
 def comparable(token: Token) -> Token:
@@ -70,12 +70,12 @@ def comparable(token: Token) -> Token:
     )
 
 
-def read_producer_ids(path: str, data: bytes) -> Entries | Finding:
+def read_producer_ids(path: str, data: bytes) -> Entries | ZnodeFinding:
     """The next id. Never raises. A broker creates the znode without content, and it stays so until an id is needed."""
     return read(path, data, _next_id, ENDS) if data else {}
 
 
-PRODUCER_ID = Key(Kind.PRODUCER_ID, "")
+PRODUCER_ID = EntryKey(Kind.PRODUCER_ID, "")
 """The entry of the next producer id."""
 
 

@@ -15,14 +15,14 @@ from kafkafeatures.core.migration.copied.configs import (
     read_configs,
 )
 from kafkafeatures.core.migration.copied.entries import Entries
-from kafkafeatures.core.migration.copied.findings import Finding
+from kafkafeatures.core.migration.copied.findings import ZnodeFinding
 from kafkafeatures.core.migration.copied.others import PRODUCER_IDS, TOKENS, read_producer_ids, read_token
 from kafkafeatures.core.migration.copied.rights import RESOURCES, ROOTS, read_acl
 
 LISTS = (OF_TOPICS, OF_BROKERS, OF_USERS, OF_CLIENTS, OF_IPS, TOKENS)
 """Paths of which each child is read."""
 
-_READERS: Mapping[str, Callable[[str, bytes], Entries | Finding]] = {
+_READERS: Mapping[str, Callable[[str, bytes], Entries | ZnodeFinding]] = {
     **dict.fromkeys((OF_TOPICS, OF_BROKERS), read_configs),
     **dict.fromkeys((OF_USERS, OF_CLIENTS, OF_IPS), read_client),
     **dict.fromkeys((f"{root}/{type_}" for root in ROOTS for type_ in RESOURCES), read_acl),
@@ -30,7 +30,7 @@ _READERS: Mapping[str, Callable[[str, bytes], Entries | Finding]] = {
 }
 
 
-def read_entries(path: str, data: bytes | None) -> Entries | Finding:
+def read_entries(path: str, data: bytes | None) -> Entries | ZnodeFinding:
     """Entries of a znode that is no topic's; none where it is absent. Never raises."""
     if data is None:
         return {}

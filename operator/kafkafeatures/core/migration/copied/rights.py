@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from kafkafeatures.core.migration.copied.entries import Entries, Flag, Key, Kind
-from kafkafeatures.core.migration.copied.findings import Finding, read
+from kafkafeatures.core.migration.copied.entries import Entries, EntryKey, Flag, Kind
+from kafkafeatures.core.migration.copied.findings import ZnodeFinding, read
 
 LITERAL, PREFIXED = 3, 4
 ROOTS = {"/kafka-acl": LITERAL, "/kafka-acl-extended/prefixed": PREFIXED}
@@ -47,7 +47,7 @@ def acl_path(pattern: int, resource_type: int, name: str) -> str | None:
     return f"{root}/{type_}/{name}" if root and type_ else None
 
 
-def read_acl(path: str, data: bytes) -> Entries | Finding:
+def read_acl(path: str, data: bytes) -> Entries | ZnodeFinding:
     """The ACLs of one resource. Never raises."""
     root = next(prefix for prefix in ROOTS if path.startswith(f"{prefix}/"))
     type_, _, name = path.removeprefix(f"{root}/").partition("/")
@@ -56,16 +56,16 @@ def read_acl(path: str, data: bytes) -> Entries | Finding:
 
 def right_key(
     permission: int, principal: str, operation: int, host: str, *, resource: int, name: str, pattern: int
-) -> Key:
+) -> EntryKey:
     """The entry of one ACL, whose name says all of it."""
     does = f"{_named(PERMISSIONS, permission) or permission} {principal} {_named(OPERATIONS, operation) or operation}"
     on = f"{_named(RESOURCES, resource) or resource} {name}"
-    return Key(Kind.RIGHT, f"{does} from {host} on {on}" + (" (prefix)" if pattern == PREFIXED else ""))
+    return EntryKey(Kind.RIGHT, f"{does} from {host} on {on}" + (" (prefix)" if pattern == PREFIXED else ""))
 
 
-def not_copied(path: str) -> Finding:
+def not_copied(path: str) -> ZnodeFinding:
     """Finding about what is below a type of resource that Kafka does not know."""
-    return Finding(path, "ACLs below it are not copied: unknown type of resource", "delete it, or set them again")
+    return ZnodeFinding(path, "ACLs below it are not copied: unknown type of resource", "delete it, or set them again")
 
 
 def _entries(pattern: int, resource: int, name: str, document: Any) -> Entries:

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.copied.configs import OF_BROKERS
 from kafkafeatures.core.migration.copied.entries import Entries, Flag, Kind
-from kafkafeatures.core.migration.copied.findings import Finding
+from kafkafeatures.core.migration.copied.findings import ZnodeFinding
 from kafkafeatures.core.migration.copied.topics import State, Topic
 
 MOST_FINDINGS = 1000
@@ -23,16 +23,16 @@ MOST_FINDINGS = 1000
 class Sink(Protocol):
     """Takes what was read, znode by znode, in any order."""
 
-    def topic(self, name: str, topic: Topic | Finding | None) -> None:
+    def topic(self, name: str, topic: Topic | ZnodeFinding | None) -> None:
         """None: it is not there, or not any longer."""
 
-    def partition(self, topic: Topic, number: int, znode_state: State | Finding) -> None:
+    def partition(self, topic: Topic, number: int, znode_state: State | ZnodeFinding) -> None:
         """The state of one partition of this topic."""
 
-    def entries(self, path: str, found: Entries | Finding) -> None:
+    def entries(self, path: str, found: Entries | ZnodeFinding) -> None:
         """Any other znode; no entries where it is not there."""
 
-    def remark(self, finding: Finding) -> None:
+    def remark(self, finding: ZnodeFinding) -> None:
         """Finding about something else than what the znode says."""
 
     def unread(self, failure: Failure) -> None:
@@ -47,7 +47,7 @@ class Survey(Struct, frozen=True):
     of which it has a replica. controller_epoch: the largest that a partition has; -1 without partitions.
     """
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ZnodeFinding, ...] = ()
     more: int = 0
     failures: tuple[Failure, ...] = ()
     counts: Mapping[Kind, int] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Surveyor:
     """A `Sink` that makes a `Survey`."""
 
     def __init__(self) -> None:
-        self._findings: list[Finding] = []
+        self._findings: list[ZnodeFinding] = []
         self._failures: list[Failure] = []
         self._counts: dict[Kind, int] = {}
         self._passwords: list[str] = []
@@ -78,8 +78,8 @@ class Surveyor:
             self._controller_epoch,
         )  # fmt: skip
 
-    def topic(self, name: str, topic: Topic | Finding | None) -> None:
-        if isinstance(topic, Finding):
+    def topic(self, name: str, topic: Topic | ZnodeFinding | None) -> None:
+        if isinstance(topic, ZnodeFinding):
             self.remark(topic)
         elif topic is not None:
             self._count(Kind.TOPIC)
@@ -88,15 +88,15 @@ class Surveyor:
                     if broker not in self._assigned:
                         self._assigned[broker] = f"{name}-{number}"
 
-    def partition(self, topic: Topic, number: int, znode_state: State | Finding) -> None:
+    def partition(self, topic: Topic, number: int, znode_state: State | ZnodeFinding) -> None:
         self._count(Kind.PARTITION)
-        if isinstance(znode_state, Finding):
+        if isinstance(znode_state, ZnodeFinding):
             self.remark(znode_state)
         else:
             self._controller_epoch = max(self._controller_epoch, znode_state.controller_epoch)
 
-    def entries(self, path: str, found: Entries | Finding) -> None:
-        if isinstance(found, Finding):
+    def entries(self, path: str, found: Entries | ZnodeFinding) -> None:
+        if isinstance(found, ZnodeFinding):
             self.remark(found)
             return
         for key, value in found.items():
@@ -104,7 +104,7 @@ class Surveyor:
             if value is Flag.SET and path.startswith(f"{OF_BROKERS}/") and path not in self._passwords[-1:]:
                 self._passwords.append(path)
 
-    def remark(self, finding: Finding) -> None:
+    def remark(self, finding: ZnodeFinding) -> None:
         if len(self._findings) < MOST_FINDINGS:
             self._findings.append(finding)
         else:
@@ -118,7 +118,7 @@ class Surveyor:
         self._counts[kind] = self._counts.get(kind, 0) + 1
 
 
-def copy_findings(survey: Survey) -> tuple[Finding, ...]:
+def copy_findings(survey: Survey) -> tuple[ZnodeFinding, ...]:
     """Problems that Kafka's copy would have. What could not be read is in `survey.failures`, and is asked first."""
     text = f"{survey.more} more znodes have such findings"
-    return (*survey.findings, Finding("/", text, "correct these first")) if survey.more else survey.findings
+    return (*survey.findings, ZnodeFinding("/", text, "correct these first")) if survey.more else survey.findings

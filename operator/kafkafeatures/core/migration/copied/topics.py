@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, field
 
 from kafkafeatures.core.facts.znodes import Id, Int
 from kafkafeatures.core.migration.copied.entries import Placed
-from kafkafeatures.core.migration.copied.findings import ENDS, Finding, read
+from kafkafeatures.core.migration.copied.findings import ENDS, ZnodeFinding, read
 
 TOPICS = "/brokers/topics"
 PENDING_DELETIONS = "/admin/delete_topics"
@@ -76,12 +76,12 @@ def state_path(topic: str, partition: int) -> str:
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
 
 
-def read_topic(name: str, data: bytes) -> Topic | Finding:
+def read_topic(name: str, data: bytes) -> Topic | ZnodeFinding:
     """Never raises."""
     path = topic_path(name)
     topic = read(path, data, partial(_topic, name), ENDS)
     if isinstance(topic, Topic) and not topic.id:
-        return Finding(
+        return ZnodeFinding(
             path,
             "has no id of the topic",
             "set inter.broker.protocol.version to 2.8 or newer on all brokers, and restart the one that is controller: "
@@ -91,11 +91,11 @@ def read_topic(name: str, data: bytes) -> Topic | Finding:
     return topic
 
 
-def read_state(topic: str, partition: int, data: bytes | None) -> State | Finding:
+def read_state(topic: str, partition: int, data: bytes | None) -> State | ZnodeFinding:
     """None: it is absent, and Kafka invents one. Never raises."""
     path = state_path(topic, partition)
     if data is None:
-        return Finding(
+        return ZnodeFinding(
             path,
             "is absent: the partition has no state",
             "start the brokers of its replicas until it has a leader, or delete the topic",

@@ -47,7 +47,7 @@ class Settled(Until, frozen=True):
 
 
 @dataclass(slots=True)
-class Kept:
+class ProcessCache:
     """State of a resource that is kept from one reconciliation to the next.
 
     `written`: versions that the last one made. `next_due`: until then no other one is due. `unkept`: a status that the

@@ -16,8 +16,8 @@ from kafkafeatures.api.status import MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Decision, Wait, waits_on
-from kafkafeatures.core.engine.kind import Facts
-from kafkafeatures.core.engine.stage import Kept, LastWord, NothingWanted, StageNow
+from kafkafeatures.core.engine.kind import StageInput
+from kafkafeatures.core.engine.stage import NoProposal, StageMemory, StageState, SummaryRank
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 
@@ -56,13 +56,13 @@ def kept_of(before: MigrationStatus | None, observation: Observation) -> Migrati
     return migration if migration != MigrationStatus() else None
 
 
-class NoMigration(NothingWanted, frozen=True):
+class NoMigration(NoProposal, frozen=True):
     """Nothing to do: no migration is wanted."""
 
     kind: ClassVar[str] = MIGRATION
 
 
-class LeftOpen(StageNow, frozen=True):
+class LeftOpen(StageState, frozen=True):
     """A migration is open that the document does not ask for. phase: at which the status knew it last; empty where it
     never did. is_seen: whether the cluster shows by itself that it is open. position: as the status knew it last. kept:
     by the look before. dangers: controllers that may end it by accident.
@@ -75,7 +75,7 @@ class LeftOpen(StageNow, frozen=True):
     is_seen: bool
     seen: Observation
     position: str = ""
-    kept: Mapping[str, Kept] = field(default_factory=dict)
+    kept: Mapping[str, StageMemory] = field(default_factory=dict)
     dangers: tuple[Blocker, ...] = ()
 
     @property
@@ -86,9 +86,9 @@ class LeftOpen(StageNow, frozen=True):
         return not self.is_seen
 
     @property
-    def last_word(self) -> LastWord:
+    def last_word(self) -> SummaryRank:
         """A cluster is not in sync in the middle of a migration."""
-        return LastWord.HELD
+        return SummaryRank.HELD
 
     @property
     def next(self) -> Wait:
@@ -133,7 +133,7 @@ class LeftOpen(StageNow, frozen=True):
         return replace(status, migration=migration) if self.phase else status
 
 
-def left_open(facts: Facts) -> LeftOpen | None:
+def left_open(facts: StageInput) -> LeftOpen | None:
     """The migration that is open and not wanted; None where there is none, or another cluster answers."""
     if not facts.ours:
         return None

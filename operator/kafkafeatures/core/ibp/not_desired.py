@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kafkafeatures.core.engine.stage import NothingWanted
+from kafkafeatures.core.engine.stage import NoProposal
 
 INTER_BROKER_PROTOCOL = "InterBrokerProtocol"
 """The kind of a stage that raises it."""
 
 
-class NoIbp(NothingWanted, frozen=True):
+class NoIbp(NoProposal, frozen=True):
     """Nothing to do: none is wanted, or the cluster has none."""
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL

@@ -28,26 +28,26 @@ from kafkafeatures.core.engine.decisions import (
     blocked,
     stalled_by,
 )
-from kafkafeatures.core.engine.kind import Facts
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, Migration
+from kafkafeatures.core.engine.kind import StageInput
 from kafkafeatures.core.engine.plan import Plan
-from kafkafeatures.core.engine.stage import Conditions, Kept, Next, StageNow
+from kafkafeatures.core.engine.stage import Conditions, Next, StageMemory, StageState
 from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Migration
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.facts.znodes import StoreComparison
 from kafkafeatures.core.migration import checks, finalize
+from kafkafeatures.core.migration.check_input import EdgeCheckInput
 from kafkafeatures.core.migration.checks import lag_of
 from kafkafeatures.core.migration.consents import held, with_held, with_spent
-from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, Refused
-from kafkafeatures.core.migration.kept import DualWrite, MigrationKept
+from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, NoEdge
 from kafkafeatures.core.migration.last_comparison import last_comparison, later
 from kafkafeatures.core.migration.losses import given_up, requested_by, with_consentable
-from kafkafeatures.core.migration.none_wanted import MIGRATION, NO_CONTROLLER, UNLED
-from kafkafeatures.core.migration.part import MigrationPart
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.memory import DualWrite, MigrationMemory
+from kafkafeatures.core.migration.not_desired import MIGRATION, NO_CONTROLLER, UNLED
 from kafkafeatures.core.migration.positions import Misplaced, Position
-from kafkafeatures.core.migration.question import Asked
+from kafkafeatures.core.migration.progress import MigrationProgress
+from kafkafeatures.core.migration.proposal import MigrationProposal
 from kafkafeatures.core.migration.release import deletion
 from kafkafeatures.core.migration.report import migration_settled, with_migration
 from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git, reached
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
 
 
-class MigrationNow(StageNow, frozen=True):
+class MigrationState(StageState, frozen=True):
     """State of the migration. `roll`: of the nodes that the next position needs restarted; None where none are, or no
     driver restarts nodes from here. `excused`: what all of its rolls may make unavailable, by a consent. `is_approved`:
     exactly this plan was approved. `dual_write`: for how long it was kept, where this look shows it.
@@ -72,10 +72,10 @@ class MigrationNow(StageNow, frozen=True):
 
     kind: ClassVar[str] = MIGRATION
 
-    facts: Facts
+    facts: StageInput
     wish: Migration
-    place: Place | Misplaced | Failure
-    memory: MigrationKept
+    place: MigrationProgress | Misplaced | Failure
+    memory: MigrationMemory
     roll: Roll | None = None
     excused: ExcusedTopics | None = None
     is_approved: bool = False
@@ -84,7 +84,7 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def is_due(self) -> bool:
         """Tell whether the cluster is not where the document wants it, or may not stay there."""
-        if not isinstance(self.place, Place) or self.place.edge is not None or self.is_at_work is not None:
+        if not isinstance(self.place, MigrationProgress) or self.place.edge is not None or self.is_at_work is not None:
             return True
         return bool(self.blockers)
 
@@ -96,7 +96,7 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def outlook(self) -> str:
         """Text that says where it would go, and what prevents it."""
-        if not isinstance(self.place, Place):
+        if not isinstance(self.place, MigrationProgress):
             return str(self.place)
         would = f"would continue from {self.place.position} to {self.wish.desired}"
         decision = self.blocked or self.next
@@ -109,7 +109,7 @@ class MigrationNow(StageNow, frozen=True):
         if check_input is None:
             return self._unplaced
         place = check_input.place
-        if isinstance(place.edge, Refused):
+        if isinstance(place.edge, NoEdge):
             refused = place.edge
             past = Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED)
             return (*finalize.unasked(place, may_begin=False), past)
@@ -142,12 +142,12 @@ class MigrationNow(StageNow, frozen=True):
         )
 
     @cached_property
-    def _asked(self) -> Asked | None:
+    def _asked(self) -> EdgeCheckInput | None:
         """Input of the checks; None while it is not known where the cluster is."""
         place, monotonic = self.place, self.facts.monotonic
-        if not isinstance(place, Place):
+        if not isinstance(place, MigrationProgress):
             return None
-        check_input = Asked(
+        check_input = EdgeCheckInput(
             place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
             lag_of(place, self.memory.lag(monotonic)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and self.is_approved),
@@ -167,7 +167,7 @@ class MigrationNow(StageNow, frozen=True):
         """Consents that are asked for, by now. While it is not known where the cluster is, all that were."""
         return self._known.requested if self._asked is None else requested_by(self._asked, self.facts.stamp)
 
-    def _compared(self, progress: Place) -> Compared | None:
+    def _compared(self, progress: MigrationProgress) -> StoreComparison | None:
         """The last comparison. That of before a failed one does not lead to the stop of the controllers: it may be the
         last one of all.
         """
@@ -191,8 +191,8 @@ class MigrationNow(StageNow, frozen=True):
         blockers = self.blockers
         if not blockers:
             return None
-        if isinstance(self.place, Place):
-            if isinstance(self.place.edge, Refused):
+        if isinstance(self.place, MigrationProgress):
+            if isinstance(self.place.edge, NoEdge):
                 silent = unreachable(self.place, self.memory, self.facts.monotonic, CONTRADICTS_FOR)
                 return silent or stalled_by(*blockers)
             waits = blocked(blockers)
@@ -223,7 +223,7 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def soaking(self) -> Wait | None:
         """In dual write there is a way back: it is kept for as long as the document says."""
-        if not isinstance(self.place, Place):
+        if not isinstance(self.place, MigrationProgress):
             return None
         return finalize.soaking(self.place, self.wish, self.dual_write)
 
@@ -248,7 +248,7 @@ class MigrationNow(StageNow, frozen=True):
     @cached_property
     def next(self) -> Next:
         """The next step, or what it waits for."""
-        if not isinstance(self.place, Place):
+        if not isinstance(self.place, MigrationProgress):
             return self.blocked or blocked(self.blockers)
         quorum = waits_for_quorum(self.place)
         flies = self.roll is not None and bool(self.roll.in_flight)
@@ -274,7 +274,7 @@ class MigrationNow(StageNow, frozen=True):
     @property
     def meanwhile(self) -> str:
         """Without a controller a cluster serves what it has, until a leader fails."""
-        at = self.place.position.value if isinstance(self.place, Place) else self._known.position
+        at = self.place.position.value if isinstance(self.place, MigrationProgress) else self._known.position
         return UNLED if at == NO_CONTROLLER else ""
 
     @property
@@ -305,7 +305,7 @@ class MigrationNow(StageNow, frozen=True):
         return frozenset(controllers - facts.brokers.keys()) | given_up(self._asked)
 
     @property
-    def kept(self) -> Mapping[str, Kept]:
+    def kept(self) -> Mapping[str, StageMemory]:
         """Memory of what this look has seen, by kind."""
         disks = self.roll.disks.before if self.roll is not None else None
         return {MIGRATION: self.memory, **kept_of_roll(self.facts, disks, is_over=self._is_rolled)}
@@ -315,11 +315,11 @@ class MigrationNow(StageNow, frozen=True):
         """Tell whether certainly no node is left to restart on this way."""
         if self.roll is not None:
             return False
-        return not self.is_due or (isinstance(self.place, Place) and not permit_for(self.place).unknown)
+        return not self.is_due or (isinstance(self.place, MigrationProgress) and not permit_for(self.place).unknown)
 
     def remembered(self, status: Status) -> Status:
         """Once the migration is over, its consent is used: none that is left in Git is for a later migration."""
-        over = isinstance(self.place, Place) and self.place.facts.state is ZkMigrationState.POST_MIGRATION
+        over = isinstance(self.place, MigrationProgress) and self.place.facts.state is ZkMigrationState.POST_MIGRATION
         if not over or ZK_FINALIZE not in self.facts.wanted.consents:
             return status
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
@@ -350,7 +350,7 @@ class MigrationNow(StageNow, frozen=True):
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
             return replace(status, rollout=without_restarts(previous.rollout, is_known=self._is_rolled))
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
-        if rollout is not None and previous.rollout is not None and not isinstance(self.place, Place):
+        if rollout is not None and previous.rollout is not None and not isinstance(self.place, MigrationProgress):
             rollout = replace(rollout, done=previous.rollout.done)  # which nodes are left is not known
         return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
 
@@ -362,22 +362,22 @@ class MigrationNow(StageNow, frozen=True):
         return conditions
 
 
-def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow | None:
+def migration_now(facts: StageInput, part: MigrationProposal, plan: Plan) -> MigrationState | None:
     """State of the migration; None where another cluster answers. plan: the one that an approval is for."""
     wish, place = facts.wanted.migration, part.place
     if wish is None or not facts.ours:
         return None
     monotonic, previous = facts.monotonic, facts.kept.get(MIGRATION)
-    cluster = place.cluster_id if isinstance(place, Place) else ""
-    memory = previous if isinstance(previous, MigrationKept) and previous.may_be_of(cluster) else MigrationKept()
-    offset = place.facts.offset if isinstance(place, Place) else -1
+    cluster = place.cluster_id if isinstance(place, MigrationProgress) else ""
+    memory = previous if isinstance(previous, MigrationMemory) and previous.may_be_of(cluster) else MigrationMemory()
+    offset = place.facts.offset if isinstance(place, MigrationProgress) else -1
     comparison, migration = facts.seen.compared, facts.remembered.migration
     last = later(memory.equality, migration.equality if migration is not None else None)
     dual_write = finalize.dual_write_of(
         facts.seen.last_registration, facts.now, monotonic, memory.dual_write, migration
     )
     memory = memory.seen(
-        monotonic, known=isinstance(place, Place), end=facts.seen.source.offset, offset=offset,
+        monotonic, known=isinstance(place, MigrationProgress), end=facts.seen.source.offset, offset=offset,
         compared=comparison.value if isinstance(comparison, Known) else None,
         tried=None
         if isinstance(comparison, Unknown) and comparison.why.kind is FailureKind.NOT_ASKED
@@ -386,6 +386,6 @@ def migration_now(facts: Facts, part: MigrationPart, plan: Plan) -> MigrationNow
         equality=last_comparison(place, facts.seen, last), cluster=cluster, dual_write=dual_write,
     )  # fmt: skip
     approved = not_approved(facts.wanted, plan, waits=True) is None
-    stage = MigrationNow(facts, wish, place, memory, None, part.excused, approved, dual_write)
+    stage = MigrationState(facts, wish, place, memory, None, part.excused, approved, dual_write)
     roll = permitted_roll(facts, permit_for(place, stage.unneeded), excused=part.excused)
     return replace(stage, roll=roll) if roll is not None else stage

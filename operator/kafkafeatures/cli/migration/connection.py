@@ -15,7 +15,7 @@ from kafkafeatures.reconcile.credentials import ensemble_of, secrets_in, setting
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 
-class Where(NamedTuple):
+class MigrationConnection(NamedTuple):
     """Settings to reach both. `desired`: where the document wants the migration to go; empty where flags name both."""
 
     settings: ClusterSettings
@@ -23,16 +23,16 @@ class Where(NamedTuple):
     desired: str = ""
 
 
-def where_of(arguments: argparse.Namespace) -> Where:
+def where_of(arguments: argparse.Namespace) -> MigrationConnection:
     """Raises CommandFailed."""
     if arguments.file is not None:
         return _in_document(arguments)
     if not arguments.zookeeper:
         raise CommandFailed("no ensemble given; use --zookeeper, or -f FILE for cluster and ensemble", Exit.USAGE)
-    return Where(settings_from_flags(arguments), ensembles.named(arguments))
+    return MigrationConnection(settings_from_flags(arguments), ensembles.named(arguments))
 
 
-def _in_document(arguments: argparse.Namespace) -> Where:
+def _in_document(arguments: argparse.Namespace) -> MigrationConnection:
     given_flags = [
         f"--{name.replace('_', '-')}"
         for name in ("zookeeper", "zookeeper_config", "bootstrap_server", "bootstrap_controller")
@@ -51,4 +51,4 @@ def _in_document(arguments: argparse.Namespace) -> Where:
                 ("spec.cluster.zookeeper is not set; set its connect to the brokers' zookeeper.connect",)
             )
         desired = spec.migration.desired if spec.migration is not None else ""
-        return Where(document.settings or settings_of(spec.cluster, secrets), ensemble, desired)
+        return MigrationConnection(document.settings or settings_of(spec.cluster, secrets), ensemble, desired)

@@ -12,7 +12,7 @@ from math import inf
 from msgspec import Struct
 
 from kafkafeatures.api.status import EqualityStatus
-from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.facts.znodes import StoreComparison
 
 KEEPS = 60.0
 """Seconds for which ends of the metadata log are kept, and for which `/migration` counts as written once it moved."""
@@ -43,7 +43,7 @@ class DualWrite(Struct, frozen=True):
         return max(self.log_time - self.since, timedelta(seconds=self.now - self.seen_at))
 
 
-class MigrationKept(Struct, frozen=True):
+class MigrationMemory(Struct, frozen=True):
     """By a clock that is never set. unknown_since: since when it is not known where the cluster is. ends: when the
     metadata log ended where. offset, still_since: of `/migration`, and since when it is that. compared, compared_at:
     the last comparison of ZooKeeper with the metadata log. tried: when the last one began, which may have failed since.
@@ -56,7 +56,7 @@ class MigrationKept(Struct, frozen=True):
     ends: tuple[tuple[float, int], ...] = ()
     offset: int = -1
     still_since: float | None = None
-    compared: Compared | None = None
+    compared: StoreComparison | None = None
     compared_at: float = -inf
     tried: datetime | None = None
     controllers_since: float | None = None
@@ -66,9 +66,9 @@ class MigrationKept(Struct, frozen=True):
     moved_at: float = -inf
     dual_write: DualWrite | None = None
 
-    def interrupted(self, reason: str) -> MigrationKept:
+    def interrupted(self, reason: str) -> MigrationMemory:
         """Drop what looks without a gap have shown: where nothing could be read, nothing is known to stand still."""
-        return MigrationKept(
+        return MigrationMemory(
             unknown_since=self.unknown_since, equality=self.equality, cluster=self.cluster, dual_write=self.dual_write
         )
 
@@ -83,13 +83,13 @@ class MigrationKept(Struct, frozen=True):
         known: bool,
         end: int,
         offset: int,
-        compared: Compared | None = None,
+        compared: StoreComparison | None = None,
         tried: datetime | None = None,
         controllers: bool = False,
         equality: EqualityStatus | None = None,
         cluster: str = "",
         dual_write: DualWrite | None = None,
-    ) -> MigrationKept:
+    ) -> MigrationMemory:
         """With what this look has seen. end: of the metadata log, -1 where it was not read. controllers: whether one
         answers. equality: the last comparison by now. cluster: its id, empty if it was not read. dual_write: for how
         long it was kept; None where that is not known by this look.
@@ -98,7 +98,7 @@ class MigrationKept(Struct, frozen=True):
         if end >= 0:
             ends = (*ends, (monotonic_time, end))[-MOST:]
         is_still = self.still_since is not None and self.offset == offset
-        return MigrationKept(
+        return MigrationMemory(
             None if known else (monotonic_time if self.unknown_since is None else self.unknown_since),
             ends,
             offset if known else self.offset,
@@ -119,7 +119,7 @@ class MigrationKept(Struct, frozen=True):
         """Tell whether the last comparison came to no result."""
         return self.tried is not None and (self.compared is None or self.compared.at < self.tried)
 
-    def comparison(self, monotonic_time: float) -> Compared | None:
+    def comparison(self, monotonic_time: float) -> StoreComparison | None:
         """The last comparison; None where it is too old to close a door on."""
         return self.compared if monotonic_time - self.compared_at <= COMPARED_WITHIN else None
 

@@ -11,13 +11,13 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kafkafeatures.api.status import ExcusedTopics, PlanStatus, Stage, StepState, StepStatus
+from kafkafeatures.api.status import ExcusedTopics, PlannedStage, PlanStatus, StepState, StepStatus
 from kafkafeatures.core.engine.costs import excused_in
-from kafkafeatures.core.engine.stage import Part
+from kafkafeatures.core.engine.stage import StageProposal
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.facts.settings import IBP
-from kafkafeatures.core.ibp.none_wanted import INTER_BROKER_PROTOCOL
-from kafkafeatures.core.ibp.place import Place, Roll
+from kafkafeatures.core.ibp.not_desired import INTER_BROKER_PROTOCOL
+from kafkafeatures.core.ibp.progress import IbpProgress, RollPurpose
 from kafkafeatures.core.ibp.versions import Version
 
 
@@ -29,9 +29,9 @@ def shown_in(plan: PlanStatus | None, target: Version) -> ExcusedTopics | None:
 
 
 _WAY_BACK = {
-    Roll.PIN: "way back: restart the brokers without it; nothing is lost",
-    Roll.KAFKA: "way back: restart the brokers with the Kafka of before; nothing is lost",
-    Roll.RAISE: "no way back: Kafka has none once brokers use the new version",
+    RollPurpose.PIN: "way back: restart the brokers without it; nothing is lost",
+    RollPurpose.KAFKA: "way back: restart the brokers with the Kafka of before; nothing is lost",
+    RollPurpose.RAISE: "no way back: Kafka has none once brokers use the new version",
 }
 
 
@@ -40,7 +40,7 @@ class IbpWork(Struct, frozen=True):
 
     start: str
     target: str
-    rolls: tuple[Roll, ...] | None
+    rolls: tuple[RollPurpose, ...] | None
 
     @property
     def is_over(self) -> bool:
@@ -64,7 +64,7 @@ class IbpWork(Struct, frozen=True):
     @property
     def is_irreversible(self) -> bool:
         """Once brokers speak the new version Kafka knows no way back to an older one."""
-        return self.rolls is None or Roll.RAISE in self.rolls
+        return self.rolls is None or RollPurpose.RAISE in self.rolls
 
     @property
     def is_safe_to_undo(self) -> bool:
@@ -74,7 +74,7 @@ class IbpWork(Struct, frozen=True):
     def steps(self) -> Iterator[StepStatus]:
         """One for each roll that is left."""
         for roll in self.rolls or ():
-            last = roll is Roll.RAISE
+            last = roll is RollPurpose.RAISE
             yield StepStatus(
                 id="",
                 action=INTER_BROKER_PROTOCOL,
@@ -85,34 +85,34 @@ class IbpWork(Struct, frozen=True):
                 state=StepState.PENDING.value,
             )
 
-    def _detail(self, roll: Roll) -> str:
-        if roll is Roll.KAFKA:
+    def _detail(self, roll: RollPurpose) -> str:
+        if roll is RollPurpose.KAFKA:
             return f"restart each broker with a Kafka that knows {self.target}, and {IBP} as it is"
-        if roll is Roll.PIN:
+        if roll is RollPurpose.PIN:
             return f"restart each broker that has no {IBP} with the one that it uses now"
         return f"restart each broker with {IBP}={self.target}"
 
 
-class IbpPart(Part, frozen=True):
+class IbpProposal(StageProposal, frozen=True):
     """Restarts that there are to do. `is_readable`: the cluster is in ZooKeeper mode, and no migration is open.
     `excused`: what all restarts of the plan may make unavailable, by a consent.
     """
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL
 
-    place: Place
+    place: IbpProgress
     is_readable: bool
     excused: ExcusedTopics | None = None
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[PlannedStage, ...]:
         """One, unless every broker uses the target, or a higher one."""
         brokers = self.place.told.values()
         if not self.is_known or not self._rolls or not brokers:
             return ()
         lowest = min(broker.uses for broker in brokers)
         target = {IBP: str(self.place.target)}
-        return (Stage(kind=self.kind, start={IBP: str(lowest)}, target=target, excused=self.excused),)
+        return (PlannedStage(kind=self.kind, start={IBP: str(lowest)}, target=target, excused=self.excused),)
 
     @property
     def costs(self) -> ExcusedTopics | None:
@@ -130,17 +130,17 @@ class IbpPart(Part, frozen=True):
         return True
 
     @property
-    def _rolls(self) -> tuple[Roll, ...]:
+    def _rolls(self) -> tuple[RollPurpose, ...]:
         """All that is left: a broker may have to be restarted in each of them."""
         brokers, target = self.place.told.values(), self.place.target
         is_needed = {
-            Roll.PIN: any(not broker.is_set for broker in brokers),
-            Roll.KAFKA: any(broker.knows < target for broker in brokers),
-            Roll.RAISE: any(broker.uses < target for broker in brokers),
+            RollPurpose.PIN: any(not broker.is_set for broker in brokers),
+            RollPurpose.KAFKA: any(broker.knows < target for broker in brokers),
+            RollPurpose.RAISE: any(broker.uses < target for broker in brokers),
         }
-        return tuple(roll for roll in Roll if is_needed[roll])
+        return tuple(roll for roll in RollPurpose if is_needed[roll])
 
-    def work_of(self, stages: tuple[Stage, ...]) -> tuple[IbpWork, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[IbpWork, ...] | None:
         """Work that is left; None where the plan leads to another version than the document does now."""
         own_stages = [stage for stage in stages if stage.kind == self.kind]
         if stages and excused_in(stages) != self.excused:

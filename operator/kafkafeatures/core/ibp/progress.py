@@ -25,7 +25,7 @@ from kafkafeatures.core.ibp.versions import Version, version_of
 GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
 
 
-class Roll(Enum):
+class RollPurpose(Enum):
     """Purposes of the restarts of brokers, in this order."""
 
     PIN = "set the version that is used now"
@@ -43,16 +43,16 @@ class Broker(Struct, frozen=True):
     is_set: bool
     knows: Version
 
-    def needs(self, target: Version) -> Roll | None:
+    def needs(self, target: Version) -> RollPurpose | None:
         """Purpose of its next restart; None where it is as it has to be."""
         if not self.is_set:
-            return Roll.PIN
+            return RollPurpose.PIN
         if self.knows < target:
-            return Roll.KAFKA
-        return Roll.RAISE if self.uses < target else None
+            return RollPurpose.KAFKA
+        return RollPurpose.RAISE if self.uses < target else None
 
 
-class Place(Struct, frozen=True, dict=True):
+class IbpProgress(Struct, frozen=True, dict=True):
     """Progress of a cluster on the way to `target`. brokers: by id, a Failure of one that does not say it."""
 
     seen: Observation
@@ -65,16 +65,16 @@ class Place(Struct, frozen=True, dict=True):
         return {id_: broker for id_, broker in self.brokers.items() if isinstance(broker, Broker)}
 
     @cached_property
-    def needs(self) -> Mapping[int, Roll | None]:
+    def needs(self) -> Mapping[int, RollPurpose | None]:
         """Purpose of the next restart of each of them, by id."""
         return {id_: broker.needs(self.target) for id_, broker in self.told.items()}
 
     @cached_property
-    def roll(self) -> Roll | None:
+    def roll(self) -> RollPurpose | None:
         """Next roll: no broker gets another Kafka while another one would raise the version by itself, and none gets a
         higher version before all know it. None where nothing is left to do, or no broker said anything.
         """
-        return next((roll for roll in Roll if roll in self.needs.values()), None)
+        return next((roll for roll in RollPurpose if roll in self.needs.values()), None)
 
     @property
     def differing(self) -> Mapping[int, Broker]:
@@ -100,19 +100,19 @@ class Place(Struct, frozen=True, dict=True):
     def lines(self, id_: int) -> str:
         """Changes that this broker needs when it is started again, for people."""
         broker, roll = self.told[id_], self.needs[id_]
-        if roll is Roll.KAFKA:
+        if roll is RollPurpose.KAFKA:
             last = f" (3.x, at least {self.target.of_release})"
             return (
                 f"Kafka {self.target.of_release}{last}, and still {IBP}={broker.uses}; it knows {broker.knows} at most"
             )
-        if roll is Roll.PIN:
+        if roll is RollPurpose.PIN:
             return f"the same Kafka, and {IBP}={broker.uses}; it is not set, and a newer Kafka has a higher default"
         return f"the same Kafka, and {IBP}={self.target}; it is {broker.uses}"
 
 
-def place_of(observation: Observation, target: Version) -> Place:
+def place_of(observation: Observation, target: Version) -> IbpProgress:
     """Progress by what each broker says. Which mode the cluster is in has been made sure of."""
-    return Place(
+    return IbpProgress(
         observation, target, {node.id: said_by(node) for node in observation.nodes if Role.BROKER in node.roles}
     )
 

@@ -1,6 +1,6 @@
 """Input of the checks of a migration: one look at the cluster, and what is remembered of the looks before.
 
-Pure. Made by `core/migration/now.py`; read by `core/migration/checks.py` and the modules beside it that it calls.
+Pure. Made by `core/migration/state.py`; read by `core/migration/checks.py` and the modules beside it that it calls.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from kafkafeatures.api.status import ConsentRequest, EqualityStatus, VoterStatus
 from kafkafeatures.core.facts.observation import Node
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Replication
-from kafkafeatures.core.facts.znodes import Compared
+from kafkafeatures.core.facts.znodes import StoreComparison
 from kafkafeatures.core.migration.consents import Consentable
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.progress import MigrationProgress
 
 
-class Asked(Struct, frozen=True):
+class EdgeCheckInput(Struct, frozen=True):
     """May the next step of this way be taken? flying: nodes that are being restarted, of which nothing is expected.
 
     lag: how many seconds ZooKeeper is behind; compared: with the metadata log, moments ago; None where that is not
@@ -31,13 +31,13 @@ class Asked(Struct, frozen=True):
     left; consentable: all that a person may consent to (`core/migration/losses.py`).
     """
 
-    place: Place
+    place: MigrationProgress
     consents: frozenset[str]
     spent: frozenset[str]
     flying: frozenset[int] = frozenset()
     replication: Replication | None = None
     lag: float | None = None
-    compared: Compared | None = None
+    compared: StoreComparison | None = None
     closes: bool = True
     still_for: float = 0.0
     controllers_for: timedelta = timedelta(0)

@@ -82,7 +82,7 @@ class Migration(Struct, frozen=True):
     hold_dual_write_for: timedelta = timedelta(hours=24)
 
 
-class Wanted(Struct, frozen=True):
+class DesiredState(Struct, frozen=True):
     """`levels`: named exactly. `bundle`: what a releaseVersion stands for; it never lowers, and `levels` win over it.
 
     `approvals`: hashes of approved plans, whole or from 8 digits on, in whatever form they were given; `annotated`:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.engine.decisions import Stalled, Wait
-from kafkafeatures.core.engine.wanted import Wanted
+from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.binaries import supported_by
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.membership import by_id
@@ -25,18 +25,18 @@ from kafkafeatures.core.facts.replication import Admission, Replication
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll import planner
-from kafkafeatures.core.roll.coming_back import Phase, RestartState
+from kafkafeatures.core.roll.coming_back import RestartState, ReturnPhase
 from kafkafeatures.core.roll.crashes import Crash, crashes
 from kafkafeatures.core.roll.disks import NodeDisks
 from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import come_later
-from kafkafeatures.core.roll.part import lacking
 from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.pods import Fleet, cannot_run, hangs, while_stopping
-from kafkafeatures.core.roll.remembered import Remembered
+from kafkafeatures.core.roll.proposal import lacking
+from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.targets import (
-    Excused,
+    ExcusedPartitions,
     Revisions,
     Target,
     known_revisions,
@@ -59,30 +59,30 @@ class Restarting(Struct, frozen=True):
     @property
     def is_back(self) -> bool:
         """Tell whether it only has to stay as it is for a while."""
-        return self.state.phase is Phase.BACK
+        return self.state.phase is ReturnPhase.BACK
 
     @property
     def may_be_unsent(self) -> bool:
         """Tell whether its pod still runs as it did."""
-        return bool(self.step.pod) and self.state.phase is Phase.REQUESTED
+        return bool(self.step.pod) and self.state.phase is ReturnPhase.REQUESTED
 
     @property
     def is_asked_of_a_person(self) -> bool:
         """Tell whether a person still has to restart it by hand."""
-        return not self.step.pod and self.state.phase is Phase.REQUESTED
+        return not self.step.pod and self.state.phase is ReturnPhase.REQUESTED
 
 
-class RestartQuestion(Struct, frozen=True, dict=True):
+class RestartCheckInput(Struct, frozen=True, dict=True):
     """May one more node be restarted now? Everything that the checks look at."""
 
-    wanted: Wanted
+    wanted: DesiredState
     seen: Observation
     fleet: Fleet
     in_flight: tuple[Restarting, ...]
     changes: tuple[UpdateFeature, ...]
-    remembered: Remembered
+    remembered: RollContext
     replication: Replication | None  # all partitions; None where they could not be read
-    excused: Excused | None = None  # what this roll may make unavailable, by a consent
+    excused: ExcusedPartitions | None = None  # what this roll may make unavailable, by a consent
     permit: Permit | None = None  # of a migration, whose next position needs these restarts
     disks: NodeDisks = NodeDisks()
 
@@ -333,7 +333,7 @@ class RestartQuestion(Struct, frozen=True, dict=True):
 
     @cached_property
     def _by_id(self) -> Mapping[int, Node]:
-        """Asked for each of a thousand nodes, again and again."""
+        """Called for each of a thousand nodes, again and again."""
         return by_id(self.seen.nodes)
 
     def node(self, id_: int) -> Node | None:

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_THREADS = ThreadPoolExecutor(2, "aside")
+_THREADS = ThreadPoolExecutor(2, "kafkafeatures")
 
 
-async def aside(work: Callable[[], T]) -> T:
+async def run_in_thread(work: Callable[[], T]) -> T:
     """Return or raise as `work` does, but for StopIteration, which no Future can carry."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, work)

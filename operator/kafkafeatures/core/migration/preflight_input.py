@@ -24,7 +24,7 @@ from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.positions import Position
 
 
-class Preflight(Struct, frozen=True):
+class PreflightInput(Struct, frozen=True):
     """Facts that are known before the way to `end` is taken, which is PreMigration or Copied.
 
     seen: each node with the settings that `preflight.NAMES` has. znodes, survey: why, where they could not be read.

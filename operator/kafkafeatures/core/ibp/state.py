@@ -1,8 +1,8 @@
 """The stage that raises the inter.broker.protocol.version: what prevents the next restart, and which one it is.
 
-Pure. What each broker uses, and what its Kafka knows, it says itself in this very look (`core/ibp/place.py`), never a
-status. Brokers are restarted by the machinery of rolls, which gets a permit for exactly those that the next roll needs;
-their settings and images are changed in Git, never from here.
+Pure. Each broker says itself, in this very reconciliation, which version it uses and which its Kafka knows
+(`core/ibp/progress.py`); a status never does. Brokers are restarted by the machinery of rolls, which gets a permit for
+exactly those that the next roll needs; their settings and images are changed in Git, never from here.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked, unreadable
-from kafkafeatures.core.engine.kind import Asked, Demands, Facts
-from kafkafeatures.core.engine.stage import Conditions, Kept, LastWord, Next, StageNow
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
+from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput
+from kafkafeatures.core.engine.stage import Conditions, Next, StageMemory, StageState, SummaryRank
 from kafkafeatures.core.engine.steps import InFlight
-from kafkafeatures.core.engine.wanted import ApprovalPolicy, Wanted
 from kafkafeatures.core.facts.observation import MetadataMode, Observation, Unknown
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.ibp import checks
-from kafkafeatures.core.ibp.none_wanted import INTER_BROKER_PROTOCOL
-from kafkafeatures.core.ibp.part import IbpPart, shown_in
-from kafkafeatures.core.ibp.place import Place, place_of
+from kafkafeatures.core.ibp.not_desired import INTER_BROKER_PROTOCOL
+from kafkafeatures.core.ibp.progress import IbpProgress, place_of
+from kafkafeatures.core.ibp.proposal import IbpProposal, shown_in
 from kafkafeatures.core.ibp.report import in_use
 from kafkafeatures.core.ibp.requests import asked_of_a_person, asked_of_git
 from kafkafeatures.core.ibp.restarts import permit_for, wrongly_restarted
@@ -46,15 +46,15 @@ NO_MEANING = (
 )
 
 
-class IbpNow(StageNow, frozen=True):
+class IbpState(StageState, frozen=True):
     """State of the stage. `roll`: of the brokers that have to be restarted; None where none are, or no driver restarts
     nodes from here. `excused`: what all restarts of the plan may make unavailable, by a consent.
     """
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL
 
-    facts: Facts
-    place: Place
+    facts: StageInput
+    place: IbpProgress
     roll: Roll | None = None
     excused: ExcusedTopics | None = None
 
@@ -84,9 +84,9 @@ class IbpNow(StageNow, frozen=True):
         return Reason.ROLLING_NODES, self.roll.titles_in_flight
 
     @property
-    def last_word(self) -> LastWord:
+    def last_word(self) -> SummaryRank:
         """Lowest rank: what is said of it is a note, beside the words of another stage."""
-        return LastWord.NOTHING_WANTED
+        return SummaryRank.NOTHING_WANTED
 
     @property
     def outlook(self) -> str:
@@ -108,7 +108,7 @@ class IbpNow(StageNow, frozen=True):
         fleet = self.roll.fleet if self.roll is not None else None
         replication = self.facts.replication
         assigned = replication.brokers() if replication is not None else frozenset()
-        blockers = checks.blockers(checks.Asked(self.place, flying, assigned))
+        blockers = checks.blockers(checks.IbpCheckInput(self.place, flying, assigned))
         return (*blockers, *wrongly_restarted(self.place, fleet, flying))
 
     @property
@@ -155,7 +155,7 @@ class IbpNow(StageNow, frozen=True):
         return self.roll.withdrawn if self.roll is not None else ()
 
     @property
-    def kept(self) -> Mapping[str, Kept]:
+    def kept(self) -> Mapping[str, StageMemory]:
         """Memory of what brokers had, while they are restarted, and since when each is up."""
         disks = self.roll.disks.before if self.roll is not None else None
         return kept_of_roll(self.facts, disks, is_over=self._is_rolled)
@@ -200,7 +200,7 @@ def _said(observation: Observation, previous: Status) -> str:
     return in_use(observation) or previous.inter_broker_protocol_version
 
 
-def target_of(desired: Wanted) -> Version:
+def target_of(desired: DesiredState) -> Version:
     """The version that the document names. Raises ValueError where `core/resolve.py` has not made sure of it."""
     version = version_of(desired.ibp)
     if version is None:
@@ -208,7 +208,7 @@ def target_of(desired: Wanted) -> Version:
     return version
 
 
-def proposed(facts: Facts) -> IbpPart:
+def proposed(facts: StageInput) -> IbpProposal:
     """Work to do from here."""
     observation, target, replication = facts.seen, target_of(facts.wanted), facts.replication
     excused = excused_in_all_rolls(
@@ -217,10 +217,10 @@ def proposed(facts: Facts) -> IbpPart:
         shown=shown_in(facts.memory.plan, target),
         unavailable=replication.never_available() if replication is not None else None,
     )
-    return IbpPart(place_of(observation, target), observation.in_zookeeper_mode, excused)
+    return IbpProposal(place_of(observation, target), observation.in_zookeeper_mode, excused)
 
 
-def ibp_now(facts: Facts, part: IbpPart | None) -> IbpNow | None:
+def ibp_now(facts: StageInput, part: IbpProposal | None) -> IbpState | None:
     """State of the stage; None where another cluster answers. `part`: None in KRaft mode, which proposes nothing."""
     if not facts.ours:
         return None
@@ -229,20 +229,20 @@ def ibp_now(facts: Facts, part: IbpPart | None) -> IbpNow | None:
     reads_pods = driver_of(facts.wanted.rollout).reads_pods
     rollout_id = rollout.id if rollout is not None else ""
     permit = permit_for(progress, reads_pods=reads_pods, begun=rollout_id, flies=is_restarting(facts))
-    return IbpNow(facts, progress, permitted_roll(facts, permit, excused=excused), excused)
+    return IbpState(facts, progress, permitted_roll(facts, permit, excused=excused), excused)
 
 
-def demands_of(read_context: Asked) -> Demands:
+def demands_of(read_context: ReadContext) -> ReadRequirements:
     """The znodes, and what each broker says; partitions where brokers are about to be restarted. In KRaft nothing."""
     observation = read_context.seen
     if observation is None:
-        return Demands() if read_context.status.metadata_mode == MetadataMode.KRAFT else _READ
+        return ReadRequirements() if read_context.status.metadata_mode == MetadataMode.KRAFT else _READ
     if observation.in_kraft_mode:
-        return Demands()
+        return ReadRequirements()
     progress = place_of(observation, target_of(read_context.wanted))
     restarts = progress.roll is not None and driver_of(read_context.wanted.rollout).asks_people
     shows = progress.roll is not None and is_to_be_shown(read_context.wanted, read_context.status.plan)
     return replace(_READ, partitions=restarts or shows)
 
 
-_READ = Demands(znodes=True, settings=frozenset({IBP}))
+_READ = ReadRequirements(znodes=True, settings=frozenset({IBP}))

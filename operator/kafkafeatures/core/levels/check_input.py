@@ -20,7 +20,7 @@ from kafkafeatures.core.facts.releases import (
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
-class Question(Struct, frozen=True):
+class LevelCheckInput(Struct, frozen=True):
     """The changes that are wanted, seen against the cluster. `verdict`: the server's own, None while not asked.
 
     `consents`: those given, `spent`: those of them that were used already. `unknown_features`: desired

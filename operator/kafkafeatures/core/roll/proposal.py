@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
-from kafkafeatures.api.status import ExcusedTopics, Stage, StepState, StepStatus
+from kafkafeatures.api.status import ExcusedTopics, PlannedStage, StepState, StepStatus
 from kafkafeatures.core.engine.costs import excused_in
-from kafkafeatures.core.engine.stage import Part
+from kafkafeatures.core.engine.stage import StageProposal
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.releases import Undo, format_level
@@ -23,7 +23,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.restart_node import RestartNode
 
 if TYPE_CHECKING:
-    from kafkafeatures.core.roll.targets import Excused
+    from kafkafeatures.core.roll.targets import ExcusedPartitions
 
 if TYPE_CHECKING:  # no level needs the pods: `apply` starts faster
     from kafkafeatures.core.facts.workloads import StatefulSet, WorkloadsReading
@@ -162,7 +162,7 @@ class RollWork(Struct, frozen=True):
             )
 
 
-class RollPart(Part, frozen=True):
+class RollProposal(StageProposal, frozen=True):
     """Pods to restart; `pods` is None where they could not be read.
 
     excused: what this roll may make unavailable, by a consent, with what only the operator needs of it; planned: as the
@@ -173,18 +173,18 @@ class RollPart(Part, frozen=True):
     kind: ClassVar[str] = ROLL
 
     pods: Pods | None
-    excused: Excused | None = None
+    excused: ExcusedPartitions | None = None
     planned: ExcusedTopics | None = None
-    later: tuple[Stage, ...] = ()
+    later: tuple[PlannedStage, ...] = ()
     is_left: bool = False
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[PlannedStage, ...]:
         """The stages of a roll: from which revisions to which."""
         remaining = [pods_of_set for pods_of_set in (self.pods or {}).values() if pods_of_set.left]
         if not remaining:
             return self.later
-        stage = Stage(
+        stage = PlannedStage(
             kind=ROLL,
             start={pods_of_set.name: pods_of_set.before for pods_of_set in remaining},
             target={pods_of_set.name: pods_of_set.after for pods_of_set in remaining},
@@ -202,7 +202,7 @@ class RollPart(Part, frozen=True):
         """Tell whether the pods were read."""
         return self.pods is not None
 
-    def work_of(self, stages: tuple[Stage, ...]) -> tuple[RollWork, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[RollWork, ...] | None:
         """Work of each roll of a plan by now; None where the rolls are not what there is to do."""
         rolls = [stage for stage in stages if stage.kind == ROLL]
         if any(roll.start.keys() != roll.target.keys() or roll.unknown for roll in rolls):
@@ -242,7 +242,9 @@ class RollPart(Part, frozen=True):
         )
 
 
-def pods_rolled_by(stage: Stage, pods: Pods | None, *, begun: bool = True, over: bool = False) -> tuple[PodsOfSet, ...]:
+def pods_rolled_by(
+    stage: PlannedStage, pods: Pods | None, *, begun: bool = True, over: bool = False
+) -> tuple[PodsOfSet, ...]:
     """Pods that a stage rolls, with how many are left now; none where that is not known. In the order of the pods that
     were read: the API server sorts what a status says by name.
     """

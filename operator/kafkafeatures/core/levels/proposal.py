@@ -12,18 +12,18 @@ from msgspec import Struct, field
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.status import Stage, StepState, StepStatus
+from kafkafeatures.api.status import PlannedStage, StepState, StepStatus
 from kafkafeatures.core.engine.consents import unverified_among
+from kafkafeatures.core.engine.desired_state import DesiredState, OnDrift
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.stage import Part
-from kafkafeatures.core.engine.wanted import OnDrift, Wanted
+from kafkafeatures.core.engine.stage import StageProposal
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata
+from kafkafeatures.core.levels.check_input import unknown_features_in
 from kafkafeatures.core.levels.dynamic_quorum import effects_of_freezing, makes_dynamic, voters_to_freeze
 from kafkafeatures.core.levels.effects import effects_of
 from kafkafeatures.core.levels.prerequisites import prerequisites_of
-from kafkafeatures.core.levels.question import unknown_features_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
 
@@ -84,7 +84,7 @@ class LevelsWork(Struct, frozen=True):
             )
 
 
-class LevelsPart(Part, frozen=True):
+class LevelsProposal(StageProposal, frozen=True):
     """Work to do about levels. `drifted`: levels that had been reached and were changed outside.
 
     desired: feature to the level it should have. finalized: as it is; empty where that could not be read. changes: what
@@ -112,10 +112,10 @@ class LevelsPart(Part, frozen=True):
         return self.by_stage[0] if self.by_stage else ()
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[PlannedStage, ...]:
         """The stages of levels: from which levels to which."""
         return tuple(
-            Stage(
+            PlannedStage(
                 kind=LEVELS,
                 start={change.feature: change.before for change in changes},
                 target={change.feature: change.after for change in changes},
@@ -139,7 +139,7 @@ class LevelsPart(Part, frozen=True):
         """Direction in which the first drifted level went; only where there is one."""
         return Reason.LEVEL_AHEAD if self.drifted[0].is_downgrade else Reason.LEVEL_BEHIND
 
-    def work_of(self, stages: tuple[Stage, ...]) -> tuple[LevelsWork, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[LevelsWork, ...] | None:
         """Work that is left of each stage of levels; None where they are not what there is to do. What is done of them
         was done first.
         """
@@ -177,7 +177,7 @@ class LevelsPart(Part, frozen=True):
         )
 
 
-def _changes_of(stages: tuple[Stage, ...]) -> tuple[tuple[UpdateFeature, ...], ...] | None:
+def _changes_of(stages: tuple[PlannedStage, ...]) -> tuple[tuple[UpdateFeature, ...], ...] | None:
     """The changes of each stage of levels; None where one is not what this release writes. No level may come twice: by
     a level that was read it would not be known which of the two it is.
     """
@@ -199,7 +199,7 @@ def _changes_of(stages: tuple[Stage, ...]) -> tuple[tuple[UpdateFeature, ...], .
     return tuple(changes_by_stage)
 
 
-def levels_to_move(wanted: Wanted, seen: Observation, memory: Memory) -> LevelsPart:
+def levels_to_move(wanted: DesiredState, seen: Observation, memory: Memory) -> LevelsProposal:
     """Changes to what the document asks for and is not there; none where the finalized levels are not known."""
     finalized = seen.known_levels
     desired = wanted.desired(finalized)
@@ -209,7 +209,7 @@ def levels_to_move(wanted: Wanted, seen: Observation, memory: Memory) -> LevelsP
     changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
     unverified = unverified_among((change.consent for change in changes), memory.unverified, memory.spent)
     unknown = frozenset(feature for feature, _ in unknown_features_in(desired, seen))
-    return LevelsPart(
+    return LevelsProposal(
         desired, finalized, drifted, (changes,) if changes else (), unverified, unknown,
         voters_to_freeze(seen) if makes_dynamic(changes) else (),
         {change.feature: tuple(_effects_here(change, seen)) for change in changes},
@@ -223,7 +223,7 @@ def _effects_here(change: UpdateFeature, observation: Observation) -> Iterator[s
     yield from prerequisites_of(change, observation)
 
 
-def _was_reached(desired: Wanted, memory: Memory, change: UpdateFeature) -> bool:
+def _was_reached(desired: DesiredState, memory: Memory, change: UpdateFeature) -> bool:
     """A bundle asks for a level or more, so a higher one that was there counts as well."""
     reached = memory.reached.get(change.feature, -1)
     return reached == change.after if change.feature in desired.levels else reached >= change.after

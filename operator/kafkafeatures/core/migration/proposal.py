@@ -13,15 +13,15 @@ from msgspec import Struct
 
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import ExcusedTopics, PlanStatus, Stage, StepState, StepStatus
+from kafkafeatures.api.status import ExcusedTopics, PlannedStage, PlanStatus, StepState, StepStatus
 from kafkafeatures.core.engine.costs import excused_in
-from kafkafeatures.core.engine.stage import Part
+from kafkafeatures.core.engine.stage import StageProposal
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.migration.edges import FINALIZE, Edge
-from kafkafeatures.core.migration.none_wanted import MIGRATION, PHASE
-from kafkafeatures.core.migration.place import Place
+from kafkafeatures.core.migration.not_desired import MIGRATION, PHASE
 from kafkafeatures.core.migration.positions import Misplaced
+from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.way_back import RETURNS
 
 
@@ -80,7 +80,7 @@ class MigrationWork(Struct, frozen=True):
             )
 
 
-class MigrationPart(Part, frozen=True):
+class MigrationProposal(StageProposal, frozen=True):
     """Proposal of a migration. place: where the cluster is, if that is known. excused: what all of its rolls may make
     unavailable, by a consent.
     """
@@ -88,17 +88,17 @@ class MigrationPart(Part, frozen=True):
     kind: ClassVar[str] = MIGRATION
 
     desired: Desired
-    place: Place | Misplaced | Failure
+    place: MigrationProgress | Misplaced | Failure
     excused: ExcusedTopics | None = None
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[PlannedStage, ...]:
         """One, unless the cluster is where the document wants it."""
-        if not isinstance(self.place, Place) or not self.place.route:
+        if not isinstance(self.place, MigrationProgress) or not self.place.route:
             return ()
         start = self.place.phase
         target = {PHASE: self.desired.value}
-        return (Stage(kind=MIGRATION, start={PHASE: start.value}, target=target, excused=self.excused),)
+        return (PlannedStage(kind=MIGRATION, start={PHASE: start.value}, target=target, excused=self.excused),)
 
     @property
     def goes_first(self) -> bool:
@@ -108,9 +108,9 @@ class MigrationPart(Part, frozen=True):
     @property
     def is_known(self) -> bool:
         """Tell whether it is known where the cluster is."""
-        return isinstance(self.place, Place)
+        return isinstance(self.place, MigrationProgress)
 
-    def work_of(self, stages: tuple[Stage, ...]) -> tuple[MigrationWork, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[MigrationWork, ...] | None:
         """Work that is left; None where the plan leads elsewhere than the document does now."""
         migrations = [stage for stage in stages if stage.kind == MIGRATION]
         if not migrations:
@@ -119,5 +119,5 @@ class MigrationPart(Part, frozen=True):
             return None
         if migrations[0].excused != self.excused:
             return None
-        route = self.place.route if isinstance(self.place, Place) else None
+        route = self.place.route if isinstance(self.place, MigrationProgress) else None
         return (MigrationWork(str(migrations[0].start.get(PHASE, "")), str(migrations[0].target[PHASE]), route),)

@@ -22,37 +22,37 @@ from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.contradictions import position_of
-from kafkafeatures.core.migration.demands import Demands, NodeDemand, Said, demands, known_of
+from kafkafeatures.core.migration.demands import NodeDemand, Said, SettingDifferences, demands, known_of
 from kafkafeatures.core.migration.edges import (
     MOVE_BROKERS_BACK,
     TARGETS,
     UNFLAG_BROKERS,
-    Beside,
     Edge,
-    Refused,
+    NoEdge,
+    RestartBetween,
     next_edge,
 )
 from kafkafeatures.core.migration.phases import phase_of
-from kafkafeatures.core.migration.positions import BrokerMode, Facts, Misplaced, Position, facts_of
+from kafkafeatures.core.migration.positions import BrokerMode, MigrationEvidence, Misplaced, Position, facts_of
 
 PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
 """Positions at which nothing was copied yet, and what changes meanwhile may still prevent the copy."""
 
 
-class Place(Struct, frozen=True, dict=True):
+class MigrationProgress(Struct, frozen=True, dict=True):
     """A position, and by which facts. asked: controllers that were asked to lose the flag, with the consent
     (`core/migration/finalize.py`).
     """
 
     seen: Observation
     znodes: ZooKeeperReading
-    facts: Facts
+    facts: MigrationEvidence
     position: Position
     desired: Desired
     asked: frozenset[int] = frozenset()
 
     @cached_property
-    def edge(self) -> Edge | Refused | None:
+    def edge(self) -> Edge | NoEdge | None:
         """The way that comes next; None at the goal."""
         return next_edge(self.position, self.desired, self.facts)
 
@@ -73,7 +73,7 @@ class Place(Struct, frozen=True, dict=True):
         return Phase.ROLLING_BACK if back else phase_of(self.position, self.desired)
 
     @cached_property
-    def demands(self) -> Demands:
+    def demands(self) -> SettingDifferences:
         """Settings that each node has otherwise than the position that comes next needs them."""
         node_settings, edge = said_of(self.seen, is_copied=self.facts.offset > 0), self.way
         end = edge.end_from(self.position) if edge is not None else TARGETS[self.desired]
@@ -103,11 +103,11 @@ class Place(Struct, frozen=True, dict=True):
         return tuple(_route(self.position, self.desired, self.facts))
 
 
-def _route(position: Position, desired: Desired, facts: Facts) -> Iterator[Edge]:
+def _route(position: Position, desired: Desired, facts: MigrationEvidence) -> Iterator[Edge]:
     while isinstance(edge := next_edge(position, desired, facts), Edge):
         yield edge
         position = edge.end_from(position)
-        if edge.deletes or Beside.NO_CONTROLLERS in edge.beside:  # which have left /migration
+        if edge.deletes or RestartBetween.NO_CONTROLLERS in edge.beside:  # which have left /migration
             facts = msgspec.structs.replace(facts, has_progress=not edge.deletes)
         if edge is UNFLAG_BROKERS:
             facts = msgspec.structs.replace(facts, absent=())
@@ -122,7 +122,7 @@ def place_of(
     assigned: frozenset[int] | None = None,
     *,
     asked: frozenset[int] = frozenset(),
-) -> Place | Misplaced | Failure:
+) -> MigrationProgress | Misplaced | Failure:
     """Place of the cluster; or what contradicts what, or what could not be read. assigned: brokers that have replicas;
     None where that is not known. asked: controllers that were asked to lose the flag, with the consent: any other one
     without it has lost it by accident, and the cluster is still in dual write.
@@ -142,7 +142,7 @@ def place_of(
         return position
     if position is Position.DUAL_WRITE and not asked.isdisjoint(facts.unflagged):
         position = Position.FINALIZING
-    return Place(observation, znodes, facts, position, desired, asked)
+    return MigrationProgress(observation, znodes, facts, position, desired, asked)
 
 
 def _unread(observation: Observation, failure: Failure) -> ZooKeeperReading:

@@ -26,9 +26,9 @@ EVERY = pytest.mark.parametrize(
 
 
 def generated(kind: RecordType, version: int, layout: Layout) -> Reader:
-    found = readers_of(kind.control, kind.key)
-    assert found is not None
-    return {name: reader for reader, name in found[1][version]}[layout.name]
+    readers = readers_of(kind.control, kind.key)
+    assert readers is not None
+    return {name: reader for reader, name in readers[1][version]}[layout.name]
 
 
 def outcome(reader: Reader, data: bytes) -> object:
@@ -66,9 +66,9 @@ def test_kafka_itself_wrote_a_record_of_every_type_version_and_layout_of_the_tab
     read = set()
     for _, kind, _, _, hexadecimal in WRITTEN:
         value = bytes.fromhex(hexadecimal)
-        found = decode_control(CONTROL_NAMES[kind], value) if kind in CONTROL_NAMES else decode(value)
-        assert isinstance(found, Decoded)
-        read.add((found.type.name, found.version, found.layout))
+        decoded = decode_control(CONTROL_NAMES[kind], value) if kind in CONTROL_NAMES else decode(value)
+        assert isinstance(decoded, Decoded)
+        read.add((decoded.type.name, decoded.version, decoded.layout))
     assert read == {(kind.name, version, layout.name) for kind, version, layout in TYPES_AND_VERSIONS}
 
 
@@ -82,9 +82,9 @@ def test_the_names_of_the_other_records_are_those_of_their_table() -> None:
     ids=["int32", "string", "struct", "struct of a controller"],
 )
 def test_a_length_is_judged_before_memory_is_taken_for_its_items(key: int, before: bytes) -> None:
-    found = decode(bytes((1, key, 0)) + before + b"\xff\xff\xff\x7f" + bytes(100))
-    assert isinstance(found, Unreadable)
-    assert "268435454" in found.detail
+    decoded = decode(bytes((1, key, 0)) + before + b"\xff\xff\xff\x7f" + bytes(100))
+    assert isinstance(decoded, Unreadable)
+    assert "268435454" in decoded.detail
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,6 @@ def test_a_length_is_judged_before_memory_is_taken_for_its_items(key: int, befor
 def test_a_key_that_was_moved_or_renumbered_is_what_kafka_released_under_it(
     key: int, name: str, body: str, data: dict[str, object]
 ) -> None:
-    found = decode(bytes((1, key, 0)) + bytes.fromhex(body) + b"\0")
-    assert isinstance(found, Decoded)
-    assert (found.type.name, dict(found.data), found.layout) == (name, data, "")
+    decoded = decode(bytes((1, key, 0)) + bytes.fromhex(body) + b"\0")
+    assert isinstance(decoded, Decoded)
+    assert (decoded.type.name, dict(decoded.data), decoded.layout) == (name, data, "")

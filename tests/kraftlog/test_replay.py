@@ -87,9 +87,9 @@ def test_the_last_word_on_a_broker_counts(records: list[bytes], fenced: bool, sh
     ],
 )
 def test_a_change_to_a_broker_that_is_not_registered_so_changes_nothing_and_is_counted(record: bytes) -> None:
-    before, after = image_of(log([broker(1, 5)])), image_of(log([broker(1, 5), record]))
-    assert after.brokers == before.brokers
-    assert after.unreadable == 1
+    earlier, later = image_of(log([broker(1, 5)])), image_of(log([broker(1, 5), record]))
+    assert later.brokers == earlier.brokers
+    assert later.unreadable == 1
 
 
 def test_when_a_node_was_unregistered_is_known_until_it_comes_again() -> None:

@@ -24,9 +24,9 @@ def table_files() -> Mapping[Path, str]:
     """The tables, and the configs that may be shown, from the definitions of Kafka's releases."""
     from tests.kraftlog.generate import configs, definitions
 
-    found, control = definitions.metadata(), definitions.control()
-    images = [one for one in found if one.type.key in tables.IN_IMAGES]
-    others = [one for one in found if one.type.key not in tables.IN_IMAGES]
+    metadata, control = definitions.metadata(), definitions.control()
+    images = [record_type for record_type in metadata if record_type.type.key in tables.IN_IMAGES]
+    others = [record_type for record_type in metadata if record_type.type.key not in tables.IN_IMAGES]
     texts = {
         SCHEMA / "table.py": tables.table(images, control, others),
         SCHEMA / "others.py": tables.others(others),
@@ -42,8 +42,8 @@ def decoder_files() -> Mapping[Path, str]:
     from kraftlog.schema.others import OTHER_TYPES
 
     kinds = (*METADATA_TYPES, *OTHER_TYPES, *CONTROL_TYPES)
-    made = {DECODERS / f"{module_name(kind)}.py": decoders.module(kind) for kind in kinds}
-    return {path: formatted(text) for path, text in made.items()}
+    modules = {DECODERS / f"{module_name(kind)}.py": decoders.module(kind) for kind in kinds}
+    return {path: formatted(text) for path, text in modules.items()}
 
 
 def formatted(text: str) -> str:

@@ -23,7 +23,7 @@ from kraftlog.schema.types import UNKNOWN_TAGS
 Writer = Callable[[bytes, int], str | None]
 Convert = Callable[[Any], Any]
 
-_UNKNOWN = f'"{UNKNOWN_TAGS}"'.encode()
+_UNKNOWN = f'"{UNKNOWN_TAGS}"'
 _encode = Encoder().encode
 
 
@@ -38,8 +38,8 @@ def writer(reader: Reader, struct: Struct) -> Writer:
         data, end = reader(value, position)
         if end != len(value):
             return None
-        text = _encode(convert(data) if convert else data)
-        return text.decode() if text.isascii() and b"\x7f" not in text and _UNKNOWN not in text else None
+        text = _encode(convert(data) if convert else data).decode()  # `in` is much slower for bytes
+        return text if text.isascii() and "\x7f" not in text and _UNKNOWN not in text else None
 
     return write
 

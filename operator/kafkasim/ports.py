@@ -171,7 +171,11 @@ class SimulatedCluster:
         levels, epoch = self.world.finalized(node)
         unsaid = epoch < 0 or (change.feature == KRAFT_VERSION and node.role is Role.BROKER)
         level = levels.get(change.feature, 0)
-        return "" if unsaid or level == change.before else f"{change.feature} is at {level}, not at {change.before}"
+        return (
+            ""
+            if unsaid or level == change.from_level
+            else f"{change.feature} is at {level}, not at {change.from_level}"
+        )
 
     def _route(self) -> Route:
         return Route(None) if self._last is None else route_to_controller(self._last)
@@ -188,7 +192,9 @@ class SimulatedCluster:
     def _ask(self, node: Node, changes: Sequence[UpdateFeature], *, validate_only: bool) -> Verdict | None:
         """The answer; None where a broker keeps the request, and carries it out when a controller is active again."""
         updates = [
-            FeatureUpdate(c.feature, c.after, UpgradeType.SAFE_DOWNGRADE if c.after < c.before else UpgradeType.UPGRADE)
+            FeatureUpdate(
+                c.feature, c.to_level, UpgradeType.SAFE_DOWNGRADE if c.to_level < c.from_level else UpgradeType.UPGRADE
+            )
             for c in changes
         ]
 

@@ -282,7 +282,7 @@ async def _until_done(path: Path) -> None:
             context = ReconcileContext(
                 store=store,
                 kafka=client,
-                now=lambda: datetime.now(UTC),
+                clock=lambda: datetime.now(UTC),
                 sleep=asyncio.sleep,
                 monotonic=SYSTEM.monotonic,
                 ages=Ages(SYSTEM.monotonic),

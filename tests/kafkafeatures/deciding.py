@@ -85,7 +85,7 @@ def decide(
     stages = stages_of(facts, proposal, verdict=verdict, soak=soak, roll=roll)
     return engine.decide(
         GateInput(
-            wanted, seen, proposal.plan, stages, facts.now, memory, unsettled, why_open, owner, log_says,
+            wanted, seen, proposal.plan, stages, facts.current_time, memory, unsettled, why_open, owner, log_says,
         )
     )  # fmt: skip
 
@@ -116,7 +116,7 @@ def plan_of(
 
 def all_in(plan: Plan) -> tuple[UpdateFeature, ...]:
     """Every change that the plan was made of."""
-    return tuple(change for work in plan.work if isinstance(work, LevelsWork) for change in work.all)
+    return tuple(change for work in plan.work if isinstance(work, LevelsWork) for change in work.changes)
 
 
 def pending_in(plan: Plan) -> tuple[UpdateFeature, ...]:

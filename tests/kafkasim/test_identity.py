@@ -100,7 +100,7 @@ def of_release(release: str, *others: int) -> World:
 
 def reasons(seen: Observation) -> dict[int, str]:
     """Why brokers have no answer of their own."""
-    found = {node.id: node.answer.why for node in seen.nodes if isinstance(node.answer, Unknown)}
+    found = {node.id: node.answer.failure for node in seen.nodes if isinstance(node.answer, Unknown)}
     return {id_: f"{why.kind}: {why.message.split(' is that of ')[-1]}" for id_, why in found.items()}
 
 
@@ -195,8 +195,8 @@ def test_two_quorums_with_one_cluster_id_are_named_and_nothing_counts_as_one_clu
 ) -> None:
     seen = asyncio.run(read_over_both(brokers, controllers))
     assert isinstance(seen.cluster_id, Unknown)
-    assert seen.cluster_id.why.kind is FailureKind.WRONG_CLUSTER
-    assert seen.cluster_id.why.message.count("(voters 3001, 3002, 3003, epoch ") == 2
+    assert seen.cluster_id.failure.kind is FailureKind.WRONG_CLUSTER
+    assert seen.cluster_id.failure.message.count("(voters 3001, 3002, 3003, epoch ") == 2
     level = seen.level_of(METADATA_VERSION)
     assert level is not None
     assert "while the addresses lead to two clusters" in headline(seen, level + 1, ())[0]

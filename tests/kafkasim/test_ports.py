@@ -82,7 +82,12 @@ class Mortal:
 
 def context_of(kafka: Any, store: Any, sim: SimulatedCluster) -> ReconcileContext:
     return ReconcileContext(
-        store=store, kafka=kafka, now=sim.now, sleep=sim.sleep, monotonic=SYSTEM.monotonic, ages=Ages(SYSTEM.monotonic)
+        store=store,
+        kafka=kafka,
+        clock=sim.now,
+        sleep=sim.sleep,
+        monotonic=SYSTEM.monotonic,
+        ages=Ages(SYSTEM.monotonic),
     )
 
 

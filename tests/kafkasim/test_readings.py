@@ -228,7 +228,7 @@ async def compare(made: Plan, seed: int, access: Access, events: tuple[Event, ..
         found = await in_process(located, seed, access, events, fast=fast)
         assert observed(found) == observed(wire)
         # How many addresses are tried beside the first one that answers is a matter of milliseconds.
-        silent, on_wire = ({one.where for one in each.probe.bootstrap_failures} for each in (found, wire))
+        silent, on_wire = ({one.location for one in each.probe.bootstrap_failures} for each in (found, wire))
         assert silent <= on_wire
 
 
@@ -255,7 +255,7 @@ def shown(value: Any) -> Any:
         case Returns():
             return value.times.keys()
         case PastLevels():
-            return value.left.keys(), value.since
+            return value.given_up_at.keys(), value.since
         case QuorumAnswer():
             voters, observers = (
                 {one.id: one.last_fetch_timestamp >= 0 for one in of} for of in (value.voters, value.observers)

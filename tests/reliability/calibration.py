@@ -34,8 +34,8 @@ DEFECTS = (
             ("if again is None or not is_ours(resource, again) or missing_in(", "if again is None or missing_in("),
             # The second safeguard: what was concluded of another cluster is not written.
             (
-                "generation=self.resource.generation, previous=previous, at=self.now",
-                "generation=self.resource.generation, previous=self.remembered, at=self.now",
+                "generation=self.resource.generation, previous=previous, at=self.current_time",
+                "generation=self.resource.generation, previous=self.remembered, at=self.current_time",
             ),
         ),
     ),
@@ -124,7 +124,8 @@ DEFECTS = (
         "kafkafeatures.core.levels.proposal",
         (
             (
-                "    return reached == change.after if change.feature in desired.levels else reached >= change.after\n",
+                "    return reached == change.to_level if change.feature in desired.levels "
+                "else reached >= change.to_level\n",
                 "    return False\n",
             ),
         ),
@@ -174,7 +175,7 @@ DEFECTS = (
         "suspend-ignored",
         "suspend does not keep a roll from continuing",
         "kafkafeatures.core.engine.gates",
-        (("    if not question.wanted.suspend or not stage.is_due:\n", "    if True:\n"),),
+        (("    if not question.desired.suspend or not stage.is_due:\n", "    if True:\n"),),
         of_rolls=True,
     ),
     Defect(

@@ -18,14 +18,14 @@ MIGRATION_DEFECTS = (
         "not-compared",
         "a way back closes although the two stores were not compared",
         f"{CORE}.checks",
-        (("    if not read_context.closes or not needs_comparison(read_context.place):\n", "    if True:\n"),),
+        (("    if not read_context.closes or not needs_comparison(read_context.progress):\n", "    if True:\n"),),
         of_migrations=True,
     ),
     Defect(
         "last-comparison",
         "the cluster is given back to ZooKeeper although the last comparison does not show that it has everything",
         f"{CORE}.losses",
-        (("    lacking = what_is_lacking(read_context.place, read_context.equality)\n", "    lacking = None\n"),),
+        (("    lacking = what_is_lacking(read_context.progress, read_context.equality)\n", "    lacking = None\n"),),
         of_migrations=True,
     ),
     Defect(
@@ -86,7 +86,7 @@ MIGRATION_DEFECTS = (
         f"{CORE}.release",
         (
             ('        migration.text if migration is not None else "",\n', '        "",\n'),
-            ("kept=migration.text", 'kept=""'),
+            ("znode_content=migration.text", 'znode_content=""'),
         ),
         of_migrations=True,
     ),
@@ -116,7 +116,8 @@ MIGRATION_DEFECTS = (
         (
             ("    if holds(progress) and not may_begin:\n", "    if False:\n"),
             (
-                "    shut = [blocker.message for blocker in without_the_flag(place.seen, place.facts.unflagged)]\n",
+                "    shut = [blocker.message for blocker in "
+                "without_the_flag(place.observation, place.facts.unflagged)]\n",
                 "    shut = list[str]()\n",
             ),
         ),

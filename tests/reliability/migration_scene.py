@@ -98,7 +98,7 @@ class MigrationScene:
 
     def _note_sent(self, process: str, uid: str, cluster_id: str, change: Any, logged: bool) -> int:
         self._sent += 1
-        moved = change.feature, change.before, change.after
+        moved = change.feature, change.from_level, change.to_level
         self.history.records.append(Sent(self.loop.time(), process, uid, cluster_id, *moved, self._sent, logged))
         return self._sent
 

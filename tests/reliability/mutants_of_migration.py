@@ -11,15 +11,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "migration",
         f"{CORE}/checks.py",
         ("differing stores close a door",
-         "    elif read_context.compared.differences and read_context.place.desired is not Desired.ROLLED_BACK:\n",
+         "    elif read_context.compared.differences and read_context.progress.desired is not Desired.ROLLED_BACK:\n",
          "    elif False:\n"),
         ("a comparison is not needed",
-         "    if not read_context.closes or not needs_comparison(read_context.place):\n", "    if True:\n"),
+         "    if not read_context.closes or not needs_comparison(read_context.progress):\n", "    if True:\n"),
         ("any lag will do", "    elif read_context.lag > LARGEST_LAG:\n", "    elif False:\n"),
         ("/migration may move", "    least = STILL_FOR if doubt is None else STILL_UNPROVEN\n", "    least = 0.0\n"),
         ("a person who says so needs no time", "STILL_FOR if doubt is None else STILL_UNPROVEN", "STILL_FOR"),
         ("absent brokers are forgotten",
-         "    for id_ in read_context.place.facts.absent or ():\n", "    for id_ in ():\n"),
+         "    for id_ in read_context.progress.facts.absent or ():\n", "    for id_ in ():\n"),
     ),
     *of(
         "migration",
@@ -163,7 +163,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "migration",
         f"{CORE}/looking.py",
-        ("a stamp from the future is new", "not timedelta(0) <= read_context.now", "not read_context.now"),
+        ("a stamp from the future is new",
+         "not timedelta(0) <= read_context.current_time", "not read_context.current_time"),
     ),
     *of(
         "migration",

@@ -23,7 +23,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("partitions allow every broker", " and beside.get(id_, admission).allows(id_):\n            why_not",
          ":\n            why_not"),
         ("an unsent intent is forgotten", "    if unsent:\n", "    if False:\n"),
-        ("an old intent is sent though nobody wants it", "if one.step.is_not_wanted(question.seen):", "if False:"),
+        ("an old intent is sent though nobody wants it",
+         "if one.step.is_not_wanted(question.observation):", "if False:"),
         ("a decided restart is not asked again", "refused = refusal(FOR_ONE_MORE, without_it)", "refused = None"),
         ("brokers go without a voter", "    too_few = voters_allow(question)\n", "    too_few = None\n"),
         ("a stuck node goes to what halted the roll", "if not is_halted_for(question, id_))", "if True)"),
@@ -62,7 +63,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("what rests on those that may end again goes", "frozenset(unstable(question)) - {id_}", "frozenset[int]()"),
         ("a broker goes beside a controller that may end again",
          "(is_controller or not any(map(question.is_controller, recent_others)))", "True"),
-        ("a clock that is set forward makes a node stable", "min(returns.read_at, remembered.now)", "returns.read_at"),
+        ("a clock that is set forward makes a node stable",
+         "min(returns.read_at, remembered.current_time)", "returns.read_at"),
         ("a clock that is set back holds a roll for ever", "remembered.up_for.get(id_, never)", "never"),
     ),
     *of(
@@ -141,7 +143,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "rolls",
         "kafkafeatures/core/roll/admission.py",
-        ("a stuck node goes whatever it holds", "    if question.seen.nothing_is_led:\n        return True",
+        ("a stuck node goes whatever it holds", "    if question.observation.nothing_is_led:\n        return True",
          "    if True:\n        return True"),
         ("controllers go without another voter", "others_are_stable(question, id_) or voters_allow(question, id_)\n",
          "others_are_stable(question, id_)\n"),

@@ -221,7 +221,7 @@ class Connection:
         elif not cluster.world.is_busy:
             with cluster.world.sent_by(None), self._flipped(cluster, changes[0], when=roads.flipped and not directly):
                 verdict = await self._client.validate(changes, directly=directly)
-        asked = tuple((one.feature, one.after) for one in changes)
+        asked = tuple((one.feature, one.to_level) for one in changes)
         accepted = isinstance(verdict, DryRunAccepted)
         told = cluster.world.seconds, self._process.name, self._uid, asked, accepted
         self._process.world.record(Validated(*told))
@@ -260,7 +260,7 @@ class Connection:
         if cluster.world.stands:  # an answer comes once it is committed
             outcome = OutcomeUnknown("timed out")
         if roads.reverted:
-            cluster.move(change.feature, change.before)
+            cluster.move(change.feature, change.from_level)
         if delay is not None:  # nothing of it arrives any more once its connection was closed
             await asyncio.sleep(min(delay, DELIVERED_MS) / 1000)
         await self._back()
@@ -269,17 +269,17 @@ class Connection:
     @contextmanager
     def _flipped(self, cluster: Cluster, change: UpdateFeature, *, when: bool) -> Iterator[None]:
         """Meanwhile the level is one from which Kafka makes no such change; afterwards it is what it was."""
-        beyond = LEVELS[change.feature][-1 if change.after > change.before else 0]
+        beyond = LEVELS[change.feature][-1 if change.to_level > change.from_level else 0]
         if when:
             cluster.move(change.feature, beyond)
         yield
         if when:
-            cluster.move(change.feature, change.before)
+            cluster.move(change.feature, change.from_level)
 
     def _overtake(self, change: UpdateFeature) -> None:
         """Another client moves the level between the look and the request."""
         assert self._cluster is not None
-        self._cluster.move(change.feature, self._random.choice(LEVELS.get(change.feature, (change.before,))))
+        self._cluster.move(change.feature, self._random.choice(LEVELS.get(change.feature, (change.from_level,))))
 
     def _on_its_way(
         self, world: RecordedWorld, request: PreparedUpdate, withheld: Withheld, change: UpdateFeature
@@ -291,13 +291,13 @@ class Connection:
         late, queued = self._draw(roads.late), self._draw(roads.queued)
         if leader is None or request.via is not Via.CONTROLLER or not (late or queued or world.is_busy):
             return None
-        if world.finalized(leader)[0].get(change.feature, 0) != change.before or withheld():
+        if world.finalized(leader)[0].get(change.feature, 0) != change.from_level or withheld():
             return None
         if queued and not world.is_busy:
             world.busy_until_ms = world.now_ms + self._random.randrange(1_000, 60_000)
         kind = UpgradeType.SAFE_DOWNGRADE if change.is_downgrade else UpgradeType.UPGRADE
         delay = world.busy_until_ms - world.now_ms if world.is_busy else self._random.randrange(DELIVERED_MS)
-        world.later(leader, delay, FeatureUpdate(change.feature, change.after, kind))
+        world.later(leader, delay, FeatureUpdate(change.feature, change.to_level, kind))
         return delay
 
     @property

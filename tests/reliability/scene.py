@@ -91,7 +91,15 @@ class Scene:
     def _note_sent(self, process: str, uid: str, cluster_id: str, change: UpdateFeature, logged: bool) -> int:
         self.sent += 1
         sent = Sent(
-            self.loop.time(), process, uid, cluster_id, change.feature, change.before, change.after, self.sent, logged
+            self.loop.time(),
+            process,
+            uid,
+            cluster_id,
+            change.feature,
+            change.from_level,
+            change.to_level,
+            self.sent,
+            logged,
         )
         self.history.records.append(sent)
         return self.sent

@@ -19,7 +19,7 @@ def line_of(words: str) -> int:
 
 
 def test_what_a_history_runs_is_reached_and_what_none_runs_is_not() -> None:
-    begun = ("core/engine/gates.py", line_of("    pinned, memory = question.wanted.cluster_id, question.memory"))
+    begun = ("core/engine/gates.py", line_of("    pinned, memory = question.desired.cluster_id, question.memory"))
     with Reached() as reached:
         simulate(2)
     assert begun in reached.branches

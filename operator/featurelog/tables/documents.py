@@ -64,7 +64,7 @@ class Documents:
         """The resource whose history has this change, or UNATTRIBUTED. before None: not known."""
         for one in self.of_cluster(cluster):
             for change, done_ms in one.changes:
-                if change.feature != feature or change.after != after or before not in (None, change.before):
+                if change.feature != feature or change.to_level != after or before not in (None, change.from_level):
                     continue
                 if -AFTER_MS <= done_ms - at_ms <= BEFORE_MS:
                     return one.name
@@ -92,7 +92,7 @@ def _resource(document: object) -> Resource:
 
 def _changes(history: Iterable[HistoryEntry]) -> Iterable[tuple[UpdateFeature, int]]:
     for entry in history:
-        change = UpdateFeature.named(entry.action)
+        change = UpdateFeature.from_history(entry.action)
         if change is not None and entry.result in _DONE and change.feature == entry.target:
             yield change, _ms(entry.at)
 

@@ -35,4 +35,4 @@ def read_document(document: object) -> KafkaFeatures:
     resource, problems = read_strictly(KafkaFeatures, body)
     if resource is None:
         raise InvalidDocument(problems)
-    return replace(resource, written=body["spec"])
+    return replace(resource, raw_spec=body["spec"])

@@ -358,10 +358,10 @@ class Metadata(Struct, frozen=True, kw_only=True):
 
 
 class KafkaFeatures(Struct, frozen=True, kw_only=True):
-    """The whole resource, without its status. `written`: its spec as its author wrote it."""
+    """The whole resource, without its status. `raw_spec`: its spec as its author wrote it."""
 
     api_version: Literal["kafkafeatures.dev/v1alpha1"]
     kind: Literal["KafkaFeatures"]
     metadata: Metadata
     spec: Spec
-    written: Mapping[str, Any] = field(default_factory=dict)
+    raw_spec: Mapping[str, Any] = field(default_factory=dict)

@@ -117,7 +117,7 @@ def propose(facts: StageInput) -> Proposal:
     for kind in reversed(STAGES):
         parts = (kind.propose(facts, parts), *parts)
     migrates = any(part.kind == MIGRATION and (part.stages or not part.is_known) for part in parts)
-    desired, observation, memory = facts.wanted, facts.seen, facts.memory
+    desired, observation, memory = facts.desired, facts.observation, facts.memory
     is_kept = memory.plan is not None and not observation.shows_levels  # the plan of the status stays as it was shown
     plan = plan_of(
         tuple(map(_later, parts)) if migrates else parts,

@@ -60,7 +60,7 @@ async def held_against_the_log(
         return resource, wait, EarlierMoves()
     if earlier.restored:
         missing = status.log_position
-    accepted = resource.wanted.accepted_log
+    accepted = resource.desired.accepted_log
     if missing is not None and (accepted != acceptance_of(observation) or accepted in status.spent_consents):
         message = why_restored(observation, missing, is_spent=accepted in status.spent_consents)
         remedy = "see whether a backup was restored; then accept this log, as the message says"
@@ -69,7 +69,7 @@ async def held_against_the_log(
     if missing is not None:
         for in_flight in sent_by(status):
             status = with_result(status, in_flight, Result.UNVERIFIED, at=at, age_of=age_of)
-        status = void_all(status, resource.wanted.consents, accepted)
+        status = void_all(status, resource.desired.consents, accepted)
         resource, earlier = replace(resource, status=status), EarlierMoves()
     position = position_of(observation)
     if position is not None:
@@ -87,7 +87,7 @@ async def _earlier_moves(kafka: KafkaPort, resource: Resource, observation: Obse
     if past is None or (status.log_position is None and (not status.cluster_id or past.since_offset <= FIRST_OFFSET)):
         return EarlierMoves()
     position = status.log_position or LogPosition(offset=FIRST_OFFSET, epoch=observation.source.epoch)
-    unspent = resource.wanted.consents - {*status.spent_consents}
+    unspent = resource.desired.consents - {*status.spent_consents}
     depends = status.plan is not None or any(map(is_downgrade, unspent))
     if past.since_offset > position.offset and not depends:
         return EarlierMoves()
@@ -101,13 +101,15 @@ def accounted(resource: Resource, settled: Status, observation: Observation, ear
     """The status with what else is known of consents and approvals: what the log shows that it does not remember, and
     that it remembers nothing at a first contact. `settled`: with what was sent closed as far as it is known.
     """
-    previous_status, consents = resource.status, resource.wanted.consents
+    previous_status, consents = resource.status, resource.desired.consents
     moved = moved_unremembered(previous_status, settled, observation, earlier)
     if moved:
         settled = void_after(previous_status, settled, consents, moved)
     if not observation.shows_levels:
-        pods = observation.workloads.value if isinstance(observation.workloads, Known) else observation.workloads.why
-        settled = without_withdrawn_plan(settled, resource.wanted, pods)
+        pods = (
+            observation.workloads.value if isinstance(observation.workloads, Known) else observation.workloads.failure
+        )
+        settled = without_withdrawn_plan(settled, resource.desired, pods)
     if observation.past_levels is None:
         settled = with_own_moves(previous_status, settled)
     unverified = previous_status.unverified_consents if previous_status.cluster_id else repeatable(consents)

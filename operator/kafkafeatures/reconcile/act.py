@@ -128,8 +128,8 @@ async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withhel
 
 async def _not_begun(context: ReconcileContext, evaluation: Evaluation, step: Step, outcome: NotSent) -> Reconciliation:
     """The step could not be sent at all. That is recorded once, however often it is tried."""
-    never = step.begun(context.stamp(), Via.CONTROLLER, evaluation.observation)
-    status = _ended(context, evaluation.status, never, Result.NOT_SENT, outcome.why)
+    never = step.begin(context.stamp(), Via.CONTROLLER, evaluation.observation)
+    status = _ended(context, evaluation.status, never, Result.NOT_SENT, outcome.reason)
     await write_if_changed(context.store, evaluation.resource, status)
     return Reconciliation(Act(step), 1.0, status, outcome)
 
@@ -139,13 +139,13 @@ async def _carry_out(
 ) -> Reconciliation:
     began, status = context.monotonic(), evaluation.status
     earlier = (candidate for candidate in sent_in(status) if step.is_asked_for_by(candidate.step))
-    in_flight = next(earlier, None) or step.begun(
+    in_flight = next(earlier, None) or step.begin(
         context.stamp(),
         via,
         evaluation.observation,
         corrects_drift=any(stage.corrects_drift(step) for stage in evaluation.stages),
     )
-    asked_before = in_flight.written is not None
+    asked_before = in_flight.intent is not None
     # Spent before it is used: a process that dies in between does not leave it to be used for a later revert.
     spent = sorted({*status.spent_consents, step.consent} - {""})
     other_intents = tuple(intent for intent in status.intents if intent != in_flight.to_intent())
@@ -195,7 +195,7 @@ async def _held_back(
     context: ReconcileContext, evaluation: Evaluation, status: Status, sent_step: InFlight, refused: Refusal
 ) -> Reconciliation:
     """Report that a step did not leave. What was sent before may still be on its way: then its intent stays."""
-    if sent_step.written is None:
+    if sent_step.intent is None:
         status = _ended(context, status, sent_step, Result.NOT_SENT, refused.message)
     return await _report(context, evaluation.with_decision(context, refused, status), NotSent(refused.message))
 
@@ -209,7 +209,7 @@ async def _intend(context: ReconcileContext, evaluation: Evaluation, status: Sta
         rollout = one.rollout and replace(one.rollout, waiting_for="", waiting_since=None)
         return replace(one, conditions=(), ready_reason=None, rollout=rollout, log_position=None)
 
-    resource, asked_before = evaluation.resource, sent_step.written is not None
+    resource, asked_before = evaluation.resource, sent_step.intent is not None
     if asked_before and not resource.invalid_fields and without_words(status) == without_words(resource.status):
         return
     await context.store.write_status(status)
@@ -267,7 +267,7 @@ def _withheld(context: ReconcileContext, evaluation: Evaluation, last_look: Last
 def _refused(step: Step, rejection: Rejection) -> Wait | Stalled:
     if rejection.needs_action:
         return Stalled(rejection.reason, rejection.message, subject=step.request, remedy=rejection.remedy)
-    return Wait(rejection.reason, rejection.message, after=2.0, subject=step.request, remedy=rejection.remedy)
+    return Wait(rejection.reason, rejection.message, delay=2.0, subject=step.request, remedy=rejection.remedy)
 
 
 def _ended(context: ReconcileContext, status: Status, sent_step: InFlight, result: Result, message: str) -> Status:
@@ -284,8 +284,8 @@ async def _report(context: ReconcileContext, evaluation: Evaluation, outcome: Ou
 
 def _requeue(decision: Decision) -> float | None:
     match decision:
-        case Wait(after=after):
-            return after
+        case Wait(delay=delay):
+            return delay
         case Act():
             return 0.0
         case Done() | Held() | Stalled():
@@ -300,6 +300,6 @@ def summary_of(last: Reconciliation) -> str:
         step = last.decision.step
         if isinstance(step, RestartNode) and not step.pod and isinstance(last.outcome, Applied):
             return step.request  # a person was asked: nothing is done yet
-        reason = f": {last.outcome.why}" if isinstance(last.outcome, OutcomeUnknown) else ""
+        reason = f": {last.outcome.reason}" if isinstance(last.outcome, OutcomeUnknown) else ""
         return f"{step.request}: {type(last.outcome).__name__}{reason}"
     return f"{last.decision.reason}: {last.decision.message}"

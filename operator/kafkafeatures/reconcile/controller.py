@@ -99,14 +99,14 @@ class Controller:
         """Discard all known versions: etcd was restored, and the same version may stand for another state."""
         logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
         for key, cache in self._known.items():
-            cache.settled, cache.next_due = None, None
+            cache.settlement, cache.next_due = None, None
             # What is under way may keep what it has of before.
-            self._known[key] = replace(cache, written=set(), last=cache.last.of_no_version())
+            self._known[key] = replace(cache, own_versions=set(), last=cache.last.of_no_version())
 
     def is_external_change(self, resource: Mapping[str, Any]) -> bool:
         """Tell whether a watch shows something else than what the last reconciliation wrote itself."""
         cache = self._known.get(ResourceKey.of(resource))
-        return cache is None or resource["metadata"]["resourceVersion"] not in cache.written
+        return cache is None or resource["metadata"]["resourceVersion"] not in cache.own_versions
 
     def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[ResourceKey]:
         """Note what each resource claims that was listed or shown by a watch; return those to reconcile."""
@@ -132,7 +132,7 @@ class Controller:
         cache = self._of(key)
         if cache.next_due is not None and cache.next_due.holds(store.version, began):
             return cache.next_due.until - began  # a watch may show our own write before its answer is here
-        cache.next_due, cache.written = None, store.written
+        cache.next_due, cache.own_versions = None, store.written
         self._claims.note(store.raw, read=store.is_whole)
         previous_status = store.status
         try:
@@ -215,15 +215,15 @@ class Controller:
 
         Asked before anything is read where a watch shows the version; else once the resource and its Secrets were read.
         """
-        settled = cache.settled
+        settled = cache.settlement
         if settled is None or not settled.holds(version, self._monotonic()):
             return None  # and kept: a watch may show an older version than the one that was written since
         if settled.applies and self._claims.competing_owner(key, settled.status.cluster_id):
             return None
         still = await settled.cluster.unchanged() and (settled.pods is None or await settled.pods.are_as_before())
         if not still:
-            cache.settled = None
-        return cache.settled  # None as well where versions were discarded meanwhile
+            cache.settlement = None
+        return cache.settlement  # None as well where versions were discarded meanwhile
 
     async def _guarded(self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore) -> Pause:
         """Reconcile, unless a second operator writes this status or the API server drops fields."""
@@ -271,20 +271,20 @@ class Controller:
             return Pause("requeued", cache.pace.backoff((store.generation, "credentials"), 2.0, CHECK_EVERY))
         cluster, check_every = opened.cluster, document.spec.drift.check_every_seconds
         if opened.is_new:
-            cache.settled = None
+            cache.settlement = None
         if await self._settled(key, cache, store.version):
             self._recorder.saw(key, cluster, store.status)
             return Pause("success", check_every)
-        cache.settled = None
-        pods = self._pods_of(key, resource.wanted.rollout)
+        cache.settlement = None
+        pods = self._pods_of(key, resource.desired.rollout)
         last = await reconcile(self._context_of(key, cache, store, opened, pods), resource)
         self._recorder.saw(key, cluster, last.status)
         rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
         rejected = isinstance(last.outcome, Rejected) and last.status.is_stalled(Reason.CONTROLLER_REJECTED)
         is_over = (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None)
-        if is_over and not resource.wanted.rests_on_zookeeper:  # the log alone does not tell what happens in ZooKeeper
-            until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.wanted.mode is Mode.APPLY
-            cache.settled = Settled(store.version, until, applies, check_every, store.status, cluster, pods)
+        if is_over and not resource.desired.rests_on_zookeeper:  # the log alone does not tell what happens in ZooKeeper
+            until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.desired.mode is Mode.APPLY
+            cache.settlement = Settled(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = is_held_back(last.decision, last.status)
         if held_back or not follows(last.status):
             cluster.release_partitions(at_once=held_back)
@@ -364,7 +364,7 @@ class Controller:
         return cache
 
     async def _disconnect(self, key: ResourceKey, cache: ProcessCache) -> None:
-        cache.settled = None
+        cache.settlement = None
         await self._connections.close(key)
 
     async def _forget(self, key: ResourceKey) -> None:

@@ -91,7 +91,7 @@ class ReconcileContext(Struct, frozen=True):
 
     store: ResourceStore
     kafka: KafkaPort
-    now: Callable[[], datetime]
+    clock: Callable[[], datetime]
     sleep: Callable[[float], Awaitable[None]]
     monotonic: Callable[[], float]
     ages: Ages
@@ -110,15 +110,15 @@ class ReconcileContext(Struct, frozen=True):
         return Ports(self.kafka, self.workloads, self.zookeeper)
 
     def stamp(self) -> Stamp:
-        return stamp(self.now())
+        return stamp(self.clock())
 
     def age_of(self, moment: str) -> timedelta:
         """The age of a stamp of the status."""
-        return self.ages.of(moment, self.now())
+        return self.ages.of(moment, self.clock())
 
     def known_for(self, moment: str) -> timedelta:
         """The part of that age that this process has lived through: no clock that was set makes it longer."""
-        return self.ages.known_for(moment, self.now())
+        return self.ages.known_for(moment, self.clock())
 
     def on_its_way(self, moment: str) -> timedelta:
         """For how long what was intended then may still be sent, by another process than this one."""
@@ -150,19 +150,19 @@ class Evaluation(Struct, frozen=True):
     decision: Decision
     verdict: DryRun | None
     ours: bool
-    now: datetime
+    current_time: datetime
     read_at: float = -inf
     is_accounted: bool = False
 
     @property
-    def wanted(self) -> DesiredState:
-        return self.resource.wanted
+    def desired(self) -> DesiredState:
+        return self.resource.desired
 
     @property
     def approved_by(self) -> ApprovedBy | None:
         """The way in which the plan was approved; None while it is not, or needs no approval."""
-        waits = any(stage.waits_for_approval(self.wanted) for stage in self.stages)
-        return approved_by(self.wanted, self.proposal.plan, waits=waits)
+        waits = any(stage.waits_for_approval(self.desired) for stage in self.stages)
+        return approved_by(self.desired, self.proposal.plan, waits=waits)
 
     @property
     def status(self) -> Status:
@@ -170,7 +170,7 @@ class Evaluation(Struct, frozen=True):
         if not self.ours:
             previous = replace(self.resource.status, spent_consents=self.remembered.spent_consents)
             return status_of_wrong_cluster(
-                self.decision, generation=self.resource.generation, previous=previous, at=self.now
+                self.decision, generation=self.resource.generation, previous=previous, at=self.current_time
             )
         status = status_of(
             self.decision,
@@ -180,7 +180,7 @@ class Evaluation(Struct, frozen=True):
             generation=self.resource.generation,
             previous=self.remembered,
             version=__version__,
-            now=self.now,
+            now=self.current_time,
             approved_by=self.approved_by,
         )
         position = position_of(self.observation) if self.is_accounted and not sent_by(status) else None
@@ -217,10 +217,10 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         from kafkafeatures.core.roll.none_answers import with_pods  # no level needs the pods
 
         failure = with_pods(error.failure, read_context.workloads)
-        previous = without_withdrawn_plan(resource.status, resource.wanted, read_context.workloads)
-        status = status_of_unreachable(failure, generation=resource.generation, previous=previous, at=context.now())
+        previous = without_withdrawn_plan(resource.status, resource.desired, read_context.workloads)
+        status = status_of_unreachable(failure, generation=resource.generation, previous=previous, at=context.clock())
         return Unread(resource, failure, status)
-    original_resource, wanted, ours = resource, resource.wanted, is_ours(resource, observation)
+    original_resource, wanted, ours = resource, resource.desired, is_ours(resource, observation)
     log_says, earlier = None, EarlierMoves()
     if ours:
         context.ages.looked(lasting)
@@ -250,12 +250,13 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
         else Memory(remembered.cluster_id, lost_cluster(remembered))
     )
     facts = StageInput(
-        wanted, observation, memory, remembered, followed, context.now(), context.age_of, context.known_for, ours=ours,
-        restarts=_restarts_nodes(context, wanted), replication=replication, monotonic=context.ages.monotonic(),
-        read_at=by_age, kept=context.ages.kept, is_changing=is_changing(remembered),
+        wanted, observation, memory, remembered, followed, context.clock(), context.age_of, context.known_for,
+        ours=ours, restarts=_restarts_nodes(context, wanted), replication=replication,
+        monotonic=context.ages.monotonic(), read_at=by_age, stage_memory=context.ages.kept,
+        is_changing=is_changing(remembered),
     )  # fmt: skip
     proposal, stages = await run_in_thread(partial(assess, facts)) if replication is not None else assess(facts)
-    context.ages.kept = dict(chain.from_iterable(stage.kept.items() for stage in stages))
+    context.ages.kept = dict(chain.from_iterable(stage.stage_memory.items() for stage in stages))
     if ours:
         remembered = replace(remembered, change_count=proposal.plan.change_count)
         for stage in stages:
@@ -268,18 +269,18 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
             remembered = stage.remembered(remembered)
     owner = _competing_owner(context, wanted, observation) if ours else None
     verdict = None
-    if ours and not (owner and owner.known):
+    if ours and not (owner and owner.is_same_cluster):
         stages, verdict = await _with_verdict(context.kafka, wanted, stages, observation)
     decision = decide(
         GateInput(
-            wanted, observation, proposal.plan, stages, context.now(), memory, unsettled, why_open, owner, log_says,
+            wanted, observation, proposal.plan, stages, context.clock(), memory, unsettled, why_open, owner, log_says,
         )
     )  # fmt: skip
     for stage in stages:
         remembered = stage.decided(decision, remembered)
     decision = explained(decision, original_resource.status, context.stamp(), context.age_of)
     return Evaluation(
-        original_resource, observation, remembered, proposal, stages, decision, verdict, ours, context.now(), read_at,
+        original_resource, observation, remembered, proposal, stages, decision, verdict, ours, context.clock(), read_at,
         log_says is None,
     )  # fmt: skip
 
@@ -298,7 +299,7 @@ def _restarts_nodes(context: ReconcileContext, desired: DesiredState) -> bool:
 
 async def _asked(context: ReconcileContext, resource: Resource) -> ReadContext:
     return ReadContext(
-        resource.wanted, resource.status, await pods(context.ports), context.now(), kept=context.ages.kept
+        resource.desired, resource.status, await pods(context.ports), context.clock(), stage_memory=context.ages.kept
     )
 
 
@@ -327,7 +328,7 @@ def is_ours(resource: Resource, observation: Observation) -> bool:
     """
     if isinstance(observation.cluster_id, Unknown):
         return False
-    bound = {resource.status.cluster_id, resource.wanted.cluster_id} - {""}
+    bound = {resource.status.cluster_id, resource.desired.cluster_id} - {""}
     return bound <= {observation.cluster_id.value} and (bool(bound) or not lost_cluster(resource.status))
 
 
@@ -371,7 +372,7 @@ def _looks(
 ) -> ObservationPair:
     return ObservationPair(
         before, after, context.stamp(), context.age_of, context.known_for, context.on_its_way, replication,
-        resource.wanted.rollout.stable_for,
+        resource.desired.rollout.stable_for,
     )  # fmt: skip
 
 
@@ -392,7 +393,7 @@ def _close(
         result = followed_intent.settle(looks)
         if isinstance(result, OpenOutcome):
             still_open.append(followed_intent)
-            why_open = why_open if why_open.why else result
+            why_open = why_open if why_open.reason else result
         else:
             status = with_result(status, followed_intent, result, at=looks.at, age_of=looks.age_of)
     return status, tuple(still_open), why_open

@@ -80,7 +80,7 @@ def _decided_otherwise(again: Evaluation, step: Step) -> Refusal | None:
 
 def _changed(before: Resource, now: Resource, sent_step: InFlight) -> Refusal | None:
     """Suspended, paused, an approval or a consent withdrawn, or anything else: it is decided on anew, as a whole."""
-    if (now.generation, now.wanted) != (before.generation, before.wanted):
+    if (now.generation, now.desired) != (before.generation, before.desired):
         return not_sent("the resource was changed in the meantime")
     if sent_step.to_intent() not in now.status.intents:
         return not_sent("the status no longer contains the intent")
@@ -94,12 +94,12 @@ def too_late(context: ReconcileContext, evaluation: Evaluation, last_look: LastL
     task = asyncio.current_task()
     if context.is_stopping() or (task is not None and task.cancelling()):
         return not_sent("this process is shutting down; its successor continues")
-    cluster_id, windows = evaluation.observation.cluster_id, evaluation.wanted.rollout.windows
+    cluster_id, windows = evaluation.observation.cluster_id, evaluation.desired.rollout.windows
     if isinstance(cluster_id, Known):
         owned = owned_by(context.competing_owner(cluster_id.value))
         if owned is not None:
             return owned
-    if windows and not last_look.at_any_time and (opens := closed_until(windows, context.now())) is not None:
+    if windows and not last_look.at_any_time and (opens := closed_until(windows, context.clock())) is not None:
         at = opens.isoformat(timespec="minutes")
         return Wait(
             Reason.WAITING_FOR_WINDOW,
@@ -122,7 +122,7 @@ def not_sent(reason: str) -> Wait:
     return Wait(
         Reason.PREFLIGHT,
         reason if reason.startswith(NOT_SENT) else f"{NOT_SENT}{reason}",
-        after=AGAIN,
+        delay=AGAIN,
         subject="the next step",
         remedy="wait: it is decided on anew; if this persists, give the operator a faster way to the cluster",
     )

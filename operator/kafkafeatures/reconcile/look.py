@@ -55,7 +55,7 @@ async def look(ports: Ports, read_context: ReadContext, is_ours: Callable[[Obser
     observation = await _seen(ports, read_context, demands)
     if not is_ours(observation):
         return observation
-    all_demands = demands | demands_of(replace(read_context, seen=observation))
+    all_demands = demands | demands_of(replace(read_context, observation=observation))
     if _of_nodes(all_demands) != _of_nodes(demands):
         observation = await _seen(ports, read_context, all_demands)
     observation = await _surveyed(ports, await _named(ports, observation, all_demands), all_demands)
@@ -78,7 +78,7 @@ async def look_again(ports: Ports, read_context: ReadContext) -> Observation:
     zookeeper = await _znodes(ports, demands_of(read_context))
     readings = await _while_claimed(ports, await ports.kafka.look_again(claim=_claim_in(zookeeper)))
     observation = observe(*readings, read_context.workloads, zookeeper)
-    demands = demands_of(replace(read_context, seen=observation))
+    demands = demands_of(replace(read_context, observation=observation))
     return await _surveyed(ports, await _named(ports, observation, demands), demands)
 
 

@@ -53,7 +53,7 @@ def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_ever
         is_watched = follows(last.status) or last.status.soak_started_at is not None
         seldom = min(check_every, SLOWEST_WAIT) if is_watched else check_every
         return Pause("requeued", pace.backoff((resource.generation, NotSent), first, max(first, seldom)))
-    pace.rolling = follows(last.status) and driver_of(resource.wanted.rollout).restarts_nodes
+    pace.rolling = follows(last.status) and driver_of(resource.desired.rollout).restarts_nodes
     if pace.rolling:  # each second counts, unless a user has to act first
         return Pause("requeued", HALTED_WAIT if isinstance(last.decision, Stalled) else first)
     reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason

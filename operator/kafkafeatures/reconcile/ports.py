@@ -21,7 +21,7 @@ class Resource(Struct, frozen=True):
 
     name: str
     generation: int
-    wanted: DesiredState
+    desired: DesiredState
     status: Status
     invalid_fields: tuple[str, ...] = ()
 

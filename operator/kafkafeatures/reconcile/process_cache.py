@@ -50,15 +50,15 @@ class Settled(Until, frozen=True):
 class ProcessCache:
     """State of a resource that is kept from one reconciliation to the next.
 
-    `written`: versions that the last one made. `next_due`: until then no other one is due. `unkept`: a status that the
-    API server did not keep as a whole, and of which generation: the same is tried first, until the document is another
-    one and so may be its status. `last`: the status that was read or written last.
+    `own_versions`: versions that the last one made. `next_due`: until then no other one is due. `unkept`: a status that
+    the API server did not keep as a whole, and of which generation: the same is tried first, until the document is
+    another one and so may be its status. `last`: the status that was read or written last.
     """
 
     pace: Pace
     ages: Ages
-    written: set[str] = field(default_factory=set)
-    settled: Settled | None = None
+    own_versions: set[str] = field(default_factory=set)
+    settlement: Settled | None = None
     next_due: Until | None = None
     unkept: tuple[int, Status] | None = None
     logged: tuple[int, str] = (0, "")
@@ -69,7 +69,7 @@ class ProcessCache:
         """The document as types, with addresses that are some; read anew only where its spec is another one. Raises
         InvalidDocument.
         """
-        if self.document is None or self.document.written != resource.get("spec"):
+        if self.document is None or self.document.raw_spec != resource.get("spec"):
             document = read_document(resource)
             bootstrap_of(document.spec.cluster)  # before any Secret is asked for
             self.document = document

@@ -53,12 +53,12 @@ class ZooKeeper:
             equality = await compare(self._ensemble, log, cluster_id, self._environment)
         took = self._environment.monotonic() - began
         match equality:
-            case Unknown(why=why):
-                return why
+            case Unknown(failure=failure):
+                return failure
             case Equal(offset=offset):
                 return StoreComparison(self._environment.clock(), offset, took=took)
             case Differs(offset=offset):
-                differences, at = tuple(map(str, equality.named)), self._environment.clock()
+                differences, at = tuple(map(str, equality.examples)), self._environment.clock()
                 return StoreComparison(at, offset, equality.total, str(equality), differences, took, equality.digest)
             case _:
                 assert_never(equality)

@@ -57,7 +57,9 @@ async def _reading(session: Session) -> ZnodeRight:
     goal = "read what Kafka keeps in ZooKeeper"
     outcomes = await asyncio.gather(*(_read(session, path) for path in READ))
     failures = [failure for failure in outcomes if failure is not None]
-    denied = [failure.where.removeprefix("znode ") for failure in failures if failure.kind is FailureKind.AUTHORIZATION]
+    denied = [
+        failure.location.removeprefix("znode ") for failure in failures if failure.kind is FailureKind.AUTHORIZATION
+    ]
     if denied:
         return ZnodeRight("READ", ALL, goal, False, tuple(denied))
     return ZnodeRight("READ", ALL, goal, failures[0] if failures else True)

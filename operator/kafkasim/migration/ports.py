@@ -141,7 +141,7 @@ class SimulatedEnsemble:
         if self._cluster.stalls():
             return Failure(FailureKind.STALE, "znode /migration", "ZooKeeper is behind the metadata log")
         differs = Differs(image.offset, found, comparison.more)
-        named = tuple(map(str, differs.named))
+        named = tuple(map(str, differs.examples))
         return StoreComparison(self._now(), image.offset, differs.total, str(differs), named, digest=differs.digest)
 
     async def survey(self, within: float) -> Survey | Failure:

@@ -37,7 +37,7 @@ class UnregistrationWork(Struct, frozen=True):
         return int(self.is_over)
 
     @property
-    def left(self) -> Sequence[str]:
+    def remaining(self) -> Sequence[str]:
         """What is left of it, for people."""
         return () if self.is_over else (str(self.step),)
 
@@ -121,13 +121,13 @@ class UnregistrationNow(StageState, frozen=True):
         return tuple(
             found
             for one in self.part.pending
-            for found in (*_is_gone(self.facts.seen, one), *_has_consent(self.facts, UnregisterBroker(one)))
+            for found in (*_is_gone(self.facts.observation, one), *_has_consent(self.facts, UnregisterBroker(one)))
         )
 
     @property
     def needs_approval(self) -> bool:
         """Only where each plan does."""
-        return self.facts.wanted.policy is ApprovalPolicy.ALWAYS
+        return self.facts.desired.policy is ApprovalPolicy.ALWAYS
 
     @property
     def next(self) -> Next:
@@ -173,7 +173,7 @@ class Unregistrations:
 
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> UnregistrationPart:
         """What the consents name."""
-        return UnregistrationPart(asked_for(facts.wanted.consents), registered_in(facts.seen))
+        return UnregistrationPart(asked_for(facts.desired.consents), registered_in(facts.observation))
 
     def judge(self, facts: StageInput, proposal: Proposal) -> UnregistrationNow | None:
         """Where it stands; nothing of another cluster."""

@@ -94,7 +94,7 @@ class UnregisterBroker(Struct, frozen=True):
         """Never: one whose outcome is open is not sent again."""
         return False
 
-    def begun(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> BrokerInFlight:
+    def begin(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> BrokerInFlight:
         """What is remembered of it."""
         return BrokerInFlight(self, at, via)
 
@@ -150,13 +150,13 @@ class BrokerInFlight(InFlight, frozen=True):
 
     def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
         """By two different readings that agree."""
-        before, after = registered_in(looks.before), registered_in(looks.after)
-        if before is None or after is None or looks.before is looks.after:
+        before, after = registered_in(looks.earlier), registered_in(looks.later)
+        if before is None or after is None or looks.earlier is looks.later:
             return OpenOutcome("the registrations have to be read twice")
         is_there = self.step.node_id in before, self.step.node_id in after
         if is_there == (False, False):
             return Result.APPLIED
-        return Result.NOT_APPLIED if is_there == (True, True) and not looks.unjudged.why else OpenOutcome()
+        return Result.NOT_APPLIED if is_there == (True, True) and not looks.unjudged.reason else OpenOutcome()
 
     def progress(self, ago: Callable[[str], str]) -> str:
         """When it was sent."""

@@ -208,7 +208,7 @@ async def apply_until_done(document: Path, cluster: Cluster, recorder: AtTheUpda
             context = ReconcileContext(
                 store=store,
                 kafka=client,
-                now=lambda: datetime.now(UTC),
+                clock=lambda: datetime.now(UTC),
                 sleep=asyncio.sleep,
                 monotonic=SYSTEM.monotonic,
                 ages=Ages(SYSTEM.monotonic),
@@ -301,7 +301,7 @@ async def reconciled_once(document: Path, settings: ClusterSettings) -> tuple[st
             context = ReconcileContext(
                 store=store,
                 kafka=client,
-                now=lambda: datetime.now(UTC),
+                clock=lambda: datetime.now(UTC),
                 sleep=asyncio.sleep,
                 monotonic=SYSTEM.monotonic,
                 ages=Ages(SYSTEM.monotonic),

@@ -175,7 +175,7 @@ async def test_a_standby_refuses_and_the_outcome_is_unknown(cluster: Cluster) ->
             pool, AddressRoute(Address(standby.host, standby.port)), UpdateFeature("metadata.version", level, level)
         )
         assert isinstance(outcome, OutcomeUnknown)
-        assert f"node {leader}" in outcome.why
+        assert f"node {leader}" in outcome.reason
 
 
 @pytest.mark.parametrize("through", ["a broker", "the controller"])
@@ -189,9 +189,9 @@ async def test_a_level_is_validated_raised_and_read_back_everywhere(cluster: Clu
             way = replace(way, controller=None)
         before = answer.finalized["metadata.version"]
         change = UpdateFeature("metadata.version", before, before + 1)  # two steps are there: one for each way
-        assert change.after in answer.supported["metadata.version"]
+        assert change.to_level in answer.supported["metadata.version"]
         assert await validate(pool, way, (change,)) == DryRunAccepted()
-        assert await validate(pool, way, (replace(change, after=before),)) == DryRunAccepted()  # of what is there
+        assert await validate(pool, way, (replace(change, to_level=before),)) == DryRunAccepted()  # of what is there
         before_it = await probe_node(pool, *_stop(result, Role.BROKER))
         assert isinstance(before_it, NodeAnswer)
         assert before_it.finalized == answer.finalized
@@ -210,7 +210,7 @@ async def _shows(pool: Pool, address: Address, role: Role, change: UpdateFeature
     seen: Any = None
     while time.monotonic() < deadline:
         seen = await probe_node(pool, address, role)
-        if not isinstance(seen, Failure) and seen.finalized[change.feature] == change.after:
+        if not isinstance(seen, Failure) and seen.finalized[change.feature] == change.to_level:
             return
     raise AssertionError(f"{address} shows {seen}")
 

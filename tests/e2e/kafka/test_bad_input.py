@@ -339,7 +339,7 @@ async def test_a_node_that_dies_while_it_is_asked_is_reported_and_the_others_are
     assert set(states.values()) == {NodeState.LIVE}
     (dead,) = [one for one in observation.nodes if one.id == 2]
     assert isinstance(dead.answer, Unknown)
-    assert dead.answer.why.kind in (FailureKind.DISCONNECTED, FailureKind.NOT_KAFKA, FailureKind.NOT_LISTENING)
+    assert dead.answer.failure.kind in (FailureKind.DISCONNECTED, FailureKind.NOT_KAFKA, FailureKind.NOT_LISTENING)
 
 
 def test_without_a_leader_everybody_is_shown_and_nothing_is_sent(ailing: Cluster, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_soak_begins_anew_when_a_node_was_killed_and_is_back_before_the_next_l
                 context = ReconcileContext(
                     store,
                     kafka,
-                    now=SYSTEM.clock,
+                    clock=SYSTEM.clock,
                     sleep=SYSTEM.sleep,
                     monotonic=SYSTEM.monotonic,
                     ages=Ages(SYSTEM.monotonic),

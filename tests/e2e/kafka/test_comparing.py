@@ -163,9 +163,9 @@ async def test_a_difference_that_stays_is_named_after_three_rounds(kept: Kept) -
 async def test_zookeeper_that_is_not_written_to_is_not_known_to_differ(kept: Kept) -> None:
     found, waited = await compared(kept, image("6"), image("6", more=5))
     assert isinstance(found, Unknown)
-    assert (found.why.kind, found.why.where) == (FailureKind.STALE, "znode /migration")
-    assert "up to offset 4 of the metadata log" in found.why.message
-    assert "had 9" in found.why.message
+    assert (found.failure.kind, found.failure.location) == (FailureKind.STALE, "znode /migration")
+    assert "up to offset 4 of the metadata log" in found.failure.message
+    assert "had 9" in found.failure.message
     assert waited >= CAUGHT_UP_WITHIN
 
 
@@ -173,7 +173,7 @@ async def test_what_the_log_changes_in_each_round_is_not_known(kept: Kept) -> No
     kept.written_up_to(1000)
     found, _ = await compared(kept, *(image(str(number), more=number) for number in range(6, 10)))
     assert isinstance(found, Unknown)
-    assert found.why.message == f"1 znode changed while compared, in 3 rounds: {RETENTION}"
+    assert found.failure.message == f"1 znode changed while compared, in 3 rounds: {RETENTION}"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ async def test_what_the_log_changes_in_each_round_is_not_known(kept: Kept) -> No
 async def test_there_is_nothing_to_compare_before_and_after_a_migration(kept: Kept, state: int, why: str) -> None:
     found, _ = await compared(kept, image(state=state))
     assert isinstance(found, Unknown)
-    assert why in found.why.message
+    assert why in found.failure.message
 
 
 async def test_a_log_that_is_not_read_and_an_ensemble_of_another_cluster_are_not_known(kept: Kept) -> None:
@@ -190,11 +190,11 @@ async def test_a_log_that_is_not_read_and_an_ensemble_of_another_cluster_are_not
     assert (await compared(kept, failure))[0] == Unknown(failure)
     found, _ = await compared(kept, image(), cluster="another")
     assert isinstance(found, Unknown)
-    assert found.why.kind is FailureKind.WRONG_CLUSTER
+    assert found.failure.kind is FailureKind.WRONG_CLUSTER
     kept.write("/cluster/id", b"{")
     found, _ = await compared(kept, image())
     assert isinstance(found, Unknown)
-    assert found.why.where == "znode /cluster/id"
+    assert found.failure.location == "znode /cluster/id"
 
 
 async def test_a_znode_that_may_not_be_read_is_not_known_and_named(kept: Kept) -> None:
@@ -203,7 +203,7 @@ async def test_a_znode_that_may_not_be_read_is_not_known_and_named(kept: Kept) -
     kept.write("/config/users/alice", {"version": 1, "config": {}}, acl=acl)
     found, _ = await compared(kept, image())
     assert isinstance(found, Unknown)
-    assert (found.why.kind, found.why.where) == (FailureKind.AUTHORIZATION, "znode /config/users/alice")
+    assert (found.failure.kind, found.failure.location) == (FailureKind.AUTHORIZATION, "znode /config/users/alice")
 
 
 async def test_a_dry_run_names_each_znode_that_the_copy_would_fail_at_or_lose(kept: Kept) -> None:

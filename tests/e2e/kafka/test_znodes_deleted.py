@@ -51,9 +51,8 @@ AT = Stamp("2026-01-02T03:04:05Z")
 CHROOTS = count(1)
 
 
-def sent_at_once() -> str | None:
+def sent_at_once() -> None:
     """Nothing withholds it."""
-    return None
 
 
 def quorum(controller: int, epoch: int) -> bytes:
@@ -240,7 +239,8 @@ async def test_nothing_is_done_to_the_ensemble_of_another_cluster(cluster: Kept)
     assert found == Rejected(BAD_VERSION, "znode /cluster/id: it was written meanwhile")
     async with cluster.port.prepared(step) as transaction:
         assert isinstance(transaction, NotSent)
-        assert f"it is the ensemble of cluster another, but the nodes belong to cluster {CLUSTER_ID}" in transaction.why
+        text = f"it is the ensemble of cluster another, but the nodes belong to cluster {CLUSTER_ID}"
+        assert text in transaction.reason
     assert cluster.state() == before
 
 
@@ -295,10 +295,10 @@ async def test_what_was_lost_on_its_way_is_open_until_no_server_may_carry_it_out
         step = await released(cluster.port)
         found = await send(replace(cluster, connect=relay.connect).port, step)
         assert isinstance(found, OutcomeUnknown)
-        assert "ConnectionLoss" in found.why
+        assert "ConnectionLoss" in found.reason
         still = await settled(cluster.port, step)
         assert isinstance(still, OpenOutcome)
-        assert "may still carry it out" in still.why
+        assert "may still carry it out" in still.reason
         assert await settled(cluster.port, step, ON_ITS_WAY) is Result.NOT_APPLIED
         assert cluster.state() == ("5", "3003", "there")
 
@@ -393,7 +393,7 @@ async def test_without_a_server_nothing_is_sent(cluster: Kept, zookeeper: ZooKee
     try:
         async with port.prepared(step) as transaction:
             assert isinstance(transaction, NotSent)
-            assert cluster.connect in transaction.why
+            assert cluster.connect in transaction.reason
     finally:
         server.thaw()
     wait_until("it answers again", lambda: server.asked("srvr"))

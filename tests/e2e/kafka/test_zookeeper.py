@@ -207,7 +207,7 @@ async def test_what_a_digest_may_not_read_is_named_by_its_path_and_the_rest_is_r
     found = await read(ensemble_of(secured.connect))
     assert isinstance(found, ZooKeeperReading)
     assert isinstance(found.migration, Failure)
-    assert (found.migration.kind, found.migration.where) == (FailureKind.AUTHORIZATION, "znode /migration")
+    assert (found.migration.kind, found.migration.location) == (FailureKind.AUTHORIZATION, "znode /migration")
     assert isinstance(found.controller, ControllerClaim)
     known = await read(ensemble_of(secured.connect, digest=Digest("kafka", "its-secret")))
     assert isinstance(known, ZooKeeperReading)

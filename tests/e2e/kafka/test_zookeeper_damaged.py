@@ -107,7 +107,7 @@ async def test_what_is_damaged_is_named_by_its_path_and_what_is_not_is_read(
         put(client, path, DAMAGED[name])
     found = await read(ensemble_of(zookeeper))
     assert isinstance(found, ZooKeeperReading)
-    assert {one.where for one in found.failures} == {f"znode {path}" for path in JSON_PATHS}
+    assert {one.location for one in found.failures} == {f"znode {path}" for path in JSON_PATHS}
     assert all(one.kind is FailureKind.REJECTED for one in found.failures)
     assert found.controller_epoch is not None
     said = "\n".join(map(str, found.failures))
@@ -153,7 +153,7 @@ async def test_a_session_that_has_expired_is_a_failure_that_names_the_path_and_t
         found = await session.get("/controller")
     assert isinstance(found, Failure)
     assert found.kind in (FailureKind.DISCONNECTED, FailureKind.TIMED_OUT)
-    assert found.where == "znode /controller"
+    assert found.location == "znode /controller"
     assert await is_read(ensemble)
 
 
@@ -171,11 +171,11 @@ async def test_an_ensemble_that_hangs_in_the_middle_of_a_look_is_a_failure_and_i
         finally:
             server.thaw()
     assert isinstance(found, Failure)
-    assert (found.kind, found.where) == (FailureKind.TIMED_OUT, "znode /controller")
+    assert (found.kind, found.location) == (FailureKind.TIMED_OUT, "znode /controller")
     assert "majority" in found.remedy
     assert isinstance(whole, Failure)
     assert whole.kind is FailureKind.TIMED_OUT
-    assert whole.where == f"ZooKeeper {ensemble}"
+    assert whole.location == f"ZooKeeper {ensemble}"
     assert await is_read(replace(ensemble, timeout=10.0))
 
 
@@ -190,7 +190,7 @@ async def test_an_ensemble_that_was_away_is_read_once_it_is_back(tmp_path: Path)
         found = await read(ensemble)
         assert isinstance(found, Failure)
         assert found.kind is FailureKind.UNREACHABLE
-        assert found.where == f"ZooKeeper {ensemble}"
+        assert found.location == f"ZooKeeper {ensemble}"
         assert found.remedy == "check host, port and that ZooKeeper runs"
         server.start()
         assert await is_read(replace(ensemble, timeout=10.0))

@@ -228,7 +228,7 @@ def is_away(rig: Rig) -> Callable[[Observation], bool]:
 
 def unknown(seen: Observation) -> Failure:
     assert isinstance(seen.partitions, Unknown), seen.partitions
-    return seen.partitions.why
+    return seen.partitions.failure
 
 
 def test_in_zookeeper_mode_they_are_those_of_the_broker_that_is_controller(rig: Rig) -> None:

@@ -122,14 +122,14 @@ def preflight(
     seen: Observation, changes: Sequence[UpdateFeature], verdict: DryRun | None = None
 ) -> tuple[Blocker, ...]:
     given_for = frozenset(one.consent for one in changes if one.consent and undo(one) is Undo.SAFE)
-    missing = unknown_features_in({one.feature: one.after for one in changes}, seen)
+    missing = unknown_features_in({one.feature: one.to_level for one in changes}, seen)
     return blockers(
         LevelCheckInput(seen, tuple(changes), consents=given_for, unknown_features=missing, verdict=verdict)
     )
 
 
 def undo(change: UpdateFeature) -> Undo:
-    return undo_of_downgrade(change.feature, change.before, change.after)
+    return undo_of_downgrade(change.feature, change.from_level, change.to_level)
 
 
 NODES = (BlockerKind.NODE_RANGE, BlockerKind.GHOST_REGISTRATION)
@@ -137,7 +137,7 @@ NODES = (BlockerKind.NODE_RANGE, BlockerKind.GHOST_REGISTRATION)
 
 def said_by_operator(found: Iterable[Blocker]) -> dict[str, set[Any]]:
     """What prevents the change, in the terms of both."""
-    found = [one for one in found if one.why is None]
+    found = [one for one in found if one.failure_kind is None]
     named = [one for one in found if one.node is not None and one.kind in NODES]
     return {
         "nodes": {(node.id, one.feature) for one in named for node in one.nodes},
@@ -194,7 +194,11 @@ def test_what_is_ready_for_the_one_is_ready_for_the_other_and_what_blocks_blocks
             ours["nodes"] = theirs["nodes"]
         assert ours == theirs, (row, found)
         doubts = {one["kind"] for one in row["unknown_because"]}
-        unread = [one for one in found if one.why is not None or one.kind is BlockerKind.NODE_UNKNOWN or is_unread(one)]
+        unread = [
+            one
+            for one in found
+            if one.failure_kind is not None or one.kind is BlockerKind.NODE_UNKNOWN or is_unread(one)
+        ]
         voters = [one for one in row["blocking_nodes"] if one["reason"] == "ControllerNotRegistered"]
         assert bool(unread) == bool(doubts or voters), (row, found)
         if voters:  # Kafka may accept it all the same, which does not vouch for a voter that it does not look at

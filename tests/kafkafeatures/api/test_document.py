@@ -284,7 +284,7 @@ def test_what_was_read_is_written_with_all_its_defaults_and_in_its_own_spelling(
     """State files keep a digest of the first."""
     resource = read_document(FULL)
     assert as_json(resource.spec) == {**FULL["spec"], "interBrokerProtocolVersion": None}  # not beside a migration
-    assert resource.written == FULL["spec"]
+    assert resource.raw_spec == FULL["spec"]
     least = read_document({**FULL, "spec": {"cluster": {"bootstrapServers": "a:1"}}})
     assert as_json(least.spec) == {
         "mode": "Apply",
@@ -314,7 +314,7 @@ def test_what_was_read_is_written_with_all_its_defaults_and_in_its_own_spelling(
         },
         "drift": {"onDrift": "Report", "checkEvery": "1m"},
     }
-    assert least.written == {"cluster": {"bootstrapServers": "a:1"}}
+    assert least.raw_spec == {"cluster": {"bootstrapServers": "a:1"}}
 
 
 def test_what_is_next_to_a_password_without_a_space_is_not_repeated_either() -> None:

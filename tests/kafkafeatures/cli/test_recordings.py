@@ -80,7 +80,7 @@ def test_a_recording_beside_one_that_it_contradicts_is_read_as_another_copy(
     """The one of the newer leader counts, and what that one has overwritten is a row."""
     first = recordings.of(("kafka", "orders"), ID)
     first.append(batch(0, level("metadata.version", 21)) + batch(1, level("metadata.version", 25)), at=0, below=ALL)
-    again = recordings.after(first)
+    again = recordings.successor_of(first)
     newer = control_batch(1, (table.LEADER_CHANGE, ELECTED), epoch=2) + batch(2, level("metadata.version", 27), epoch=2)
     again.append(batch(0, level("metadata.version", 21)) + newer, at=0, below=ALL)
     again.close_segment(if_due=False)

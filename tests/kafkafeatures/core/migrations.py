@@ -196,17 +196,19 @@ class Look:
         self.wanted, self.seen = wanted, seen
         self.monotonic: float = (before.monotonic if before is not None else 0.0) + seconds
         replication = Replication(seen.partitions.value) if isinstance(seen.partitions, Known) else None
-        kept = dict(chain.from_iterable(one.kept.items() for one in before.stages)) if before is not None else {}
+        kept = (
+            dict(chain.from_iterable(one.stage_memory.items() for one in before.stages)) if before is not None else {}
+        )
         self.facts = StageInput(
             wanted, seen, memory, status, sent, seen.at, lambda _: lived, lambda _: lived,
             restarts=driver_of(wanted.rollout).restarts_nodes, replication=replication, monotonic=self.monotonic,
-            kept=kept,
+            stage_memory=kept,
         )  # fmt: skip
         self.proposal: Proposal
         self.stages: tuple[StageState, ...]
         self.proposal, self.stages = assess(self.facts)
         self.decision: Decision = decide(
-            GateInput(wanted, seen, self.proposal.plan, self.stages, self.facts.now, memory)
+            GateInput(wanted, seen, self.proposal.plan, self.stages, self.facts.current_time, memory)
         )
 
 
@@ -240,7 +242,7 @@ def status_after(look: Look, previous: Status = EMPTY) -> Status:
     """The status that is written after this look."""
     return status_of(
         look.decision, look.seen, look.proposal.plan, look.stages,
-        generation=1, previous=previous, version="0.1.0", now=look.facts.now,
+        generation=1, previous=previous, version="0.1.0", now=look.facts.current_time,
     )  # fmt: skip
 
 

@@ -311,7 +311,7 @@ CASES = {
         Z, "znode /config/users/u: the quota x is not a number", "remove it", BOTH,
     ),
     "znode that the copy cannot read": Case(
-        with_survey(failures=(replace(DENIED, where="znode /config/users/u"),)),
+        with_survey(failures=(replace(DENIED, location="znode /config/users/u"),)),
         Z, "znode /config/users/u: not authorized", "grant READ", BOTH,
     ),
     "no dry run": Case(

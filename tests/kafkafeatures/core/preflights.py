@@ -102,8 +102,8 @@ def with_node(id_: int, **fields: Any) -> Change:
     """This node is otherwise."""
 
     def change(asked: PreflightInput) -> PreflightInput:
-        nodes = tuple(replace(one, **fields) if one.id == id_ else one for one in asked.seen.nodes)
-        return replace(asked, seen=replace(asked.seen, nodes=nodes))
+        nodes = tuple(replace(one, **fields) if one.id == id_ else one for one in asked.observation.nodes)
+        return replace(asked, observation=replace(asked.observation, nodes=nodes))
 
     return change
 
@@ -120,8 +120,8 @@ def with_settings(ids: tuple[int, ...], **values: Setting | str | None) -> Chang
         return replace(found, settings=changed)
 
     def change(asked: PreflightInput) -> PreflightInput:
-        nodes = tuple(own(one) if one.id in ids else one for one in asked.seen.nodes)
-        return replace(asked, seen=replace(asked.seen, nodes=nodes))
+        nodes = tuple(own(one) if one.id in ids else one for one in asked.observation.nodes)
+        return replace(asked, observation=replace(asked.observation, nodes=nodes))
 
     return change
 
@@ -148,7 +148,7 @@ def with_survey(**parts: Any) -> Change:
 
 def with_seen(**parts: Any) -> Change:
     """The observation says this."""
-    return lambda asked: replace(asked, seen=replace(asked.seen, **parts))
+    return lambda asked: replace(asked, observation=replace(asked.observation, **parts))
 
 
 def as_one(*changes: Change) -> Change:

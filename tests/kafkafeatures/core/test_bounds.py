@@ -47,7 +47,7 @@ def restart_of(node_id: int, stateful_set: str, epoch: int) -> Intent:
         f"broker {node_id}",
         f"{stateful_set}-{node_id}",
         "0b6c1f6e-4d57-4c55-9d6e-7f5f3c1f2a10",
-        after=f"{stateful_set}-7d9f8c6b5d",
+        next_revision=f"{stateful_set}-7d9f8c6b5d",
         broker_epoch=epoch,
         out_of_sync=4_000,
     )

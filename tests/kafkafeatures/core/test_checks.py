@@ -49,7 +49,7 @@ def test_a_feature_that_a_node_does_not_list_is_at_level_zero_there() -> None:
 def test_a_node_and_a_registration_that_differ_make_an_unknown() -> None:
     found = node(1, said=answer(NEW), written=OLD).range_of("metadata.version")
     assert isinstance(found, Unknown)
-    assert "reports metadata.version 7-27, its registration has 1-21" in found.why.message
+    assert "reports metadata.version 7-27, its registration has 1-21" in found.failure.message
 
 
 def test_an_old_api_versions_says_nothing_of_features_it_leaves_out() -> None:
@@ -195,7 +195,7 @@ def test_a_blocker_says_who_what_and_what_to_do() -> None:
     assert found.node is not None
     assert found.node.id == 4
     assert found.supported == VersionRange(1, 21)
-    assert (found.feature, found.wanted) == ("metadata.version", 27)
+    assert (found.feature, found.required_level) == ("metadata.version", 27)
     assert found.message == (
         "broker 4 (h:4) is registered with metadata.version 1-21 but is fenced and does not answer "
         "(ghost registration); 27 (4.1-IV1) is required"

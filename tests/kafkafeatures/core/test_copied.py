@@ -396,5 +396,5 @@ def test_a_survey_keeps_a_bounded_number_of_findings() -> None:
     for number in range(MOST_FINDINGS + 5):
         surveyor.topic("t", read_topic(f"t{number}", b"{"))
     survey = surveyor.survey
-    assert (len(survey.findings), survey.more) == (MOST_FINDINGS, 5)
+    assert (len(survey.findings), survey.omitted) == (MOST_FINDINGS, 5)
     assert "5 more znodes" in copy_findings(survey)[-1].message

@@ -150,11 +150,11 @@ def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict
     assert accepted
     assert isinstance(step, UpdateFeature)
     assert step.feature != "kraft.version"
-    assert step.before == levels.get(step.feature, 0)
-    assert step.after == desired[step.feature] > step.before
+    assert step.from_level == levels.get(step.feature, 0)
+    assert step.to_level == desired[step.feature] > step.from_level
     for one in nodes:
         found = one.range_of(step.feature)
-        assert not isinstance(found, Known) or step.after in found.value or one.state is NodeState.REFUSED
+        assert not isinstance(found, Known) or step.to_level in found.value or one.state is NodeState.REFUSED
         assert one.state is not NodeState.REFUSED
     if step.feature != "metadata.version":
         assert "metadata.version" not in {

@@ -93,7 +93,7 @@ def test_the_epoch_is_raised_above_that_of_the_quorum_and_of_every_partition(
 
 def test_a_claim_without_progress_is_released_too() -> None:
     step = made(release(reading(migration=None), partition_epoch=3))
-    assert (list(step.deletes), step.kept, str(step)) == (["/controller"], "", "delete /controller")
+    assert (list(step.deletes), step.znode_content, str(step)) == (["/controller"], "", "delete /controller")
 
 
 def test_before_the_quorum_claimed_anything_only_the_progress_is_withdrawn_and_the_epoch_stays() -> None:
@@ -162,7 +162,7 @@ def settled(
         seen(before) if before is not None else last, last, AT, lambda _: age, lambda _: age, lambda _: other
     )  # fmt: skip
     found = DeletionInFlight(step, AT, Via.ZOOKEEPER).settle(looks)
-    return found.why if isinstance(found, OpenOutcome) else found
+    return found.reason if isinstance(found, OpenOutcome) else found
 
 
 def as_read(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
@@ -268,7 +268,7 @@ def test_its_intent_is_read_back_as_it_was_written(name: str, accepted: bool) ->
     sent = DeletionInFlight(STEPS[name], AT, Via.ZOOKEEPER, accepted=accepted)
     found = in_flight(Intent.read(sent.to_intent().as_json()))
     assert isinstance(found, DeletionInFlight)
-    assert replace(found, written=None) == sent
+    assert replace(found, intent=None) == sent
     assert len(str(sent.to_intent().as_json())) < 1024
 
 

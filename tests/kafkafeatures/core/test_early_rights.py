@@ -32,7 +32,7 @@ def remedies(it: Observation) -> set[str]:
     assert isinstance(it.quorum, Unknown)
     assert isinstance(it.zk_migration_state, Unknown)
     denied = [one for one in it.gaps if one.kind is FailureKind.AUTHORIZATION]
-    return {one.remedy for one in (it.quorum.why, it.zk_migration_state.why, *denied)}
+    return {one.remedy for one in (it.quorum.failure, it.zk_migration_state.failure, *denied)}
 
 
 @pytest.mark.parametrize(

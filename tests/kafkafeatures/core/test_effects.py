@@ -62,7 +62,7 @@ def test_a_level_that_turns_nothing_on_says_so() -> None:
 
 @pytest.mark.parametrize("change", [UpdateFeature("vendor.version", 0, 3), UpdateFeature(METADATA_VERSION, 33, 40)])
 def test_of_a_level_that_is_not_known_nothing_is_promised(change: UpdateFeature) -> None:
-    assert effects_of(change) == (f"what level {change.after} does is not known",)
+    assert effects_of(change) == (f"what level {change.to_level} does is not known",)
 
 
 def test_many_levels_are_shortened_to_the_command_that_shows_them_all() -> None:

@@ -361,9 +361,9 @@ ONE = EntryDifference(Kind.QUOTA, "user bob producer_byte_rate", "/config/users/
 
 def test_a_verdict_is_one_line_with_counts_and_a_status_names_twenty() -> None:
     topics = [EntryDifference(Kind.TOPIC, f"t{at:03}", f"/brokers/topics/t{at}", "x", "absent") for at in range(30)]
-    found = Differs(7, (*topics, ONE), more=4)
+    found = Differs(7, (*topics, ONE), omitted=4)
     assert str(found) == "ZooKeeper and the metadata log differ: 30 topics, 1 quota and 4 more"
-    assert (len(found.named), found.total) == (NAMED, 35)
+    assert (len(found.examples), found.total) == (NAMED, 35)
     first, *_, more, last = equality_lines(found)
     assert (first, more) == (f"{found}.", "and 4 more")
     assert last.startswith("What to do: restart the active controller")

@@ -193,7 +193,7 @@ SUSPENDED = DesiredState({"metadata.version": 27}, suspend=True)
 
 def passed(wanted: DesiredState, seen: Observation, previous: Status | None = None, *, older: bool = False) -> Status:
     proposal = propose(wanted, seen, Memory())
-    owner = Owner("kafka/older", known=True) if older else None
+    owner = Owner("kafka/older", is_same_cluster=True) if older else None
     decision = decide(wanted, seen, proposal=proposal, verdict=DryRunAccepted(), owner=owner)
     return status_of(decision, seen, proposal, generation=1, previous=previous or EMPTY, version="0.1.0", now=NOW)
 

@@ -46,10 +46,10 @@ def decided(wanted: DesiredState, owner: Owner | None = None) -> Decision:
 def test_each_gate_that_opens_shows_the_next_one_whatever_kind_of_stage_it_is(wanted: DesiredState) -> None:
     policy, another = ApprovalPolicy.ALWAYS, frozenset({"sha256:0123456789"})
     shut = replace(wanted, cluster_id="another", mode=Mode.OBSERVE, suspend=True, policy=policy, approvals=another)
-    older = Owner("kafka/older", known=True)
+    older = Owner("kafka/older", is_same_cluster=True)
     told = [decided(shut, older)]
     told.append(decided(shut := replace(shut, cluster_id=""), older))
-    told.append(decided(shut, maybe := replace(older, known=False)))
+    told.append(decided(shut, maybe := replace(older, is_same_cluster=False)))
     told.append(decided(shut := replace(shut, mode=Mode.APPLY), maybe))
     told.append(decided(shut := replace(shut, suspend=False), maybe))
     told.append(decided(shut := replace(shut, rollout=replace(CLOSED, windows=())), maybe))
@@ -70,7 +70,7 @@ def test_each_gate_that_opens_shows_the_next_one_whatever_kind_of_stage_it_is(wa
 def test_nothing_is_begun_while_an_older_resource_may_own_the_cluster(wanted: DesiredState) -> None:
     opened = replace(wanted, rollout=replace(CLOSED, windows=()), policy=ApprovalPolicy.NEVER)
     assert isinstance(decided(opened), Act)
-    assert isinstance(decided(opened, Owner("kafka/older", known=False)), Wait)
+    assert isinstance(decided(opened, Owner("kafka/older", is_same_cluster=False)), Wait)
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])

@@ -48,7 +48,7 @@ def refused(look: Look, reason: Reason) -> str:
 
 def asked(id_: int) -> RestartInFlight:
     """A person was asked to restart it, and has not done so: its znode is the one that `broker` gives it."""
-    step = RestartNode(id_, f"broker {id_}", before="", czxid=100 + id_)
+    step = RestartNode(id_, f"broker {id_}", earlier_support="", czxid=100 + id_)
     return RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
 
 
@@ -121,13 +121,13 @@ def test_brokers_that_do_not_know_it_get_a_newer_kafka_first_and_keep_the_versio
 def test_it_is_raised_only_once_all_brokers_know_it() -> None:
     seen = brokers(broker(2, "3.8", "3.8-IV0"))
     assert restarted(Look(wanting(), seen)) == 2
-    assert "3.9" not in [one.split("=")[-1] for one in Look(wanting(), seen).proposal.plan.work[0].left]
+    assert "3.9" not in [one.split("=")[-1] for one in Look(wanting(), seen).proposal.plan.work[0].remaining]
 
 
 def test_the_next_roll_waits_for_the_last_broker_of_this_one() -> None:
     """While a broker is away it is not known whether its Kafka knows the version."""
     away = replace(broker(2, "3.8", "3.8-IV0"), answer=Unknown(SILENT), proved_at="", settings={})
-    step = RestartNode(2, "broker 2", before="", broker_epoch=90)
+    step = RestartNode(2, "broker 2", earlier_support="", broker_epoch=90)
     flying = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     look = Look(wanting(), brokers(away), sent=(flying,))
     assert not isinstance(look.decision, Act)
@@ -137,7 +137,7 @@ def test_the_roll_stays_the_same_until_its_last_broker_is_back() -> None:
     first = Look(wanting(), brokers())
     begun = report(first).rollout
     assert begun is not None
-    step = RestartNode(1, "broker 1", before="", broker_epoch=90)
+    step = RestartNode(1, "broker 1", earlier_support="", broker_epoch=90)
     flying = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     last = Look(wanting(), brokers(uses="3.9"), sent=(flying,), status=Status(rollout=begun))
     after = report(last, Status(rollout=begun)).rollout
@@ -379,14 +379,14 @@ def test_znodes_and_settings_are_read_and_partitions_before_a_restart() -> None:
     assert demands_of(first).znodes
     assert IBP in demands_of(first).settings
     assert not demands_of(first).partitions
-    assert demands_of(replace(first, seen=brokers())).partitions
-    assert not demands_of(replace(first, seen=brokers(uses="3.9"))).partitions
+    assert demands_of(replace(first, observation=brokers())).partitions
+    assert not demands_of(replace(first, observation=brokers(uses="3.9"))).partitions
 
 
 def test_in_kraft_mode_nothing_is_read_for_it() -> None:
     later = ReadContext(wanting(), Status(metadata_mode="KRaft"), NOT_ASKED, NOW)
     assert not demands_of(later).znodes
-    assert not demands_of(replace(later, seen=cluster(P.FINALIZED))).znodes
+    assert not demands_of(replace(later, observation=cluster(P.FINALIZED))).znodes
 
 
 def test_a_blocker_of_one_broker_names_it() -> None:

@@ -220,9 +220,9 @@ def test_finalized_with_brokers_left_in_zookeeper_mode_is_no_kraft_cluster() -> 
     """Seen on real nodes: the migration can be finalized while they are."""
     it = seen(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(FLAGGED, 3), at=finalized_with(3))
     assert isinstance(it.mode, Unknown)
-    assert "finalized while brokers were in ZooKeeper mode: 3" in it.mode.why.message
-    assert "restart each of them in KRaft mode" in it.mode.why.remedy
-    assert not it.mode.why.kind.may_pass
+    assert "finalized while brokers were in ZooKeeper mode: 3" in it.mode.failure.message
+    assert "restart each of them in KRaft mode" in it.mode.failure.remedy
+    assert not it.mode.failure.kind.may_pass
 
 
 def finalized_with(*left: int) -> Image:
@@ -241,7 +241,7 @@ def test_nor_where_such_a_broker_is_silent_or_was_never_registered() -> None:
     plain = seen(*brokers_of(IN_KRAFT, 1, 2, 3), *brokers_of(PLAIN, 4), at=FINALIZED)
     for it, id_ in ((silent, 3), (plain, 4)):
         assert isinstance(it.mode, Unknown)
-        assert f"ZooKeeper mode: {id_}" in it.mode.why.message
+        assert f"ZooKeeper mode: {id_}" in it.mode.failure.message
 
 
 def test_finalized_and_all_in_kraft_mode_is_kraft() -> None:

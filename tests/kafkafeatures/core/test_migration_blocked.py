@@ -139,20 +139,20 @@ def lived() -> MigrationMemory:
     """A process that has seen a minute of stillness, with controllers, and compared both stores."""
     kept = MigrationMemory()
     for now in (0.0, 60.0):
-        kept = kept.seen(now, known=True, end=100, offset=99, compared=StoreComparison(NOW, 99), controllers=True)
+        kept = kept.observed(now, known=True, end=100, offset=99, compared=StoreComparison(NOW, 99), controllers=True)
     return kept
 
 
 def test_what_stood_still_is_counted_anew_after_a_look_at_which_nothing_could_be_read(lived: MigrationMemory) -> None:
     assert (lived.still_for(60.0), lived.lag(60.0), lived.comparison(60.0)) == (60.0, 0.0, StoreComparison(NOW, 99))
     blind = lived.interrupted("the cluster could not be read")
-    blind = blind.seen(70.0, known=True, end=-1, offset=99, controllers=True)
+    blind = blind.observed(70.0, known=True, end=-1, offset=99, controllers=True)
     assert (blind.still_for(71.0), blind.lag(71.0), blind.comparison(71.0)) == (1.0, None, None)
     assert blind.controllers_for(71.0).total_seconds() == 1.0
 
 
 def test_for_how_long_it_is_unknown_where_the_cluster_is_counts_on_through_such_a_look() -> None:
-    lost = MigrationMemory().seen(10.0, known=False, end=-1, offset=-1)
+    lost = MigrationMemory().observed(10.0, known=False, end=-1, offset=-1)
     assert lost.interrupted("the cluster could not be read").unknown_since == 10.0
 
 

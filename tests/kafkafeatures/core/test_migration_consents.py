@@ -110,7 +110,9 @@ def lacks(*topics: str) -> Observation:
     differs = Differs(
         99, tuple(EntryDifference(Kind.TOPIC, one, f"/brokers/topics/{one}", "absent", "x") for one in topics)
     )
-    found = StoreComparison(NOW, 99, differs.total, str(differs), tuple(map(str, differs.named)), digest=differs.digest)
+    found = StoreComparison(
+        NOW, 99, differs.total, str(differs), tuple(map(str, differs.examples)), digest=differs.digest
+    )
     return replace(cluster(P.COPIED), compared=known(found))
 
 
@@ -197,7 +199,7 @@ def test_what_would_be_lost_decides_and_not_what_changes_with_each_restart(
 ) -> None:
     one, other = (Differs(99, (EntryDifference(kind, "a", "/a", *sides),)) for sides in (before, now))
     assert (one.digest == other.digest) is is_the_same
-    assert one.digest != replace(one, more=1).digest
+    assert one.digest != replace(one, omitted=1).digest
 
 
 @pytest.mark.parametrize("since", [timedelta(0), timedelta(minutes=30)])

@@ -56,7 +56,7 @@ def test_a_node_that_cannot_be_asked_is_unknown_with_its_remedy() -> None:
 def test_a_kind_of_nodes_that_has_to_be_there_and_is_not_known_is_unknown() -> None:
     said: Said = {(B, 1): PLAIN}
     (missing,) = demands(P.PRE_MIGRATION, P.COPIED, FLAG_THEM, known_of(said, ""), said).missing
-    assert (missing.where, missing.remedy) == ("controllers", "give --bootstrap-controller")
+    assert (missing.location, missing.remedy) == ("controllers", "give --bootstrap-controller")
     assert not demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, ""), said).missing  # they are still to come
     (missing,) = demands(P.COPIED, P.DUAL_WRITE, MOVE_THEM, known_of({}, ""), {(C, 3001): PLAIN}).missing
     assert missing.remedy == "give --bootstrap-server"
@@ -82,7 +82,7 @@ def test_a_value_that_all_nodes_have_is_shown_and_one_that_differs_is_not() -> N
     found = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, "3.9-IV0"), said)
     add = {role: lines.add for role, _, lines in found.lines}
     assert {"zookeeper.connect=zk:2181", f"{VOTERS}=...", f"{QUORUM_LISTENERS}=CONTROLLER"} <= set(add[C])
-    named = msgspec.structs.replace(found.known, listener="INTERNAL")
+    named = msgspec.structs.replace(found.facts, listener="INTERNAL")
     assert f"{PROTOCOLS}=...,INTERNAL:..." in lines_of(Shape.MIGRATING_CONTROLLER, named).add
     assert PROTOCOLS not in {one.name for one in differences(Shape.MIGRATING_CONTROLLER, named, PLAIN.of)}
 

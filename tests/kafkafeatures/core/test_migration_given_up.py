@@ -50,13 +50,13 @@ def test_what_a_quorum_left_that_never_took_over_is_deleted_once_it_is_gone(shap
     assert isinstance(first.decision, Wait)
     step = released(Look(wanting(D.ROLLED_BACK), gone, before=first, seconds=4, status=SEEN_VOTERS))
     assert (set(step.deletes), step.raise_to) == ({"/migration"}, None)
-    assert "kraft_metadata_offset" in step.kept
+    assert "kraft_metadata_offset" in step.znode_content
 
     without = replace(gone, zookeeper=known(znodes(controller=elected(1), migration=None), SourceKind.ZOOKEEPER))
     if shape is Shape.PLAIN_BROKER:
         without = replace(without, mode=known(MetadataMode.ZOOKEEPER))
         assert looks(wanting(D.ROLLED_BACK), without).decision == Done(Reason.IN_SYNC, AT_END)
-        went_back = replace(EMPTY, migration=MigrationStatus(kept_migration_node=step.kept))
+        went_back = replace(EMPTY, migration=MigrationStatus(kept_migration_node=step.znode_content))
         again = f"{AT_END}; before you start the controllers again, wipe their disks"
         assert looks(wanting(D.ROLLED_BACK), without, status=went_back).decision == Done(Reason.IN_SYNC, again)
     else:

@@ -115,7 +115,7 @@ def without(seen: Observation, id_: int) -> Observation:
 
 
 def restarts_no_node(position: Position, desired: Desired) -> bool:
-    place = stage_of(Look(wanting(desired), AT[position])).place
+    place = stage_of(Look(wanting(desired), AT[position])).progress
     return isinstance(place, MigrationProgress) and place.way is not None and place.way.restarts is None
 
 

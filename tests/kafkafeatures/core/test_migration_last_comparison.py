@@ -75,7 +75,7 @@ def test_from_the_stop_of_the_controllers_until_the_deletion_it_is_looked_often(
         (Look(BACK, unread, status=compared()), 2.0),
     ):
         assert isinstance(found.decision, Wait)
-        assert found.decision.after <= most
+        assert found.decision.delay <= most
         assert found.decision.steady
 
 
@@ -146,7 +146,9 @@ def test_while_the_controllers_are_to_be_stopped_both_are_compared_in_each_look(
 
     def compares(later: float, took: float = 0.3, *, tried: datetime = NOW) -> bool:
         kept = {MIGRATION: MigrationMemory(compared=StoreComparison(NOW, 99, took=took), tried=tried)}
-        asked = ReadContext(BACK, status, NOT_ASKED, NOW + timedelta(seconds=later), seen=found.seen, kept=kept)
+        asked = ReadContext(
+            BACK, status, NOT_ASKED, NOW + timedelta(seconds=later), observation=found.seen, stage_memory=kept
+        )
         assert BACK.migration is not None
         return demands_of(asked, BACK.migration).comparison
 

@@ -111,7 +111,7 @@ def test_a_person_has_no_single_pod_restarted_meanwhile() -> None:
 def test_a_pod_goes_once_its_template_was_changed(position: Position) -> None:
     step = restarted(look(D.DUAL_WRITE, in_pods(cluster(position), BROKERS)))
     assert step.pod == name_of(step.node_id)
-    assert step.after == NEW
+    assert step.next_revision == NEW
 
 
 def dead(id_: int, *, flag: bool | None = True) -> Node:
@@ -295,7 +295,7 @@ def test_a_broker_in_zookeeper_mode_that_is_away_was_not_unregistered_and_its_re
 
 def test_a_pod_that_is_being_restarted_is_not_ahead_whatever_way_comes_next_meanwhile() -> None:
     """One broker in KRaft mode is on its way back, and of those that answer none is left in KRaft mode."""
-    step = RestartNode(2, "broker 2", name_of(2), "uid-2", after=NEW, broker_epoch=102)
+    step = RestartNode(2, "broker 2", name_of(2), "uid-2", next_revision=NEW, broker_epoch=102)
     seen = away(in_pods(cluster(P.COPIED, a_node(2, Shape.KRAFT_BROKER)), [2]), 2)
     found = looks(wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), seen, sent=(sent(step),)).decision
     assert isinstance(found, Wait), found

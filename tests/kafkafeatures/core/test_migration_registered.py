@@ -46,7 +46,7 @@ def test_a_broker_that_has_the_id_of_a_voter_does_not_answer_for_it() -> None:
     silent = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), state=NodeState.UNREACHABLE)
     namesake = replace(a_node(1, Shape.FLAGGED_BROKER), id=3002)
     seen = cluster(P.COPIED, silent)
-    both = replace(place, seen=replace(seen, nodes=(*seen.nodes, namesake)))
+    both = replace(place, observation=replace(seen, nodes=(*seen.nodes, namesake)))
     (found,) = not_led(both, frozenset())
     assert found.message == "controller 3002 is a voter that does not answer"
 
@@ -126,7 +126,7 @@ def test_nothing_is_finalized_while_a_broker_with_replicas_is_not_registered() -
 
 
 def test_a_broker_that_is_being_restarted_is_in_no_list_and_expected_back() -> None:
-    step = RestartNode(2, "broker 2", before="", czxid=102)
+    step = RestartNode(2, "broker 2", earlier_support="", czxid=102)
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     found = looks(wanting(D.DUAL_WRITE), without(cluster(P.COPIED), 2), sent=(one,))
     assert "has replicas but is not registered" not in said(found)

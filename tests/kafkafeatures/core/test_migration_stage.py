@@ -104,7 +104,7 @@ def test_the_broker_that_is_the_controller_is_restarted_last() -> None:
 
 def test_a_person_is_asked_for_the_lines_that_the_node_needs() -> None:
     seen = cluster(P.PRE_MIGRATION)
-    step = RestartNode(2, "broker 2", before="", czxid=102)
+    step = RestartNode(2, "broker 2", earlier_support="", czxid=102)
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     found = looks(wanting(D.DUAL_WRITE), seen, sent=(one,)).decision
     assert isinstance(found, Wait)
@@ -118,7 +118,8 @@ def test_of_a_broker_that_does_not_come_in_sync_the_line_in_the_log_of_its_leade
     lacking = (row("orders", 1, 2, 3, isr=(1, 3)), row("orders", 3, 2, 1, isr=(1, 3), number=1))
     seen = cluster(P.COPIED, partitions=lacking)
     begun = Stamp("2026-01-02T03:00:00Z")
-    late = RestartInFlight(RestartNode(2, "broker 2", before="", czxid=50), begun, Via.PERSON, stopping_since=begun)
+    step = RestartNode(2, "broker 2", earlier_support="", czxid=50)
+    late = RestartInFlight(step, begun, Via.PERSON, stopping_since=begun)
     found = looks(wanting(desired), seen, sent=(late,), lived=timedelta(hours=1)).decision
     assert isinstance(found, Stalled)
     assert (found.reason, found.subject) == (Reason.ROLLOUT_HALTED, "broker 2")
@@ -314,8 +315,8 @@ def test_a_process_that_has_just_started_compares_at_once_and_then_once_a_minute
     assert status.migration.equality is not None
 
     def compares(later: timedelta, *, started: bool) -> bool:
-        kept = {} if started else {name: kept for one in found.stages for name, kept in one.kept.items()}
-        asked = ReadContext(found.wanted, status, NOT_ASKED, NOW + later, seen=found.seen, kept=kept)
+        kept = {} if started else {name: kept for one in found.stages for name, kept in one.stage_memory.items()}
+        asked = ReadContext(found.wanted, status, NOT_ASKED, NOW + later, observation=found.seen, stage_memory=kept)
         return demands_of(asked, Migration(D.DUAL_WRITE, timedelta(0))).comparison
 
     assert compares(timedelta(seconds=1), started=True)

@@ -158,9 +158,9 @@ def test_of_a_dynamic_quorum_those_count_that_vote_now() -> None:
 def test_all_of_them_are_tried_before_znodes_are_deleted_and_at_no_other_time(position: str) -> None:
     wanted, status = wanting(D.ROLLED_BACK), compared()
     seen = brokers_name(without_quorum(BEGUN[position]), VOTERS, "3001@h:3001,3004@[::1]:3004")
-    asked = ReadContext(wanted, status, NOT_ASKED, NOW, seen=seen)
+    asked = ReadContext(wanted, status, NOT_ASKED, NOW, observation=seen)
     assert demands_of(asked).former_controllers == {*AT.values(), "[::1]:3004"}
-    assert demands_of(replace(asked, seen=BEGUN[position])).former_controllers == frozenset()
+    assert demands_of(replace(asked, observation=BEGUN[position])).former_controllers == frozenset()
 
 
 @pytest.mark.parametrize("value", ["", "@", "x@h:1", "3001@", ",,", "3001", "\u00b2@h:1", f"{'9' * 5000}@h:1"])

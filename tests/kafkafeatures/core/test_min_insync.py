@@ -126,5 +126,5 @@ def test_the_values_are_read_with_the_nodes_and_not_in_a_second_reading(finalize
     of_raise = frozenset({MIN_INSYNC_REPLICAS})
     assert Levels().demands(asked).settings == (frozenset() if finalized else of_raise)
     raised = observation(node(3001), levels={"metadata.version": 27, ELIGIBLE_LEADER_REPLICAS: 1})
-    assert not Levels().demands(replace(asked, seen=raised)).settings
-    assert Levels().demands(replace(asked, seen=observation(node(3001)))).settings == of_raise
+    assert not Levels().demands(replace(asked, observation=raised)).settings
+    assert Levels().demands(replace(asked, observation=observation(node(3001)))).settings == of_raise

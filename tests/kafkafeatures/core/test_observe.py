@@ -80,7 +80,7 @@ def test_nothing_of_an_ensemble_counts_that_is_not_certainly_the_one_of_this_clu
     other = reading(cluster_id=found, brokers={77: registered(77)})
     read = observe(here, NO_LOG, zookeeper=other)
     assert isinstance(read.zookeeper, Unknown)
-    assert says in str(read.zookeeper.why)
+    assert says in str(read.zookeeper.failure)
     assert 77 not in {node.id for node in read.nodes}
     own = reading(cluster_id=here.cluster_id, brokers={77: registered(77)}, controller=elected())
     assert 77 in {node.id for node in observe(here, NO_LOG, zookeeper=own).nodes}
@@ -172,18 +172,18 @@ def test_the_log_says_which_levels_were_given_up_and_since_when_it_would() -> No
     former = FormerLevels({("share.version", 2): 1_000, ("share.version", 1): 1 << 62}, 400, 500)
     told = seen(probe(C1), replace(at, finalized=replace(at.finalized, former=former))).past_levels
     assert told is not None
-    assert (told.left["share.version", 2].timestamp(), told.since and told.since.timestamp()) == (1, 0.5)
-    assert told.left["share.version", 1].year == 2100
+    assert (told.given_up_at["share.version", 2].timestamp(), told.since and told.since.timestamp()) == (1, 0.5)
+    assert told.given_up_at["share.version", 1].year == 2100
     whole = seen(probe(C1), at).past_levels
     assert whole is not None
-    assert (whole.left, whole.since) == ({}, None)
+    assert (whole.given_up_at, whole.since) == ({}, None)
     assert seen(probe(C1, asked(1)), NO_LOG).past_levels is None
 
 
 def test_a_log_and_a_controller_that_disagree_make_the_levels_unknown() -> None:
     it = seen(probe(asked(3001, answer(NEW, {"metadata.version": 20})), asked(1)), REGISTERED)
     assert isinstance(it.finalized, Unknown)
-    assert "metadata.version 21 in the log, 20 on the controller" in it.finalized.why.message
+    assert "metadata.version 21 in the log, 20 on the controller" in it.finalized.failure.message
 
 
 def test_of_kraft_version_the_controller_has_the_last_word() -> None:
@@ -243,7 +243,7 @@ def test_controllers_that_may_be_of_another_cluster_leave_its_id_unknown(
     silent = Failure(FailureKind.UNSUPPORTED, "DescribeCluster", "metadata.version is below 3.7-IV0")
     here = probe(asked(1), C1, **{"controllers": silent, "named_apart": True, **parts})
     found = seen(here, read).cluster_id
-    assert (found.why.kind if isinstance(found, Unknown) else None) == expected
+    assert (found.failure.kind if isinstance(found, Unknown) else None) == expected
 
 
 # --- ZooKeeper ---
@@ -253,7 +253,7 @@ def test_znodes_are_known_with_the_ensemble_they_were_read_of_and_unknown_where_
     it, at, znodes = probe(C1), log(image()), reading(cluster_id=probe(C1).cluster_id)
     found = observe(it, at, zookeeper=znodes).zookeeper
     assert isinstance(found, Known)
-    assert (found.value, found.source, found.where, found.at) == (znodes, SourceKind.ZOOKEEPER, ENSEMBLE, NOW)
+    assert (found.value, found.source, found.origin, found.at) == (znodes, SourceKind.ZOOKEEPER, ENSEMBLE, NOW)
     away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
     assert observe(it, at, zookeeper=away).zookeeper == Unknown(away)
     assert observe(it, at).zookeeper == Unknown(NOT_ASKED)

@@ -40,7 +40,7 @@ def test_no_node_is_live_and_each_says_that_it_was_not_asked() -> None:
     ]
     for node in found.nodes:
         assert isinstance(node.answer, Unknown)
-        assert str(node.answer.why) == "a/folder: read from files; no node was asked"
+        assert str(node.answer.failure) == "a/folder: read from files; no node was asked"
         held = node.range_of("metadata.version")
         assert isinstance(held, Known)
         assert (held.value.min, held.value.max, held.source) == (7, 29, SourceKind.METADATA_LOG)
@@ -63,9 +63,9 @@ def test_levels_mode_leader_and_source_are_those_of_the_log() -> None:
 def test_what_the_files_do_not_say_is_unknown() -> None:
     found = seen(log([level("metadata.version", 21)]), cluster_id="")
     assert isinstance(found.cluster_id, Unknown)
-    assert "no meta.properties" in str(found.cluster_id.why)
+    assert "no meta.properties" in str(found.cluster_id.failure)
     assert isinstance(found.active_controller, Unknown)
-    assert found.active_controller.why.kind is FailureKind.NOT_ASKED
+    assert found.active_controller.failure.kind is FailureKind.NOT_ASKED
 
 
 def test_a_registration_of_voters_does_not_make_a_controller_live() -> None:

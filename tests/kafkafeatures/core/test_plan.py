@@ -53,7 +53,7 @@ def test_every_state_on_the_way_keeps_what_depends_on_metadata_version(
         return all(levels.get(n, 0) >= m for f, v in levels.items() for n, m in dependencies(f, v).items())
 
     changes = changes_between(desired, finalized)
-    states = list(itertools.accumulate(changes, lambda now, one: {**now, one.feature: one.after}, initial=finalized))
+    states = list(itertools.accumulate(changes, lambda now, one: {**now, one.feature: one.to_level}, initial=finalized))
     if in_order(states[0]) and in_order(states[-1]):
         assert all(in_order(state) for state in states)
     assert {**finalized, **desired} == states[-1] | {k: v for k, v in desired.items() if v == 0}
@@ -299,12 +299,12 @@ def test_whatever_is_wanted_an_act_is_one_that_was_allowed(
     assert isinstance(step, UpdateFeature)
     assert mode is Mode.APPLY
     assert not suspend
-    assert step.before == finalized.get(step.feature, 0) != step.after
-    assert EVERY[step.feature][0] <= step.after <= EVERY[step.feature][1]
-    if step.after < step.before:
-        consent = f"{step.feature}:{step.before}->{step.after}"
+    assert step.from_level == finalized.get(step.feature, 0) != step.to_level
+    assert EVERY[step.feature][0] <= step.to_level <= EVERY[step.feature][1]
+    if step.to_level < step.from_level:
+        consent = f"{step.feature}:{step.from_level}->{step.to_level}"
         assert consent in consents - spent
-        assert step.feature != "metadata.version" or step.after >= (floor_of(step.before) or 0)
+        assert step.feature != "metadata.version" or step.to_level >= (floor_of(step.from_level) or 0)
         assert step.feature in levels  # a bundle never lowers
     if step.feature == "kraft.version":
         assert "dynamic-quorum" in consents - spent
@@ -317,5 +317,5 @@ def test_whatever_is_wanted_an_act_is_one_that_was_allowed(
     assert policy is not ApprovalPolicy.ALWAYS
     if policy is ApprovalPolicy.IRREVERSIBLE_ONLY and step.undo is not Undo.SAFE:
         assert step.feature in levels
-    assert step.undo is not Undo.IMPOSSIBLE or reached.get(step.feature) != step.after
-    assert on_drift is OnDrift.CORRECT or reached.get(step.feature) != step.after
+    assert step.undo is not Undo.IMPOSSIBLE or reached.get(step.feature) != step.to_level
+    assert on_drift is OnDrift.CORRECT or reached.get(step.feature) != step.to_level

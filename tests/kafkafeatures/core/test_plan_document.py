@@ -100,7 +100,7 @@ def evaluations(draw: st.DrawFn) -> Evaluation:
     proposal = propose(wanted, seen, memory)
     soak = soak_of(wanted, seen, changes_in(proposal), before, current_stamp=stamp(NOW), monotonic=0.0, read_at=0.0)
     if soak is not None and soak.started_at and draw(st.sampled_from((False, False, True))):
-        soak = replace(soak, left=timedelta(0))
+        soak = replace(soak, remaining=timedelta(0))
     decision = decide(wanted, seen, memory, proposal=proposal, unsettled=unsettled, verdict=server, soak=soak)
     before = with_soak(before, soak)
     stages = stages_of(facts_of(wanted, seen, memory), proposal, verdict=server, soak=soak)

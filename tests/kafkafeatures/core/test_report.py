@@ -240,9 +240,9 @@ def test_the_generation_stands_on_the_status_and_on_every_condition() -> None:
 
 def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
     seen = observation()
-    first = status(Wait(Reason.VERIFYING, "a", after=1, subject="broker 1", remedy="see its log"), seen)
+    first = status(Wait(Reason.VERIFYING, "a", delay=1, subject="broker 1", remedy="see its log"), seen)
     second = status(
-        Wait(Reason.WAITING_FOR_NODES, "b", after=1, subject="broker 1", remedy="see its log"),
+        Wait(Reason.WAITING_FOR_NODES, "b", delay=1, subject="broker 1", remedy="see its log"),
         seen,
         previous=first,
         later=60,
@@ -266,7 +266,7 @@ def test_the_same_reconciliation_again_makes_the_same_status() -> None:
         (Done(Reason.IN_SYNC, "m"), ("True", "InSync"), None),
         (Act(UpdateFeature("metadata.version", 21, 27)), ("False", "UpdatingFeatures"), "Reconciling"),
         (
-            Wait(Reason.WAITING_FOR_QUORUM, "m", after=2, subject="broker 1", remedy="see its log"),
+            Wait(Reason.WAITING_FOR_QUORUM, "m", delay=2, subject="broker 1", remedy="see its log"),
             ("False", "WaitingForQuorum"),
             "Reconciling",
         ),

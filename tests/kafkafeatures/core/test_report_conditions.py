@@ -115,7 +115,7 @@ def test_levels_that_are_there_are_said_to_be_whatever_else_was_decided() -> Non
     wanted, seen = DesiredState({"metadata.version": 21}), observation()
     slow = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
     there = ("True", "AllAtTarget", "finalized: metadata.version 21 (3.9-IV0)")
-    rival = decide(wanted, seen, owner=Owner("kafka/older", known=True))
+    rival = decide(wanted, seen, owner=Owner("kafka/older", is_same_cluster=True))
     standing = decide(wanted, seen, unsettled=(UpdateFeature("metadata.version", 21, 27),))
     verifying = decide(wanted, slow)
     assert [one.reason for one in (rival, standing, verifying) if not isinstance(one, Act)] == [
@@ -130,7 +130,7 @@ def test_levels_that_are_there_are_said_to_be_whatever_else_was_decided() -> Non
 
 def test_levels_of_features_that_no_node_knows_are_never_there() -> None:
     wanted, seen = DesiredState({"no.such": 0}), observation()
-    rival = Owner("kafka/older", known=True)
+    rival = Owner("kafka/older", is_same_cluster=True)
     assert finalized(decide(wanted, seen), seen, wanted)[:2] == ("False", "Blocked")
     assert finalized(decide(wanted, seen, owner=rival), seen, wanted) == (
         "False", "BehindTarget", "no node supports no.such",

@@ -61,5 +61,5 @@ def test_of_a_process_in_zookeeper_mode_the_czxid_is_remembered_and_no_epoch() -
     step = decision.step
     assert isinstance(step, RestartNode)
     assert (step.node_id, step.czxid, step.broker_epoch) == (2, 500, -1)
-    begun = step.begun(Stamp("2026-01-02T03:00:00Z"), Via.PERSON, seen)
+    begun = step.begin(Stamp("2026-01-02T03:00:00Z"), Via.PERSON, seen)
     assert RestartNode.read(begun.to_intent()).step == step

@@ -61,7 +61,7 @@ def test_a_restart_by_hand_is_looked_for_less_often_the_longer_it_takes(taken: i
     since = Stamp((NOW - timedelta(seconds=taken)).isoformat())
     waits = rolled(told, RestartInFlight(step, since, Via.PERSON), rollout=by_hand, changes=(raised,)).decision
     assert isinstance(waits, Wait)
-    assert waits.after == after
+    assert waits.delay == after
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_restart_by_hand_is_looked_for_less_often_the_longer_it_takes(taken: i
 )
 def test_a_fenced_broker_that_does_not_answer_is_not_said_to_run(epoch: int, text: str) -> None:
     fenced = replace(a_node(1), state=NodeState.FENCED, answer=Unknown(SILENT), broker_epoch=epoch)
-    step = RestartNode(1, "broker 1", before="7-27", broker_epoch=101)
+    step = RestartNode(1, "broker 1", earlier_support="7-27", broker_epoch=101)
     assert step.state_in(replace(cluster(nodes={1: fenced}), workloads=Unknown(SILENT)), None).detail == text
 
 
@@ -111,7 +111,7 @@ def test_a_person_is_no_longer_asked_once_the_document_changed() -> None:
     step = RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1")
     by_hand = DesiredState({}, rollout=Rollout(MANUAL.name))
     assert not is_withdrawn(step, by_hand, told, (raised,))
-    assert is_withdrawn(step, by_hand, told, (replace(raised, after=26),))
+    assert is_withdrawn(step, by_hand, told, (replace(raised, to_level=26),))
     assert is_withdrawn(step, by_hand, told, ())
     assert not is_withdrawn(step, by_hand, replace(told, finalized=Unknown(SILENT)), ())
     assert is_withdrawn(step, replace(by_hand, rollout=ROLLOUT), told, (raised,))

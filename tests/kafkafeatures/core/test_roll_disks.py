@@ -94,19 +94,19 @@ def test_a_broker_none_of_whose_directories_was_there_before_halts_the_roll_by_n
 def test_the_first_look_of_a_roll_notes_what_each_node_has_and_no_later_one_takes_another_disk_for_it() -> None:
     nodes = {id_: with_dirs(id_, f"dir-{id_}", metadata=f"meta-{id_}") for id_ in (*BROKERS, *CONTROLLERS)}
     first = rolled(cluster(ROLLED_CONTROLLERS, nodes)).disks
-    assert first.before.keys() == nodes.keys()
+    assert first.earlier.keys() == nodes.keys()
     assert first.lost_ids == set()
-    later = rolled(cluster(ROLLED_CONTROLLERS, {**nodes, **back(4, "new")}), disks=first.before).disks
-    assert (later.before, later.lost_ids) == (first.before, frozenset({4}))
+    later = rolled(cluster(ROLLED_CONTROLLERS, {**nodes, **back(4, "new")}), disks=first.earlier).disks
+    assert (later.earlier, later.lost_ids) == (first.earlier, frozenset({4}))
 
 
 def test_without_a_roll_a_new_disk_is_no_matter() -> None:
     roll = rolled(LAST)
-    assert (roll.decision, roll.disks.before) == (None, {})
+    assert (roll.decision, roll.disks.earlier) == (None, {})
 
 
 def test_of_a_node_in_flight_of_which_nothing_was_noted_nothing_is_noted_before_it_is_back() -> None:
-    assert 1 not in rolled(LOST, sent(1)).disks.before
+    assert 1 not in rolled(LOST, sent(1)).disks.earlier
     assert who(rolled(LOST, sent(1))) == 4
 
 
@@ -123,7 +123,7 @@ def test_a_broker_that_has_one_of_its_directories_still_is_back_and_those_that_c
     roll = rolled(seen, sent(1), disks=OLD)
     assert who(roll) == 4
     moved = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, back(1, "new"))
-    assert rolled(moved, disks=roll.disks.before).disks.lost_ids == set()
+    assert rolled(moved, disks=roll.disks.earlier).disks.lost_ids == set()
 
 
 @pytest.mark.parametrize("before", [(), tuple(map(str, range(MOST_DIRS + 1)))])
@@ -157,7 +157,7 @@ def test_a_consent_accepts_this_disk_of_this_node_and_is_used_up_by_it() -> None
     roll = rolled(LOST, sent(1), disks=OLD, consents=frozenset({consent}))
     assert (roll.disks.used, roll.disks.lost) == (frozenset({consent}), ())
     assert who(roll) == 4
-    after = rolled(LOST, sent(1), disks=roll.disks.before, status=replace(EMPTY, spent_consents=(consent,)))
+    after = rolled(LOST, sent(1), disks=roll.disks.earlier, status=replace(EMPTY, spent_consents=(consent,)))
     assert (after.disks.used, who(after)) == (frozenset(), 4)
 
 
@@ -215,7 +215,7 @@ def test_a_broker_that_was_unregistered_and_added_again_within_a_roll_is_another
     unread = replace(without, registered_brokers=Unknown(UNREAD))
     in_zookeeper = replace(without, mode=known(MetadataMode.ZOOKEEPER))
     for seen, is_forgotten in ((without, True), (stopped, False), (unread, False), (in_zookeeper, False)):
-        before = rolled(seen, disks=OLD).disks.before
+        before = rolled(seen, disks=OLD).disks.earlier
         assert (before.get(1) is None) is is_forgotten
         assert (rolled(LOST, disks=before).disks.lost_ids == {1}) is not is_forgotten
 
@@ -237,11 +237,11 @@ def test_of_a_broker_and_a_controller_with_one_id_the_one_that_lost_its_disk_is_
         return disks_now(nodes, before or {}, frozenset())
 
     noted = judged(both_of_one_id("meta", "log", state))
-    again = judged(tuple(reversed(both_of_one_id("meta", "log", state))), noted.before)  # type: ignore[arg-type]
-    assert (again.before, again.lost) == (noted.before, ())
-    assert [node.title for node in judged(both_of_one_id("meta", "new", state), noted.before).lost] == ["broker 1"]
+    again = judged(tuple(reversed(both_of_one_id("meta", "log", state))), noted.earlier)  # type: ignore[arg-type]
+    assert (again.earlier, again.lost) == (noted.earlier, ())
+    assert [node.title for node in judged(both_of_one_id("meta", "new", state), noted.earlier).lost] == ["broker 1"]
     is_known = state is NodeState.GHOST
-    lost = judged(both_of_one_id("new", "log", state), noted.before).lost
+    lost = judged(both_of_one_id("new", "log", state), noted.earlier).lost
     assert [node.title for node in lost] == ["controller 1"] * is_known
 
 
@@ -251,7 +251,7 @@ def test_a_consent_to_the_disk_of_one_of_them_leaves_what_the_other_had() -> Non
     consent = consent_to_disk(before[1], nodes[1])
     judged = disks_now(nodes, before, frozenset(), {consent})
     assert (judged.used, judged.lost) == (frozenset({consent}), ())
-    assert judged.before == {1: disks_of(with_dirs(1, "log", metadata="meta"))}
+    assert judged.earlier == {1: disks_of(with_dirs(1, "log", metadata="meta"))}
 
 
 @pytest.mark.parametrize("flying", [(), (sent(1, stopped=0),)])
@@ -262,7 +262,7 @@ def test_on_a_way_that_restarts_no_node_a_lost_disk_holds_nothing_and_is_not_for
     roll = rolled(LAST, *flying, disks=OLD, permit=way)
     assert "came back on a new disk" not in str(roll.decision)
     assert isinstance(roll.decision, Wait) is bool(flying)
-    assert (roll.is_active, roll.disks.before, roll.disks.lost_ids) == (True, OLD, frozenset({1}))
+    assert (roll.is_active, roll.disks.earlier, roll.disks.lost_ids) == (True, OLD, frozenset({1}))
     before = RolloutStatus(id="1", total=9, done=9)
     status = rollout_status(roll, WAITING, before, ago(0))
     assert status is not None
@@ -275,7 +275,7 @@ def test_a_look_in_which_the_pods_cannot_be_read_loses_no_directory() -> None:
     roll = rolled(told, disks=OLD)
     assert not roll.needing
     facts = SimpleNamespace(seen=told, kept={}, monotonic=0.0)
-    kept = RollState(facts, None, roll, ()).kept[ROLL]  # type: ignore[arg-type]
+    kept = RollState(facts, None, roll, ()).stage_memory[ROLL]  # type: ignore[arg-type]
     assert isinstance(kept, RollMemory)
     assert kept.disks[1] == OLD[1]
 
@@ -318,4 +318,4 @@ def test_whatever_order_nodes_come_and_go_in_one_that_has_nothing_of_before_is_l
         for id_ in look.keys() - lost:
             model.setdefault(id_, set()).update(look[id_])
         assert judged.lost_ids == lost
-        before = judged.before
+        before = judged.earlier

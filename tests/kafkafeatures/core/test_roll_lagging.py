@@ -68,15 +68,15 @@ def test_since_when_it_is_behind_is_kept_as_long_as_it_is() -> None:
     assert written is not None
     assert written.behind == (NodeSince(node_id=5, since=stamp(NOW)),)
     later = rolled(told, status=replace(EMPTY, rollout=replace(written, behind=(NodeSince(node_id=5, since=DAY_AGO),))))
-    assert later.behind == {5: DAY_AGO}
+    assert later.lagging == {5: DAY_AGO}
     well = cluster(current(*CONTROLLERS, 2, 3, 4, 5, 6))
-    assert not rolled(well, status=replace(EMPTY, rollout=written)).behind
+    assert not rolled(well, status=replace(EMPTY, rollout=written)).lagging
 
 
 def test_a_node_in_flight_that_catches_up_is_not_named_as_one_that_is_behind() -> None:
     catching_up = cluster({**ROLLED_CONTROLLERS, **replaced(5)}, fresh(5), BEHIND)
     roll = rolled(catching_up, sent(5))
-    assert not roll.behind
+    assert not roll.lagging
     assert "has not been in sync" not in getattr(roll.decision, "message", "")
 
 

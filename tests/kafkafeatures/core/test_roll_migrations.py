@@ -101,7 +101,7 @@ def test_no_person_is_asked_to_restart_a_node_and_a_request_that_stands_is_withd
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))
     assert who(rolled(told, rollout=BY_HAND, changes=(RAISE,))) == 3002
     refused(rolled(open_(told), rollout=BY_HAND, changes=(RAISE,)), Reason.MIGRATING)
-    step = RestartNode(3002, "controller 3002", incarnation="first-3002", before="7-27")
+    step = RestartNode(3002, "controller 3002", incarnation="first-3002", earlier_support="7-27")
     asked = RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
     assert not rolled(told, asked, rollout=BY_HAND, changes=(RAISE,)).withdrawn
     for partitions in (told.partitions, Unknown(NOT_ASKED)):

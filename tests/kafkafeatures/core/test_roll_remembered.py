@@ -54,7 +54,7 @@ class Process:
         facts = self.facts(second, seen, status)
         up_for = remembered_of(facts).up_for
         roll = rolled(seen, *flying, known_for=timedelta(0), up_for=up_for, disks=disks_before(facts), status=status)
-        self.kept = kept_of_roll(facts, roll.disks.before, is_over=not roll.is_active)
+        self.kept = kept_of_roll(facts, roll.disks.earlier, is_over=not roll.is_active)
         return roll
 
     def facts(self, second: float, seen: Observation, status: Status = EMPTY) -> StageInput:
@@ -62,7 +62,9 @@ class Process:
             return timedelta(0)
 
         wanted = DesiredState({}, rollout=ROLLOUT)
-        return StageInput(wanted, seen, NO_MEMORY, status, (), NOW, no_time, no_time, monotonic=second, kept=self.kept)
+        return StageInput(
+            wanted, seen, NO_MEMORY, status, (), NOW, no_time, no_time, monotonic=second, stage_memory=self.kept
+        )
 
 
 def returned(

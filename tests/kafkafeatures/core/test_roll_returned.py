@@ -56,12 +56,12 @@ def test_a_node_that_came_back_moments_ago_is_waited_for_although_no_status_reme
 def test_it_says_what_is_waited_for_what_to_do_and_when_it_is_looked_again() -> None:
     decision = rolled(up_for({2: 12, 5: 25}), known_for=AT_ONCE).decision
     assert isinstance(decision, Wait)
-    assert (decision.subject, decision.after) == ("broker 2", 10.0)
+    assert (decision.subject, decision.delay) == ("broker 2", 10.0)
     assert "broker 2, broker 5 have been up only since 2026-01-02 03:03:40 UTC or later" in decision.message
     assert "if broker 2, broker 5 end or are fenced again and again, see their logs" in decision.remedy
     soon = rolled(up_for({2: 28}), known_for=AT_ONCE).decision
     assert isinstance(soon, Wait)
-    assert soon.after == 2.0
+    assert soon.delay == 2.0
 
 
 def test_a_controller_is_not_restarted_either() -> None:

@@ -78,8 +78,8 @@ def test_a_level_that_was_given_up_is_waited_for_until_a_snapshot_after_it_must_
     found = awaited([going()], TWO, None, NOW)
     assert minutes(found) == pytest.approx(56)
     assert found is not None
-    assert "share.version 2 was finalized until " in found.why
-    assert found.why.endswith("its new image supports 0-1")
+    assert "share.version 2 was finalized until " in found.replayed
+    assert found.replayed.endswith("its new image supports 0-1")
     assert awaited([going()], TWO, None, NOW + 56 * MINUTE) is None
 
 

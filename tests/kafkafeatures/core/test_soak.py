@@ -93,13 +93,13 @@ SOON = timedelta(seconds=LOOKS_WITHIN)
 
 def test_it_begins_with_the_first_look_at_which_every_node_is_healthy_and_holds_the_target() -> None:
     soak = holding(soaking())
-    assert (soak.started_at, soak.left, soak.why_not, soak.anew) == (stamp(NOW), DAY, "", "")
+    assert (soak.started_at, soak.remaining, soak.why_not, soak.anew) == (stamp(NOW), DAY, "", "")
     assert soak.until == "2026-01-03T03:04:05Z"
 
 
 def test_it_continues_from_look_to_look_and_is_over_after_as_long_as_the_document_asks_by_now() -> None:
     soak = watched(HOUR)
-    assert (soak.started_at, soak.left, soak.is_over) == (stamp(NOW), timedelta(hours=23), False)
+    assert (soak.started_at, soak.remaining, soak.is_over) == (stamp(NOW), timedelta(hours=23), False)
     assert OVER.is_over
     assert not watched(HOUR - timedelta(seconds=1), wanted=FOR_AN_HOUR).is_over
     shorter = replace(WANTED, finalize_after=timedelta(minutes=10))
@@ -112,7 +112,7 @@ def test_the_seconds_for_which_it_was_read_count_neither_at_its_beginning_nor_at
     wanted, begun = FOR_AN_HOUR, soaking(wanted=FOR_AN_HOUR, took=20.0)
     watching = replace(holding(begun), looked=holding(begun).began + almost.total_seconds())
     after = HOUR + timedelta(seconds=19)
-    assert holding(soaking(wanted=wanted, before=watching, after=after, took=20.0)).left == timedelta(seconds=1)
+    assert holding(soaking(wanted=wanted, before=watching, after=after, took=20.0)).remaining == timedelta(seconds=1)
     assert holding(soaking(wanted=wanted, before=watching, after=after, took=19.0)).is_over
 
 
@@ -134,7 +134,7 @@ def test_a_node_that_is_not_healthy_ends_it_and_it_begins_anew(why: str) -> None
     assert with_soak(BEGAN, ended).soak_started_at is None
     still = holding(soaking(seen, before=ended, after=HOUR + SOON))
     again = holding(soaking(before=still, after=HOUR + 2 * SOON))
-    assert (again.started_at, again.left) == (stamp(NOW + HOUR + 2 * SOON), DAY)
+    assert (again.started_at, again.remaining) == (stamp(NOW + HOUR + 2 * SOON), DAY)
     assert str(again).endswith(f"; started over at {again.started_at}: {why}")
 
 
@@ -168,7 +168,7 @@ def test_what_was_seen_of_another_resource_or_another_cluster_does_not_count(of:
 
 def test_a_stamp_of_another_process_proves_nothing_whatever_it_says() -> None:
     soak = holding(soaking(remembered=BEGAN))
-    assert (soak.started_at, soak.left) == (stamp(NOW), DAY)
+    assert (soak.started_at, soak.remaining) == (stamp(NOW), DAY)
     assert str(soak).endswith(f"; started over at {stamp(NOW)}: the process that observed it was restarted")
 
 
@@ -196,14 +196,14 @@ def test_two_intervals_without_a_look_begin_it_anew() -> None:
     assert holding(soaking(before=before, after=HOUR + 2 * SOON)).started_at == stamp(NOW)
     late = HOUR + 2 * SOON + timedelta(seconds=1)
     soak = holding(soaking(before=before, after=late))
-    assert (soak.started_at, soak.left) == (stamp(NOW + late), DAY)
+    assert (soak.started_at, soak.remaining) == (stamp(NOW + late), DAY)
     assert soak.anew.startswith("the cluster was not observed for more than 60 s; if this repeats, give the operator")
 
 
 @pytest.mark.parametrize("id_", [1, 3002])
 def test_another_process_of_a_node_begins_it_anew_also_where_no_look_met_it_down(id_: int) -> None:
     soak = holding(soaking(a_look({id_: "b"}), before=watched(HOUR), after=HOUR))
-    assert (soak.started_at, soak.left) == (stamp(NOW + HOUR), DAY)
+    assert (soak.started_at, soak.remaining) == (stamp(NOW + HOUR), DAY)
     assert soak.anew == f"{'controller' if id_ > 3000 else 'broker'} {id_} was restarted"
     assert holding(soaking(a_look({id_: "b"}), before=soak, after=HOUR + SOON)).started_at == stamp(NOW + HOUR)
 
@@ -289,7 +289,7 @@ def test_it_looks_again_in_time_to_see_a_node_fail_and_not_after_the_end() -> No
     for soak, after in ((soaking(), 10.0), (nearly, 3.0)):
         waiting = deciding(WANTED, soak)
         assert isinstance(waiting, Wait)
-        assert waiting.after == after
+        assert waiting.delay == after
 
 
 def test_reversible_steps_before_it_do_not_wait_for_it() -> None:

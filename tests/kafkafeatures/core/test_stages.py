@@ -253,7 +253,9 @@ def test_pods_that_are_not_read_are_no_stage_and_a_template_that_is_too_new_deci
 
 # --- what is approved ---
 
-RESTART = RestartNode(node_id=1, title="broker 1", pod="broker-1", pod_uid="uid-1", before=OLD, after=NEW)
+RESTART = RestartNode(
+    node_id=1, title="broker 1", pod="broker-1", pod_uid="uid-1", earlier_support=OLD, next_revision=NEW
+)
 NEXT = replace(RESTART, node_id=2, title="broker 2", pod="broker-2", pod_uid="uid-2")
 TO_ROLL = seen(in_pod(1), in_pod(2), sets=(stateful_set(pod(1), pod(2)),))
 

@@ -21,7 +21,7 @@ from kafkafeatures.core.report.status import status_of_wrong_cluster
 from kafkafeatures.reconcile.ages import Ages
 from tests.kafkafeatures.worlds import NOW
 
-WAIT = Wait(Reason.ROLLING_NODES, "broker 2 is stopping", after=1.0, subject="broker 2", remedy="see its log")
+WAIT = Wait(Reason.ROLLING_NODES, "broker 2 is stopping", delay=1.0, subject="broker 2", remedy="see its log")
 MINUTE = timedelta(minutes=1)
 
 

@@ -119,7 +119,7 @@ WRONG = {
 def test_damaged_bytes_are_a_failure_that_names_the_path(path: str, name: str) -> None:
     found = parsed(node(WRONG[name], path=path), READERS[path])
     assert isinstance(found, Failure)
-    assert (found.kind, found.where) == (FailureKind.REJECTED, f"znode {path}")
+    assert (found.kind, found.location) == (FailureKind.REJECTED, f"znode {path}")
     assert found.remedy.endswith(f"get {path}")
     assert len(str(found)) < 400
 

@@ -124,8 +124,8 @@ def test_every_other_code_leaves_the_outcome_unknown(code: int, level: str) -> N
     )
     result = outcome(reply, RAISE, at(1))
     assert isinstance(result, OutcomeUnknown)
-    assert "text" in result.why
-    assert str(code) in result.why
+    assert "text" in result.reason
+    assert str(code) in result.reason
 
 
 def test_a_refusal_without_words_is_named_by_its_code() -> None:
@@ -138,9 +138,9 @@ async def test_what_a_terminal_would_obey_is_gone_from_the_servers_words_whateve
     reply = UpdateFeaturesResponse(code, evil, {})
     ended = outcome(reply, RAISE, at(1))
     assert isinstance(ended, Rejected | OutcomeUnknown)
-    assert (ended.message if isinstance(ended, Rejected) else ended.why).endswith(tame)
+    assert (ended.message if isinstance(ended, Rejected) else ended.reason).endswith(tame)
     verdict = await asked(answering(reply, through_broker=reply))
-    assert tame in (verdict.message if isinstance(verdict, DryRunRejected) else verdict.why)
+    assert tame in (verdict.message if isinstance(verdict, DryRunRejected) else verdict.reason)
     for answered in (code, 6):
         assert tame in refused("DescribeQuorum", at(1), answered, evil).message
     for error in (ServerError(code, evil), AuthenticationFailed(f"PLAIN: {evil}")):
@@ -203,7 +203,7 @@ async def test_a_node_without_update_features_was_sent_nothing() -> None:
         node.apis = {key: versions for key, versions in CONTROLLER_APIS.items() if key != 57}
     result = await sent(cluster)
     assert isinstance(result, NotSent)
-    assert "node:3002" in result.why
+    assert "node:3002" in result.reason
 
 
 async def test_nothing_is_sent_where_no_node_can_be_reached() -> None:
@@ -221,7 +221,7 @@ async def test_nothing_is_sent_through_a_broker_while_no_controller_is_active() 
         way = route(await probe_cluster(pool))
         result = await update_feature(pool, way, RAISE)
         assert isinstance(result, NotSent)
-        assert "no controller is active" in result.why
+        assert "no controller is active" in result.reason
         assert isinstance(await validate(pool, way, (RAISE,)), DryRunUnavailable)
     assert updates(cluster) == {}
 
@@ -294,7 +294,7 @@ async def test_a_missing_right_is_no_verdict() -> None:
     verdict = await asked(answering(UpdateFeaturesResponse(31, "Cluster authorization failed.", {})))
     assert isinstance(verdict, DryRunUnavailable)
     assert verdict.rights
-    assert "ALTER" in verdict.why
+    assert "ALTER" in verdict.reason
 
 
 @pytest.mark.parametrize("reply", [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected])
@@ -323,8 +323,8 @@ async def test_no_verdict_anywhere_says_why_for_each() -> None:
     verdict = await asked(answering(UpdateFeaturesResponse(41, "moved", {}), Disconnected))
     assert isinstance(verdict, DryRunUnavailable)
     assert not verdict.rights
-    assert "NOT_CONTROLLER (41): moved" in verdict.why
-    assert "node:1" in verdict.why
+    assert "NOT_CONTROLLER (41): moved" in verdict.reason
+    assert "node:1" in verdict.reason
 
 
 async def test_brokers_that_keep_the_question_hold_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ async def test_what_is_withheld_at_the_last_moment_was_not_sent() -> None:
         assert not isinstance(request, NotSent)
         outcome = await request.send(lambda: "the window has closed")
     assert isinstance(outcome, NotSent)
-    assert "the window has closed" in outcome.why
+    assert "the window has closed" in outcome.reason
     assert updates(cluster) == {}
 
 
@@ -84,7 +84,7 @@ async def test_a_change_that_starts_from_another_level_than_its_connection_says_
     says(cluster, 2, feature="share.version")
     outcome = await sent(cluster, way, LOWER)
     assert isinstance(outcome, NotSent)
-    assert "share.version is at 2 by now, not at 1" in outcome.why
+    assert "share.version is at 2 by now, not at 1" in outcome.reason
     assert updates(cluster) == {}
 
 
@@ -104,7 +104,7 @@ async def test_a_level_that_its_node_does_not_show_yet_stops_a_downgrade_too() -
     says(cluster, 1, feature="share.version")
     outcome = await sent(cluster, change=LOWER)
     assert isinstance(outcome, NotSent)
-    assert "share.version may not be at 1 any more" in outcome.why
+    assert "share.version may not be at 1 any more" in outcome.reason
     (asked,) = updates(cluster)[3002]
     assert asked == UpdateFeaturesRequest((("share.version", 1, UPGRADE),), validate_only=True)
 
@@ -157,7 +157,9 @@ async def test_an_address_that_leads_elsewhere_by_now_gets_no_change(role: Role)
             )
             outcome = await request.send(lambda: None)
     assert isinstance(outcome, NotSent)
-    assert outcome.why == f"node:{port}: another node answers there by now: it refuses to be node {port} of cluster C1"
+    assert (
+        outcome.reason == f"node:{port}: another node answers there by now: it refuses to be node {port} of cluster C1"
+    )
     assert updates(cluster) == {}
 
 

@@ -179,7 +179,7 @@ async def test_the_memory_for_the_answer_to_a_change_is_there_before_it_is_sent(
     share.keep(32 * MIB - REPLY + 1)
     outcome = await changed(server, share)
     assert isinstance(outcome, NotSent)
-    assert "32 MiB of memory, the limit of one cluster" in outcome.why
+    assert "32 MiB of memory, the limit of one cluster" in outcome.reason
     assert [request[1] for request in server.requests] == [18, 18]
     assert share.held == 32 * MIB - REPLY + 1
 

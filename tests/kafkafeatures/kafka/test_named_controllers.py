@@ -42,6 +42,6 @@ async def test_of_a_broker_that_does_not_answer_it_is_not_known() -> None:
     hangs = Node(BROKER_APIS, {MetadataRequest: HANG})
     found = await named(Cluster({at(1): hangs, at(2): names(2)}), probed(1), probed(2), probed(3, SILENT))
     assert isinstance(found[1], Failure)
-    assert (found[1].kind, found[1].where) == (FailureKind.TIMED_OUT, str(at(1)))
+    assert (found[1].kind, found[1].location) == (FailureKind.TIMED_OUT, str(at(1)))
     assert found[2] == frozenset({2})
     assert found[3] == SILENT

@@ -88,7 +88,7 @@ async def test_brokers_are_asked_while_the_quorum_keeps_us_waiting() -> None:
 
 async def test_a_bootstrap_address_that_gives_nothing_is_named_while_another_answers() -> None:
     result = await surveyed(whole(), settings(servers=(99, 1)))
-    assert [f.where for f in result.bootstrap_failures] == ["node:99"]
+    assert [f.location for f in result.bootstrap_failures] == ["node:99"]
     assert isinstance(result.brokers, BrokerList)
 
 

@@ -114,8 +114,8 @@ async def test_webhooks_are_named_only_where_the_api_server_itself_has_failed(
     world.faults = lambda request: fault
     outcome = await world.restart("broker-0")
     assert isinstance(outcome, OutcomeUnknown)
-    assert "; it is asked for again" in outcome.why
-    assert ("validatingwebhookconfigurations,mutatingwebhookconfigurations" in outcome.why) is is_named
+    assert "; it is asked for again" in outcome.reason
+    assert ("validatingwebhookconfigurations,mutatingwebhookconfigurations" in outcome.reason) is is_named
 
 
 async def test_an_eviction_without_the_right_says_what_grants_it(world: World) -> None:

@@ -322,7 +322,7 @@ async def test_a_namespace_that_may_not_be_read_is_named_with_the_value_of_the_c
     world.server.forbidden.add(kind)
     failure = await world.failure()
     assert failure.kind is FailureKind.AUTHORIZATION
-    assert failure.where == "namespace kafka"
+    assert failure.location == "namespace kafka"
     assert f"403 {kind}" in failure.message
     assert "drivers.statefulSet" in failure.remedy
 

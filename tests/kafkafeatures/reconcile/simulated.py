@@ -184,8 +184,8 @@ class Store:
     async def read(self) -> Resource:
         await self._store.fetch()
         found = await self._store.read()
-        of_a_command = {"only": self._wanted.only, "may_approve_unseen": self._wanted.may_approve_unseen}
-        return replace(found, wanted=replace(found.wanted, **of_a_command))  # type: ignore[arg-type]
+        of_a_command = {"only_plan": self._wanted.only_plan, "may_approve_unseen": self._wanted.may_approve_unseen}
+        return replace(found, desired=replace(found.desired, **of_a_command))  # type: ignore[arg-type]
 
     async def read_again(self) -> Resource:
         self._cluster.tick()
@@ -262,7 +262,7 @@ def context_of(cluster: Cluster, store: Store) -> ReconcileContext:
     return ReconcileContext(
         store=store,
         kafka=cluster,
-        now=cluster.now,
+        clock=cluster.now,
         sleep=cluster.sleep,
         monotonic=SYSTEM.monotonic,
         ages=Ages(SYSTEM.monotonic),

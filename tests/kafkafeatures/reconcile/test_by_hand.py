@@ -107,7 +107,7 @@ def test_the_time_that_a_person_takes_is_not_taken_from_the_node() -> None:
         clocks.wait(timedelta(hours=8))
         waits = clocks.reconcile(cluster, store).decision
     assert isinstance(waits, Wait)
-    assert waits.after == REFUSED_POLL  # it is not urgent
+    assert waits.delay == REFUSED_POLL  # it is not urgent
     cluster.world.stop(Role.CONTROLLER, asked)
     cluster.world.advance(cluster.world.now_ms + 60_000)
     clocks.wait(timedelta(minutes=1))

@@ -15,7 +15,7 @@ from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.reconcile.claims import SENT_FOR, STRAIGHT_FOR, Claims
 
-NEW_ACTS = Owner("ns/new", known=False, is_acting=True)
+NEW_ACTS = Owner("ns/new", is_same_cluster=False, is_acting=True)
 
 
 def resource(name: str, age: str, *, mode: str = "Apply", cluster: str = "", uid: str = "") -> dict[str, Any]:
@@ -41,13 +41,13 @@ def key(name: str) -> ResourceKey:
 
 def test_the_older_of_two_owns_the_cluster() -> None:
     made = claims(resource("old", "2026-01-01", cluster="c"), resource("new", "2026-01-02", cluster="c"))
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
     assert made.competing_owner(key("old"), "c") is None
 
 
 def test_of_the_same_second_the_smaller_uid_is_the_older() -> None:
     made = claims(resource("a", "1", cluster="c", uid="2"), resource("b", "1", cluster="c", uid="1"))
-    assert made.competing_owner(key("a"), "c") == Owner("ns/b", known=True)
+    assert made.competing_owner(key("a"), "c") == Owner("ns/b", is_same_cluster=True)
     assert made.competing_owner(key("b"), "c") is None
 
 
@@ -58,27 +58,27 @@ def test_who_only_observes_owns_nothing() -> None:
 
 def test_an_older_one_that_was_never_read_may_own_it_until_it_was_reconciled() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False)
     made.passed(key("old"))
     assert made.competing_owner(key("new"), "c") is None
     made.note(resource("old", "1", cluster="c"))
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
 
 
 def test_who_read_its_cluster_owns_it_also_where_its_reconciliation_fails_before_the_status_says_so() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("old"), "c") is None  # it acts
     made.passed(key("old"))  # and its reconciliation fails
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
     made.note(resource("old", "1"))  # an event from before
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
 
 
 def test_no_resource_acts_on_a_cluster_while_a_step_of_another_one_is_open_there() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.acts(key("new"))
     assert made.competing_owner(key("old"), "c") == NEW_ACTS
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
     made.note(resource("new", "2", cluster="c"))  # a watch that is behind
     assert made.competing_owner(key("old"), "c") == NEW_ACTS
     sent = with_a_step(resource("new", "2", cluster="c"))
@@ -122,7 +122,7 @@ def test_what_a_broker_carried_blocks_others_although_it_was_answered_and_its_re
     history = [{"action": "f 0 -> 1", "result": "Applied", "via": "Broker"}]
     made.note({**done, "status": {**done["status"], "history": history}}, read=True)
     made.forget(key("old"))
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False, is_acting=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False, is_acting=True)
     seconds = SENT_FOR
     assert made.competing_owner(key("new"), "c") is None
 
@@ -137,7 +137,7 @@ def test_so_it_does_once_a_later_step_was_answered_or_not_sent(answered: Via) ->
         made.acted(key("old"))
     made.forget(key("old"))
     now = SENT_FOR - 1
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False, is_acting=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False, is_acting=True)
     now = SENT_FOR
     assert made.competing_owner(key("new"), "c") is None
 
@@ -182,7 +182,7 @@ def test_who_is_deleted_with_an_open_step_is_waited_for_as_long_as_the_way_it_to
     made = claims({**old, "status": {**old["status"], "intents": intents}}, new, monotonic=lambda: now)
     made.forget(key("old"))  # its process is gone as well
     now = seconds - 1
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False, is_acting=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False, is_acting=True)
     now = seconds
     assert made.competing_owner(key("new"), "c") is None
 
@@ -196,7 +196,7 @@ def test_a_step_that_a_broker_may_keep_is_waited_for_also_where_another_was_seen
         made.note({**old, "status": {**old["status"], "intents": [step]}})
     made.forget(key("old"))
     now = 2 + SENT_FOR - 1
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False, is_acting=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False, is_acting=True)
     now += 1
     assert made.competing_owner(key("new"), "c") is None
 
@@ -221,7 +221,7 @@ def test_of_another_namespace_no_name_is_reported() -> None:
     theirs = resource("secret-project", "1", cluster="c")
     theirs["metadata"]["namespace"] = "theirs"
     made = claims(theirs, resource("ours", "2", cluster="c"))
-    assert made.competing_owner(key("ours"), "c") == Owner("a resource in another namespace", known=True)
+    assert made.competing_owner(key("ours"), "c") == Owner("a resource in another namespace", is_same_cluster=True)
 
 
 def test_what_is_gone_owns_nothing_and_another_life_of_it_begins_anew() -> None:
@@ -230,14 +230,14 @@ def test_what_is_gone_owns_nothing_and_another_life_of_it_begins_anew() -> None:
     assert made.competing_owner(key("new"), "c") is None
     made.passed(key("old"))
     made.note(resource("old", "0", uid="another"))
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False)
 
 
 def test_another_life_of_a_name_that_was_not_seen_to_end_inherits_nothing() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.passed(key("old"))
     made.note(resource("old", "1", uid="another"))
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", known=False)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False)
 
 
 def restarting(name: str, age: str, *sets: str, mode: str = "Apply", driver: str = "StatefulSet") -> dict[str, Any]:

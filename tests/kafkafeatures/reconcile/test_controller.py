@@ -285,6 +285,6 @@ async def test_tls_material_is_read_beside_the_event_loop_once(monkeypatch: pyte
         await rig.controller.reconcile(KEY)
     (opened,) = rig.opened
     assert opened.brokers.tls is not None
-    assert opened.brokers.contexts.made(opened.brokers.tls) is opened.controllers.contexts.made(opened.brokers.tls)
+    assert opened.brokers.contexts.create(opened.brokers.tls) is opened.controllers.contexts.create(opened.brokers.tls)
     assert len(threads) == 1
     assert threading.get_ident() not in threads

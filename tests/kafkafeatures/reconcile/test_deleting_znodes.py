@@ -194,7 +194,7 @@ def test_no_window_holds_a_release_back_but_a_withdrawal() -> None:
         async def decided(scene: Scene = scene, step: DeleteZnodes = step) -> Reconciliation:
             context = scene.context()
             resource = await scene.store.read()
-            resource = replace(resource, wanted=replace(resource.wanted, rollout=never))
+            resource = replace(resource, desired=replace(resource.desired, rollout=never))
             found = await evaluate(context, resource)
             assert isinstance(found, Evaluation)
             again = replace(found.with_decision(context, Act(step), found.remembered), resource=resource)
@@ -213,7 +213,7 @@ class Windowed:
 
     async def read_again(self) -> Any:
         found = await self._store.read_again()
-        return replace(found, wanted=replace(found.wanted, rollout=self._rollout))
+        return replace(found, desired=replace(found.desired, rollout=self._rollout))
 
 
 def test_what_takes_too_long_from_its_intent_on_is_not_sent() -> None:

@@ -103,7 +103,7 @@ def test_the_status_is_there_again_next_time_and_the_generation_rises_with_the_s
 def test_a_restored_log_is_accepted_by_a_flag(tmp_path: Path) -> None:
     for said in ("", "abc@7"):
         with FileStore(read_file(document(tmp_path)), None, accepted_log=said) as store:
-            assert asyncio.run(store.read()).wanted.accepted_log == said
+            assert asyncio.run(store.read()).desired.accepted_log == said
 
 
 def test_the_second_process_learns_which_one_holds_the_state(tmp_path: Path) -> None:

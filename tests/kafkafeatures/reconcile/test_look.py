@@ -41,7 +41,7 @@ class Demanding(Levels):
         self._first, self._then = first, then
 
     def demands(self, asked: ReadContext) -> ReadRequirements:
-        return self._first if asked.seen is None else self._first | self._then
+        return self._first if asked.observation is None else self._first | self._then
 
 
 class Here:
@@ -86,7 +86,7 @@ def test_znodes_are_read_before_the_cluster_in_each_look_where_a_stage_demands_t
     for again in (False, True):
         seen = here.looked(again=again).zookeeper
         assert isinstance(seen, Known)
-        assert (seen.value, seen.where) == (reading(), ENSEMBLE)
+        assert (seen.value, seen.origin) == (reading(), ENSEMBLE)
         assert here.order == ["znodes", "cluster"]
 
 
@@ -213,7 +213,7 @@ def test_partitions_that_rest_on_the_controller_count_only_if_it_is_the_same_aft
         here.ensemble.moved = [moved]
         seen = here.looked(again=again).partitions
         assert isinstance(seen, Unknown)
-        assert seen.why.message == "the controller changed while they were read"
+        assert seen.failure.message == "the controller changed while they were read"
 
 
 @pytest.mark.parametrize("again", [False, True])

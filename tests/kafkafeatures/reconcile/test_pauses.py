@@ -14,18 +14,18 @@ from kafkafeatures.reconcile.ports import Resource
 
 def pauses(wait: Wait) -> list[float]:
     """Seconds after each of some reconciliations that come to the same."""
-    pace, last = Pace(lambda: 0.0), Reconciliation(wait, wait.after, EMPTY)
+    pace, last = Pace(lambda: 0.0), Reconciliation(wait, wait.delay, EMPTY)
     resource = Resource("orders", 1, DesiredState({}), EMPTY)
     return [pause_after(last, resource, pace, 60.0).seconds for _ in range(4)]
 
 
 def test_what_may_take_long_is_looked_at_later_and_later_and_what_has_to_be_seen_as_often_as_it_says() -> None:
-    assert pauses(Wait(Reason.WAITING_FOR_GIT, "", after=5.0, subject="broker 1", remedy="see its log")) == [
+    assert pauses(Wait(Reason.WAITING_FOR_GIT, "", delay=5.0, subject="broker 1", remedy="see its log")) == [
         5.0,
         10.0,
         20.0,
         30.0,
     ]
     assert pauses(
-        Wait(Reason.WAITING_FOR_GIT, "", after=5.0, steady=True, subject="broker 1", remedy="see its log")
+        Wait(Reason.WAITING_FOR_GIT, "", delay=5.0, steady=True, subject="broker 1", remedy="see its log")
     ) == [5.0, 5.0, 5.0, 5.0]

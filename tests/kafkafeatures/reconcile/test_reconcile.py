@@ -229,7 +229,7 @@ def test_killed_before_the_yes_was_recorded_and_reverted_meanwhile_the_consent_s
     store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
     cluster.outcomes = [OutcomeUnknown("killed")]
     once(cluster, store)
-    assert cluster.move(cluster.sent[0].feature, cluster.sent[0].after)
+    assert cluster.move(cluster.sent[0].feature, cluster.sent[0].to_level)
     assert cluster.move("group.version", 1)
     last = run(cluster, store)
     assert isinstance(last.decision, Stalled)
@@ -323,7 +323,7 @@ def test_an_older_resource_that_came_to_the_cluster_meanwhile_is_asked_for_right
     """Between the decision and the act there is a write, and other resources have their turn."""
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
-    older = Owner("ns/older", known=known)
+    older = Owner("ns/older", is_same_cluster=known)
     made = replace(
         context_of(cluster, store), competing_owner=lambda cluster_id: older if "intents" in store.status else None
     )

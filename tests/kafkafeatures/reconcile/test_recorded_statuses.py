@@ -61,7 +61,7 @@ def test_an_intent_means_a_step_that_is_written_the_same_field_for_field(story: 
         sent = in_flight(intent)
         assert isinstance(sent, InFlight)
         assert sent.to_intent() == intent
-        made = replace(sent, written=None).to_intent()
+        made = replace(sent, intent=None).to_intent()
         assert as_sent(made.as_json()) == as_sent(intent.as_json())
 
 

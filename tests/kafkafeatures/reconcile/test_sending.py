@@ -54,7 +54,7 @@ class Watched(Cluster):
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         found = await super().validate(changes, directly=directly)
-        if any(one.before != one.after for one in changes):
+        if any(one.from_level != one.to_level for one in changes):
             return found  # what is wanted next
         self.behind.append(changes)
         return self.verdicts.pop(0) if self.verdicts else found

@@ -37,7 +37,7 @@ def test_an_unknown_outcome_that_was_applied_is_read_back_and_not_sent_again() -
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [OutcomeUnknown("EOF")]
     once(cluster, store)
-    assert cluster.move(cluster.sent[0].feature, cluster.sent[0].after)
+    assert cluster.move(cluster.sent[0].feature, cluster.sent[0].to_level)
     assert isinstance(run(cluster, store).decision, Done)
     assert len(cluster.sent) == 1
     assert store.status["history"][-1]["result"] == "Applied"

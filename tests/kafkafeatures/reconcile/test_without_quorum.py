@@ -185,7 +185,7 @@ def test_a_suspended_resource_is_not_to_be_resumed_because_the_quorum_is_gone() 
 def test_a_log_and_a_describe_quorum_that_name_different_leaders_name_none() -> None:
     seen = observe(replace(ALL, quorum=quorum(voters=(3002, 3001))), LogReading(IMAGE, 100, 3001, 5, NOW))
     assert isinstance(seen.active_controller, Unknown)
-    assert seen.active_controller.why.message == "the metadata log comes from 3001, DescribeQuorum names 3002"
+    assert seen.active_controller.failure.message == "the metadata log comes from 3001, DescribeQuorum names 3002"
     decision, status = reconciled(
         IN_SYNC, replace(ALL, quorum=quorum(voters=(3002, 3001))), LogReading(IMAGE, 100, 3001, 5, NOW)
     )

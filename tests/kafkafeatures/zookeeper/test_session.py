@@ -70,7 +70,7 @@ async def test_a_peer_that_claims_two_gibibytes_is_not_zookeeper() -> None:
     with answering(struct.pack(">i", 2**31 - 1)) as port:
         found = await read(port)
     assert isinstance(found, Failure)
-    assert (found.kind, found.where) == (FailureKind.NOT_KAFKA, f"ZooKeeper 127.0.0.1:{port}")
+    assert (found.kind, found.location) == (FailureKind.NOT_KAFKA, f"ZooKeeper 127.0.0.1:{port}")
     assert "claims 2147483647 bytes" in found.message
 
 

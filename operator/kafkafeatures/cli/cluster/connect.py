@@ -141,7 +141,7 @@ def failed(failure: Failure) -> CommandFailed:
     """A cluster that could not be asked at all: 5; 4 where it answered and said no to who we are."""
     refused = failure.kind in (FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION)
     code = Exit.BLOCKED if refused else Exit.UNREACHABLE
-    message, address, remedy = map(printable, (failure.message, failure.where, failure.remedy))
+    message, address, remedy = map(printable, (failure.message, failure.location, failure.remedy))
     return CommandFailed(printable(str(failure)), code, what=message, where=address, remedy=remedy)
 
 

@@ -167,18 +167,18 @@ def _of_files(arguments: argparse.Namespace) -> int:
     at = datetime.fromtimestamp(min(max(image.timestamp_ms, 0), _LATEST_MS) / 1000, UTC)
     leader = NO_LEADER if image.leader_id is None else image.leader_id
     reading = LogReading(image, image.offset, leader, image.epoch, at)
-    observation = observe_files(reading, cluster_id=folder.cluster_id, files=folder.shown)
+    observation = observe_files(reading, cluster_id=folder.cluster_id, files=folder.display_name)
     problems = problems_of(state)
     if arguments.output in DRAWN:
         from kafkafeatures.cli.cluster import matrix
 
         show(arguments.output, partial(matrix.draw, observation=observation), _TITLE)
         if arguments.output == "table":
-            print(f"\nTo see which registrations may be ghosts: kafkafeatures log ghosts {quote(folder.shown)}")
+            print(f"\nTo see which registrations may be ghosts: kafkafeatures log ghosts {quote(folder.display_name)}")
     else:
         from kafkafeatures.core.report.cluster_document import cluster_document
 
         print_document(cluster_document(observation), arguments.output)
     for problem in problems:
-        tell(f"{folder.shown}: {problem}")
+        tell(f"{folder.display_name}: {problem}")
     return Exit.FAILED if problems else Exit.DONE

@@ -88,9 +88,9 @@ def document_of(name: str, settings: ClusterSettings, observation: Observation) 
     """In mode Observe, with the levels that are finalized. Raises CommandFailed where these are not known."""
     cluster_id, levels = observation.cluster_id, observation.finalized
     if isinstance(cluster_id, Unknown):
-        raise CommandFailed(f"the cluster id could not be read: {cluster_id.why}", Exit.UNREACHABLE)
+        raise CommandFailed(f"the cluster id could not be read: {cluster_id.failure}", Exit.UNREACHABLE)
     if isinstance(levels, Unknown):
-        raise CommandFailed(f"the finalized levels could not be read: {levels.why}", Exit.UNREACHABLE)
+        raise CommandFailed(f"the finalized levels could not be read: {levels.failure}", Exit.UNREACHABLE)
     cluster: dict[str, Any] = {}
     if settings.bootstrap_servers:
         cluster["bootstrapServers"] = _listed(settings.bootstrap_servers)

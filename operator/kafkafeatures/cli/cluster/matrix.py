@@ -95,10 +95,10 @@ def _quorum_lost(console: Console, observation: Observation) -> None:
     silent = tuple(node for node in voters if isinstance(node.answer, Unknown))
     ids = shortened(node.id for node in silent)
     count = f"; {len(silent)} of {len(voters)} voters {verb(silent, 'does', 'do')} not answer ({ids})" if silent else ""
-    if active.why.kind.is_of_the_asker:
-        line(console, Text(f"Active controller unknown: {active.why}", "bold yellow"))
+    if active.failure.kind.is_of_the_asker:
+        line(console, Text(f"Active controller unknown: {active.failure}", "bold yellow"))
         return
-    line(console, Text(f"No active controller: {active.why}{count}", "bold red"))
+    line(console, Text(f"No active controller: {active.failure}{count}", "bold red"))
 
 
 def _cluster(console: Console, observation: Observation) -> None:
@@ -119,7 +119,7 @@ def _cluster(console: Console, observation: Observation) -> None:
         text += f"; active controller {observation.active_controller.value}"
     line(console, Text(text))
     if isinstance(observation.finalized, Unknown):
-        line(console, Text(f"Finalized levels unknown: {observation.finalized.why}", "red"))
+        line(console, Text(f"Finalized levels unknown: {observation.finalized.failure}", "red"))
     console.print()
 
 
@@ -207,13 +207,13 @@ _STORIES: dict[NodeState, Callable[[Node], str]] = {
         "fenced by the controller"
         + (
             ""
-            if isinstance(node.answer, Known) or node.answer.why.kind is FailureKind.NOT_ASKED
+            if isinstance(node.answer, Known) or node.answer.failure.kind is FailureKind.NOT_ASKED
             else "; fetches the metadata log, does not answer: starting, or rejected"
         )
     ),
     NodeState.UNREACHABLE: lambda node: (
         f"{'still a voter' if node.is_voter else 'still registered'}, but "
-        + (node.answer.why.message if isinstance(node.answer, Unknown) else "")
+        + (node.answer.failure.message if isinstance(node.answer, Unknown) else "")
     ),
     NodeState.GHOST: _ghost_story,
     NodeState.REFUSED: lambda node: (

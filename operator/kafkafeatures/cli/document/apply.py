@@ -138,7 +138,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
                         document.remove_made()
                     raise
         state = store.state
-        if code is Exit.APPROVAL and document.made and not progress.has_sent:
+        if code is Exit.APPROVAL and document.created_files and not progress.has_sent:
             document.remove_made()
             state = None
     to_approve = ""
@@ -161,7 +161,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": resource.metadata.name, "namespace": resource.metadata.namespace},
-        "spec": resource.written,
+        "spec": resource.raw_spec,
         "status": last.status.as_json(),
     }
 
@@ -182,7 +182,7 @@ async def _until_settled(
         context = ReconcileContext(
             store,
             cluster,
-            now=SYSTEM.clock,
+            clock=SYSTEM.clock,
             sleep=SYSTEM.sleep,
             monotonic=SYSTEM.monotonic,
             ages=progress.ages,
@@ -293,7 +293,7 @@ class _Progress:
 def _may_pass(decision: Act | Wait) -> bool:
     """An old live node or a missing quorum may be an upgrade under way; a missing right or address is not."""
     blockers = decision.blockers if isinstance(decision, Wait) else ()
-    return all(blocker.why is None or blocker.why.may_pass for blocker in blockers)
+    return all(blocker.failure_kind is None or blocker.failure_kind.may_pass for blocker in blockers)
 
 
 def _line(last: Reconciliation, code: Exit | None) -> str:

@@ -93,7 +93,8 @@ def _document(check: Check, observation: Observation, release: str | None) -> di
             {
                 "kind": blocker.kind.value, "message": blocker.message, "remedy": blocker.remedy,
                 "nodes": [{"id": node.id, "roles": [role.value for role in node.roles]} for node in blocker.nodes],
-                "feature": blocker.feature or None, "wanted": blocker.wanted if blocker.wanted >= 0 else None,
+                "feature": blocker.feature or None,
+        "wanted": blocker.required_level if blocker.required_level >= 0 else None,
             }
             for blocker in check.blockers
         ],
@@ -119,7 +120,7 @@ def _junit(check: Check, observation: Observation, release: str | None) -> str:
                 case, "failure", type=blocker.kind.value, message=blocker.message
             ).text = blocker.remedy
     for gap in check.unread:
-        case = ElementTree.SubElement(suite, "testcase", classname="kafkafeatures.check", name=f"read {gap.where}")
+        case = ElementTree.SubElement(suite, "testcase", classname="kafkafeatures.check", name=f"read {gap.location}")
         ElementTree.SubElement(case, "error", message=str(gap))
     suite.set("tests", str(len(suite)))
     suite.set("failures", str(sum(case.find("failure") is not None for case in suite)))

@@ -77,7 +77,8 @@ class Document(Struct, frozen=True):
 
     `owners`: of clusters, by id, among the documents of a command. `settings`: of flags, instead of what it says.
     `command`: of a document that no person wrote, the command line that made it; its levels approve nothing that is
-    irreversible. `made`: files that are there only because of this command, and are removed if it is not approved.
+    irreversible. `created_files`: files that are there only because of this command, and are removed if it is not
+    approved.
     """
 
     file: Path
@@ -86,7 +87,7 @@ class Document(Struct, frozen=True):
     owners: dict[str, str] = field(default_factory=dict)
     settings: ClusterSettings | None = None
     command: tuple[str, ...] = ()
-    made: tuple[Path, ...] = ()
+    created_files: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.resource.metadata.namespace}/{self.resource.metadata.name}"
@@ -104,13 +105,13 @@ class Document(Struct, frozen=True):
 
     def remove_made(self) -> None:
         """Remove the files that are there only because of this command."""
-        for file in self.made:
+        for file in self.created_files:
             file.unlink(missing_ok=True)
 
     def competing_owner(self, cluster_id: str) -> Owner | None:
         """An earlier document of this command that is of the same cluster. Where there is none, it is this one's."""
         name = self.owners.setdefault(cluster_id, str(self))
-        return None if name == str(self) else Owner(name, known=True)
+        return None if name == str(self) else Owner(name, is_same_cluster=True)
 
     def again(self) -> KafkaFeatures:
         """Read it from its file once more. Raises InvalidDocument where it is no longer there."""

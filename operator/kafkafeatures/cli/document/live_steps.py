@@ -72,9 +72,9 @@ class LiveSteps:
     def read(self, observation: Observation) -> None:
         """Update the lines to what the cluster shows now."""
         for change, line in self._lines.items():
-            if line.sent_at is None or line.is_verified or observation.level_of(change.feature) != change.after:
+            if line.sent_at is None or line.is_verified or observation.level_of(change.feature) != change.to_level:
                 continue
-            verified, nodes = verified_on(observation, change.feature, change.after)
+            verified, nodes = verified_on(observation, change.feature, change.to_level)
             line.state, line.is_verified = f"verified {verified}/{nodes}", verified == nodes
             self._nodes = max(self._nodes, nodes)
         self._draw()
@@ -122,7 +122,7 @@ class LiveSteps:
         room = self._console.width - 4 - max((len(line.says) for line in self._lines.values()), default=0)
         titles = [change.title for change in self._lines]
         if any(len(title) > room for title in titles):
-            titles = [f"{change.feature} -> {change.after}"[: max(room, 0)] for change in self._lines]
+            titles = [f"{change.feature} -> {change.to_level}"[: max(room, 0)] for change in self._lines]
         width = max(map(len, titles), default=0)
         return [title.ljust(width) for title in titles]
 

@@ -145,12 +145,12 @@ async def _evaluated(
 ) -> Evaluation | Unread:
     async with cluster_of(reach.settings) as cluster:
         if latest:
-            target = replace(resource.wanted, levels={}, bundle=_latest(observe(*await cluster.read())))
-            resource = replace(resource, wanted=target)
+            target = replace(resource.desired, levels={}, bundle=_latest(observe(*await cluster.read())))
+            resource = replace(resource, desired=target)
         context = ReconcileContext(
             store,
             cluster,
-            now=SYSTEM.clock,
+            clock=SYSTEM.clock,
             sleep=SYSTEM.sleep,
             monotonic=SYSTEM.monotonic,
             ages=Ages(SYSTEM.monotonic),

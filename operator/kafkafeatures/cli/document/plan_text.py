@@ -50,7 +50,7 @@ def draw_plan(
     if status.migration is not None and status.migration.phase:
         line(console, Text(f"Migration: {'; '.join(migration_lines(status.migration, status.rollout))}"))
     draw_way_back(console, status.way_back)
-    rollout = seen.wanted.rollout
+    rollout = seen.desired.rollout
     if driver_of(rollout).reads_pods:
         sets = ", ".join((*rollout.brokers, *rollout.controllers))
         line(console, Text(f"Restarts: by the operator, of the pods of {sets}; plan NAME shows which"))
@@ -73,4 +73,4 @@ def _server(verdict: DryRun) -> Text:
         case DryRunRejected(_, message):
             return Text(f"Dry run (validateOnly) rejected by the active controller: {message}", "red")
         case _:
-            return Text(f"Dry run (validateOnly) unavailable: {verdict.why}", "yellow")
+            return Text(f"Dry run (validateOnly) unavailable: {verdict.reason}", "yellow")

@@ -22,10 +22,10 @@ STDIN = Path("-")
 
 
 class Contents(NamedTuple):
-    """`others`: kind and name of each document of another project."""
+    """`foreign_documents`: kind and name of each document of another project."""
 
     resources: tuple[KafkaFeatures, ...]
-    others: tuple[str, ...]
+    foreign_documents: tuple[str, ...]
 
 
 def read_file(path: Path) -> Contents:

@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     state = file.with_suffix(STATE)
     new = tuple(path for path in (file, state, lock_of(state)) if not path.exists())
-    document = Document(file, read_document(content), settings=settings, command=command, made=new)
+    document = Document(file, read_document(content), settings=settings, command=command, created_files=new)
     _save(content, file)
     try:
         return apply_all(arguments, [document])

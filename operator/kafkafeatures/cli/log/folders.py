@@ -19,12 +19,12 @@ MAX_PROPERTIES = 64 * 1024
 
 
 class LogFolder(Struct, frozen=True):
-    """The log of one node. shown: its name in messages. opened: gives the bytes of the file of a name.
+    """The log of one node. display_name: its name in messages. opened: gives the bytes of the file of a name.
 
     properties: of the node's `meta.properties`, where it lies beside the log.
     """
 
-    shown: str
+    display_name: str
     names: tuple[str, ...]
     opened: Callable[[str], OpenFile]
     properties: Mapping[str, str] = field(default_factory=dict)

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_document(_document(folder, state, evidence, candidates), arguments.output)
     for problem in problems:
-        tell(f"{folder.shown}: {problem}")
+        tell(f"{folder.display_name}: {problem}")
     return Exit.FAILED if problems else Exit.DONE
 
 

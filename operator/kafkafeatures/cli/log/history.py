@@ -55,7 +55,7 @@ class Missing(Struct, frozen=True):
     file: str
     offset: int
     until: int | None
-    why: str
+    reason: str
 
 
 _END = 1 << 62

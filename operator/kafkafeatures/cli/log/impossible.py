@@ -23,7 +23,7 @@ def impossible_in(folder: LogFolder) -> list[Judged]:
     try:
         return list(judged(folder.names, folder.opened))
     except KraftLogError as error:
-        raise CommandFailed(f"{printable(folder.shown)}: {error}", Exit.FAILED) from None
+        raise CommandFailed(f"{printable(folder.display_name)}: {error}", Exit.FAILED) from None
 
 
 def impossible_of(every: Iterable[File]) -> Mapping[Path, Sequence[Judged]]:

@@ -41,7 +41,7 @@ def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
             continue
         if files.parse(path.name) is None and is_bundle(path):
             for folder in of_bundle(path):
-                inside = files_of(Path(folder.shown), parsed(folder.names), snapshots=snapshots)
+                inside = files_of(Path(folder.display_name), parsed(folder.names), snapshots=snapshots)
                 log_files += [replace(each, bundled=partial(folder.opened, each.path.name)) for each in inside]
             continue
         if path.parent not in folders:
@@ -94,7 +94,7 @@ def log_folder(path: Path) -> LogFolder:
 
 
 def _names(folders: Sequence[LogFolder]) -> str:
-    return ", ".join(folder.shown for folder in folders[:5]) + (", ..." if len(folders) > 5 else "")
+    return ", ".join(folder.display_name for folder in folders[:5]) + (", ..." if len(folders) > 5 else "")
 
 
 def log_folders(path: Path) -> list[LogFolder]:
@@ -102,7 +102,7 @@ def log_folders(path: Path) -> list[LogFolder]:
     if not path.is_dir():
         if bundle := _bundle_of(path):
             bundle_folders = of_bundle(bundle)
-            if matches := [folder for folder in bundle_folders if folder.shown == str(path)]:
+            if matches := [folder for folder in bundle_folders if folder.display_name == str(path)]:
                 return matches
             raise refused(path, f"not a directory of the bundle with a metadata log; expected {_names(bundle_folders)}")
         return of_bundle(path) if files.parse(path.name) is None and is_bundle(path) else [_of_file(path)]

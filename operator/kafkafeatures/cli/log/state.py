@@ -50,9 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_document(state_document(folder, state, committed), arguments.output)
     for note in state.left_out:
-        tell(f"{folder.shown}: a snapshot that is not whole was left out: {note}")
+        tell(f"{folder.display_name}: a snapshot that is not whole was left out: {note}")
     for problem in problems:
-        tell(f"{folder.shown}: {problem}")
+        tell(f"{folder.display_name}: {problem}")
     return Exit.FAILED if problems else Exit.DONE
 
 
@@ -60,7 +60,7 @@ def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SM
     """The image at an offset, or at the end, or before the first record at which Kafka stops. Raises CommandFailed
     where it cannot be known.
     """
-    name = printable(folder.shown)
+    name = printable(folder.display_name)
     try:
         impossible = [judged for judged in impossible_in(folder) if at is None or judged.begins < at]
         state = image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
@@ -125,7 +125,7 @@ def source_shape(folder: LogFolder, restored: Restored, committed: int) -> Json:
     image = restored.image
     return {
         "kind": "Files",
-        "path": folder.shown,
+        "path": folder.display_name,
         "node": folder.node_id,
         "files": list(restored.made_of),
         "leftOut": list(restored.left_out),

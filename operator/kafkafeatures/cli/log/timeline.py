@@ -181,7 +181,7 @@ def _text(folder: LogFolder, history: History, committed: int) -> int:
         is_complete = is_complete and not isinstance(item, Missing | ImpossibleRecord) and not _is_unread(item)
         _write(_line(item), width)
         if isinstance(item, ImpossibleRecord):
-            tell(f"{folder.shown}: {item.file}: {item.judged}")
+            tell(f"{folder.display_name}: {item.file}: {item.judged}")
     if history.open_transaction is not None:
         _write([f"-- the transaction that begins at {history.open_transaction} is open: it changed nothing yet"], width)
     if history.has_no_level:

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         document = {"apiVersion": API_VERSION, "kind": "MigrationEquality", **equality_document(equality)}
         print_document(document, arguments.output)
     elif isinstance(equality, Unknown):
-        raise CommandFailed(printable(str(equality.why)), Exit.UNREACHABLE)
+        raise CommandFailed(printable(str(equality.failure)), Exit.UNREACHABLE)
     else:
         out = console()
         for text in equality_lines(equality):

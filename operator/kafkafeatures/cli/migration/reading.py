@@ -23,10 +23,10 @@ class MigrationReading(Struct, frozen=True):
 
     zookeeper: ZooKeeperReading
     observation: Observation
-    said: Said
+    settings: Said
 
     @property
-    def place(self) -> tuple[Position, MigrationEvidence] | Misplaced | Failure:
+    def progress(self) -> tuple[Position, MigrationEvidence] | Misplaced | Failure:
         """Position of the cluster, and by which facts."""
         facts = facts_of(self.observation, self.zookeeper)
         if isinstance(facts, Failure):

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     if to not in TARGETS:
         raise CommandFailed("where is the migration to go? use --to, or set spec.migration.desired", Exit.USAGE)
     readings = look(connection, NAMES)
-    placement = readings.place
+    placement = readings.progress
     if isinstance(placement, (Failure, Misplaced)):
         passes = "; this may pass within a minute: look again before" if getattr(placement, "may_pass", False) else ""
         raise CommandFailed(
@@ -45,7 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(edge, NoEdge):
         raise CommandFailed(f"{edge.message}; {edge.remedy}", Exit.BLOCKED)
     end = TARGETS[desired] if edge is None else edge.end_from(position)
-    differences = demands(position, end, edge, known_of(readings.said, release_of(readings.observation)), readings.said)
+    differences = demands(
+        position, end, edge, known_of(readings.settings, release_of(readings.observation)), readings.settings
+    )
     differences = msgspec.structs.replace(
         differences, missing=(*differences.missing, *unseen(differences, readings.observation))
     )

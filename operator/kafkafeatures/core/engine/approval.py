@@ -48,7 +48,7 @@ def another_is_approved(desired: DesiredState, plan: Plan) -> bool:
     """Tell whether a plan was approved that is not this one, also beside this one: that holds everything, under every
     policy.
     """
-    approvals = desired.approvals | ({desired.only} - {""})
+    approvals = desired.approvals | ({desired.only_plan} - {""})
     return is_another_named(plan.hash, approvals)
 
 

@@ -45,20 +45,20 @@ class Blocker:
     """One thing that prevents a change, and what a person can do about it. `reason` where its kind has several.
     `about`: the object, where that is neither a node nor a feature.
 
-    `nodes`: those it is about, all alike; empty where it is about the cluster. `wanted`: the level that is required,
-    -1 for none. `why`: of what could not be read. `alike` and `wording` are for `grouped`: what a blocker must have in
-    common with another one, and how to speak of several nodes.
+    `nodes`: those it is about, all alike; empty where it is about the cluster. `required_level`: the level that is
+    required, -1 for none. `failure_kind`: of what could not be read. `alike` and `wording` are for `grouped`: what a
+    blocker must have in common with another one, and how to speak of several nodes.
     """
 
     kind: BlockerKind
     message: str
     remedy: str
     feature: str = ""
-    wanted: int = -1
+    required_level: int = -1
     nodes: Nodes = ()
     supported: VersionRange | None = None
     reason: Reason | None = None
-    why: FailureKind | None = None
+    failure_kind: FailureKind | None = None
     about: str = ""
     alike: Hashable = None
     wording: Wording | None = field(default=None, compare=False, repr=False)
@@ -92,7 +92,7 @@ def about_nodes(
     message, remedy = wording(nodes)
     key = (kind, nodes[0].roles, nodes[0].state, feature, wanted, supported, alike)
     return Blocker(
-        kind, message, remedy, feature, wanted, nodes, supported, why=failure_kind, alike=key, wording=wording
+        kind, message, remedy, feature, wanted, nodes, supported, failure_kind=failure_kind, alike=key, wording=wording
     )
 
 
@@ -126,7 +126,7 @@ def only_the_asker(blockers: Iterable[Blocker]) -> bool:
     """Tell whether all that prevents it is how was asked (a right, credentials, TLS): then nothing is known of the
     cluster. False for no blockers.
     """
-    reasons = [blocker.why for blocker in blockers]
+    reasons = [blocker.failure_kind for blocker in blockers]
     return bool(reasons) and all(reason is not None and reason.is_of_the_asker for reason in reasons)
 
 

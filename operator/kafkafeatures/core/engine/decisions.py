@@ -43,14 +43,14 @@ class Pending(Struct, frozen=True, kw_only=True):
 
 
 class Wait(Pending, frozen=True):
-    """Wait for something that may resolve automatically; look again after `after` seconds. `condition`: one that is
+    """Wait for something that may resolve automatically; look again after `delay` seconds. `condition`: one that is
     True meanwhile. `steady`: look that often for as long as it takes, not later and later. `is_dated`: the message says
     by itself since when, or until when, and what can be done.
     """
 
     reason: Reason
     message: str
-    after: float
+    delay: float
     blockers: tuple[Blocker, ...] = ()
     condition: tuple[Condition, Reason] | None = None
     steady: bool = False
@@ -85,7 +85,7 @@ class Done(Struct, frozen=True):
 Decision = Act | Wait | Stalled | Held | Done
 
 PARTITIONS_ARE_NOT_NEEDED = Wait(
-    Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted", after=2.0,
+    Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted", delay=2.0,
     subject="spec", remedy="change what holds restarts back in the document: mode, suspend, paused or its windows",
 )  # fmt: skip
 """Wait of a roll where partitions were not read: the document holds it back, and the status has its needs already."""
@@ -128,7 +128,7 @@ def blocked(blockers: tuple[Blocker, ...]) -> Wait | Stalled:
         return stalled_by(impossible, *blockers, message=first_of(impossible, groups))
     first = groups[0]
     return Wait(
-        RESOLVES_AUTOMATICALLY[first.kind], first_of(first, groups), after=2.0, blockers=blockers,
+        RESOLVES_AUTOMATICALLY[first.kind], first_of(first, groups), delay=2.0, blockers=blockers,
         subject=first.subject, remedy=first.remedy,
     )  # fmt: skip
 
@@ -146,12 +146,12 @@ def stalled_by(
 def waits_on(blocker: Blocker, reason: Reason, *, message: str = "", after: float = 2.0) -> Wait:
     """A wait for what one blocker is about."""
     text = message or str(blocker)
-    return Wait(reason, text, after=after, blockers=(blocker,), subject=blocker.subject, remedy=blocker.remedy)
+    return Wait(reason, text, delay=after, blockers=(blocker,), subject=blocker.subject, remedy=blocker.remedy)
 
 
 def unreadable(what: str, failure: Failure, *, reason: Reason = Reason.PREFLIGHT, after: float = 2.0) -> Wait:
     """A wait for what could not be read."""
-    return Wait(reason, f"{what}: {failure}", after=after, subject=failure.subject, remedy=failure.action)
+    return Wait(reason, f"{what}: {failure}", delay=after, subject=failure.subject, remedy=failure.action)
 
 
 def first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:

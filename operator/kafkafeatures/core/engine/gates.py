@@ -32,13 +32,13 @@ LONGEST_NAP = 60.0
 
 
 class Owner(Struct, frozen=True):
-    """An older `Apply` resource: of the same cluster (`known`), or of one that was not read yet.
+    """An older `Apply` resource: of the same cluster (`is_same_cluster`), or of one that was not read yet.
 
     `is_acting`: any other one, whose step on this cluster is open.
     """
 
     name: str
-    known: bool
+    is_same_cluster: bool
     is_acting: bool = False
 
 
@@ -50,11 +50,11 @@ class GateInput(Struct, frozen=True, dict=True):
     or may turn out to. log_says: that it is not the log that the status tells of.
     """
 
-    wanted: DesiredState
-    seen: Observation
+    desired: DesiredState
+    observation: Observation
     plan: Plan
     stages: tuple[StageState, ...]
-    now: datetime
+    current_time: datetime
     memory: Memory = NO_MEMORY
     unsettled: tuple[Step | UnknownStep, ...] = ()
     why_open: OpenOutcome | None = None
@@ -74,7 +74,7 @@ def cluster(question: GateInput) -> Decision | None:
     """Open where this is the cluster that the status tells of and the document names, with the log that was read
     before.
     """
-    pinned, memory = question.wanted.cluster_id, question.memory
+    pinned, memory = question.desired.cluster_id, question.memory
     if pinned and memory.cluster_id and pinned != memory.cluster_id:
         return Stalled(
             Reason.CLUSTER_ID_MISMATCH,
@@ -83,8 +83,8 @@ def cluster(question: GateInput) -> Decision | None:
             subject="spec.cluster",
             remedy="create a separate resource (and state file) for each cluster",
         )
-    wrong = _wrong_cluster(question.seen, pinned or memory.cluster_id, lost=memory.lost_cluster)
-    return wrong or _wrong_ensemble(question.seen) or question.log_says
+    wrong = _wrong_cluster(question.observation, pinned or memory.cluster_id, lost=memory.lost_cluster)
+    return wrong or _wrong_ensemble(question.observation) or question.log_says
 
 
 def _wrong_ensemble(observation: Observation) -> Stalled | None:
@@ -95,19 +95,19 @@ def _wrong_ensemble(observation: Observation) -> Stalled | None:
     if (
         observation.has_left_zookeeper
         or not isinstance(zookeeper, Unknown)
-        or zookeeper.why.kind is not FailureKind.WRONG_CLUSTER
+        or zookeeper.failure.kind is not FailureKind.WRONG_CLUSTER
     ):
         return None
-    failure = zookeeper.why
-    return Stalled(Reason.CLUSTER_ID_MISMATCH, str(failure), subject=failure.where, remedy=failure.remedy)
+    failure = zookeeper.failure
+    return Stalled(Reason.CLUSTER_ID_MISMATCH, str(failure), subject=failure.location, remedy=failure.remedy)
 
 
 def _wrong_cluster(observation: Observation, pinned: str, *, lost: bool) -> Decision | None:
     if isinstance(observation.cluster_id, Unknown):
-        if observation.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
-            failure = observation.cluster_id.why
+        if observation.cluster_id.failure.kind is FailureKind.WRONG_CLUSTER:
+            failure = observation.cluster_id.failure
             return Stalled(Reason.CLUSTER_ID_MISMATCH, str(failure), subject=failure.subject, remedy=failure.action)
-        return unreadable("the cluster id could not be read", observation.cluster_id.why)
+        return unreadable("the cluster id could not be read", observation.cluster_id.failure)
     if pinned and observation.cluster_id.value != pinned:
         return Stalled(
             Reason.CLUSTER_ID_MISMATCH,
@@ -139,7 +139,7 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
     """
     if owner is None:
         return None
-    if owner.known:
+    if owner.is_same_cluster:
         return Stalled(
             Reason.DUPLICATE_OWNER,
             f"{owner.name} is older and owns this cluster; set mode to Observe here, or delete one of the two",
@@ -150,14 +150,14 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
         return Wait(
             Reason.VERIFYING,
             f"{owner.name} has changed this cluster; nothing is sent until the outcome is known, for at most 5 minutes",
-            after=1.0,
+            delay=1.0,
             subject=owner.name,
             remedy=f"see the status of {owner.name}, and set mode to Observe there if it is to change nothing",
         )
     return Wait(
         Reason.PREFLIGHT,
         f"{owner.name} is older and may own this cluster; its cluster is not known yet",
-        after=1.0,
+        delay=1.0,
         subject=owner.name,
         remedy=f"make the cluster of {owner.name} reachable, or delete {owner.name}",
     )
@@ -179,26 +179,26 @@ def unsettled(question: GateInput) -> Decision | None:
             remedy="run the release that wrote it, or remove the intent once you know its outcome",
         )
     text = f"the outcome of {first} is unknown; nothing else is sent until {first.settled_by}" + (
-        f"; {still.why}" if still and still.why else ""
+        f"; {still.reason}" if still and still.reason else ""
     )
     if still and still.rights:
         return Stalled(
             Reason.NOT_AUTHORIZED, text, subject=str(first), remedy="grant this principal the right that is missing"
         )
     remedy = f"make the cluster reachable: {first.settled_by} is needed"
-    return Wait(Reason.VERIFYING, text, after=1.0, subject=str(first), remedy=remedy)
+    return Wait(Reason.VERIFYING, text, delay=1.0, subject=str(first), remedy=remedy)
 
 
 def mode(question: GateInput) -> Decision | None:
     """Open where the document lets the operator act, not only observe."""
     stage = question.stage
-    if question.wanted.mode is not Mode.OBSERVE:
+    if question.desired.mode is not Mode.OBSERVE:
         return None
     if not stage.is_due:
         return Done(Reason.OBSERVED, stage.next.message) if isinstance(stage.next, Done) else None
     if stage.is_at_work is not None:  # of before; it is followed to its end
         reason, titles = stage.is_at_work
-        return Wait(reason, f"mode Observe; still in flight: {titles}", after=1.0, subject=titles, remedy=FOLLOWED)
+        return Wait(reason, f"mode Observe; still in flight: {titles}", delay=1.0, subject=titles, remedy=FOLLOWED)
     leaderless = next((blocker for blocker in stage.blockers if blocker.kind is BlockerKind.QUORUM), None)
     if leaderless is not None:
         wait = waits_on(leaderless, Reason.WAITING_FOR_QUORUM, message=leaderless.message)
@@ -209,7 +209,7 @@ def mode(question: GateInput) -> Decision | None:
 def suspend(question: GateInput) -> Decision | None:
     """Open where the resource is not suspended."""
     stage = question.stage
-    if not question.wanted.suspend or not stage.is_due:
+    if not question.desired.suspend or not stage.is_due:
         return None
     if stage.is_at_work is not None:
         return _beside_work(question, "suspended")
@@ -234,18 +234,18 @@ def soak(question: GateInput) -> Decision | None:
 
 def window(question: GateInput) -> Decision | None:
     """Open where a window of the document is."""
-    stage, windows = question.stage, question.wanted.rollout.windows
+    stage, windows = question.stage, question.desired.rollout.windows
     if not windows or not stage.is_due or stage.goes_at_any_time:
         return None
-    opens = closed_until(windows, question.now)
+    opens = closed_until(windows, question.current_time)
     if opens is None:
         return None
     text = opening(opens)
     if stage.is_at_work is not None:
         return _beside_work(question, text)
-    seconds = max(1.0, (opens - question.now).total_seconds())
+    seconds = max(1.0, (opens - question.current_time).total_seconds())
     wait = Wait(
-        Reason.WAITING_FOR_WINDOW, text, after=min(seconds, LONGEST_NAP), is_dated=True,
+        Reason.WAITING_FOR_WINDOW, text, delay=min(seconds, LONGEST_NAP), is_dated=True,
         subject="spec.rollout.windows", remedy="wait until it opens, or change spec.rollout.windows",
     )  # fmt: skip
     return _can_be_approved(question, wait)
@@ -273,8 +273,8 @@ def _unapproved(question: GateInput) -> Held | None:
     stage, plan = question.stage, question.plan
     if not stage.is_due or (plan.is_over and not isinstance(stage.next, Act)):
         return None
-    waits = stage.waits_for_approval(question.wanted)
-    return not_approved(question.wanted, plan, waits=waits, unverified=stage.unverified, pending=stage.approval_reason)
+    waits = stage.waits_for_approval(question.desired)
+    return not_approved(question.desired, plan, waits=waits, unverified=stage.unverified, pending=stage.approval_reason)
 
 
 def _can_be_approved(question: GateInput, wait: Wait) -> Wait:
@@ -291,4 +291,4 @@ def _beside_work(question: GateInput, held: str) -> Wait | None:
     if work is None or not isinstance(question.stage.next, Act):
         return None
     reason, titles = work
-    return Wait(reason, f"{held}; still in flight: {titles}", after=1.0, subject=titles, remedy=FOLLOWED)
+    return Wait(reason, f"{held}; still in flight: {titles}", delay=1.0, subject=titles, remedy=FOLLOWED)

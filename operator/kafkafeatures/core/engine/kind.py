@@ -30,22 +30,22 @@ if TYPE_CHECKING:  # only its judgement of partitions needs numpy
 class StageInput(Struct, frozen=True):
     """All that stages are judged on in one reconciliation: read once.
 
-    wanted: what the document asks for. seen: the cluster; replication: its partitions, to be judged, None where they
-    were not read. remembered: the status, with what was settled closed in it; memory: what decisions need of it. sent:
-    steps that are followed, whose end was not seen. ours: False where another cluster answers, or one whose id is not
-    known: then nothing is remembered of it. restarts: nodes can be restarted from here. age_of, known_for: how old a
-    moment of the status is, and how much of that this process has lived through. monotonic: seconds of a clock that is
-    never set, and read_at: the same before the cluster was asked. kept: by kind, what this process keeps of its last
-    reading and is in no status. is_changing: a step is open that makes progress with a plan, or that only another
-    release knows.
+    desired: what the document asks for. observation: the cluster; replication: its partitions, to be judged, None where
+    they were not read. remembered: the status, with what was settled closed in it; memory: what decisions need of it.
+    in_flight: steps that are followed, whose end was not seen. ours: False where another cluster answers, or one whose
+    id is not known: then nothing is remembered of it. restarts: nodes can be restarted from here. age_of, known_for:
+    how old a moment of the status is, and how much of that this process has lived through. monotonic: seconds of a
+    clock that is never set, and read_at: the same before the cluster was asked. stage_memory: by kind, what this
+    process keeps of its last reading and is in no status. is_changing: a step is open that makes progress with a plan,
+    or that only another release knows.
     """
 
-    wanted: DesiredState
-    seen: Observation
+    desired: DesiredState
+    observation: Observation
     memory: Memory
     remembered: Status
-    sent: tuple[InFlight, ...]
-    now: datetime
+    in_flight: tuple[InFlight, ...]
+    current_time: datetime
     age_of: AgeOf
     known_for: AgeOf
     ours: bool = True
@@ -53,13 +53,13 @@ class StageInput(Struct, frozen=True):
     replication: Replication | None = None
     monotonic: float = 0.0
     read_at: float = 0.0
-    kept: Mapping[str, StageMemory] = field(default_factory=dict)
+    stage_memory: Mapping[str, StageMemory] = field(default_factory=dict)
     is_changing: bool = False
 
     @property
     def stamp(self) -> Stamp:
         """The time, as a status has it."""
-        return stamp(self.now)
+        return stamp(self.current_time)
 
 
 class ReadRequirements(Struct, frozen=True):
@@ -88,16 +88,16 @@ class ReadRequirements(Struct, frozen=True):
 class ReadContext(Struct, frozen=True):
     """Facts that are known when it is settled what to read: the document, the status of before, and the pods.
 
-    seen: the nodes and their levels, None before they were read. kept: by kind, what this process keeps of its last
-    reading and is in no status.
+    observation: the nodes and their levels, None before they were read. stage_memory: by kind, what this process keeps
+    of its last reading and is in no status.
     """
 
-    wanted: DesiredState
+    desired: DesiredState
     status: Status
     workloads: WorkloadsReading | Failure
-    now: datetime
-    seen: Observation | None = None
-    kept: Mapping[str, StageMemory] = field(default_factory=dict)
+    current_time: datetime
+    observation: Observation | None = None
+    stage_memory: Mapping[str, StageMemory] = field(default_factory=dict)
 
 
 class StageKind(Protocol):

@@ -56,7 +56,7 @@ class Plan(Struct, frozen=True):
 
     def __str__(self) -> str:
         """Summary of what is left of it."""
-        return ", ".join(chain.from_iterable(stage_work.left for stage_work in self.work)) + self.costs
+        return ", ".join(chain.from_iterable(stage_work.remaining for stage_work in self.work)) + self.costs
 
     @property
     def costs(self) -> str:

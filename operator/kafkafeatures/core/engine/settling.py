@@ -33,11 +33,11 @@ AgeOf = Callable[[str], timedelta]
 
 
 class OpenOutcome(Struct, frozen=True):
-    """Outcome of a step that is not known yet. `why`: what is missing, for people; empty where time shows it. `rights`:
-    a right has to be granted first.
+    """Outcome of a step that is not known yet. `reason`: what is missing, for people; empty where time shows it.
+    `rights`: a right has to be granted first.
     """
 
-    why: str = ""
+    reason: str = ""
     rights: bool = False
 
 
@@ -52,8 +52,8 @@ class ObservationPair(Struct, frozen=True):
     what it is given in one order, without a deadline: then nothing that it had before is still to come.
     """
 
-    before: Observation
-    after: Observation
+    earlier: Observation
+    later: Observation
     at: Stamp
     age_of: AgeOf
     known_for: AgeOf

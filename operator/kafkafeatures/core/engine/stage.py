@@ -39,7 +39,7 @@ class Work(Protocol):
         """Number of its steps that are done and added one to the change count."""
 
     @property
-    def left(self) -> Sequence[str]:
+    def remaining(self) -> Sequence[str]:
         """Summary of what is left of it, for people."""
 
     @property
@@ -237,7 +237,7 @@ class StageState(Struct, frozen=True, dict=True):
         return ()
 
     @property
-    def kept(self) -> Mapping[str, StageMemory]:
+    def stage_memory(self) -> Mapping[str, StageMemory]:
         """Memory of this look that this process keeps for the next one, and no status tells; each by a name."""
         return {}
 

@@ -88,7 +88,7 @@ class Step(Protocol):
     def is_asked_for_by(self, earlier: Step) -> bool:
         """Tell whether sending it asks once more for what an intent says already: then it is the same intent."""
 
-    def begun(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> InFlight:
+    def begin(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> InFlight:
         """Step in flight, to be remembered from the moment on at which it may be sent; `seen`: what that was decided
         on.
         """
@@ -141,22 +141,22 @@ class UnknownStep(Struct, frozen=True):
 class InFlight(Struct, frozen=True):
     """A step that may have been sent and is not settled. Each kind adds what it has to remember of its own.
 
-    `accepted`: its receiver accepted it. `written`: its intent as the status has it.
+    `accepted`: its receiver accepted it. `intent`: its intent as the status has it.
     """
 
     step: Step
     at: Stamp
     via: Via
     accepted: bool = False
-    written: Intent | None = None
+    intent: Intent | None = None
 
     def __str__(self) -> str:
         return str(self.step)
 
     def to_intent(self) -> Intent:
         """The intent as it stands in `status.intents`."""
-        if self.written is not None:
-            return self.written
+        if self.intent is not None:
+            return self.intent
         fields = {**self.step.to_intent(), "via": self.via.value, **self.follow_up()}
         if self.accepted:
             fields["outcome"] = Result.APPLIED.value
@@ -168,13 +168,13 @@ class InFlight(Struct, frozen=True):
 
     def remembering(self, now: Self) -> Self:
         """This step with what is remembered of it `now`; what another release wrote into its intent is kept."""
-        old_fields, new_fields, intent = self.follow_up(), now.follow_up(), self.written
+        old_fields, new_fields, intent = self.follow_up(), now.follow_up(), self.intent
         if old_fields == new_fields:
             return self
         if intent is not None:
             other_fields = {name: value for name, value in intent.unknown.items() if name not in old_fields}
             intent = Intent(kind=intent.kind, unknown={**other_fields, **new_fields})
-        return replace(now, written=intent)
+        return replace(now, intent=intent)
 
     @property
     def seen_since(self) -> tuple[Stamp, ...]:
@@ -189,7 +189,7 @@ class InFlight(Struct, frozen=True):
         """Outcome by these looks, or the reason why it is still open."""
         raise NotImplementedError
 
-    def named(self, result: Result) -> Result:
+    def recorded_result(self, result: Result) -> Result:
         """The word for how it ended, where this kind has one of its own."""
         return result
 
@@ -218,7 +218,7 @@ def sent_as(intent: Intent) -> dict[str, Any]:
         "at": read_stamp(fields.get("at")),
         "via": Via(str(fields.get("via"))),
         "accepted": fields.get("outcome") == Result.APPLIED,
-        "written": intent,
+        "intent": intent,
     }
 
 
@@ -239,13 +239,13 @@ class Rejected(Struct, frozen=True):
 class NotSent(Struct, frozen=True):
     """No request left this process, so nothing can have changed."""
 
-    why: str
+    reason: str
 
 
 class OutcomeUnknown(Struct, frozen=True):
     """The request may have been sent and may still be applied: EOF, reset, time-out, NOT_CONTROLLER (41)."""
 
-    why: str
+    reason: str
 
 
 Outcome = Applied | Rejected | NotSent | OutcomeUnknown
@@ -275,7 +275,7 @@ class DryRunRejected(Struct, frozen=True):
 class DryRunUnavailable(Struct, frozen=True):
     """No verdict could be had; `rights`: because ALTER on the cluster is missing."""
 
-    why: str
+    reason: str
     rights: bool = False
 
 
@@ -294,7 +294,7 @@ def why_unjudged(dry_run: DryRun | None) -> OpenOutcome:
             return OpenOutcome()
         case DryRunRejected() if dry_run.is_judgement:
             return OpenOutcome()
-        case DryRunUnavailable(why=reason, rights=rights):
+        case DryRunUnavailable(reason=reason, rights=rights):
             return OpenOutcome(reason, rights)
         case DryRunRejected(message=reason):
             return OpenOutcome(reason)

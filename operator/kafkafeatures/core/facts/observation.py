@@ -47,18 +47,18 @@ class SourceKind(StrEnum):
 
 
 class Known(Struct, Generic[T], frozen=True):
-    """A fact that was read. `where` names the node or the log offset."""
+    """A fact that was read. `origin` names the node or the log offset."""
 
     value: T
     source: SourceKind
-    where: str
+    origin: str
     at: datetime
 
 
 class Unknown(Struct, frozen=True):
     """A fact that could not be read, and why."""
 
-    why: Failure
+    failure: Failure
 
 
 class MetadataMode(StrEnum):
@@ -133,7 +133,7 @@ class Node(Struct, frozen=True):
     @property
     def replaced_by(self) -> Failure | None:
         """Replacement in its place: another node at its address, or a process with its id in another role."""
-        failure = self.answer.why if isinstance(self.answer, Unknown) else None
+        failure = self.answer.failure if isinstance(self.answer, Unknown) else None
         return failure if failure is not None and failure.kind in REPLACED else None
 
     @property
@@ -163,10 +163,10 @@ class Node(Struct, frozen=True):
                 )
             )
         if reported is not None and isinstance(self.answer, Known):
-            return Known(reported, self.answer.source, self.answer.where, self.answer.at)
+            return Known(reported, self.answer.source, self.answer.origin, self.answer.at)
         if recorded is not None:
             registered = next(iter(self.registered.values()))
-            return Known(recorded, registered.source, registered.where, registered.at)
+            return Known(recorded, registered.source, registered.origin, registered.at)
         return Unknown(self._why(feature))
 
     def _while_it_differs(self) -> str:
@@ -222,13 +222,13 @@ class Node(Struct, frozen=True):
 
     def _why(self, feature: str) -> Failure:
         if isinstance(self.answer, Unknown):
-            return self.answer.why
+            return self.answer.failure
         if self._names_no_feature:
             text = f"{self.title} runs in ZooKeeper mode, in which a node does not tell which features it supports"
-            return Failure(FailureKind.UNSUPPORTED, self.answer.where, text)
+            return Failure(FailureKind.UNSUPPORTED, self.answer.origin, text)
         return Failure(
             FailureKind.UNSUPPORTED,
-            self.answer.where,
+            self.answer.origin,
             f"{self.title} supports only old versions of ApiVersions and may hide {feature}",
         )
 
@@ -254,7 +254,7 @@ class PastLevels(Struct, frozen=True):
     moved, from `since_offset` on.
     """
 
-    left: Mapping[tuple[str, int], datetime]
+    given_up_at: Mapping[tuple[str, int], datetime]
     since: datetime | None
     at: datetime
     since_offset: int = 0
@@ -348,11 +348,11 @@ class Observation(Struct, frozen=True):
     def no_quorum(self) -> Failure | None:
         """Reason why no active controller with a majority is known; None where one is."""
         if isinstance(self.active_controller, Unknown):
-            return self.active_controller.why
+            return self.active_controller.failure
         if self.source.kind is SourceKind.METADATA_LOG:
             return None  # a reading of it counts only with evidence of a majority
         if isinstance(self.quorum, Unknown):
-            return self.quorum.why
+            return self.quorum.failure
         if self.quorum.value.has_majority:
             return None
         message = (

@@ -309,7 +309,7 @@ def _finalized(members: Membership, active: Known[int] | Unknown) -> Known[Mappi
             if levels.get(name, 0) != reported.value.get(name, 0)
         ]:
             remedy = "a change may be under way; if this lasts for more than 2 minutes, see the log of the controller"
-            return Unknown(Failure(FailureKind.STALE, reported.where, ", ".join(differing), remedy))
+            return Unknown(Failure(FailureKind.STALE, reported.origin, ", ".join(differing), remedy))
     if kraft:
         levels[KRAFT_VERSION] = kraft
     return members.from_log(MappingProxyType(levels))
@@ -359,9 +359,9 @@ def _contradictions(nodes: Iterable[Node]) -> list[Failure]:
             continue  # the usual case, also of a thousand nodes
         ranges_of = (node.range_of(name) for name in supported)
         stale = (
-            reading.why
+            reading.failure
             for reading in ranges_of
-            if isinstance(reading, Unknown) and reading.why.kind is FailureKind.STALE
+            if isinstance(reading, Unknown) and reading.failure.kind is FailureKind.STALE
         )
         if (failure := next(stale, None)) is not None:
             failures.append(failure)

@@ -113,7 +113,7 @@ def _without_log(probe: ClusterProbe, log: Failure, claim: Read[ControllerClaim]
     if isinstance(claimed, Failure):
         return claimed
     text = f"they are in the metadata log while a migration from ZooKeeper is open, and it was not read: {log.message}"
-    return Failure(log.kind, log.where, text, log.remedy)
+    return Failure(log.kind, log.location, text, log.remedy)
 
 
 def _of_elected(probe: ClusterProbe, claim: ControllerClaim) -> PartitionSource | Failure:

@@ -117,14 +117,14 @@ class Failure(Struct, frozen=True):
     """One line for people: what, where, and what to do (`remedy`, may be empty)."""
 
     kind: FailureKind
-    where: str  # host:port, or what was asked
+    location: str  # host:port, or what was asked
     message: str
     remedy: str = ""
 
     @property
     def subject(self) -> str:
         """Address or request that got no answer."""
-        return self.where or "the cluster"
+        return self.location or "the cluster"
 
     @property
     def action(self) -> str:
@@ -132,7 +132,7 @@ class Failure(Struct, frozen=True):
         return self.remedy or _REMEDIES[self.kind]
 
     def __str__(self) -> str:
-        text = f"{self.where}: {self.message}" if self.where else self.message
+        text = f"{self.location}: {self.message}" if self.location else self.message
         return f"{text}; {self.remedy}" if self.remedy else text
 
 

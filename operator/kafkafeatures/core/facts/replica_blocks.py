@@ -74,7 +74,7 @@ class Block(NamedTuple):
         """The block as it would be with every broker that is away back and in sync."""
         return self._replace(flags=self.flags | away[self.at].astype(np.uint8) * np.uint8(_IN_SYNC))
 
-    def settled(self) -> Block:
+    def without_reassignments(self) -> Block:
         """The block as it would be with no reassignment under way."""
         return self._replace(flags=self.flags & ~np.uint8(_ADDING | _REMOVING))
 

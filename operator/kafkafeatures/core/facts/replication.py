@@ -66,13 +66,13 @@ Named = tuple[int, tuple[str, ...]]
 class Forbidding(Struct, frozen=True):
     """Number of partitions that forbid it; the most lasting reason of any, and the first partitions with that reason.
 
-    behind: brokers that should be in sync with one of them, are not, and are not away.
+    lagging: brokers that should be in sync with one of them, are not, and are not away.
     """
 
     count: int
     names: tuple[str, ...]
-    why: InadmissibleReason
-    behind: frozenset[int] = frozenset()
+    reason: InadmissibleReason
+    lagging: frozenset[int] = frozenset()
 
 
 class Replication:
@@ -132,7 +132,7 @@ class Replication:
         leaders = np.unique(np.concatenate([*led])).tolist()
         return leaders[0] if len(leaders) == 1 and leaders[0] not in (NO_LEADER, broker) else None
 
-    def behind(self) -> frozenset[int]:
+    def lagging(self) -> frozenset[int]:
         """Brokers that are out of sync with some partition, for whatever reason."""
         return frozenset(self._ids[self._out_of_sync > 0].tolist())
 
@@ -290,7 +290,7 @@ class Admission:
         mine = rows.at == at
         healed = self._judged(rows).healed(self._away)
         lasting = (healed.forbidding(none_away, self._availability) & mine).any(axis=0)
-        low = (healed.settled().forbidding(none_away, Availability.RESPECT_MIN_ISR) & mine).any(axis=0)
+        low = (healed.without_reassignments().forbidding(none_away, Availability.RESPECT_MIN_ISR) & mine).any(axis=0)
         return np.select([low, lasting & rows.moving, lasting], [0, 1, 2], 3)
 
 

@@ -68,15 +68,15 @@ class MigrationZnode(Struct, frozen=True):
 class StoreComparison(Struct, frozen=True):
     """Result of comparing all that Kafka keeps in ZooKeeper with the metadata log, up to `offset` (exclusive).
 
-    differences: how many there are. said: what differs, for people; named: the first of them. took: seconds. digest: of
-    which they are, empty where there are none.
+    differences: how many there are. summary: what differs, for people; examples: the first of them. took: seconds.
+    digest: of which they are, empty where there are none.
     """
 
     at: datetime
     offset: int
     differences: int = 0
-    said: str = ""
-    named: tuple[str, ...] = ()
+    summary: str = ""
+    examples: tuple[str, ...] = ()
     took: float = 0.0
     digest: str = ""
 

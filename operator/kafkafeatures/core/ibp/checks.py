@@ -29,15 +29,15 @@ class IbpCheckInput(Struct, frozen=True):
     brokers that have replicas, as far as that is known.
     """
 
-    place: IbpProgress
+    progress: IbpProgress
     flying: frozenset[int] = frozenset()
     assigned: frozenset[int] = frozenset()
 
     @property
     def znodes(self) -> ZooKeeperReading | Failure:
         """Reading of ZooKeeper, or the reason why there is none."""
-        reading = self.place.seen.zookeeper
-        return reading.why if isinstance(reading, Unknown) else reading.value
+        reading = self.progress.observation.zookeeper
+        return reading.failure if isinstance(reading, Unknown) else reading.value
 
 
 Check = Callable[[IbpCheckInput], Iterator[Blocker]]
@@ -54,7 +54,7 @@ def zookeeper_is_read(read_context: IbpCheckInput) -> Iterator[Blocker]:
 
 def no_migration_is_open(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """Brokers and quorum have to agree on one version from the first controller on (KIP-866)."""
-    znodes, observation = read_context.znodes, read_context.place.seen
+    znodes, observation = read_context.znodes, read_context.progress.observation
     if isinstance(znodes, Failure):
         return
     if observation.is_migrating:
@@ -84,7 +84,7 @@ def _migrating(reason: str, remedy: str = "finalize the migration, or roll it ba
 
 def every_broker_was_asked(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """Each broker that is registered said which version it uses, and which it knows."""
-    progress, znodes = read_context.place, read_context.znodes
+    progress, znodes = read_context.progress, read_context.znodes
     if not progress.brokers:
         yield Blocker(BlockerKind.NODE_UNKNOWN, "no broker is known", "add one to spec.cluster.bootstrapServers")
     for id_, failure in progress.unknown.items():
@@ -101,8 +101,8 @@ def no_broker_is_missing(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """One that has replicas and is in no list is down: with which Kafka and version it starts again is not known. Once
     the others speak a higher version, an older one cannot follow them.
     """
-    if read_context.place.roll is RollPurpose.RAISE:
-        for id_ in sorted(read_context.assigned - read_context.place.brokers.keys() - read_context.flying):
+    if read_context.progress.roll is RollPurpose.RAISE:
+        for id_ in sorted(read_context.assigned - read_context.progress.brokers.keys() - read_context.flying):
             text = f"broker {id_} has replicas but is not registered: which Kafka it has is not known"
             remedy = f"start broker {id_}, or move its replicas to other brokers"
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
@@ -110,8 +110,8 @@ def no_broker_is_missing(read_context: IbpCheckInput) -> Iterator[Blocker]:
 
 def it_is_never_lowered(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """Once brokers speak a version there is no way back to an older one."""
-    progress = read_context.place
-    higher = [broker for broker in progress.told.values() if progress.target < broker.uses]
+    progress = read_context.progress
+    higher = [broker for broker in progress.known_brokers.values() if progress.target < broker.uses]
     if higher:
         highest, nodes = max(broker.uses for broker in higher), tuple(broker.node for broker in higher)
         yield Blocker(
@@ -128,7 +128,7 @@ def none_is_ahead(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """A broker that speaks a version which the Kafka of another one does not know was raised too early: by its
     template, or because it has no version set and got another Kafka.
     """
-    brokers = read_context.place.told
+    brokers = read_context.progress.known_brokers
     if not brokers:
         return
     least = min(brokers.values(), key=lambda one: one.knows)
@@ -141,15 +141,15 @@ def none_is_ahead(read_context: IbpCheckInput) -> Iterator[Blocker]:
                 f"most {least.knows}",
                 f"set {IBP}={least.knows} on broker {id_} in Git, and restart it; raise it once all brokers have the "
                 "newer Kafka",
-                nodes=_nodes(read_context.place, id_),
+                nodes=_nodes(read_context.progress, id_),
                 reason=Reason.TEMPLATE_AHEAD,
             )
 
 
 def no_image_is_exchanged_early(read_context: IbpCheckInput) -> Iterator[Blocker]:
     """While a broker has no version set, its next pod must run the Kafka that it runs now."""
-    progress, workloads = read_context.place, read_context.place.seen.workloads
-    unset = [broker for broker in progress.told.values() if not broker.is_set]
+    progress, workloads = read_context.progress, read_context.progress.observation.workloads
+    unset = [broker for broker in progress.known_brokers.values() if not broker.is_set]
     if not unset or not isinstance(workloads, Known):
         return
     from kafkafeatures.core.roll.pods import is_outdated
@@ -185,4 +185,4 @@ def blockers(read_context: IbpCheckInput) -> tuple[Blocker, ...]:
 
 
 def _nodes(progress: IbpProgress, id_: int) -> Nodes:
-    return tuple(node for node in progress.seen.nodes if node.id == id_ and Role.BROKER in node.roles)
+    return tuple(node for node in progress.observation.nodes if node.id == id_ and Role.BROKER in node.roles)

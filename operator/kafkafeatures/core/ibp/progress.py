@@ -55,19 +55,19 @@ class Broker(Struct, frozen=True):
 class IbpProgress(Struct, frozen=True, dict=True):
     """Progress of a cluster on the way to `target`. brokers: by id, a Failure of one that does not say it."""
 
-    seen: Observation
+    observation: Observation
     target: Version
     brokers: Mapping[int, Broker | Failure]
 
     @cached_property
-    def told(self) -> Mapping[int, Broker]:
+    def known_brokers(self) -> Mapping[int, Broker]:
         """Brokers that said it."""
         return {id_: broker for id_, broker in self.brokers.items() if isinstance(broker, Broker)}
 
     @cached_property
     def needs(self) -> Mapping[int, RollPurpose | None]:
         """Purpose of the next restart of each of them, by id."""
-        return {id_: broker.needs(self.target) for id_, broker in self.told.items()}
+        return {id_: broker.needs(self.target) for id_, broker in self.known_brokers.items()}
 
     @cached_property
     def roll(self) -> RollPurpose | None:
@@ -79,7 +79,7 @@ class IbpProgress(Struct, frozen=True, dict=True):
     @property
     def differing(self) -> Mapping[int, Broker]:
         """Brokers that are restarted in the next roll."""
-        return {id_: broker for id_, broker in self.told.items() if self.roll and self.needs[id_] is self.roll}
+        return {id_: broker for id_, broker in self.known_brokers.items() if self.roll and self.needs[id_] is self.roll}
 
     @property
     def unknown(self) -> Mapping[int, Failure]:
@@ -94,12 +94,12 @@ class IbpProgress(Struct, frozen=True, dict=True):
     @property
     def claim(self) -> ControllerClaim | None:
         """Claim of the broker that is controller."""
-        claim = self.seen.zookeeper.value.controller if isinstance(self.seen.zookeeper, Known) else None
+        claim = self.observation.zookeeper.value.controller if isinstance(self.observation.zookeeper, Known) else None
         return claim if isinstance(claim, ControllerClaim) else None
 
     def lines(self, id_: int) -> str:
         """Changes that this broker needs when it is started again, for people."""
-        broker, roll = self.told[id_], self.needs[id_]
+        broker, roll = self.known_brokers[id_], self.needs[id_]
         if roll is RollPurpose.KAFKA:
             last = f" (3.x, at least {self.target.of_release})"
             return (
@@ -121,7 +121,7 @@ def said_by(node: Node) -> Broker | Failure:
     """Versions that a broker uses and knows, by its own word; a Failure where it does not say them, or who it is."""
     if not node.proved_at:
         if isinstance(node.answer, Unknown):
-            return node.answer.why
+            return node.answer.failure
         return Failure(FailureKind.AUTHORIZATION, node.title, "its settings could not be read", GRANT)
     setting = node.settings.get(IBP)
     uses, knows = _version(setting, None), _version(setting, SettingSource.DEFAULT)

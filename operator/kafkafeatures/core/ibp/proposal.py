@@ -53,7 +53,7 @@ class IbpWork(Struct, frozen=True):
         return 0
 
     @property
-    def left(self) -> Sequence[str]:
+    def remaining(self) -> Sequence[str]:
         """Summary of what is left of it, for people."""
         if self.is_over:
             return ()
@@ -100,18 +100,18 @@ class IbpProposal(StageProposal, frozen=True):
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL
 
-    place: IbpProgress
+    progress: IbpProgress
     is_readable: bool
     excused: ExcusedTopics | None = None
 
     @property
     def stages(self) -> tuple[PlannedStage, ...]:
         """One, unless every broker uses the target, or a higher one."""
-        brokers = self.place.told.values()
+        brokers = self.progress.known_brokers.values()
         if not self.is_known or not self._rolls or not brokers:
             return ()
         lowest = min(broker.uses for broker in brokers)
-        target = {IBP: str(self.place.target)}
+        target = {IBP: str(self.progress.target)}
         return (PlannedStage(kind=self.kind, start={IBP: str(lowest)}, target=target, excused=self.excused),)
 
     @property
@@ -122,7 +122,7 @@ class IbpProposal(StageProposal, frozen=True):
     @property
     def is_known(self) -> bool:
         """Tell whether every broker said what it uses."""
-        return self.is_readable and bool(self.place.told) and not self.place.unknown
+        return self.is_readable and bool(self.progress.known_brokers) and not self.progress.unknown
 
     @property
     def goes_first(self) -> bool:
@@ -132,7 +132,7 @@ class IbpProposal(StageProposal, frozen=True):
     @property
     def _rolls(self) -> tuple[RollPurpose, ...]:
         """All that is left: a broker may have to be restarted in each of them."""
-        brokers, target = self.place.told.values(), self.place.target
+        brokers, target = self.progress.known_brokers.values(), self.progress.target
         is_needed = {
             RollPurpose.PIN: any(not broker.is_set for broker in brokers),
             RollPurpose.KAFKA: any(broker.knows < target for broker in brokers),
@@ -147,7 +147,7 @@ class IbpProposal(StageProposal, frozen=True):
             return None
         if not own_stages:
             return None if self.stages else ()
-        if len(own_stages) > 1 or own_stages[0].target != {IBP: str(self.place.target)} or own_stages[0].unknown:
+        if len(own_stages) > 1 or own_stages[0].target != {IBP: str(self.progress.target)} or own_stages[0].unknown:
             return None
         start = str(own_stages[0].start.get(IBP, ""))
-        return (IbpWork(start, str(self.place.target), self._rolls if self.is_known else None),)
+        return (IbpWork(start, str(self.progress.target), self._rolls if self.is_known else None),)

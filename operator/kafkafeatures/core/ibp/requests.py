@@ -20,7 +20,7 @@ def asked_of_git(progress: IbpProgress) -> Wait:
             f"no broker says which {IBP} it uses",
             "grant DescribeConfigs on the cluster, or bring a broker back",
         )
-        return Wait(Reason.WAITING_FOR_GIT, text, after=LOOK_AGAIN, subject="brokers", remedy=remedy)
+        return Wait(Reason.WAITING_FOR_GIT, text, delay=LOOK_AGAIN, subject="brokers", remedy=remedy)
     title = title_of(nodes)
     if progress.roll is RollPurpose.PIN:
         used = ", ".join(sorted({str(broker.uses) for broker in progress.differing.values()}))
@@ -34,13 +34,13 @@ def asked_of_git(progress: IbpProgress) -> Wait:
     else:
         text = f"set {IBP}={progress.target} in Git, for {title}; the image stays as it is"
     remedy = "roll out the change, and see whether the pods have it: kubectl get statefulset"
-    return Wait(Reason.WAITING_FOR_GIT, text, after=LOOK_AGAIN, subject=title, remedy=remedy)
+    return Wait(Reason.WAITING_FOR_GIT, text, delay=LOOK_AGAIN, subject=title, remedy=remedy)
 
 
 def asked_of_a_person(progress: IbpProgress, waits: Wait, id_: int) -> Wait:
     """Wait while a person is to restart this broker, with what has to be changed before."""
     if id_ not in progress.differing:
         return waits
-    title = progress.told[id_].node.title
+    title = progress.known_brokers[id_].node.title
     text = f"restart {title} with {progress.lines(id_)}"
     return replace(waits, message=text, subject=title, remedy=text)

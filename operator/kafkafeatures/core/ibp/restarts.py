@@ -31,19 +31,21 @@ def permit_for(progress: IbpProgress, *, reads_pods: bool, begun: str = "", flie
     """
     needing, roll_title = {id_: progress.lines(id_) for id_ in progress.differing}, _way(progress, progress.roll)
     if reads_pods and _some_outdated(progress):
-        needing = {id_: needing.get(id_, OUTDATED) for id_ in progress.told}
+        needing = {id_: needing.get(id_, OUTDATED) for id_ in progress.known_brokers}
     waits = frozenset(progress.unknown)
     if waits or flies:
-        current_title = next((title for title in _ways(progress) if roll_id(progress.seen, (), title) == begun), "")
+        current_title = next(
+            (title for title in _ways(progress) if roll_id(progress.observation, (), title) == begun), ""
+        )
         if current_title != roll_title:
             needing, roll_title, waits = {}, current_title or roll_title, waits | progress.differing.keys()
     claim = progress.claim
     return Permit(
-        way=roll_title,
+        purpose=roll_title,
         needing=needing,
         last=claim.node_id if claim is not None and not claim.is_kraft else None,
         unknown=waits,
-        is_first=len(progress.differing) == len(progress.told),
+        is_first=len(progress.differing) == len(progress.known_brokers),
         has_quorum=False,
     )
 
@@ -59,7 +61,7 @@ def _way(progress: IbpProgress, roll: RollPurpose | None) -> str:
 def _some_outdated(progress: IbpProgress) -> bool:
     from kafkafeatures.core.roll.pods import is_outdated
 
-    workloads = progress.seen.workloads
+    workloads = progress.observation.workloads
     return isinstance(workloads, Known) and any(
         is_outdated(pod, owner) for owner in workloads.value.stateful_sets for pod in owner.pods
     )

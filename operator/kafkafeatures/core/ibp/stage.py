@@ -39,7 +39,7 @@ class InterBrokerProtocols:
 
     def demands(self, read_context: ReadContext) -> ReadRequirements:
         """The znodes, what each broker says of it, and partitions, as far as the next roll needs them."""
-        if not read_context.wanted.ibp:
+        if not read_context.desired.ibp:
             return ReadRequirements()
         from kafkafeatures.core.ibp.state import demands_of
 
@@ -47,15 +47,15 @@ class InterBrokerProtocols:
 
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
         """The way from what brokers use to what the document names."""
-        if not facts.wanted.ibp:
+        if not facts.desired.ibp:
             return NoIbp()
         from kafkafeatures.core.ibp.state import proposed
 
-        return NoIbp() if facts.seen.in_kraft_mode else proposed(facts)
+        return NoIbp() if facts.observation.in_kraft_mode else proposed(facts)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
         """State of the stage; None where none is wanted."""
-        if not facts.wanted.ibp:
+        if not facts.desired.ibp:
             return None
         from kafkafeatures.core.ibp.proposal import IbpProposal
         from kafkafeatures.core.ibp.state import ibp_now

@@ -54,19 +54,19 @@ class IbpState(StageState, frozen=True):
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL
 
     facts: StageInput
-    place: IbpProgress
+    progress: IbpProgress
     roll: Roll | None = None
     excused: ExcusedTopics | None = None
 
     @property
     def is_in_kraft(self) -> bool:
         """Tell whether the cluster certainly has no such setting."""
-        return self.facts.seen.in_kraft_mode
+        return self.facts.observation.in_kraft_mode
 
     @property
     def note(self) -> str:
         """Message about what every broker uses; or that the field does nothing where it has no meaning."""
-        return NO_MEANING if self.is_in_kraft else f"every broker uses {IBP} {in_use(self.facts.seen)}"
+        return NO_MEANING if self.is_in_kraft else f"every broker uses {IBP} {in_use(self.facts.observation)}"
 
     @property
     def is_due(self) -> bool:
@@ -74,7 +74,7 @@ class IbpState(StageState, frozen=True):
         if self.is_in_kraft:
             return self.is_at_work is not None
         restarts = self.roll is not None and self.roll.is_active
-        return restarts or not self.place.is_reached or bool(self.blockers)
+        return restarts or not self.progress.is_reached or bool(self.blockers)
 
     @property
     def is_at_work(self) -> tuple[Reason, str] | None:
@@ -91,8 +91,8 @@ class IbpState(StageState, frozen=True):
     @property
     def outlook(self) -> str:
         """Message about what it would change, and what prevents it."""
-        would = f"would raise {IBP} to {self.place.target}"
-        if self.place.is_reached:
+        would = f"would raise {IBP} to {self.progress.target}"
+        if self.progress.is_reached:
             would = "would restart outdated pods"
         decision = self.blocked or self.next
         return would if isinstance(decision, Act) else f"{would}; now: {decision.message}"
@@ -108,22 +108,22 @@ class IbpState(StageState, frozen=True):
         fleet = self.roll.fleet if self.roll is not None else None
         replication = self.facts.replication
         assigned = replication.brokers() if replication is not None else frozenset()
-        blockers = checks.blockers(checks.IbpCheckInput(self.place, flying, assigned))
-        return (*blockers, *wrongly_restarted(self.place, fleet, flying))
+        blockers = checks.blockers(checks.IbpCheckInput(self.progress, flying, assigned))
+        return (*blockers, *wrongly_restarted(self.progress, fleet, flying))
 
     @property
     def blocked(self) -> Wait | Stalled | None:
         """Decision that its blockers come to."""
         if self.is_in_kraft:
             return None
-        if isinstance(self.facts.seen.mode, Unknown):
-            return unreadable("the metadata mode is not known", self.facts.seen.mode.why)
+        if isinstance(self.facts.observation.mode, Unknown):
+            return unreadable("the metadata mode is not known", self.facts.observation.mode.failure)
         return blocked(self.blockers) if self.blockers else None
 
     @property
     def needs_approval(self) -> bool:
         """The document names the version exactly, which approves it under any other policy."""
-        return self.facts.wanted.policy is ApprovalPolicy.ALWAYS
+        return self.facts.desired.policy is ApprovalPolicy.ALWAYS
 
     @property
     def unverified(self) -> tuple[str, ...]:
@@ -143,11 +143,11 @@ class IbpState(StageState, frozen=True):
                 (restart.step.node_id for restart in self.roll.in_flight if restart.is_asked_of_a_person), None
             )
             if isinstance(decision, Wait) and node_id is not None:
-                return asked_of_a_person(self.place, decision, node_id)
+                return asked_of_a_person(self.progress, decision, node_id)
             return decision
-        if self.is_in_kraft or self.place.is_reached:
+        if self.is_in_kraft or self.progress.is_reached:
             return Done(Reason.IN_SYNC, self.note)
-        return asked_of_git(self.place)
+        return asked_of_git(self.progress)
 
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
@@ -155,15 +155,15 @@ class IbpState(StageState, frozen=True):
         return self.roll.withdrawn if self.roll is not None else ()
 
     @property
-    def kept(self) -> Mapping[str, StageMemory]:
+    def stage_memory(self) -> Mapping[str, StageMemory]:
         """Memory of what brokers had, while they are restarted, and since when each is up."""
-        disks = self.roll.disks.before if self.roll is not None else None
+        disks = self.roll.disks.earlier if self.roll is not None else None
         return kept_of_roll(self.facts, disks, is_over=self._is_rolled)
 
     @property
     def _is_rolled(self) -> bool:
         """Tell whether certainly no broker is left to restart."""
-        return self.roll is None and (self.place.is_reached or not self.place.unknown)
+        return self.roll is None and (self.progress.is_reached or not self.progress.unknown)
 
     def decided(self, decision: Decision, status: Status) -> Status:
         """A consent is spent before it is used; the plan holds it until it leads elsewhere, or is over."""
@@ -175,21 +175,21 @@ class IbpState(StageState, frozen=True):
         """The status with what each broker uses, and how far the restarts are."""
         if self.is_in_kraft:
             return status
-        status = replace(status, inter_broker_protocol_version=_said(self.facts.seen, previous))
+        status = replace(status, inter_broker_protocol_version=_said(self.facts.observation, previous))
         rollout = previous.rollout
         if self.roll is not None:
             rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp, as_planned(self.excused))
         else:
             rollout = without_restarts(rollout, is_known=self._is_rolled)
-        return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
+        return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
         """Condition whether every broker runs what it should, where a driver restarts nodes."""
         if self.roll is not None:
             return {Condition.NODES_ROLLED: nodes_rolled(self.roll, decision)}
-        if self.is_in_kraft or not self.facts.restarts or not self.place.is_reached:
+        if self.is_in_kraft or not self.facts.restarts or not self.progress.is_reached:
             return {}
-        text = f"all {len(self.place.brokers)} brokers use {IBP} {in_use(self.facts.seen)}"
+        text = f"all {len(self.progress.brokers)} brokers use {IBP} {in_use(self.facts.observation)}"
         return {Condition.NODES_ROLLED: ("True", Reason.ALL_CURRENT, text)}
 
 
@@ -210,9 +210,9 @@ def target_of(desired: DesiredState) -> Version:
 
 def proposed(facts: StageInput) -> IbpProposal:
     """Work to do from here."""
-    observation, target, replication = facts.seen, target_of(facts.wanted), facts.replication
+    observation, target, replication = facts.observation, target_of(facts.desired), facts.replication
     excused = excused_in_all_rolls(
-        facts.wanted,
+        facts.desired,
         facts.memory,
         shown=shown_in(facts.memory.plan, target),
         unavailable=replication.never_available() if replication is not None else None,
@@ -224,9 +224,9 @@ def ibp_now(facts: StageInput, part: IbpProposal | None) -> IbpState | None:
     """State of the stage; None where another cluster answers. `part`: None in KRaft mode, which proposes nothing."""
     if not facts.ours:
         return None
-    progress = part.place if part is not None else place_of(facts.seen, target_of(facts.wanted))
+    progress = part.progress if part is not None else place_of(facts.observation, target_of(facts.desired))
     rollout, excused = facts.remembered.rollout, part.excused if part is not None else None
-    reads_pods = driver_of(facts.wanted.rollout).reads_pods
+    reads_pods = driver_of(facts.desired.rollout).reads_pods
     rollout_id = rollout.id if rollout is not None else ""
     permit = permit_for(progress, reads_pods=reads_pods, begun=rollout_id, flies=is_restarting(facts))
     return IbpState(facts, progress, permitted_roll(facts, permit, excused=excused), excused)
@@ -234,14 +234,14 @@ def ibp_now(facts: StageInput, part: IbpProposal | None) -> IbpState | None:
 
 def demands_of(read_context: ReadContext) -> ReadRequirements:
     """The znodes, and what each broker says; partitions where brokers are about to be restarted. In KRaft nothing."""
-    observation = read_context.seen
+    observation = read_context.observation
     if observation is None:
         return ReadRequirements() if read_context.status.metadata_mode == MetadataMode.KRAFT else _READ
     if observation.in_kraft_mode:
         return ReadRequirements()
-    progress = place_of(observation, target_of(read_context.wanted))
-    restarts = progress.roll is not None and driver_of(read_context.wanted.rollout).asks_people
-    shows = progress.roll is not None and is_to_be_shown(read_context.wanted, read_context.status.plan)
+    progress = place_of(observation, target_of(read_context.desired))
+    restarts = progress.roll is not None and driver_of(read_context.desired.rollout).asks_people
+    shows = progress.roll is not None and is_to_be_shown(read_context.desired, read_context.status.plan)
     return replace(_READ, partitions=restarts or shows)
 
 

@@ -137,9 +137,9 @@ def _moved_by_the_whole_log(
     last_seen = {feature.name: feature.finalized for feature in previous_status.features}
     own_levels: dict[str, list[int]] = {}
     for ended in next_status.history:
-        step = UpdateFeature.named(ended.action) if ended.result in (Result.APPLIED, Result.CORRECTED) else None
+        step = UpdateFeature.from_history(ended.action) if ended.result in (Result.APPLIED, Result.CORRECTED) else None
         if step is not None:
-            own_levels.setdefault(step.feature, []).append(step.after)
+            own_levels.setdefault(step.feature, []).append(step.to_level)
     unremembered = {}
     for feature, moves in shown.items():
         levels, seen_at = [level for _, level in moves], last_seen.get(feature)
@@ -209,7 +209,7 @@ def _move(feature: str, level: int) -> str:
 
 
 def _own(sent: ChangeInFlight) -> str:
-    return _move(sent.step.feature, sent.step.after)
+    return _move(sent.step.feature, sent.step.to_level)
 
 
 def _was_made(levels: str, moves: Moves, first: int | None) -> bool:

@@ -40,4 +40,4 @@ def to_validate(changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]
 
 def may_lose_metadata(change: UpdateFeature) -> bool:
     """Tell whether it is a downgrade that Kafka makes without looking at what it drops: no raise brings that back."""
-    return change.is_downgrade and undo_of_raise(change.feature, change.after, change.before) is Undo.LOSSY
+    return change.is_downgrade and undo_of_raise(change.feature, change.to_level, change.from_level) is Undo.LOSSY

@@ -66,8 +66,8 @@ def migration_is_open(question: LevelCheckInput) -> Iterator[Blocker]:
     """Send nothing while a migration is open: a kept UpdateFeatures may be applied after it took another turn."""
     mode = question.observation.mode
     if isinstance(mode, Unknown):
-        text = f"the metadata mode is not known: {mode.why}"
-        yield Blocker(BlockerKind.MIGRATION, text, mode.why.action, why=mode.why.kind)
+        text = f"the metadata mode is not known: {mode.failure}"
+        yield Blocker(BlockerKind.MIGRATION, text, mode.failure.action, failure_kind=mode.failure.kind)
     elif mode.value is MetadataMode.MIGRATING:
         yield Blocker(
             BlockerKind.MIGRATION,
@@ -89,11 +89,11 @@ def quorum_is_known(question: LevelCheckInput) -> Iterator[Blocker]:
             "the active controller is unknown" if failure.kind.is_of_the_asker else "no active controller is known"
         )
         text = f"{unknown}: {replace(failure, remedy='')}"
-        yield Blocker(BlockerKind.QUORUM, text, remedy, why=failure.kind)
+        yield Blocker(BlockerKind.QUORUM, text, remedy, failure_kind=failure.kind)
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown):
-        text = f"the finalized levels are not known: {finalized.why}"
-        yield Blocker(BlockerKind.QUORUM, text, finalized.why.action, why=finalized.why.kind)
+        text = f"the finalized levels are not known: {finalized.failure}"
+        yield Blocker(BlockerKind.QUORUM, text, finalized.failure.action, failure_kind=finalized.failure.kind)
 
 
 def kraft_version_can_be_raised(question: LevelCheckInput) -> Iterator[Blocker]:
@@ -101,7 +101,7 @@ def kraft_version_can_be_raised(question: LevelCheckInput) -> Iterator[Blocker]:
     for change in question.changes:
         if change.feature != KRAFT_VERSION:
             continue
-        if change.after < change.before:
+        if change.to_level < change.from_level:
             yield _refused_downgrade(change, "kraft.version cannot be downgraded")
             continue
         yield from _registrations_are_known(change, question.observation)
@@ -118,7 +118,7 @@ def kraft_version_can_be_raised(question: LevelCheckInput) -> Iterator[Blocker]:
                     (node,),
                     _before_kraft_version,
                     feature=change.feature,
-                    wanted=change.after,
+                    wanted=change.to_level,
                 )
 
 
@@ -131,11 +131,11 @@ def _registrations_are_known(change: UpdateFeature, observation: Observation) ->
         if isinstance(registered, Unknown):
             yield Blocker(
                 BlockerKind.NODE_UNKNOWN,
-                f"the registered {role} could not be read: {registered.why.message}",
-                registered.why.remedy or "grant access to the metadata log",
+                f"the registered {role} could not be read: {registered.failure.message}",
+                registered.failure.remedy or "grant access to the metadata log",
                 feature=change.feature,
-                wanted=change.after,
-                why=registered.why.kind,
+                required_level=change.to_level,
+                failure_kind=registered.failure.kind,
             )
 
 
@@ -152,8 +152,8 @@ def what_is_lost_has_a_consent(question: LevelCheckInput) -> Iterator[Blocker]:
         if change.is_downgrade and (change.feature == KRAFT_VERSION or _floor_above(change) is not None):
             continue  # no consent would help: `kraft_version_can_be_raised`, or the floor below, speaks of it
         description = (
-            f"{change.feature} is finalized at {format_level(change.feature, change.before)}; "
-            f"{format_level(change.feature, change.after)} is a downgrade"
+            f"{change.feature} is finalized at {format_level(change.feature, change.from_level)}; "
+            f"{format_level(change.feature, change.to_level)} is a downgrade"
             if change.is_downgrade
             else f"{change} makes the quorum dynamic, which is irreversible"
         )
@@ -164,7 +164,7 @@ def what_is_lost_has_a_consent(question: LevelCheckInput) -> Iterator[Blocker]:
                 f"a consent can be used once: remove {_with_its_level(change, consent)} from the document, apply it, "
                 "then add it again",
                 feature=change.feature,
-                wanted=change.after,
+                required_level=change.to_level,
                 reason=Reason.CONSENT_SPENT,
             )
         else:
@@ -173,7 +173,7 @@ def what_is_lost_has_a_consent(question: LevelCheckInput) -> Iterator[Blocker]:
                 description,
                 f"if this is intended, add {consent!r} to spec.consents",
                 feature=change.feature,
-                wanted=change.after,
+                required_level=change.to_level,
                 reason=Reason.CONSENT_REQUIRED,
             )
 
@@ -190,13 +190,13 @@ def metadata_version_stays_above_its_floor(question: LevelCheckInput) -> Iterato
         if floor is not None:
             yield _refused_downgrade(
                 change,
-                f"metadata.version {format_level(change.feature, change.before)} can be downgraded to "
-                f"{format_level(change.feature, floor)}, not to {change.after}: metadata would be lost",
+                f"metadata.version {format_level(change.feature, change.from_level)} can be downgraded to "
+                f"{format_level(change.feature, floor)}, not to {change.to_level}: metadata would be lost",
             )
 
 
 def _floor_above(change: UpdateFeature) -> int | None:
-    return floor_above(change.feature, change.before, change.after)
+    return floor_above(change.feature, change.from_level, change.to_level)
 
 
 def _refused_downgrade(change: UpdateFeature, message: str) -> Blocker:
@@ -205,7 +205,7 @@ def _refused_downgrade(change: UpdateFeature, message: str) -> Blocker:
         message,
         "set the level in the document to the finalized level or higher",
         feature=change.feature,
-        wanted=change.after,
+        required_level=change.to_level,
         reason=Reason.DOWNGRADE_REFUSED,
     )
 
@@ -216,16 +216,16 @@ def dependencies_are_met(question: LevelCheckInput) -> Iterator[Blocker]:
     if isinstance(finalized, Unknown) or not question.changes:
         return
     for unmet_dependency in unmet_dependencies(
-        finalized.value, {change.feature: change.after for change in question.changes}
+        finalized.value, {change.feature: change.to_level for change in question.changes}
     ):
         yield Blocker(
             BlockerKind.DEPENDENCY,
             str(unmet_dependency),
             f"set {unmet_dependency.needed} to {unmet_dependency.least} or higher in the same document",
             feature=unmet_dependency.moved,
-            wanted=unmet_dependency.level
+            required_level=unmet_dependency.level
             if unmet_dependency.moved == unmet_dependency.feature
-            else unmet_dependency.found,
+            else unmet_dependency.actual,
         )
 
 
@@ -243,7 +243,7 @@ def features_exist(question: LevelCheckInput) -> Iterator[Blocker]:
             if feature in KAFKAS_FEATURES
             else f"{f'did you mean {similar[0]}? ' if similar else ''}features of this cluster: {', '.join(names)}",
             feature=feature,
-            wanted=level,
+            required_level=level,
         )
 
 

@@ -46,7 +46,7 @@ def drift_of(part: LevelsProposal, on_drift: OnDrift, memory: Memory, blockers: 
 def changed_outside(drifted: tuple[UpdateFeature, ...]) -> str:
     """Levels that were changed outside, from which to which, in words."""
     return ", ".join(
-        f"{change.feature} was changed outside KafkaFeatures from {format_level(change.feature, change.after)} to "
-        f"{format_level(change.feature, change.before)}"
+        f"{change.feature} was changed outside KafkaFeatures from {format_level(change.feature, change.to_level)} to "
+        f"{format_level(change.feature, change.from_level)}"
         for change in drifted
     )

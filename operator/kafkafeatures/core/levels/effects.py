@@ -134,7 +134,7 @@ def effects_of(change: UpdateFeature) -> tuple[str, ...]:
 
 def levels_of(change: UpdateFeature) -> tuple[LevelEffects, ...]:
     """The known levels that a change passes, its lower end left out, in the order of the table."""
-    lower, upper = sorted((change.before, change.after))
+    lower, upper = sorted((change.from_level, change.to_level))
     return tuple(row for row in ROWS if row.feature == change.feature and lower < row.level <= upper)
 
 
@@ -152,17 +152,17 @@ def _turned_on(change: UpdateFeature) -> Iterator[str]:
     rows = levels_of(change)
     lines = [f"{_title(row, rows)}{line}" for row in rows for line in lines_of(row)]
     yield from lines
-    unknown = change.after - max((row.level for row in rows), default=change.before)
+    unknown = change.to_level - max((row.level for row in rows), default=change.from_level)
     if unknown:
-        yield f"what level {change.after} does is not known"
+        yield f"what level {change.to_level} does is not known"
     elif not lines:
         yield "turns on nothing by itself"
 
 
 def _turned_off(change: UpdateFeature) -> Iterator[str]:
     rows = levels_of(change)
-    if change.before > max((row.level for row in rows), default=change.after):
-        yield f"what level {change.before} does is not known"
+    if change.from_level > max((row.level for row in rows), default=change.to_level):
+        yield f"what level {change.from_level} does is not known"
     for row in reversed(rows):
         if row.turns_on:
             yield f"{_title(row, rows)}turns off: {row.turns_on}"

@@ -22,7 +22,7 @@ def floor_of_target(question: LevelCheckInput) -> Blocker | None:
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown):
         return None
-    targets = {change.feature: change.after for change in question.changes}
+    targets = {change.feature: change.to_level for change in question.changes}
     known_levels = (
         (name, level) for name, level in question.unknown_features if level and releases_that_hold({name: level})
     )
@@ -40,7 +40,7 @@ def floor_of_target(question: LevelCheckInput) -> Blocker | None:
         f"({supported.min} and up): its nodes could not register",
         raise_first(METADATA_VERSION, level, supported.min, question.observation),
         feature=METADATA_VERSION,
-        wanted=supported.min,
+        required_level=supported.min,
         reason=Reason.UNSUPPORTED_LEVEL,
     )
 

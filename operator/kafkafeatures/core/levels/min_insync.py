@@ -42,13 +42,13 @@ def writes_min_insync(changes: Iterable[UpdateFeature]) -> bool:
 class MinInsyncEffect(Struct, Generic[T], frozen=True):
     """Effect of the raise on the values of brokers. `has_default`: a request has set a value for all of them.
 
-    `unread`: nodes without whose value that is not known. `written`: what may apply to all brokers then. `losing`:
+    `unread`: nodes without whose value that is not known. `new_values`: what may apply to all brokers then. `losing`:
     brokers to which another value applies today.
     """
 
     has_default: bool
     unread: tuple[T, ...]
-    written: frozenset[str | None]
+    new_values: frozenset[str | None]
     losing: tuple[tuple[T, Setting], ...]
 
     @property
@@ -57,7 +57,7 @@ class MinInsyncEffect(Struct, Generic[T], frozen=True):
         return sorted({str(setting.value) for _, setting in self.losing})
 
     @property
-    def own(self) -> list[T]:
+    def individual(self) -> list[T]:
         """Brokers that lose a value which a request set for them alone."""
         return [node for node, setting in self.losing if SettingSource.NODE in setting.layers]
 
@@ -65,8 +65,8 @@ class MinInsyncEffect(Struct, Generic[T], frozen=True):
         """The change, in a message; `title`: of the brokers that lose their value."""
         return (
             f"raising {ELIGIBLE_LEADER_REPLICAS} makes {MIN_INSYNC_REPLICAS} "
-            f"{' or '.join(sorted(map(str, self.written)))} for all brokers"
-            f"{', and removes what requests set for single ones' if self.own else ''}; {title} {use} "
+            f"{' or '.join(sorted(map(str, self.new_values)))} for all brokers"
+            f"{', and removes what requests set for single ones' if self.individual else ''}; {title} {use} "
             f"{' or '.join(self.today)} today"
         )
 
@@ -82,7 +82,7 @@ def raised(
     return MinInsyncEffect(
         has_default=bool(default),
         unread=tuple(node for node, setting in (brokers if default else (*brokers, *controllers)) if setting is None),
-        written=frozenset(new_values),
+        new_values=frozenset(new_values),
         losing=tuple(
             (node, setting) for node, setting in brokers if setting is not None and new_values - {setting.value}
         ),
@@ -127,7 +127,7 @@ def to_set_for_all(value: str = "N", command: str = f"kafka-configs.sh {ANY_CLUS
 
 
 def _to_keep(effect: MinInsyncEffect[Node], command: str) -> str:
-    today, own_nodes = effect.today, effect.own
+    today, own_nodes = effect.today, effect.individual
     if len(today) == 1 and not effect.has_default and not own_nodes:
         return f"keep today's value for all brokers before: {to_set_for_all(today[0], command)}"
     chosen = f"choose one value N for all brokers, and set it before: {to_set_for_all(command=command)}"

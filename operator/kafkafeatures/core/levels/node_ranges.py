@@ -44,7 +44,7 @@ def every_node_supports_it(question: LevelCheckInput) -> Iterator[Blocker]:
         if impossible is not None:
             yield impossible
         for node in question.observation.nodes:
-            if node.surely_holds(change.feature, change.after) or node.state is NodeState.REFUSED:
+            if node.surely_holds(change.feature, change.to_level) or node.state is NodeState.REFUSED:
                 continue  # one that is refused is not registered: `no_node_is_refused` speaks of it
             if node.runs_in_kraft_mode is False and not question.observation.in_kraft_mode:
                 continue  # it names no feature: `migration_is_open` speaks of the whole cluster
@@ -55,7 +55,7 @@ def every_node_supports_it(question: LevelCheckInput) -> Iterator[Blocker]:
                 if change.feature == KRAFT_VERSION or not _vouched_for(node, supported, question):
                     unknown = True
                     yield unknown_range(node, change, supported)
-            elif change.after not in supported.value:
+            elif change.to_level not in supported.value:
                 yield _out_of_range(node, change, supported.value, question)
     if unknown and isinstance(question.verdict, DryRunRejected) and question.verdict.is_judgement:
         yield _rejected(question.verdict)  # what the controller knows of nodes that do not answer here
@@ -68,7 +68,7 @@ def _vouched_for(node: Node, found: Unknown, question: LevelCheckInput) -> bool:
     registered it refuses where it stands in `controller.quorum.voters`, as each does while the quorum is static
     (`reasonNotSupported` in `FeatureControlManager.java`); of a dynamic one each must be seen to be registered.
     """
-    if not isinstance(question.verdict, DryRunAccepted) or found.why.kind is FailureKind.STALE:
+    if not isinstance(question.verdict, DryRunAccepted) or found.failure.kind is FailureKind.STALE:
         return False  # where the process contradicts its registration, the controller judged the half in doubt
     if node.roles == (Role.BROKER,):
         return True
@@ -97,13 +97,13 @@ def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Block
     """One blocker for a level that not a single node supports; ghosts are no nodes in this."""
     gone = (NodeState.GHOST, NodeState.REFUSED)
     nodes = [node for node in observation.nodes if node.state not in gone]
-    if any(node.surely_holds(change.feature, change.after) for node in nodes):
+    if any(node.surely_holds(change.feature, change.to_level) for node in nodes):
         return None  # the first one, nearly always: cheap for a thousand nodes
     readings = [node.range_of(change.feature) for node in nodes]
     ranges = [reading.value for reading in readings if isinstance(reading, Known)]
-    if not ranges or len(ranges) < len(readings) or any(change.after in version_range for version_range in ranges):
+    if not ranges or len(ranges) < len(readings) or any(change.to_level in version_range for version_range in ranges):
         return None
-    too_high = change.after > max(version_range.max for version_range in ranges)
+    too_high = change.to_level > max(version_range.max for version_range in ranges)
     nearest = (
         max(version_range.max for version_range in ranges)
         if too_high
@@ -111,12 +111,12 @@ def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Block
     )
     return Blocker(
         BlockerKind.NODE_RANGE,
-        f"no node supports {change.feature} {format_level(change.feature, change.after)}; "
+        f"no node supports {change.feature} {format_level(change.feature, change.to_level)}; "
         f"the {'highest' if too_high else 'lowest'} level that any node supports is "
         f"{format_level(change.feature, nearest)}",
         f"choose a level that every node supports{', or upgrade Kafka on all nodes' if too_high else ''}",
         feature=change.feature,
-        wanted=change.after,
+        required_level=change.to_level,
         reason=Reason.UNSUPPORTED_LEVEL,
     )
 
@@ -134,11 +134,11 @@ def unknown_range(node: Node, change: UpdateFeature, found: Unknown, of: str = "
     return about_nodes(
         BlockerKind.NODE_UNKNOWN,
         (node,),
-        partial(_could_not_be_read, of or change.feature, found.why),
+        partial(_could_not_be_read, of or change.feature, found.failure),
         feature=change.feature,
-        wanted=change.after,
-        failure_kind=found.why.kind,
-        alike=(of, found.why.kind),
+        wanted=change.to_level,
+        failure_kind=found.failure.kind,
+        alike=(of, found.failure.kind),
     )
 
 
@@ -153,7 +153,7 @@ def _out_of_range(
         if ghost
         else partial(_do_not_support, change, supported_range),
         feature=change.feature,
-        wanted=change.after,
+        wanted=change.to_level,
         supported=supported_range,
         alike=kind_of_replacement(node) if ghost else None,
     )
@@ -176,10 +176,10 @@ def _do_not_support(change: UpdateFeature, supported_range: VersionRange, nodes:
     silent = verb(nodes, " and does not answer", " and do not answer")
     return (
         f"{title_and_address(nodes)} {has}{silent if nodes[0].state is NodeState.UNREACHABLE else ''}; "
-        f"{format_level(change.feature, change.after)} is required",
-        f"Kafka on {these(nodes)} is too new for {change.feature} {change.after}; the lowest level it supports is "
+        f"{format_level(change.feature, change.to_level)} is required",
+        f"Kafka on {these(nodes)} is too new for {change.feature} {change.to_level}; the lowest level it supports is "
         f"{supported_range.min}"
-        if change.after < supported_range.min
+        if change.to_level < supported_range.min
         else f"upgrade Kafka on {these(nodes)}",
     )
 
@@ -201,6 +201,6 @@ def _ghosts(
     return (
         f"{title_and_address(nodes)} {verb(nodes, 'is', 'are')} registered {has}{gone} "
         f"({verb(nodes, 'ghost registration', 'ghost registrations')}); "
-        f"{format_level(change.feature, change.after)} is required",
+        f"{format_level(change.feature, change.to_level)} is required",
         ghost_remedy(nodes, question.cluster_flags, question.observation.finalized),
     )

@@ -32,11 +32,11 @@ LEVELS = "Levels"
 
 
 class LevelsWork(Struct, frozen=True):
-    """`all`: the changes that the stage was made of; `pending`: those that are still to be made. `unknown`: features
-    that no node supports. `effects`: by feature, lines about this very cluster.
+    """`changes`: the changes that the stage was made of; `pending`: those that are still to be made. `unknown`:
+    features that no node supports. `effects`: by feature, lines about this very cluster.
     """
 
-    all: tuple[UpdateFeature, ...]
+    changes: tuple[UpdateFeature, ...]
     pending: tuple[UpdateFeature, ...]
     unknown: frozenset[str] = frozenset()
     effects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -49,10 +49,10 @@ class LevelsWork(Struct, frozen=True):
     @property
     def counted(self) -> int:
         """Each level that was moved."""
-        return len(self.all) - len(self.pending)
+        return len(self.changes) - len(self.pending)
 
     @property
-    def left(self) -> Sequence[str]:
+    def remaining(self) -> Sequence[str]:
         """Summary of what is left of it, for people."""
         return tuple(map(str, self.pending))
 
@@ -68,7 +68,7 @@ class LevelsWork(Struct, frozen=True):
 
     def steps(self) -> Iterator[StepStatus]:
         """One for each level. Of a feature that no node supports it is not said how it can be undone."""
-        for step in self.all:
+        for step in self.changes:
             is_known = step.feature not in self.unknown
             undo = Undo.LOSSY if may_lose_metadata(step) else step.undo
             yield StepStatus(
@@ -117,8 +117,8 @@ class LevelsProposal(StageProposal, frozen=True):
         return tuple(
             PlannedStage(
                 kind=LEVELS,
-                start={change.feature: change.before for change in changes},
-                target={change.feature: change.after for change in changes},
+                start={change.feature: change.from_level for change in changes},
+                target={change.feature: change.to_level for change in changes},
                 voters=(self.voters or ()) if makes_dynamic(changes) else (),
             )
             for changes in self.by_stage
@@ -154,7 +154,7 @@ class LevelsProposal(StageProposal, frozen=True):
             approved = [stage.voters for stage in stages if KRAFT_VERSION in stage.target]
             if approved != [self.voters]:
                 return None  # other addresses than those that were approved
-        if any(stage_work.pending != stage_work.all[stage_work.counted :] for stage_work in work):
+        if any(stage_work.pending != stage_work.changes[stage_work.counted :] for stage_work in work):
             return None
         return work if tuple(stage_work.pending for stage_work in work if stage_work.pending) == self.by_stage else None
 
@@ -164,16 +164,16 @@ class LevelsProposal(StageProposal, frozen=True):
         """
         first, *later = planned
         reached = {
-            (change.feature, change.after)
+            (change.feature, change.to_level)
             for changes in later
             for change in changes
-            if self.finalized.get(change.feature, 0) == change.after
+            if self.finalized.get(change.feature, 0) == change.to_level
         }
         moved_on = {feature for feature, _ in reached}
         return tuple(
             change
             for change in first
-            if self.finalized.get(change.feature, 0) != change.after and change.feature not in moved_on
+            if self.finalized.get(change.feature, 0) != change.to_level and change.feature not in moved_on
         )
 
 
@@ -191,10 +191,10 @@ def _changes_of(stages: tuple[PlannedStage, ...]) -> tuple[tuple[UpdateFeature, 
         start, target = cast("Mapping[str, int]", stage.start), cast("Mapping[str, int]", stage.target)
         changes = changes_between(target, start)
         for change in changes:
-            passed_levels = levels_by_feature.setdefault(change.feature, [change.before])
-            if passed_levels[-1] != change.before or change.after in passed_levels:
+            passed_levels = levels_by_feature.setdefault(change.feature, [change.from_level])
+            if passed_levels[-1] != change.from_level or change.to_level in passed_levels:
                 return None
-            passed_levels.append(change.after)
+            passed_levels.append(change.to_level)
         changes_by_stage.append(changes)
     return tuple(changes_by_stage)
 
@@ -226,4 +226,4 @@ def _effects_here(change: UpdateFeature, observation: Observation) -> Iterator[s
 def _was_reached(desired: DesiredState, memory: Memory, change: UpdateFeature) -> bool:
     """A bundle asks for a level or more, so a higher one that was there counts as well."""
     reached = memory.reached.get(change.feature, -1)
-    return reached == change.after if change.feature in desired.levels else reached >= change.after
+    return reached == change.to_level if change.feature in desired.levels else reached >= change.to_level

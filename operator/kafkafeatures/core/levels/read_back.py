@@ -41,7 +41,7 @@ def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wa
             Reason.VERIFYING,
             f"{node.title} still reports {feature} {_seen_on(node, feature)}"
             + (f", and {len(lagging) - 1} more readings are behind" if len(lagging) > 1 else ""),
-            after=LAG * max(1.0, len(observation.nodes) / 20),
+            delay=LAG * max(1.0, len(observation.nodes) / 20),
             subject=node.title,
             remedy=f"see the log of {node.title} for why it does not follow the metadata log, and restart it",
         )

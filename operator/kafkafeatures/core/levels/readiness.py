@@ -75,12 +75,12 @@ class UnmetRequirement(Struct, frozen=True):
     level: int
     needed: str
     least: int
-    found: int
+    actual: int
     moved: str
 
     def __str__(self) -> str:
         least = format_level(self.needed, self.least)
-        return f"{self.feature} {self.level} requires {self.needed} {least}, which would be {self.found}"
+        return f"{self.feature} {self.level} requires {self.needed} {least}, which would be {self.actual}"
 
 
 def unmet_dependencies(finalized: Mapping[str, int], targets: Mapping[str, int]) -> Iterator[UnmetRequirement]:

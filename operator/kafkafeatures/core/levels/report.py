@@ -96,7 +96,7 @@ def drift_detected(part: LevelsProposal) -> ConditionText:
 def features_finalized(decision: Decision, part: LevelsProposal, observation: Observation) -> ConditionText:
     """Condition FeaturesFinalized: whether every level that is asked for is finalized."""
     if isinstance(observation.finalized, Unknown):
-        return "Unknown", Reason.UNKNOWN, str(observation.finalized.why)
+        return "Unknown", Reason.UNKNOWN, str(observation.finalized.failure)
     if not part.desired:
         return "True", Reason.NOTHING_DESIRED, "the document names no level"
     unknown_features = unknown_features_in(part.desired, observation)

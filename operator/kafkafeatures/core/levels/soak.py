@@ -35,7 +35,7 @@ LONGEST_GAP = 2 * LOOKS_WITHIN
 class Soak(Struct, frozen=True):
     """`changes`: the irreversible ones that wait for it. `lasts`: as the document says.
 
-    `started_at` None: it has not begun, and `why_not` says why. `left`: what remains of it; zero once it is over.
+    `started_at` None: it has not begun, and `why_not` says why. `remaining`: what remains of it; zero once it is over.
     `anew`: why the one before it was given up; empty for the first. What the next look needs: `of`, the resource and
     its cluster; `began` and `looked`, by a clock that is never set; `processes`, by node: which one was seen; and the
     epoch of the leader of the quorum, -1 where that is not known.
@@ -44,7 +44,7 @@ class Soak(Struct, frozen=True):
     changes: tuple[UpdateFeature, ...]
     lasts: timedelta
     started_at: Stamp | None
-    left: timedelta
+    remaining: timedelta
     why_not: str = ""
     anew: str = ""
     of: tuple[str, str] = ("", "")
@@ -55,7 +55,7 @@ class Soak(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        return self.left <= timedelta(0)
+        return self.remaining <= timedelta(0)
 
     @property
     def until(self) -> Stamp | None:
@@ -78,7 +78,7 @@ class Soak(Struct, frozen=True):
     def interrupted(self, reason: str) -> Soak:
         """Nothing could be seen of the cluster."""
         anew = reason if self.started_at is not None else self.anew
-        return replace(self, started_at=None, left=self.lasts, why_not=reason, anew=anew)
+        return replace(self, started_at=None, remaining=self.lasts, why_not=reason, anew=anew)
 
 
 def soak_of(
@@ -148,12 +148,12 @@ def _why_not_healthy(observation: Observation, changes: tuple[UpdateFeature, ...
         if node.state is not NodeState.LIVE:
             return f"{node.title} is {node.state.value}"
         for change in changes:
-            if node.surely_holds(change.feature, change.after):
+            if node.surely_holds(change.feature, change.to_level):
                 continue
             supported = node.known_range_of(change.feature)
             if supported is None:
                 return f"what {node.title} supports of {change.feature} is not known"
-            if change.after not in supported:
+            if change.to_level not in supported:
                 return f"{node.title} supports {change.feature} {supported}"
     return ""
 
@@ -206,12 +206,12 @@ def _process(node: Node) -> str:
 
 
 def _how(soak: Soak) -> str:
-    levels = ", ".join(_level(change, change.before) for change in soak.changes)
+    levels = ", ".join(_level(change, change.from_level) for change in soak.changes)
     return f"set the document to {levels}, then downgrade Kafka on the nodes; to stay at these levels, suspend"
 
 
 def _names(changes: tuple[UpdateFeature, ...]) -> str:
-    return ", ".join(_level(change, change.after) for change in changes)
+    return ", ".join(_level(change, change.to_level) for change in changes)
 
 
 def _level(change: UpdateFeature, level: int) -> str:

@@ -60,12 +60,12 @@ class LevelsState(StageState, frozen=True):
     @cached_property
     def unknown_features(self) -> tuple[tuple[str, int], ...]:
         """Desired features that no node knows, with their levels."""
-        return unknown_features_in(self.facts.wanted.levels, self.facts.seen)
+        return unknown_features_in(self.facts.desired.levels, self.facts.observation)
 
     @cached_property
     def is_due(self) -> bool:
         """Tell whether a level has to be moved, or cannot be read."""
-        observation = self.facts.seen
+        observation = self.facts.observation
         # In ZooKeeper mode no level can be finalized, so none is in sync, also where it is 0 and wanted to be.
         readable = not self.part.desired if observation.in_zookeeper_mode else isinstance(observation.finalized, Known)
         return bool(self.part.changes or self.unknown_features or not readable)
@@ -89,10 +89,10 @@ class LevelsState(StageState, frozen=True):
         """All that prevents the changes; none where there are none to make."""
         if not self.is_due:
             return ()
-        facts, desired = self.facts, self.facts.wanted
+        facts, desired = self.facts, self.facts.desired
         return blockers(
             LevelCheckInput(
-                facts.seen, self.part.changes, self.verdict, desired.consents, facts.memory.spent,
+                facts.observation, self.part.changes, self.verdict, desired.consents, facts.memory.spent,
                 self.unknown_features, desired.cluster_flags,
             )
         )  # fmt: skip
@@ -100,14 +100,14 @@ class LevelsState(StageState, frozen=True):
     @property
     def drift(self) -> Decision | None:
         """Levels that had been reached and were changed outside KafkaFeatures, and are not corrected."""
-        return drift_of(self.part, self.facts.wanted.on_drift, self.facts.memory, self.blockers)
+        return drift_of(self.part, self.facts.desired.on_drift, self.facts.memory, self.blockers)
 
     @property
     def blocked(self) -> Wait | Stalled | None:
         """Decision on what prevents the changes, the server's dry run last."""
         if self.blockers:
             facts = self.facts
-            wait, timeout = blocked(self.blockers), facts.wanted.rollout.node_timeout
+            wait, timeout = blocked(self.blockers), facts.desired.rollout.node_timeout
             return halted_by(wait, self.blockers, facts.remembered, facts.age_of, timeout) if facts.ours else wait
         return self._rejected() if self.is_due else None
 
@@ -123,7 +123,7 @@ class LevelsState(StageState, frozen=True):
         if not self.dry_run:
             return None  # kraft.version alone is judged when it is sent
         if isinstance(verdict, DryRunUnavailable) or verdict is None:
-            reason = verdict.why if verdict else "not run yet"
+            reason = verdict.reason if verdict else "not run yet"
             if verdict and verdict.rights:
                 return Stalled(
                     Reason.NOT_AUTHORIZED, reason, subject="dry run", remedy="grant this principal ALTER on the cluster"
@@ -131,7 +131,7 @@ class LevelsState(StageState, frozen=True):
             return Wait(
                 Reason.PREFLIGHT,
                 f"dry run (validateOnly) unavailable: {reason}",
-                after=2.0,
+                delay=2.0,
                 subject="dry run",
                 remedy="make the active controller reachable: bootstrapControllers, network, TLS",
             )
@@ -155,7 +155,7 @@ class LevelsState(StageState, frozen=True):
         return Wait(
             Reason.SOAKING,
             str(soak),
-            after=min(LOOK_AGAIN, soak.left.total_seconds()),
+            delay=min(LOOK_AGAIN, soak.remaining.total_seconds()),
             steady=True,
             is_dated=True,
             subject="spec.features.finalizeAfter",
@@ -173,7 +173,7 @@ class LevelsState(StageState, frozen=True):
         is not. To correct drift by an irreversible change takes a new approval, whatever the policy. What is
         irreversible is not approved by levels that no person wrote.
         """
-        desired, part = self.facts.wanted, self.part
+        desired, part = self.facts.desired, self.part
         if makes_dynamic(part.changes) and desired.policy is not ApprovalPolicy.NEVER:
             return True  # a name and a consent are no word on the addresses that are frozen
         if not desired.approves_by_name and any(change.undo is Undo.IMPOSSIBLE for change in part.changes):
@@ -191,7 +191,7 @@ class LevelsState(StageState, frozen=True):
     def next(self) -> Next:
         """The next change; where none is left, whether all of them are confirmed."""
         if not self.part.changes:
-            return read_back(self.part.desired, self.facts.seen)
+            return read_back(self.part.desired, self.facts.observation)
         change = self.part.changes[0]
         return self._may_be_delivered_twice(change) or Act(change)
 
@@ -205,13 +205,13 @@ class LevelsState(StageState, frozen=True):
             f"a broker forwarded the last change of {change.feature}, and may do so again for 5 minutes; {change} is "
             "sent after that; changes that can be sent to the active controller itself (bootstrapControllers) need no "
             "such wait",
-            after=min(remaining.total_seconds(), LOOK_AGAIN),
+            delay=min(remaining.total_seconds(), LOOK_AGAIN),
             subject=change.feature,
             remedy="wait for 5 minutes, or add the controllers to bootstrapControllers",
         )
 
     @property
-    def kept(self) -> Mapping[str, StageMemory]:
+    def stage_memory(self) -> Mapping[str, StageMemory]:
         """Since when every node has been healthy."""
         return {LEVELS: self.soak} if self.soak is not None else {}
 
@@ -228,12 +228,12 @@ class LevelsState(StageState, frozen=True):
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with every feature, and how far it is."""
-        return with_levels(status, decision, self.facts.seen, self.part, previous)
+        return with_levels(status, decision, self.facts.observation, self.part, previous)
 
     def conditions(self, decision: Decision) -> Conditions:
         """Conditions: whether all levels are finalized, and whether one was changed outside."""
         return {
-            Condition.FEATURES_FINALIZED: features_finalized(decision, self.part, self.facts.seen),
+            Condition.FEATURES_FINALIZED: features_finalized(decision, self.part, self.facts.observation),
             Condition.DRIFT_DETECTED: drift_detected(self.part),
         }
 
@@ -257,27 +257,27 @@ class Levels:
         the nodes alone would have all of them read twice.
         """
         of_status = {feature.name: feature.finalized or 0 for feature in read_context.status.features}
-        finalized = of_status if read_context.seen is None else read_context.seen.known_levels
-        changes = changes_between(read_context.wanted.desired(finalized), finalized)
+        finalized = of_status if read_context.observation is None else read_context.observation.known_levels
+        changes = changes_between(read_context.desired.desired(finalized), finalized)
         settings = settings_of(changes)
         if writes_min_insync(changes):
             settings |= {MIN_INSYNC_REPLICAS}
-        if read_context.wanted.levels.get(KRAFT_VERSION, 0) > 0:
+        if read_context.desired.levels.get(KRAFT_VERSION, 0) > 0:
             settings |= {QUORUM_VOTERS, QUORUM_SERVERS}
         return ReadRequirements(settings=settings)
 
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> LevelsProposal:
         """Changes to what the document asks for and is not there."""
-        return levels_to_move(facts.wanted, facts.seen, facts.memory)
+        return levels_to_move(facts.desired, facts.observation, facts.memory)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> LevelsState:
         """State of the levels, and what an irreversible change waits for."""
         part = levels_in(proposal)
         soak = None
         if facts.ours:
-            previous = facts.kept.get(LEVELS)
+            previous = facts.stage_memory.get(LEVELS)
             soak = soak_of(
-                facts.wanted, facts.seen, part.changes, facts.remembered,
+                facts.desired, facts.observation, part.changes, facts.remembered,
                 current_stamp=facts.stamp, monotonic=facts.monotonic, read_at=facts.read_at,
                 previous_soak=previous if isinstance(previous, Soak) else None,
             )  # fmt: skip

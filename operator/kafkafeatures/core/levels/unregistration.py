@@ -23,10 +23,10 @@ _NOBODY_THERE = (*NO_CONNECTION, FailureKind.WRONG_CLUSTER, *REPLACED)
 def objection(observation: Observation, controller: int) -> str:
     """Empty: it is registered, nothing shows that it runs, and Kafka can unregister it."""
     if isinstance(observation.cluster_id, Unknown):
-        return f"the cluster could not be identified: {observation.cluster_id.why}"
+        return f"the cluster could not be identified: {observation.cluster_id.failure}"
     registered = observation.registered_controllers
     if isinstance(registered, Unknown):
-        return f"the registered controllers could not be read: {registered.why}"
+        return f"the registered controllers could not be read: {registered.failure}"
     node = next((node for node in observation.nodes if node.id == controller and Role.CONTROLLER in node.roles), None)
     if node is None or controller not in registered.value:
         return f"controller {controller} is not registered; list the controllers with describe"
@@ -50,13 +50,13 @@ def not_a_ghost_broker(node: Node) -> str:
 def _leads(observation: Observation, node: Node) -> str:
     active = observation.active_controller
     if isinstance(active, Unknown):
-        return f"the active controller is not known: {active.why}"
+        return f"the active controller is not known: {active.failure}"
     return f"controller {node.id} is the active controller" if active.value == node.id else ""
 
 
 def _votes(observation: Observation, node: Node) -> str:
     if isinstance(observation.quorum, Unknown):
-        return f"the voters could not be read: {observation.quorum.why}"
+        return f"the voters could not be read: {observation.quorum.failure}"
     if not node.is_voter and all(voter.id != node.id for voter in observation.quorum.value.voters):
         return ""
     return (
@@ -67,9 +67,9 @@ def _votes(observation: Observation, node: Node) -> str:
 
 def _answers(_: Observation, node: Node) -> str:
     if isinstance(node.answer, Known):
-        return f"controller {node.id} answers at {node.answer.where}; stop it first"
-    if node.answer.why.kind not in _NOBODY_THERE:
-        return f"it is unknown whether controller {node.id} runs: {node.answer.why}"
+        return f"controller {node.id} answers at {node.answer.origin}; stop it first"
+    if node.answer.failure.kind not in _NOBODY_THERE:
+        return f"it is unknown whether controller {node.id} runs: {node.answer.failure}"
     return ""
 
 
@@ -84,7 +84,7 @@ def _fetches(_: Observation, node: Node) -> str:
 
 def _level(observation: Observation, node: Node) -> str:
     if isinstance(observation.finalized, Unknown):
-        return f"the finalized levels are not known: {observation.finalized.why}"
+        return f"the finalized levels are not known: {observation.finalized.failure}"
     level = observation.finalized.value.get(METADATA_VERSION, 0)
     if level >= CONTROLLER_UNREGISTRATION:
         return ""

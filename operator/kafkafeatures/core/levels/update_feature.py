@@ -30,7 +30,7 @@ _NAMED = re.compile(r"([a-z][a-z0-9._]*) ([0-9]{1,5}) -> ([0-9]{1,5})")
 
 
 class UpdateFeature(Struct, frozen=True):
-    """Finalize one feature at `after`; it was read at `before`. Absent and disabled are both level 0."""
+    """Finalize one feature at `to_level`; it was read at `from_level`. Absent and disabled are both level 0."""
 
     kind: ClassVar[str] = "UpdateFeature"
     recorded_as: ClassVar[str] = ""
@@ -44,20 +44,20 @@ class UpdateFeature(Struct, frozen=True):
     goes_at_any_time: ClassVar[bool] = False
 
     feature: str
-    before: int
-    after: int
+    from_level: int
+    to_level: int
 
     def __str__(self) -> str:
-        return f"{self.feature} {self.before} -> {self.after}"
+        return f"{self.feature} {self.from_level} -> {self.to_level}"
 
     @property
     def title(self) -> str:
         """The change with the names of its levels: metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)."""
-        name_before, name_after = (format_level(self.feature, level) for level in (self.before, self.after))
+        name_before, name_after = (format_level(self.feature, level) for level in (self.from_level, self.to_level))
         return f"{self.feature} {name_before} -> {name_after}"
 
     @classmethod
-    def named(cls, action: str) -> UpdateFeature | None:
+    def from_history(cls, action: str) -> UpdateFeature | None:
         """The change that an entry of the history names: nothing else in it says from which level to which."""
         match = _NAMED.fullmatch(action)
         return cls(match[1], int(match[2]), int(match[3])) if match else None
@@ -80,16 +80,16 @@ class UpdateFeature(Struct, frozen=True):
     @property
     def is_downgrade(self) -> bool:
         """Tell whether the level goes down."""
-        return self.after < self.before
+        return self.to_level < self.from_level
 
     def raises(self, feature: str, level: int) -> bool:
         """Tell whether it takes this feature to this level, or past it, from below."""
-        return self.feature == feature and self.before < level <= self.after
+        return self.feature == feature and self.from_level < level <= self.to_level
 
     @property
     def undo(self) -> Undo:
         """Way to undo it: a downgrade by raising again, a raise as `core/facts/releases.py` knows."""
-        return Undo.SAFE if self.is_downgrade else undo_of_raise(self.feature, self.before, self.after)
+        return Undo.SAFE if self.is_downgrade else undo_of_raise(self.feature, self.from_level, self.to_level)
 
     @property
     def is_decided_again(self) -> bool:
@@ -101,13 +101,13 @@ class UpdateFeature(Struct, frozen=True):
         """The entry of `spec.consents` that it needs; empty where it needs none."""
         if self.feature == KRAFT_VERSION:
             return DYNAMIC_QUORUM
-        return f"{self.feature}:{self.before}->{self.after}" if self.is_downgrade else ""
+        return f"{self.feature}:{self.from_level}->{self.to_level}" if self.is_downgrade else ""
 
     def is_asked_for_by(self, earlier: Step) -> bool:
         """Never: one whose outcome is open is not sent again."""
         return False
 
-    def begun(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> ChangeInFlight:
+    def begin(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> ChangeInFlight:
         """Step in flight, with the end of the metadata log that it was decided on."""
         return ChangeInFlight(self, at, via, offset=observation.source.offset, corrects_drift=corrects_drift)
 
@@ -124,7 +124,7 @@ class UpdateFeature(Struct, frozen=True):
 
     def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""
-        return {"target": self.feature, "before": str(self.before), "after": str(self.after)}
+        return {"target": self.feature, "before": str(self.from_level), "after": str(self.to_level)}
 
     @classmethod
     def read(cls, intent: Intent) -> ChangeInFlight:
@@ -149,7 +149,7 @@ class UpdateFeature(Struct, frozen=True):
     @classmethod
     def is_irreversible(cls, ended: HistoryEntry) -> bool:
         """Tell whether Kafka refuses to undo the change that this entry names."""
-        change = cls.named(ended.action)
+        change = cls.from_history(ended.action)
         return change is not None and change.undo is Undo.IMPOSSIBLE
 
     @classmethod
@@ -190,11 +190,11 @@ class ChangeInFlight(InFlight, frozen=True):
         run in between: a NOT_CONTROLLER, an EOF or a time-out were all seen to be applied later. A level that reads as
         before may have been moved and moved back: only the metadata log shows that it was not.
         """
-        earlier, latest, age = looks.before, looks.after, looks.known_for(self.at)
+        earlier, latest, age = looks.earlier, looks.later, looks.known_for(self.at)
         level = latest.level_of(self.step.feature)
         if level is None or latest.no_quorum is not None:
             return OpenOutcome(f"no active controller shows its level: {latest.no_quorum or 'it cannot be read'}")
-        if level == self.step.after:
+        if level == self.step.to_level:
             return Result.APPLIED
         if earlier.level_of(self.step.feature) != level or not worked_between(earlier, latest):
             return OpenOutcome()
@@ -203,15 +203,15 @@ class ChangeInFlight(InFlight, frozen=True):
             return OpenOutcome("the broker that it was sent to may still deliver it")
         if not self.accepted and age < (delay := looks.on_its_way(self.at)):
             return OpenOutcome(f"another process may still deliver it, until {format_span(delay)} after this one began")
-        if looks.unjudged.why:
-            reason = f"the active controller has to answer a dry run (validateOnly) before: {looks.unjudged.why}"
+        if looks.unjudged.reason:
+            reason = f"the active controller has to answer a dry run (validateOnly) before: {looks.unjudged.reason}"
             return OpenOutcome(reason, looks.unjudged.rights)
         # Two readings where it was accepted as well: what a controller answers may lag what it has just written.
-        if level != self.step.before or self.accepted:
+        if level != self.step.from_level or self.accepted:
             return Result.SUPERSEDED
         return Result.NOT_APPLIED if nothing_was_moved_since(self.offset, latest) else Result.UNVERIFIED
 
-    def named(self, result: Result) -> Result:
+    def recorded_result(self, result: Result) -> Result:
         """Result as it is recorded: what undoes drift corrects it, as far as that is known."""
         corrected = self.corrects_drift and result in (Result.APPLIED, Result.SUPERSEDED)
         return Result.CORRECTED if corrected else result
@@ -222,7 +222,7 @@ class ChangeInFlight(InFlight, frozen=True):
             return status
         step, drifted = self.step, FeatureState.DRIFTED.value
         features = (
-            replace(feature, desired=step.after, state=drifted) if feature.name == step.feature else feature
+            replace(feature, desired=step.to_level, state=drifted) if feature.name == step.feature else feature
             for feature in status.features
         )
         return replace(status, features=tuple(features))
@@ -232,7 +232,11 @@ class ChangeInFlight(InFlight, frozen=True):
         """Feature, and the levels before and after, for Events."""
         step = self.step
         return EventFacts(
-            kind=step.kind, feature=step.feature, before=str(step.before), after=str(step.after), begun_at=self.at
+            kind=step.kind,
+            feature=step.feature,
+            before=str(step.from_level),
+            after=str(step.to_level),
+            begun_at=self.at,
         )
 
     def progress(self, ago: Callable[[str], str]) -> str:

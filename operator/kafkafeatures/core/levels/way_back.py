@@ -15,7 +15,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 def way_back_of(change: UpdateFeature) -> str:
     """The way back from the end of a change, in a line."""
-    name_before, name_after = (format_level(change.feature, level) for level in (change.before, change.after))
+    name_before, name_after = (format_level(change.feature, level) for level in (change.from_level, change.to_level))
     if change.is_downgrade:
         lost = "what the downgrade removed stays lost" if may_lose_metadata(change) else "nothing is lost"
         return f"way back to {name_before}: raise it again; {lost}"
@@ -28,13 +28,13 @@ def way_back_of(change: UpdateFeature) -> str:
 
 
 def _of_metadata_version(change: UpdateFeature, before: str, after: str) -> str:
-    floor = floor_of(change.after)
+    floor = floor_of(change.to_level)
     if floor is None:
         return f"no way back is known: {after} is not a level that this version knows"
     lowest = format_level(change.feature, floor)
-    if change.undo is Undo.IMPOSSIBLE and floor == change.after:
+    if change.undo is Undo.IMPOSSIBLE and floor == change.to_level:
         return f"no way back: Kafka refuses to downgrade below {lowest}"
     if change.undo is Undo.IMPOSSIBLE:
         return f"way back only to {lowest}: Kafka refuses to downgrade further"
-    further = f", down to {lowest}" if floor < change.before else ""
+    further = f", down to {lowest}" if floor < change.from_level else ""
     return f"way back to {before}{further}: downgrade; nothing is lost"

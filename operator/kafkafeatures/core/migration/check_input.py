@@ -31,7 +31,7 @@ class EdgeCheckInput(Struct, frozen=True):
     left; consentable: all that a person may consent to (`core/migration/losses.py`).
     """
 
-    place: MigrationProgress
+    progress: MigrationProgress
     consents: frozenset[str]
     spent: frozenset[str]
     flying: frozenset[int] = frozenset()
@@ -51,4 +51,6 @@ class EdgeCheckInput(Struct, frozen=True):
 
     def nodes(self, role: Role) -> tuple[Node, ...]:
         """Nodes of this role that are not being restarted."""
-        return tuple(node for node in self.place.seen.nodes if role in node.roles and node.id not in self.flying)
+        return tuple(
+            node for node in self.progress.observation.nodes if role in node.roles and node.id not in self.flying
+        )

@@ -65,8 +65,8 @@ def lag_of(progress: MigrationProgress, seen: float | None) -> float | None:
     """Seconds by which ZooKeeper is behind, at most. seen: by the looks of before; where they do not tell, the records
     that are not written yet do, as the log grows all the time.
     """
-    unwritten_records = progress.seen.source.offset - 1 - progress.facts.offset
-    by_records = unwritten_records / NO_OPS if progress.seen.source.offset >= 0 else None
+    unwritten_records = progress.observation.source.offset - 1 - progress.facts.offset
+    by_records = unwritten_records / NO_OPS if progress.observation.source.offset >= 0 else None
     if seen is None or by_records is None:
         return by_records if by_records is not None and by_records <= LARGEST_LAG else seen
     return min(seen, by_records)
@@ -74,41 +74,41 @@ def lag_of(progress: MigrationProgress, seen: float | None) -> float | None:
 
 def quorum_is_led(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """An active controller leads it, and no voter is away (`core/migration/led.py`)."""
-    yield from not_led(read_context.place, read_context.flying)
+    yield from not_led(read_context.progress, read_context.flying)
 
 
 def every_controller_votes(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Each is one of the quorum that takes over."""
-    yield from not_voting(read_context.place, read_context.flying)
+    yield from not_voting(read_context.progress, read_context.flying)
 
 
 def controllers_have_their_settings(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Controllers have the settings that come before those of brokers: see `core/migration/settings.py`."""
-    for demand in read_context.place.demands.nodes:
+    for demand in read_context.progress.demands.nodes:
         if demand.role is Role.CONTROLLER and demand.differs and demand.id not in read_context.flying:
             is_known = not isinstance(demand.differs, Failure)
-            yield setting_blocker(read_context.place, demand) if is_known else _unknown(read_context, demand)
+            yield setting_blocker(read_context.progress, demand) if is_known else _unknown(read_context, demand)
 
 
 def settings_are_known(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Every node that is restarted on this way has said what its settings are."""
-    role = read_context.place.way.restarts if read_context.place.way is not None else None
-    for demand in read_context.place.demands.nodes:
+    role = read_context.progress.way.restarts if read_context.progress.way is not None else None
+    for demand in read_context.progress.demands.nodes:
         if demand.role is role and isinstance(demand.differs, Failure) and demand.id not in read_context.flying:
             yield _unknown(read_context, demand)
 
 
 def brokers_are_registered(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """With the quorum, and live; each that has replicas is there, and can register with its level."""
-    yield from with_other_levels(read_context.place, read_context.flying)
-    yield from unregistered(read_context.place, read_context.flying)
-    yield from missing(read_context.place, read_context.flying)
-    yield from not_known_to_be_there(read_context.place)
+    yield from with_other_levels(read_context.progress, read_context.flying)
+    yield from unregistered(read_context.progress, read_context.flying)
+    yield from missing(read_context.progress, read_context.flying)
+    yield from not_known_to_be_there(read_context.progress)
 
 
 def brokers_are_taken_over(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Once each broker has the flag, the quorum waits until each is registered (`core/migration/takeover.py`)."""
-    yield from not_registered(read_context.place, read_context.flying)
+    yield from not_registered(read_context.progress, read_context.flying)
 
 
 def no_broker_is_in_zookeeper_mode(read_context: EdgeCheckInput) -> Iterator[Blocker]:
@@ -116,7 +116,7 @@ def no_broker_is_in_zookeeper_mode(read_context: EdgeCheckInput) -> Iterator[Blo
     brokers = tuple(
         node
         for node in read_context.nodes(Role.BROKER)
-        if node.migrating_from_zookeeper or read_context.place.facts.brokers.get(node.id) is not BrokerMode.KRAFT
+        if node.migrating_from_zookeeper or read_context.progress.facts.brokers.get(node.id) is not BrokerMode.KRAFT
     )
     if brokers:
         text = f"{title_of(brokers)} {verb(brokers, 'is', 'are')} not known to run in KRaft mode"
@@ -128,23 +128,25 @@ def every_broker_is_back(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     no list, may run in it. During the copy none does yet, and no partition can be read.
     """
     yield from not_back(read_context)
-    if read_context.place.position is not Position.COPYING:
-        yield from not_known_to_be_there(read_context.place)
+    if read_context.progress.position is not Position.COPYING:
+        yield from not_known_to_be_there(read_context.progress)
 
 
 def finalizing_is_consented(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Nothing leads back from there."""
-    yield from unconsented(read_context.place, read_context.consents, read_context.spent)
+    yield from unconsented(read_context.progress, read_context.consents, read_context.spent)
 
 
 def partitions_are_whole(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Nothing is under-replicated, and nothing is reassigned."""
     if read_context.replication is None:
-        partitions = read_context.place.seen.partitions
-        reason = f": {partitions.why}" if isinstance(partitions, Unknown) else ""
+        partitions = read_context.progress.observation.partitions
+        reason = f": {partitions.failure}" if isinstance(partitions, Unknown) else ""
         yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{reason}", to_read(partitions))
         return
-    late = tuple(node for node in read_context.place.seen.nodes if node.id in read_context.replication.behind())
+    late = tuple(
+        node for node in read_context.progress.observation.nodes if node.id in read_context.replication.lagging()
+    )
     who, log = (
         (f": {title_of(late)} {verb(late, 'is', 'are')} not in sync", these(late)) if late else ("", "their brokers")
     )
@@ -162,7 +164,7 @@ def zookeeper_keeps_up(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Changes are written to ZooKeeper within seconds: who goes back later finds them there. Once the migration is over
     nothing more is written there, and a controller that still has the flag must lose it all the same.
     """
-    if read_context.place.facts.state is not ZkMigrationState.MIGRATION:
+    if read_context.progress.facts.state is not ZkMigrationState.MIGRATION:
         return
     if read_context.lag is None:
         text = "it is not known yet how far ZooKeeper is behind the metadata log"
@@ -180,7 +182,7 @@ def zookeeper_keeps_up(read_context: EdgeCheckInput) -> Iterator[Blocker]:
 def consents_used(read_context: EdgeCheckInput) -> frozenset[str]:
     """The consents without which the next step would not be taken."""
     return (
-        frozenset({*consent_used(read_context.place), *(it.consent for it in read_context.consentable)})
+        frozenset({*consent_used(read_context.progress), *(it.consent for it in read_context.consentable)})
         & read_context.consents
     )
 
@@ -189,13 +191,13 @@ def both_hold_the_same(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """A write to ZooKeeper that failed is never repeated (`core/migration/equality.py`): compared before brokers leave
     ZooKeeper mode, before a migration is finalized, and before it is rolled back, while the first node has not gone.
     """
-    if not read_context.closes or not needs_comparison(read_context.place):
+    if not read_context.closes or not needs_comparison(read_context.progress):
         return
-    comparison = read_context.place.seen.compared
+    comparison = read_context.progress.observation.compared
     if read_context.compared is None:
         message = (
-            f": {comparison.why}"
-            if isinstance(comparison, Unknown) and comparison.why.kind is not FailureKind.NOT_ASKED
+            f": {comparison.failure}"
+            if isinstance(comparison, Unknown) and comparison.failure.kind is not FailureKind.NOT_ASKED
             else ""
         )
         yield Blocker(
@@ -204,12 +206,12 @@ def both_hold_the_same(read_context: EdgeCheckInput) -> Iterator[Blocker]:
             to_read(comparison) if message else "see what a comparison says: kafkafeatures migration compare",
             about="ZooKeeper and the metadata log",
         )
-    elif read_context.compared.differences and read_context.place.desired is not Desired.ROLLED_BACK:
-        differences = "; ".join(read_context.compared.named)
+    elif read_context.compared.differences and read_context.progress.desired is not Desired.ROLLED_BACK:
+        differences = "; ".join(read_context.compared.examples)
         yield Blocker(
             BlockerKind.METADATA,
-            f"{read_context.compared.said}: {differences}",
-            without_ending(read_context.place, REMEDY),
+            f"{read_context.compared.summary}: {differences}",
+            without_ending(read_context.progress, REMEDY),
         )
     yield from not_lifted(read_context, read_context.consentable)
 
@@ -224,25 +226,25 @@ def zookeeper_is_left_alone(read_context: EdgeCheckInput) -> Iterator[Blocker]:
 
 def preflight_passes(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Nothing would fail later that is known now (`core/migration/preflight.py`)."""
-    place, reading = read_context.place, read_context.place.seen.surveyed
+    place, reading = read_context.progress, read_context.progress.observation.surveyed
     if place.way is None or place.position not in PREFLIGHTED:
         return  # the quorum has taken over
-    survey = reading.why if isinstance(reading, Unknown) else reading.value
+    survey = reading.failure if isinstance(reading, Unknown) else reading.value
     if not isinstance(survey, Survey | Failure):
         raise TypeError(f"{type(survey).__name__} is not a survey")
     yield from findings(
         PreflightInput(
-            place.way.end, place.seen, place.znodes, survey, read_context.controllers_for, read_context.flying
+            place.way.end, place.observation, place.znodes, survey, read_context.controllers_for, read_context.flying
         )
     )
 
 
 def every_broker_was_seen(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """One that is down is not registered in ZooKeeper, and may come back with the flag."""
-    if read_context.place.position is not Position.ZOOKEEPER:
+    if read_context.progress.position is not Position.ZOOKEEPER:
         return  # others lose the flag meanwhile
-    yield from not_known_to_be_there(read_context.place)
-    for id_ in read_context.place.facts.absent or ():
+    yield from not_known_to_be_there(read_context.progress)
+    for id_ in read_context.progress.facts.absent or ():
         text = f"broker {id_} has replicas but is not registered: it may start again with {FLAG}"
         remedy = f"start broker {id_} without it, or move its replicas to other brokers"
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
@@ -250,14 +252,14 @@ def every_broker_was_seen(read_context: EdgeCheckInput) -> Iterator[Blocker]:
 
 def every_broker_is_informed(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Each knows which broker is controller again; one that does not hangs when it is stopped."""
-    yield from uninformed(read_context.place, read_context.flying)
+    yield from uninformed(read_context.progress, read_context.flying)
 
 
 def no_controller_is_left(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """None runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none writes."""
-    yield from pods_left(read_context.place)
-    yield from still_answering(read_context.place)
-    doubt = unproven(read_context.place, read_context.controllers, read_context.voters)
+    yield from pods_left(read_context.progress)
+    yield from still_answering(read_context.progress)
+    doubt = unproven(read_context.progress, read_context.controllers, read_context.voters)
     yield from not_lifted(read_context, read_context.consentable)
     least = STILL_FOR if doubt is None else STILL_UNPROVEN
     if read_context.still_for < least and read_context.is_written:
@@ -291,7 +293,7 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
 
 def blockers(read_context: EdgeCheckInput) -> tuple[Blocker, ...]:
     """All that prevents the next step on the way that comes next."""
-    edge = read_context.place.way
+    edge = read_context.progress.way
     checks = CHAINS.get(edge, ()) if edge is not None else ()
     return tuple(chain.from_iterable(check(read_context) for check in checks))
 
@@ -304,7 +306,7 @@ def setting_blocker(progress: MigrationProgress, demand: NodeDemand) -> Blocker:
         BlockerKind.SETTING,
         f"{title} is not yet {demand.shape.value}: {lines}",
         f"change its settings in Git, then restart {title}",
-        nodes=tuple(node for node in progress.seen.nodes if node.id == demand.id),
+        nodes=tuple(node for node in progress.observation.nodes if node.id == demand.id),
         reason=Reason.MIGRATION_BLOCKED,
     )
 
@@ -314,7 +316,7 @@ def _unknown(read_context: EdgeCheckInput, demand: NodeDemand) -> Blocker:
     message, remedy = (
         (differs.message, differs.action) if isinstance(differs, Failure) else ("not read", f"bring {title} back")
     )
-    nodes = tuple(node for node in read_context.place.seen.nodes if node.id == demand.id)
+    nodes = tuple(node for node in read_context.progress.observation.nodes if node.id == demand.id)
     return Blocker(
         BlockerKind.NODE_UNKNOWN, f"the settings of {title} are not known: {message}", remedy, nodes=nodes, about=title
     )

@@ -83,7 +83,7 @@ def requested_now(
 
 def held(facts: StageInput, desired: Desired) -> frozenset[str]:
     """Consents that were spent on the plan which still stands."""
-    return held_by(facts.remembered.migration, facts.memory.plan, facts.wanted.consents, desired)
+    return held_by(facts.remembered.migration, facts.memory.plan, facts.desired.consents, desired)
 
 
 def held_by(

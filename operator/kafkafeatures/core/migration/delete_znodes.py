@@ -43,7 +43,7 @@ class DeleteZnodes(Struct, frozen=True):
     """Delete what is not None, as it was read, while `/controller_epoch` is as it was read.
 
     epoch: `/controller_epoch`. raise_to: what it is set to in the same transaction; None: it stays. cluster_id: of
-    `/cluster/id`. kept: what stood in `/migration`.
+    `/cluster/id`. znode_content: what stood in `/migration`.
     """
 
     kind: ClassVar[str] = "DeleteZnodes"
@@ -65,7 +65,7 @@ class DeleteZnodes(Struct, frozen=True):
     migration: ZnodeLife | None
     controller: ZnodeLife | None = None
     raise_to: int | None = None
-    kept: str = ""
+    znode_content: str = ""
 
     def __str__(self) -> str:
         raised = f", raise {EPOCH} {self.epoch.value} -> {self.raise_to}" if self.raise_to is not None else ""
@@ -101,7 +101,7 @@ class DeleteZnodes(Struct, frozen=True):
         """Never: one whose outcome is open is not sent again."""
         return False
 
-    def begun(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> DeletionInFlight:
+    def begin(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> DeletionInFlight:
         """Deletion in flight, as it is remembered."""
         return DeletionInFlight(self, at, via)
 
@@ -125,7 +125,7 @@ class DeleteZnodes(Struct, frozen=True):
             if life is not None:
                 fields |= {f"{name}Czxid": life.czxid, f"{name}Version": life.version}
         fields |= {"raiseTo": self.raise_to} if self.raise_to is not None else {}
-        return {**fields, **({"kept": self.kept} if self.kept else {})}
+        return {**fields, **({"kept": self.znode_content} if self.znode_content else {})}
 
     @classmethod
     def read(cls, intent: Intent) -> DeletionInFlight:
@@ -137,7 +137,7 @@ class DeleteZnodes(Struct, frozen=True):
             migration=_life(fields, "migration"),
             controller=_life(fields, "controller"),
             raise_to=_number(fields, "raiseTo") if "raiseTo" in fields else None,
-            kept=read_text(fields.get("kept", "")),
+            znode_content=read_text(fields.get("kept", "")),
         )
         if not step.deletes:
             raise ValueError("it deletes nothing")
@@ -195,7 +195,7 @@ class DeletionInFlight(InFlight, frozen=True):
         it may still be on its way, also after the session has ended: a server that was halted may pass it on until the
         others have ended the session.
         """
-        previous, current = (_left(self.step, observation) for observation in (looks.before, looks.after))
+        previous, current = (_left(self.step, observation) for observation in (looks.earlier, looks.later))
         if isinstance(current, Failure):
             return OpenOutcome(f"the znodes have to be read: {current}")
         if not current.stand:
@@ -203,7 +203,7 @@ class DeletionInFlight(InFlight, frozen=True):
             return Result.APPLIED if raised else Result.SUPERSEDED
         if len(current.stand) < len(self.step.deletes) or current.epoch.version != self.step.epoch.version:
             return Result.NOT_APPLIED
-        if previous != current or looks.before is looks.after:
+        if previous != current or looks.earlier is looks.later:
             return OpenOutcome("the znodes have to be read twice")
         within = max(ON_ITS_WAY, looks.on_its_way(self.at))
         if looks.known_for(self.at) < within:
@@ -212,19 +212,19 @@ class DeletionInFlight(InFlight, frozen=True):
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
         """Keep the content of `/migration` in the status, once nothing else has it."""
-        if not self.step.kept or result not in (Result.APPLIED, Result.SUPERSEDED):
+        if not self.step.znode_content or result not in (Result.APPLIED, Result.SUPERSEDED):
             return status
         migration = status.migration or MigrationStatus()
-        return replace(status, migration=replace(migration, kept_migration_node=self.step.kept))
+        return replace(status, migration=replace(migration, kept_migration_node=self.step.znode_content))
 
     @property
     def facts(self) -> EventFacts:
         """Facts of the Event, with the content of `/migration`."""
-        return EventFacts(kind=self.step.kind, begun_at=self.at, kept=self.step.kept)
+        return EventFacts(kind=self.step.kind, begun_at=self.at, kept=self.step.znode_content)
 
     def announced(self) -> EventRecord | None:
         """Event that names what is about to be deleted."""
-        return EventRecord("DeletingZnodes", "Delete", f"{self.step}{_was(self.step.kept)}", facts=self.facts)
+        return EventRecord("DeletingZnodes", "Delete", f"{self.step}{_was(self.step.znode_content)}", facts=self.facts)
 
     def progress(self, ago: Callable[[str], str]) -> str:
         """Text that says whether ZooKeeper has answered."""
@@ -244,7 +244,7 @@ def _left(step: DeleteZnodes, observation: Observation) -> _Left | Failure:
     was read, as if it had been deleted.
     """
     if not isinstance(observation.zookeeper, Known):
-        return observation.zookeeper.why
+        return observation.zookeeper.failure
     reading = observation.zookeeper.value
     id_, epoch, stand = reading.cluster_id, reading.controller_epoch, set()
     if isinstance(id_, Failure):

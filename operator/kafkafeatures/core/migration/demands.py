@@ -131,14 +131,14 @@ class SettingDifferences(Struct, frozen=True):
     position: Position
     end: Position
     edge: Edge | None
-    known: SettingFacts
+    facts: SettingFacts
     nodes: tuple[NodeDemand, ...]
     missing: tuple[Failure, ...]
 
     @property
     def lines(self) -> tuple[tuple[Role, Shape, Lines], ...]:
         """Lines that stand in the file of each kind of node."""
-        return tuple((role, shape, lines_of(shape, self.known)) for role, shape in SHAPES[self.end].items())
+        return tuple((role, shape, lines_of(shape, self.facts)) for role, shape in SHAPES[self.end].items())
 
     @property
     def unknown(self) -> tuple[Failure, ...]:

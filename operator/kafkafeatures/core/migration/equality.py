@@ -68,13 +68,13 @@ class Equal(Struct, frozen=True):
 
 
 class Differs(Struct, frozen=True):
-    """The two differ, and waiting does not change that. differences: at least one, in order; more: how many there are
-    besides, which are counted but not kept.
+    """The two differ, and waiting does not change that. differences: at least one, in order; omitted: how many there
+    are besides, which are counted but not kept.
     """
 
     offset: int
     differences: tuple[EntryDifference, ...]
-    more: int = 0
+    omitted: int = 0
 
     @property
     def counts(self) -> Mapping[Kind, int]:
@@ -85,7 +85,7 @@ class Differs(Struct, frozen=True):
     @property
     def total(self) -> int:
         """Number of all differences."""
-        return len(self.differences) + self.more
+        return len(self.differences) + self.omitted
 
     @property
     def digest(self) -> str:
@@ -94,16 +94,16 @@ class Differs(Struct, frozen=True):
             repr((difference.kind.value, difference.name, difference.path, *difference.lasting))
             for difference in self.differences
         )
-        return hashlib.sha256("\n".join((*things, str(self.more))).encode()).hexdigest()[:DIGITS]
+        return hashlib.sha256("\n".join((*things, str(self.omitted))).encode()).hexdigest()[:DIGITS]
 
     @property
-    def named(self) -> tuple[EntryDifference, ...]:
+    def examples(self) -> tuple[EntryDifference, ...]:
         """The first of them, for a status."""
         return self.differences[:NAMED]
 
     def __str__(self) -> str:
         kinds = ", ".join(counted(number, kind) for kind, number in self.counts.items())
-        return f"ZooKeeper and the metadata log differ: {kinds}" + (f" and {self.more} more" if self.more else "")
+        return f"ZooKeeper and the metadata log differ: {kinds}" + (f" and {self.omitted} more" if self.omitted else "")
 
 
 Equality: TypeAlias = Equal | Differs | Unknown

@@ -49,7 +49,7 @@ def asked_by(place: object, flying: frozenset[int], restarted: int | None) -> tu
     """
     if not isinstance(place, MigrationProgress) or place.way is not FINALIZE:
         return ()
-    ids = {id_ for id_ in place.asked if id_ in flying or place.facts.controllers.get(id_) is not True}
+    ids = {id_ for id_ in place.unflagging if id_ in flying or place.facts.controllers.get(id_) is not True}
     return tuple(sorted(ids | ({restarted} if restarted is not None else set())))
 
 
@@ -113,12 +113,12 @@ def soaking(progress: MigrationProgress, wish: Migration, dual_write: DualWrite 
     text = f"dual write is kept for {format_span(wish.hold_dual_write_for)}"
     if dual_write is None:
         return Wait(
-            Reason.SOAKING, f"{text}; the metadata log does not say yet since when it is", after=10.0, steady=True,
+            Reason.SOAKING, f"{text}; the metadata log does not say yet since when it is", delay=10.0, steady=True,
             subject="metadata log", remedy="bring back every broker and the active controller, whose log is read",
         )  # fmt: skip
     message = f"{text}, of which {format_left(remaining)} remain"
     return Wait(
-        Reason.SOAKING, message, after=min(10.0, remaining.total_seconds()), steady=True, is_dated=True,
+        Reason.SOAKING, message, delay=min(10.0, remaining.total_seconds()), steady=True, is_dated=True,
         subject="spec.migration.holdDualWriteFor",
         remedy="wait until it is over, or shorten spec.migration.holdDualWriteFor",
     )  # fmt: skip
@@ -141,7 +141,7 @@ def may_begin(progress: MigrationProgress, blockers: tuple[Blocker, ...], *, soa
 def unasked(progress: MigrationProgress, *, may_begin: bool) -> Iterator[Blocker]:
     """Controllers without the flag that were not asked to lose it, each of which may end the migration."""
     if holds(progress) and not may_begin:
-        yield from without_the_flag(progress.seen, progress.facts.unflagged)
+        yield from without_the_flag(progress.observation, progress.facts.unflagged)
 
 
 def without_the_flag(observation: Observation, ids: Iterable[int]) -> Iterator[Blocker]:
@@ -175,7 +175,7 @@ def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None
         return ""
     if may_begin(place, blockers, soaks=soaks is not None, is_approved=is_approved):
         return ""
-    shut = [blocker.message for blocker in without_the_flag(place.seen, place.facts.unflagged)]
+    shut = [blocker.message for blocker in without_the_flag(place.observation, place.facts.unflagged)]
     if place.way is FINALIZE:
         shut += [blocker.message for blocker in blockers if blocker.kind in (BlockerKind.METADATA, BlockerKind.CONSENT)]
         shut += [soaks.message] if soaks is not None else []

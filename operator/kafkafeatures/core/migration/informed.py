@@ -24,7 +24,7 @@ def uninformed(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, "see the logs of the brokers: one of them writes /controller")
         return
     for id_ in sorted(progress.facts.brokers.keys() - flying):
-        answer = progress.seen.named_controllers.get(id_, NOT_ASKED)
+        answer = progress.observation.named_controllers.get(id_, NOT_ASKED)
         if isinstance(answer, Failure):
             text = f"it is not known which controller broker {id_} follows"
             text += "" if answer is NOT_ASKED else f": {answer.message}"
@@ -37,5 +37,5 @@ def uninformed(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[
                 "stopped"
             )
             remedy = f"wait a moment; if it stays so, see the log of broker {claim.node_id}, which informs all brokers"
-        nodes = tuple(node for node in progress.seen.nodes if node.id == id_)
+        nodes = tuple(node for node in progress.observation.nodes if node.id == id_)
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, nodes=nodes)

@@ -112,10 +112,10 @@ def last_comparison(
     comparison, zookeeper = observation.compared, observation.zookeeper
     progress = zookeeper.value.migration if isinstance(zookeeper, Known) else None
     if isinstance(comparison, Unknown):
-        if comparison.why.kind is FailureKind.NOT_ASKED:
+        if comparison.failure.kind is FailureKind.NOT_ASKED:
             return before
         last = before or EqualityStatus()
-        at = None if comparison.why.kind is FailureKind.STALE else last.written_at
+        at = None if comparison.failure.kind is FailureKind.STALE else last.written_at
         return replace(last, state=ComparisonState.UNKNOWN.value, written_at=at)
     state = ComparisonState.DIFFERS if comparison.value.differences else ComparisonState.EQUAL
     at = stamp(progress.written_at) if isinstance(progress, MigrationZnode) else None

@@ -19,14 +19,16 @@ def not_led(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blo
     """An active controller has a majority, and every voter is registered and answers. While brokers are restarted, one
     that does not answer holds nothing up where it had the flag when it registered last.
     """
-    observation = progress.seen
+    observation = progress.observation
     failure = observation.no_quorum
     if failure is not None:
         yield Blocker(BlockerKind.QUORUM, f"no active controller is known: {failure.message}", failure.action)
         return
     if isinstance(observation.quorum, Unknown):
         yield Blocker(
-            BlockerKind.QUORUM, f"the quorum is not known: {observation.quorum.why}", observation.quorum.why.action
+            BlockerKind.QUORUM,
+            f"the quorum is not known: {observation.quorum.failure}",
+            observation.quorum.failure.action,
         )
         return
     controllers = [node for node in observation.nodes if Role.CONTROLLER in node.roles]
@@ -49,9 +51,9 @@ def not_voting(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[
     """One that was formatted with `--no-initial-controllers`, and never added, keeps no log that counts: a quorum that
     was begun with `--standalone` is that of one controller, and Kafka takes over with it.
     """
-    if isinstance(progress.seen.quorum, Unknown):
+    if isinstance(progress.observation.quorum, Unknown):
         return  # `not_led` says so
-    for node in progress.seen.nodes:
+    for node in progress.observation.nodes:
         if (
             Role.CONTROLLER in node.roles
             and node.id not in flying

@@ -33,12 +33,16 @@ while the controllers are to be stopped, as what is written after the last one m
 def demands_of(read_context: ReadContext, wish: Migration) -> ReadRequirements:
     """The znodes, and what each node says of its settings; partitions where nodes are about to be restarted."""
     asked_before = finalize.asked_before(
-        read_context.status.migration, read_context.status.plan, read_context.wanted.consents, wish.desired
+        read_context.status.migration, read_context.status.plan, read_context.desired.consents, wish.desired
     )
-    place = place_of(read_context.seen, wish.desired, asked=asked_before) if read_context.seen is not None else None
+    place = (
+        place_of(read_context.observation, wish.desired, asked=asked_before)
+        if read_context.observation is not None
+        else None
+    )
     if not isinstance(place, MigrationProgress):
         return ReadRequirements(znodes=True, settings=ALL_NAMES)
-    shows = place.way is not None and is_to_be_shown(read_context.wanted, read_context.status.plan)
+    shows = place.way is not None and is_to_be_shown(read_context.desired, read_context.status.plan)
     restarts = shows or (place.way is not None and (place.way.restarts is not None or place.way is STOP_CONTROLLERS))
     compares = needs_comparison(place) and _is_due_again(read_context, place, wish)
     surveys = _age_of_survey(place)
@@ -53,7 +57,7 @@ def _former_controllers(read_context: ReadContext, progress: MigrationProgress) 
     if progress.way not in (RELEASE, WITHDRAW):
         return frozenset()
     migration = read_context.status.migration
-    return addresses_of((*named_by_brokers(progress.seen), *(migration.voters if migration is not None else ())))
+    return addresses_of((*named_by_brokers(progress.observation), *(migration.voters if migration is not None else ())))
 
 
 def _age_of_survey(progress: MigrationProgress) -> float | None:
@@ -68,7 +72,7 @@ def _age_of_survey(progress: MigrationProgress) -> float | None:
 
 def is_approved(desired: DesiredState) -> bool:
     """Tell whether some plan was approved by its hash: only then is there a reason to read all of ZooKeeper."""
-    return bool(desired.approvals or desired.only)
+    return bool(desired.approvals or desired.only_plan)
 
 
 def _is_due_again(read_context: ReadContext, progress: MigrationProgress, wish: Migration) -> bool:
@@ -80,12 +84,12 @@ def _is_due_again(read_context: ReadContext, progress: MigrationProgress, wish: 
         """Tell whether it is so long ago. Of a time in the future that is not known: the clock was set since then, and
         what is read once too often does no harm.
         """
-        return not timedelta(0) <= read_context.now - at < span
+        return not timedelta(0) <= read_context.current_time - at < span
 
-    memory = read_context.kept.get(MIGRATION)
+    memory = read_context.stage_memory.get(MIGRATION)
     if progress.way is FINALIZE:
         dual_write = memory.dual_write if isinstance(memory, MigrationMemory) else None
-        if finalize.hold_left(wish, dual_write) > timedelta(0) or not is_approved(read_context.wanted):
+        if finalize.hold_left(wish, dual_write) > timedelta(0) or not is_approved(read_context.desired):
             return False
     if not isinstance(memory, MigrationMemory) or memory.tried is None:
         return True

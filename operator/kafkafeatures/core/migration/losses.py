@@ -44,7 +44,7 @@ def needs_comparison(progress: MigrationProgress) -> bool:
 
 def with_consentable(read_context: EdgeCheckInput) -> EdgeCheckInput:
     """The question with what a person may consent to, which is gathered once a look."""
-    lost = dict(_lost_brokers(read_context)) if read_context.place.way is RELEASE else {}
+    lost = dict(_lost_brokers(read_context)) if read_context.progress.way is RELEASE else {}
     read_context = replace(read_context, lost_brokers=lost)
     return replace(read_context, consentable=_consentable(read_context))
 
@@ -53,12 +53,12 @@ def _consentable(read_context: EdgeCheckInput) -> tuple[Consentable, ...]:
     """Blockers that a person may lift by consents on the way back, as far as they are shown: that the controllers have
     stopped is asked for only once nothing is lost, or that was consented to, as they may have to be started again.
     """
-    place, consentables = read_context.place, list[Consentable]()
+    place, consentables = read_context.progress, list[Consentable]()
     if place.desired is not Desired.ROLLED_BACK:
         return ()
     compared = read_context.compared
     if needs_comparison(place) and compared is not None and compared.differences:
-        text = f"{compared.said}: {'; '.join(compared.named)}"
+        text = f"{compared.summary}: {'; '.join(compared.examples)}"
         remedy = f"{without_ending(place, REMEDY)}; or {ACCEPT}"
         about = about_differences(compared.differences, compared.digest)
         blocker = Blocker(BlockerKind.METADATA, text, remedy)
@@ -85,7 +85,7 @@ def requested_by(read_context: EdgeCheckInput, at: Stamp) -> tuple[ConsentReques
     """Consents that are asked for by now, and those that were, where it may still be so: the last comparison, which is
     not always at hand, showed what ZooKeeper lacks.
     """
-    last, goes_back = read_context.equality, read_context.place.desired is Desired.ROLLED_BACK
+    last, goes_back = read_context.equality, read_context.progress.desired is Desired.ROLLED_BACK
     lacks = goes_back and last is not None and last.state != ComparisonState.EQUAL
     return requested_now(
         read_context.requested,
@@ -101,7 +101,7 @@ def losses(read_context: EdgeCheckInput) -> Iterator[Consentable]:
     partitions, which another one is then given. A broker that has a znode is in ZooKeeper mode, also if it does not
     answer yet. Each broker has a consent of its own, which is for no other one, nor for metadata.
     """
-    lacking = what_is_lacking(read_context.place, read_context.equality)
+    lacking = what_is_lacking(read_context.progress, read_context.equality)
     if lacking is not None:
         yield lacking
     yield from read_context.lost_brokers.values()
@@ -113,7 +113,7 @@ def given_up(read_context: EdgeCheckInput) -> frozenset[int]:
 
 
 def _lost_brokers(read_context: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]:
-    place, brokers = read_context.place, read_context.place.znodes.brokers
+    place, brokers = read_context.progress, read_context.progress.znodes.brokers
     with_znode = frozenset[int]() if isinstance(brokers, Failure) else frozenset(brokers)
     for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):
         consent = f"{ZK_LOSE_BROKER}:{id_}"
@@ -126,7 +126,7 @@ def _lost_brokers(read_context: EdgeCheckInput) -> Iterator[tuple[int, Consentab
 
 def _absent_by_znodes(progress: MigrationProgress) -> tuple[int, ...]:
     """Brokers that have replicas by ZooKeeper, and are in no list: without a controller no partition tells."""
-    survey = progress.seen.surveyed.value if isinstance(progress.seen.surveyed, Known) else None
+    survey = progress.observation.surveyed.value if isinstance(progress.observation.surveyed, Known) else None
     assigned = survey.assigned if isinstance(survey, Survey) else frozenset[int]()
     return tuple(sorted({*assigned, *(progress.facts.absent or ())} - progress.facts.brokers.keys()))
 
@@ -136,7 +136,7 @@ def not_back(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     yield from (
         it
         for _, it in _not_in_zookeeper_mode(
-            read_context.place, read_context.flying, read_context.place.facts.absent or ()
+            read_context.progress, read_context.flying, read_context.progress.facts.absent or ()
         )
     )
 
@@ -147,7 +147,7 @@ def _not_in_zookeeper_mode(
     """Such brokers, by their ids, `but` those. absent: those that no list has."""
     for id_, mode in progress.facts.brokers.items():
         if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in but:
-            nodes = tuple(node for node in progress.seen.nodes if node.id == id_)
+            nodes = tuple(node for node in progress.observation.nodes if node.id == id_)
             text = f"broker {id_} is not known to run in ZooKeeper mode"
             yield id_, Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring broker {id_} back", nodes=nodes)
     yield from ((id_, is_missing(id_)) for id_ in absent if id_ not in but)

@@ -25,22 +25,22 @@ COMPARED_WITHIN = 120.0
 
 class DualWrite(Struct, frozen=True):
     """For how long dual write was kept without an interruption. offset: of the last registration of a broker, which no
-    other one has followed. since: when it was written, in the log's own time. log_time: by its clock, and now: seconds,
-    both when it was read. seen_at: seconds, since when this process has seen that registration. measured_from: log_time
-    and now of an earlier look, between which and this one no clock was set.
+    other one has followed. since: when it was written, in the log's own time. log_time: by its clock, and measured_at:
+    seconds, both when it was read. seen_at: seconds, since when this process has seen that registration. measured_from:
+    log_time and now of an earlier look, between which and this one no clock was set.
     """
 
     offset: int
     since: datetime
     log_time: datetime
-    now: float
+    measured_at: float
     seen_at: float
     measured_from: tuple[datetime, float]
 
     @property
     def held_for(self) -> timedelta:
         """By the log; or what this process has lived through, where a controller's clock was set back."""
-        return max(self.log_time - self.since, timedelta(seconds=self.now - self.seen_at))
+        return max(self.log_time - self.since, timedelta(seconds=self.measured_at - self.seen_at))
 
 
 class MigrationMemory(Struct, frozen=True):
@@ -76,7 +76,7 @@ class MigrationMemory(Struct, frozen=True):
         """Tell whether it is of no other cluster than this. cluster: the id in ZooKeeper, empty if it was not read."""
         return "" in (self.cluster, cluster) or self.cluster == cluster
 
-    def seen(
+    def observed(
         self,
         monotonic_time: float,
         *,

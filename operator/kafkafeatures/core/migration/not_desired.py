@@ -64,8 +64,8 @@ class NoMigration(NoProposal, frozen=True):
 
 class LeftOpen(StageState, frozen=True):
     """A migration is open that the document does not ask for. phase: at which the status knew it last; empty where it
-    never did. is_seen: whether the cluster shows by itself that it is open. position: as the status knew it last. kept:
-    by the look before. dangers: controllers that may end it by accident.
+    never did. is_seen: whether the cluster shows by itself that it is open. position: as the status knew it last.
+    stage_memory: by the look before. dangers: controllers that may end it by accident.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -73,9 +73,9 @@ class LeftOpen(StageState, frozen=True):
     blocker: Blocker
     phase: str
     is_seen: bool
-    seen: Observation
+    observation: Observation
     position: str = ""
-    kept: Mapping[str, StageMemory] = field(default_factory=dict)
+    stage_memory: Mapping[str, StageMemory] = field(default_factory=dict)
     dangers: tuple[Blocker, ...] = ()
 
     @property
@@ -129,7 +129,7 @@ class LeftOpen(StageState, frozen=True):
         from kafkafeatures.core.migration.voters import voters_of
 
         migration = status.migration or MigrationStatus()
-        migration = replace(migration, phase=self.phase, voters=voters_of(self.seen, migration.voters))
+        migration = replace(migration, phase=self.phase, voters=voters_of(self.observation, migration.voters))
         return replace(status, migration=migration) if self.phase else status
 
 
@@ -137,17 +137,17 @@ def left_open(facts: StageInput) -> LeftOpen | None:
     """The migration that is open and not wanted; None where there is none, or another cluster answers."""
     if not facts.ours:
         return None
-    migration, mode = facts.remembered.migration, facts.seen.mode
+    migration, mode = facts.remembered.migration, facts.observation.mode
     phase = migration.phase if migration is not None and migration.phase not in OVER else ""
-    if facts.seen.in_kraft_mode:
+    if facts.observation.in_kraft_mode:
         return None
-    memory = facts.kept.get(MIGRATION)
+    memory = facts.stage_memory.get(MIGRATION)
     memories = {MIGRATION: memory.interrupted("no document asks for it")} if memory is not None else {}
-    if isinstance(mode, Unknown) and mode.why.kind is FailureKind.UNSUPPORTED:  # finalized without some brokers
-        blocker = Blocker(BlockerKind.MIGRATION, mode.why.message, mode.why.action)
-        return LeftOpen(blocker, phase, is_seen=True, seen=facts.seen, kept=memories)
+    if isinstance(mode, Unknown) and mode.failure.kind is FailureKind.UNSUPPORTED:  # finalized without some brokers
+        blocker = Blocker(BlockerKind.MIGRATION, mode.failure.message, mode.failure.action)
+        return LeftOpen(blocker, phase, is_seen=True, observation=facts.observation, stage_memory=memories)
     position = migration.position if migration is not None and phase else ""
-    is_seen = facts.seen.is_migrating
+    is_seen = facts.observation.is_migrating
     if not is_seen and not phase:
         return None
     last = f", last seen at {phase}" if phase else ""
@@ -155,4 +155,4 @@ def left_open(facts: StageInput) -> LeftOpen | None:
         f"a migration from ZooKeeper is in progress{last}, and spec.migration is not set: no step of it is taken, and "
         "no node is restarted"
     )
-    return LeftOpen(Blocker(BlockerKind.MIGRATION, text, REMEDY), phase, is_seen, facts.seen, position, memories)
+    return LeftOpen(Blocker(BlockerKind.MIGRATION, text, REMEDY), phase, is_seen, facts.observation, position, memories)

@@ -231,11 +231,11 @@ def facts_of(
         failure = (
             Failure(FailureKind.NOT_ASKED, "metadata log", "it was not read")
             if isinstance(reading, Known)
-            else reading.why
+            else reading.failure
         )
         return _without_majority(controllers, goes_back) or failure
-    elif isinstance(observation.cluster_id, Unknown) and observation.cluster_id.why.kind is FailureKind.NOT_ASKED:
-        return observation.cluster_id.why  # a controller runs, and does not say which one it is
+    elif isinstance(observation.cluster_id, Unknown) and observation.cluster_id.failure.kind is FailureKind.NOT_ASKED:
+        return observation.cluster_id.failure  # a controller runs, and does not say which one it is
     brokers = {node.id: _mode(node) for node in observation.nodes if Role.BROKER in node.roles}
     refused = {node.id for node in observation.nodes if node.state is NodeState.REFUSED}
     return MigrationEvidence(
@@ -265,7 +265,7 @@ def _registered(observation: Observation) -> Iterator[tuple[int, BrokerMode | bo
 def _without_majority(controllers: Sequence[Node], goes_back: bool) -> Failure | None:
     """Fewer controllers run than can elect one: so it stays where a person was asked to stop all, and one came back."""
     running = [node.id for node in controllers if isinstance(node.answer, Known)]
-    away = [node.answer.why.kind in NO_ANSWER for node in controllers if isinstance(node.answer, Unknown)]
+    away = [node.answer.failure.kind in NO_ANSWER for node in controllers if isinstance(node.answer, Unknown)]
     if len(running) >= majority_of(len(controllers)) or not all(away):
         return None
     missing = [node.id for node in controllers if node.id not in running]
@@ -293,7 +293,7 @@ def why_uncertain(position: Position, observation: Observation) -> Failure | Non
     """
     if position not in WITHOUT_QUORUM:
         return None
-    unasked = (gap.where == "bootstrapControllers" and gap.kind is FailureKind.NOT_ASKED for gap in observation.gaps)
+    unasked = (gap.location == "bootstrapControllers" and gap.kind is FailureKind.NOT_ASKED for gap in observation.gaps)
     message = "no controller was contacted, but some may be running"
     return (
         Failure(FailureKind.NOT_ASKED, "controllers", message, "give --bootstrap-controller") if any(unasked) else None

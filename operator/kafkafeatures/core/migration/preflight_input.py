@@ -27,13 +27,13 @@ from kafkafeatures.core.migration.positions import Position
 class PreflightInput(Struct, frozen=True):
     """Facts that are known before the way to `end` is taken, which is PreMigration or Copied.
 
-    seen: each node with the settings that `preflight.NAMES` has. znodes, survey: why, where they could not be read.
-    survey: the dry run of the copy over all znodes. controllers_for: for how long controllers have answered. flying:
-    nodes that are being restarted, of which nothing is expected.
+    observation: each node with the settings that `preflight.NAMES` has. znodes, survey: why, where they could not be
+    read. survey: the dry run of the copy over all znodes. controllers_for: for how long controllers have answered.
+    flying: nodes that are being restarted, of which nothing is expected.
     """
 
     end: Position
-    seen: Observation
+    observation: Observation
     znodes: ZooKeeperReading | Failure
     survey: Survey | Failure
     controllers_for: timedelta = field(default_factory=timedelta)
@@ -44,7 +44,7 @@ class PreflightInput(Struct, frozen=True):
         """The nodes that the way is about: controllers are still to come before PreMigration."""
         return tuple(
             node
-            for node in self.seen.nodes
+            for node in self.observation.nodes
             if node.id not in self.flying and (self.end is not Position.PRE_MIGRATION or Role.BROKER in node.roles)
         )
 
@@ -105,4 +105,4 @@ def of_each(
 
 def unread(failure: Failure, kind: BlockerKind, remedy: str = "") -> Blocker:
     """Blocker for what could not be read, which prevents a step as well."""
-    return Blocker(kind, str(replace(failure, remedy="")), failure.remedy or remedy, why=failure.kind)
+    return Blocker(kind, str(replace(failure, remedy="")), failure.remedy or remedy, failure_kind=failure.kind)

@@ -41,7 +41,7 @@ def every_node_says_who_it_is(preflight: PreflightInput) -> Iterator[Blocker]:
         if node.proved_at:
             continue
         silent = _NO_SETTINGS if Role.BROKER in node.roles else replace(_NO_SETTINGS, remedy=GRANT)
-        failure = node.answer.why if isinstance(node.answer, Unknown) else silent
+        failure = node.answer.failure if isinstance(node.answer, Unknown) else silent
         yield from of_each((node,), BlockerKind.NODE_UNKNOWN, _unproved, failure, failure_kind=failure.kind)
 
 
@@ -156,14 +156,14 @@ def several_log_dirs_are_possible(preflight: PreflightInput) -> Iterator[Blocker
 
 def the_quorum_has_the_protocol(preflight: PreflightInput) -> Iterator[Blocker]:
     """The finalized metadata.version is the brokers' inter-broker protocol: otherwise no broker can register."""
-    finalized = preflight.seen.finalized
+    finalized = preflight.observation.finalized
     if isinstance(finalized, Unknown):
-        text = f"the finalized metadata.version is not known: {finalized.why.message}"
-        yield Blocker(BlockerKind.QUORUM, text, finalized.why.action, why=finalized.why.kind)
+        text = f"the finalized metadata.version is not known: {finalized.failure.message}"
+        yield Blocker(BlockerKind.QUORUM, text, finalized.failure.action, failure_kind=finalized.failure.kind)
         return
     level = finalized.value.get(METADATA_VERSION, 0)
     is_of_others = any(protocol_of(node) == level for node in preflight.brokers)
-    yield from with_another_protocol(preflight.seen, preflight.brokers, is_of_others=is_of_others)
+    yield from with_another_protocol(preflight.observation, preflight.brokers, is_of_others=is_of_others)
 
 
 def with_another_protocol(observation: Observation, brokers: Nodes, *, is_of_others: bool) -> Iterator[Blocker]:

@@ -33,14 +33,14 @@ def the_ensemble_can_be_read(preflight: PreflightInput) -> Iterator[Blocker]:
         yield unread(preflight.znodes, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
         return
     for failure in preflight.znodes.failures:
-        damaged = failure.where == "znode /migration" and failure.kind is FailureKind.REJECTED
-        blocker = unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.where.split()[-1]}")
+        damaged = failure.location == "znode /migration" and failure.kind is FailureKind.REJECTED
+        blocker = unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.location.split()[-1]}")
         if damaged:
             yield Blocker(
                 blocker.kind,
                 f"{blocker.message}; the controllers would wait forever",
                 f"stop the controllers, then delete it: {_SHELL} delete /migration",
-                why=failure.kind,
+                failure_kind=failure.kind,
             )
         else:
             yield blocker
@@ -48,11 +48,11 @@ def the_ensemble_can_be_read(preflight: PreflightInput) -> Iterator[Blocker]:
 
 def it_is_the_ensemble_of_this_cluster(preflight: PreflightInput) -> Iterator[Blocker]:
     """`/cluster/id` is the id that the nodes gave."""
-    cluster_id = preflight.seen.cluster_id
+    cluster_id = preflight.observation.cluster_id
     if isinstance(cluster_id, Unknown):
-        of_another = cluster_id.why.kind is FailureKind.WRONG_CLUSTER
+        of_another = cluster_id.failure.kind is FailureKind.WRONG_CLUSTER
         remedy = "format the controllers with the id in /cluster/id" if of_another else "make the nodes reachable"
-        yield unread(cluster_id.why, BlockerKind.SETTING if of_another else BlockerKind.NODE_UNKNOWN, remedy)
+        yield unread(cluster_id.failure, BlockerKind.SETTING if of_another else BlockerKind.NODE_UNKNOWN, remedy)
         return
     if isinstance(preflight.znodes, Failure) or isinstance(preflight.znodes.cluster_id, Failure):
         return
@@ -70,7 +70,7 @@ def a_broker_is_controller(preflight: PreflightInput) -> Iterator[Blocker]:
     claim = preflight.znodes.controller
     if claim is None:
         yield _blocker("/controller is absent: no broker is controller", "check the log of the brokers")
-    elif isinstance(claim, ControllerClaim) and claim.is_kraft and not _is_leader(claim, preflight.seen):
+    elif isinstance(claim, ControllerClaim) and claim.is_kraft and not _is_leader(claim, preflight.observation):
         yield _blocker(
             f"/controller names the KRaft controller {claim.node_id} at epoch {claim.kraft_epoch}, which is left from "
             "an earlier migration",
@@ -152,8 +152,8 @@ def every_replica_has_its_broker(preflight: PreflightInput) -> Iterator[Blocker]
     if isinstance(preflight.znodes, Failure) or isinstance(preflight.znodes.brokers, Failure):
         return
     registered_ids = preflight.flying | preflight.znodes.brokers.keys()
-    if isinstance(preflight.seen.registered_brokers, Known) and preflight.end is not Position.PRE_MIGRATION:
-        registered_ids |= preflight.seen.registered_brokers.value
+    if isinstance(preflight.observation.registered_brokers, Known) and preflight.end is not Position.PRE_MIGRATION:
+        registered_ids |= preflight.observation.registered_brokers.value
     for id_ in sorted(preflight.survey.assigned.keys() - registered_ids):
         partition = printable(preflight.survey.assigned[id_])
         text = f"broker {id_} has replicas, of {partition} for example, but is not registered"
@@ -167,7 +167,7 @@ def the_copy_works(preflight: PreflightInput) -> Iterator[Blocker]:
         yield unread(preflight.survey, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
         return
     for failure in preflight.survey.failures:
-        yield unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.where.split()[-1]}")
+        yield unread(failure, BlockerKind.ZOOKEEPER, f"look at it: {_SHELL} get {failure.location.split()[-1]}")
     for copy_finding in copy_findings(preflight.survey):
         yield _blocker(f"znode {printable(copy_finding.path)}: {copy_finding.message}", copy_finding.remedy)
 

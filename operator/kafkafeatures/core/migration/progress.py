@@ -40,16 +40,16 @@ PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
 
 
 class MigrationProgress(Struct, frozen=True, dict=True):
-    """A position, and by which facts. asked: controllers that were asked to lose the flag, with the consent
+    """A position, and by which facts. unflagging: controllers that were asked to lose the flag, with the consent
     (`core/migration/finalize.py`).
     """
 
-    seen: Observation
+    observation: Observation
     znodes: ZooKeeperReading
     facts: MigrationEvidence
     position: Position
     desired: Desired
-    asked: frozenset[int] = frozenset()
+    unflagging: frozenset[int] = frozenset()
 
     @cached_property
     def edge(self) -> Edge | NoEdge | None:
@@ -75,9 +75,9 @@ class MigrationProgress(Struct, frozen=True, dict=True):
     @cached_property
     def demands(self) -> SettingDifferences:
         """Settings that each node has otherwise than the position that comes next needs them."""
-        node_settings, edge = said_of(self.seen, is_copied=self.facts.offset > 0), self.way
+        node_settings, edge = said_of(self.observation, is_copied=self.facts.offset > 0), self.way
         end = edge.end_from(self.position) if edge is not None else TARGETS[self.desired]
-        return demands(self.position, end, edge, known_of(node_settings, release_of(self.seen)), node_settings)
+        return demands(self.position, end, edge, known_of(node_settings, release_of(self.observation)), node_settings)
 
     @cached_property
     def differing(self) -> Mapping[int, NodeDemand]:
@@ -130,9 +130,9 @@ def place_of(
     if isinstance(observation.zookeeper, Known):
         znodes = observation.zookeeper.value
     elif observation.has_left_zookeeper:
-        znodes = _unread(observation, observation.zookeeper.why)
+        znodes = _unread(observation, observation.zookeeper.failure)
     else:
-        return observation.zookeeper.why
+        return observation.zookeeper.failure
     observation = without_ghost_controllers(observation)
     facts = facts_of(observation, znodes, assigned, goes_back=desired is Desired.ROLLED_BACK)
     if isinstance(facts, Failure):
@@ -185,6 +185,6 @@ _GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
 
 def _silent(title: str, answer: object, remedy: str) -> Failure:
     if isinstance(answer, Unknown):
-        return answer.why
+        return answer.failure
     reason = "its settings could not be read" if isinstance(answer, Known) else "it was not asked"
     return Failure(FailureKind.AUTHORIZATION, title, reason, remedy)

@@ -50,7 +50,7 @@ class MigrationWork(Struct, frozen=True):
         return 0
 
     @property
-    def left(self) -> Sequence[str]:
+    def remaining(self) -> Sequence[str]:
         """Remaining work, for people."""
         return () if self.is_over else (f"migration {self.start} -> {self.target}",)
 
@@ -81,22 +81,22 @@ class MigrationWork(Struct, frozen=True):
 
 
 class MigrationProposal(StageProposal, frozen=True):
-    """Proposal of a migration. place: where the cluster is, if that is known. excused: what all of its rolls may make
-    unavailable, by a consent.
+    """Proposal of a migration. progress: where the cluster is, if that is known. excused: what all of its rolls may
+    make unavailable, by a consent.
     """
 
     kind: ClassVar[str] = MIGRATION
 
     desired: Desired
-    place: MigrationProgress | Misplaced | Failure
+    progress: MigrationProgress | Misplaced | Failure
     excused: ExcusedTopics | None = None
 
     @property
     def stages(self) -> tuple[PlannedStage, ...]:
         """One, unless the cluster is where the document wants it."""
-        if not isinstance(self.place, MigrationProgress) or not self.place.route:
+        if not isinstance(self.progress, MigrationProgress) or not self.progress.route:
             return ()
-        start = self.place.phase
+        start = self.progress.phase
         target = {PHASE: self.desired.value}
         return (PlannedStage(kind=MIGRATION, start={PHASE: start.value}, target=target, excused=self.excused),)
 
@@ -108,7 +108,7 @@ class MigrationProposal(StageProposal, frozen=True):
     @property
     def is_known(self) -> bool:
         """Tell whether it is known where the cluster is."""
-        return isinstance(self.place, MigrationProgress)
+        return isinstance(self.progress, MigrationProgress)
 
     def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[MigrationWork, ...] | None:
         """Work that is left; None where the plan leads elsewhere than the document does now."""
@@ -119,5 +119,5 @@ class MigrationProposal(StageProposal, frozen=True):
             return None
         if migrations[0].excused != self.excused:
             return None
-        route = self.place.route if isinstance(self.place, MigrationProgress) else None
+        route = self.progress.route if isinstance(self.progress, MigrationProgress) else None
         return (MigrationWork(str(migrations[0].start.get(PHASE, "")), str(migrations[0].target[PHASE]), route),)

@@ -21,9 +21,9 @@ def unregistered(progress: MigrationProgress, flying: frozenset[int]) -> Iterato
     """Brokers that are not registered with the quorum, or not live. `flying`: nodes that are being restarted, of which
     nothing is expected.
     """
-    observation = progress.seen
+    observation = progress.observation
     if isinstance(observation.registered_brokers, Unknown):
-        failure = observation.registered_brokers.why
+        failure = observation.registered_brokers.failure
         yield Blocker(BlockerKind.NODE_UNKNOWN, f"registered brokers are not known: {failure}", failure.action)
         return
     for node in (node for node in observation.nodes if Role.BROKER in node.roles and node.id not in flying):
@@ -58,15 +58,15 @@ def is_missing(id_: int) -> Blocker:
 def not_known_to_be_there(progress: MigrationProgress) -> Iterator[Blocker]:
     """That it is not known which brokers have replicas, where it is not: one of them may be in no list."""
     if progress.facts.absent is None:
-        partitions = progress.seen.partitions
+        partitions = progress.observation.partitions
         text = "it is not known whether every broker that has replicas is registered"
-        message = f"{text}: {partitions.why}" if isinstance(partitions, Unknown) else text
+        message = f"{text}: {partitions.failure}" if isinstance(partitions, Unknown) else text
         yield Blocker(BlockerKind.PARTITION, message, to_read(partitions))
 
 
 def to_read(fact: object) -> str:
     """Return what to do about what could not be read."""
-    return fact.why.action if isinstance(fact, Unknown) else "make the brokers and the controllers reachable"
+    return fact.failure.action if isinstance(fact, Unknown) else "make the brokers and the controllers reachable"
 
 
 def with_other_levels(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
@@ -75,7 +75,7 @@ def with_other_levels(progress: MigrationProgress, flying: frozenset[int]) -> It
     """
     in_zookeeper = tuple(
         node
-        for node in progress.seen.nodes
+        for node in progress.observation.nodes
         if progress.facts.brokers.get(node.id) in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and node.id not in flying
     )
-    yield from with_another_protocol(progress.seen, in_zookeeper, is_of_others=True)
+    yield from with_another_protocol(progress.observation, in_zookeeper, is_of_others=True)

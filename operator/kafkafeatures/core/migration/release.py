@@ -32,8 +32,8 @@ def deletion(progress: MigrationProgress) -> Act | Stalled | None:
         return _act_on(withdraw(progress.znodes))
     if progress.way is not RELEASE:
         return None
-    reading = progress.seen.surveyed
-    survey = reading.why if isinstance(reading, Unknown) else reading.value
+    reading = progress.observation.surveyed
+    survey = reading.failure if isinstance(reading, Unknown) else reading.value
     if isinstance(survey, Survey) and not survey.failures:
         return _act_on(release(progress.znodes, partition_epoch=survey.controller_epoch))
     reason = survey if isinstance(survey, Failure) else next(iter(getattr(survey, "failures", ())), "not read")
@@ -93,7 +93,7 @@ def withdraw(zookeeper_reading: ZooKeeperReading) -> DeleteZnodes | Failure:
         return _unfit(CONTROLLER, f"it names controller {claim.node_id} of a quorum, which is to be released with it")
     if migration is None:
         return _unfit(MIGRATION, "is absent: there is nothing to delete")
-    return DeleteZnodes(cluster_id, epoch, _life(migration), kept=migration.text)
+    return DeleteZnodes(cluster_id, epoch, _life(migration), znode_content=migration.text)
 
 
 def _ground(zookeeper_reading: ZooKeeperReading) -> tuple[str, ControllerEpoch, MigrationZnode | None] | Failure:

@@ -49,13 +49,13 @@ def with_migration(
     last_status = previous.migration or MigrationStatus()
     if not isinstance(place, MigrationProgress):
         remembered = previous.migration
-        voters = voters_of(facts.seen, last_status.voters)
+        voters = voters_of(facts.observation, last_status.voters)
         return replace(status, migration=remembered and replace(remembered, equality=equality, voters=voters))
     phase, modes = place.phase.value, list(place.facts.brokers.values())
     lag = -1
     both = place.facts.state is ZkMigrationState.MIGRATION  # once it is finalized, ZooKeeper is never written again
-    if both and place.facts.offset > 0 and place.seen.source.offset > 0:
-        lag = max(0, place.seen.source.offset - 1 - place.facts.offset)
+    if both and place.facts.offset > 0 and place.observation.source.offset > 0:
+        lag = max(0, place.observation.source.offset - 1 - place.facts.offset)
     since, offset = last_status.dual_write_since, last_status.dual_write_offset  # where this look does not show it
     if dual_write is not None or modes.count(BrokerMode.KRAFT) < len(modes):
         since, offset = (stamp(dual_write.since), dual_write.offset) if dual_write is not None else (None, None)
@@ -74,7 +74,7 @@ def with_migration(
         kept_migration_node=last_status.kept_migration_node,
         restarts_left=_restarts_left(place, flying),
         node_seconds=_node_seconds(previous.rollout) or last_status.node_seconds,
-        voters=() if is_without_quorum(place) else voters_of(facts.seen, last_status.voters),
+        voters=() if is_without_quorum(place) else voters_of(facts.observation, last_status.voters),
         requested=requested,
         dual_write_since=since if both else None,
         dual_write_offset=offset if both else None,
@@ -84,7 +84,7 @@ def with_migration(
     if place.way is FINALIZE and finalize.holds(place):
         until = previous.way_back.until if previous.way_back is not None else None
         if dual_write is not None or until is None:
-            until = held_until(facts.now, finalize.hold_left(wish, dual_write), previous.way_back)
+            until = held_until(facts.current_time, finalize.hold_left(wish, dual_write), previous.way_back)
     unflagged = place.facts.unflagged if both else ()
     back = way_back(place.position, wish.desired, equality, until=until, unflagged=unflagged)
     return replace(status, migration=migration, way_back=back)

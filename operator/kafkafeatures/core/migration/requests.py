@@ -37,9 +37,9 @@ def reached(progress: MigrationProgress, desired: Desired, known: MigrationStatu
     """Say that it is where the document wants it, and what a person may do then."""
     went_back = desired is Desired.ROLLED_BACK and known.kept_migration_node
     then = "; before you start the controllers again, wipe their disks" if went_back else ""
-    if isinstance(progress.seen.zookeeper, Unknown):
-        failure = progress.seen.zookeeper.why
-        then = f"; {failure.where} is no longer needed ({failure.message}): {WITHOUT_ZOOKEEPER}"
+    if isinstance(progress.observation.zookeeper, Unknown):
+        failure = progress.observation.zookeeper.failure
+        then = f"; {failure.location} is no longer needed ({failure.message}): {WITHOUT_ZOOKEEPER}"
     return Done(Reason.IN_SYNC, f"the migration is at {progress.phase}{then}")
 
 
@@ -52,17 +52,17 @@ def asked_of_git(progress: MigrationProgress) -> Wait:
         return Wait(
             Reason.MIGRATING,
             f"the next position is not reached yet{to}",
-            after=2.0,
+            delay=2.0,
             subject=edge.end_from(progress.position) if edge is not None else progress.position,
             remedy="see the log of the active controller for KRaftMigrationDriver; if nodes were just restarted, wait "
             "until each of them has registered",
         )
     # Until the controllers stop, what they write is compared again and again: nothing can be afterwards.
-    delay = max(LOOK_AGAIN, len(progress.seen.nodes) / NODES_A_SECOND)
+    delay = max(LOOK_AGAIN, len(progress.observation.nodes) / NODES_A_SECOND)
     return Wait(
         Reason.WAITING_FOR_GIT,
         message,
-        after=delay,
+        delay=delay,
         steady=edge is STOP_CONTROLLERS,
         subject=edge.end_from(progress.position) if edge is not None else progress.position,
         remedy="make the change in Git and roll it out; where it is there already, see what each node says of itself: "

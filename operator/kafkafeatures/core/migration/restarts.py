@@ -36,7 +36,7 @@ def permit_for(place: MigrationProgress | Misplaced | Failure, unneeded: frozens
     }
     of_role = [demand for demand in place.demands.nodes if demand.role is edge.restarts]
     return Permit(
-        way=f"{edge.start[0]} -> {edge.end}",
+        purpose=f"{edge.start[0]} -> {edge.end}",
         needing=needing,
         last=claim.node_id if claim is not None and not claim.is_kraft else None,
         unknown=frozenset(place.differing.keys() - needing.keys()),
@@ -48,7 +48,7 @@ def permit_for(place: MigrationProgress | Misplaced | Failure, unneeded: frozens
 
 def _proven(progress: MigrationProgress) -> Iterator[int]:
     """Brokers that run in ZooKeeper mode, by what each says itself, by its settings and by its znode."""
-    for node in progress.seen.nodes:
+    for node in progress.observation.nodes:
         in_zookeeper = progress.facts.brokers.get(node.id) in (BrokerMode.PLAIN, BrokerMode.FLAGGED)
         if in_zookeeper and node.proved_at and node.czxid >= 0:
             yield node.id
@@ -66,7 +66,7 @@ def template_ahead(
     role = progress.way.restarts if progress.way is not None and may_begin else None
     # A pod whose controller has lost its flag has its own remedy, and may be older than a template that was reverted.
     unasked = {
-        node.proved_at for node in progress.seen.nodes if holds(progress) and node.id in progress.facts.unflagged
+        node.proved_at for node in progress.observation.nodes if holds(progress) and node.id in progress.facts.unflagged
     } - {""}
     for owner in observation.workloads.value.stateful_sets:
         if role is not None and owner.role == f"{role.value.lower()}s":

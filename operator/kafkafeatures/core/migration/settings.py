@@ -86,17 +86,17 @@ class SettingFacts(Struct, frozen=True):
 
 
 class SettingDifference(Struct, frozen=True):
-    """A setting that is not as it has to be. found: None where it is not set."""
+    """A setting that is not as it has to be. actual: None where it is not set."""
 
     name: str
-    wanted: Rule
-    found: str | None
+    rule: Rule
+    actual: str | None
 
     def __str__(self) -> str:
-        if self.wanted is Wish.NOT_SET:
+        if self.rule is Wish.NOT_SET:
             return f"remove {self.name}"
-        current = "not set" if self.found is None else f"now {self.found}"
-        return f"set {self.name}" + (f"={self.wanted}" if self.wanted is not Wish.SET else "") + f" ({current})"
+        current = "not set" if self.actual is None else f"now {self.actual}"
+        return f"set {self.name}" + (f"={self.rule}" if self.rule is not Wish.SET else "") + f" ({current})"
 
 
 SET, NOT_SET = Wish.SET, Wish.NOT_SET

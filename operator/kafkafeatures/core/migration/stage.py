@@ -36,42 +36,42 @@ class Migrations:
 
     def demands(self, read_context: ReadContext) -> ReadRequirements:
         """The znodes, the settings of each node, and partitions, as far as the way that comes next needs them."""
-        if read_context.wanted.migration is None:
+        if read_context.desired.migration is None:
             return ReadRequirements()
         from kafkafeatures.core.migration.looking import demands_of
 
-        return demands_of(read_context, read_context.wanted.migration)
+        return demands_of(read_context, read_context.desired.migration)
 
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
         """The way from where the cluster is to where the document wants it."""
-        if facts.wanted.migration is None:
+        if facts.desired.migration is None:
             return NoMigration()
         from kafkafeatures.core.migration.finalize import asked_before
         from kafkafeatures.core.migration.progress import place_of
         from kafkafeatures.core.migration.proposal import MigrationProposal, shown_in
         from kafkafeatures.core.roll.excuses import excused_in_all_rolls
 
-        desired, replication = facts.wanted.migration.desired, facts.replication
+        desired, replication = facts.desired.migration.desired, facts.replication
         excused = excused_in_all_rolls(
-            facts.wanted,
+            facts.desired,
             facts.memory,
             shown=shown_in(facts.memory.plan, desired),
             unavailable=replication.never_available() if replication is not None else None,
         )
         assigned = replication.brokers() if replication is not None else None
-        asked_controllers = asked_before(facts.remembered.migration, facts.memory.plan, facts.wanted.consents, desired)
-        place = place_of(facts.seen, desired, assigned, asked=asked_controllers)
+        asked_controllers = asked_before(facts.remembered.migration, facts.memory.plan, facts.desired.consents, desired)
+        place = place_of(facts.observation, desired, assigned, asked=asked_controllers)
         return MigrationProposal(desired, place, excused)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
         """State of the migration; None where none is wanted and none is open."""
-        if facts.wanted.migration is None:
+        if facts.desired.migration is None:
             open_migration = left_open(facts)
             if open_migration is None or not open_migration.is_seen:
                 return open_migration
             from kafkafeatures.core.migration import finalize
 
-            return replace(open_migration, dangers=finalize.left_open(facts.seen))
+            return replace(open_migration, dangers=finalize.left_open(facts.observation))
         from kafkafeatures.core.migration.proposal import MigrationProposal
         from kafkafeatures.core.migration.state import migration_now
 

@@ -74,7 +74,7 @@ class MigrationState(StageState, frozen=True):
 
     facts: StageInput
     wish: Migration
-    place: MigrationProgress | Misplaced | Failure
+    progress: MigrationProgress | Misplaced | Failure
     memory: MigrationMemory
     roll: Roll | None = None
     excused: ExcusedTopics | None = None
@@ -84,7 +84,8 @@ class MigrationState(StageState, frozen=True):
     @property
     def is_due(self) -> bool:
         """Tell whether the cluster is not where the document wants it, or may not stay there."""
-        if not isinstance(self.place, MigrationProgress) or self.place.edge is not None or self.is_at_work is not None:
+        progress = self.progress
+        if not isinstance(progress, MigrationProgress) or progress.edge is not None or self.is_at_work is not None:
             return True
         return bool(self.blockers)
 
@@ -96,9 +97,9 @@ class MigrationState(StageState, frozen=True):
     @property
     def outlook(self) -> str:
         """Text that says where it would go, and what prevents it."""
-        if not isinstance(self.place, MigrationProgress):
-            return str(self.place)
-        would = f"would continue from {self.place.position} to {self.wish.desired}"
+        if not isinstance(self.progress, MigrationProgress):
+            return str(self.progress)
+        would = f"would continue from {self.progress.position} to {self.wish.desired}"
         decision = self.blocked or self.next
         return would if isinstance(decision, Act) else f"{would}; now: {decision.message}"
 
@@ -108,7 +109,7 @@ class MigrationState(StageState, frozen=True):
         check_input = self._asked
         if check_input is None:
             return self._unplaced
-        place = check_input.place
+        place = check_input.progress
         if isinstance(place.edge, NoEdge):
             refused = place.edge
             past = Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED)
@@ -121,13 +122,13 @@ class MigrationState(StageState, frozen=True):
         unasked = finalize.unasked(place, may_begin=finalizes)
         is_asked_of_git = ZK_FINALIZE in self._held and not soaks
         begins = finalizes or is_asked_of_git or place.way is not FINALIZE
-        ahead = template_ahead(place, self.facts.seen, pods, may_begin=begins)
+        ahead = template_ahead(place, self.facts.observation, pods, may_begin=begins)
         return (*unasked, *blockers, *ahead, *wrongly_restarted(place, fleet, flying))
 
     @property
     def _unplaced(self) -> tuple[Blocker, ...]:
         """Blockers that say why it is not known where the cluster is."""
-        place = self.place
+        place = self.progress
         if isinstance(place, Failure):
             return (Blocker(BlockerKind.ZOOKEEPER, place.message, place.action, about=place.subject),)
         if isinstance(place, Misplaced):
@@ -144,15 +145,15 @@ class MigrationState(StageState, frozen=True):
     @cached_property
     def _asked(self) -> EdgeCheckInput | None:
         """Input of the checks; None while it is not known where the cluster is."""
-        place, monotonic = self.place, self.facts.monotonic
+        place, monotonic = self.progress, self.facts.monotonic
         if not isinstance(place, MigrationProgress):
             return None
         check_input = EdgeCheckInput(
-            place, self.facts.wanted.consents, self._spent, self._flying, self.facts.replication,
+            place, self.facts.desired.consents, self._spent, self._flying, self.facts.replication,
             lag_of(place, self.memory.lag(monotonic)), self._compared(place),
             place.way is not FINALIZE or (self.soaking is None and self.is_approved),
             self.memory.still_for(monotonic), self.memory.controllers_for(monotonic), self.memory.is_written(monotonic),
-            frozenset(self.facts.wanted.rollout.controllers), self.memory.equality, self._known.voters,
+            frozenset(self.facts.desired.rollout.controllers), self.memory.equality, self._known.voters,
             self._known.requested,
         )  # fmt: skip
         return with_consentable(check_input)
@@ -191,28 +192,28 @@ class MigrationState(StageState, frozen=True):
         blockers = self.blockers
         if not blockers:
             return None
-        if isinstance(self.place, MigrationProgress):
-            if isinstance(self.place.edge, NoEdge):
-                silent = unreachable(self.place, self.memory, self.facts.monotonic, CONTRADICTS_FOR)
+        if isinstance(self.progress, MigrationProgress):
+            if isinstance(self.progress.edge, NoEdge):
+                silent = unreachable(self.progress, self.memory, self.facts.monotonic, CONTRADICTS_FOR)
                 return silent or stalled_by(*blockers)
             waits = blocked(blockers)
-            if isinstance(waits, Wait) and self.place.way is RELEASE:  # no partition gets a new leader meanwhile
-                return replace(waits, after=1.0, steady=True)
+            if isinstance(waits, Wait) and self.progress.way is RELEASE:  # no partition gets a new leader meanwhile
+                return replace(waits, delay=1.0, steady=True)
             return waits
-        if isinstance(self.place, Misplaced) and (away := self._away) is not None:
+        if isinstance(self.progress, Misplaced) and (away := self._away) is not None:
             return away
         since, goes_back = self.memory.unknown_since, self.wish.desired is Desired.ROLLED_BACK
         unknown_for = 0.0 if since is None else self.facts.monotonic - since
-        return unplaced(self.place, blockers, unknown_for=unknown_for, goes_back=goes_back)
+        return unplaced(self.progress, blockers, unknown_for=unknown_for, goes_back=goes_back)
 
     @property
     def _away(self) -> Wait | Stalled | None:
         """Wait for a node that is away for its restart, where only what it is then is missing: a roll waits for as long
         as the document says (`rollout.nodeTimeout`), and for a person for as long as it takes.
         """
-        if not isinstance(self.place, Misplaced) or self.roll is None or isinstance(self.roll.decision, Act | None):
+        if not isinstance(self.progress, Misplaced) or self.roll is None or isinstance(self.roll.decision, Act | None):
             return None
-        if not self.place.silent or not self._flying.issuperset(self.place.silent):
+        if not self.progress.silent or not self._flying.issuperset(self.progress.silent):
             return None
         decision = self.roll.decision
         if isinstance(decision, Wait) and all(restart.is_asked_of_a_person for restart in self.roll.in_flight):
@@ -223,14 +224,14 @@ class MigrationState(StageState, frozen=True):
     @property
     def soaking(self) -> Wait | None:
         """In dual write there is a way back: it is kept for as long as the document says."""
-        if not isinstance(self.place, MigrationProgress):
+        if not isinstance(self.progress, MigrationProgress):
             return None
-        return finalize.soaking(self.place, self.wish, self.dual_write)
+        return finalize.soaking(self.progress, self.wish, self.dual_write)
 
     @property
     def needs_approval(self) -> bool:
         """To finalize is irreversible: it is approved under every policy."""
-        return self.wish.desired is Desired.FINALIZED or self.facts.wanted.policy is ApprovalPolicy.ALWAYS
+        return self.wish.desired is Desired.FINALIZED or self.facts.desired.policy is ApprovalPolicy.ALWAYS
 
     @property
     def unverified(self) -> tuple[str, ...]:
@@ -248,23 +249,23 @@ class MigrationState(StageState, frozen=True):
     @cached_property
     def next(self) -> Next:
         """The next step, or what it waits for."""
-        if not isinstance(self.place, MigrationProgress):
+        if not isinstance(self.progress, MigrationProgress):
             return self.blocked or blocked(self.blockers)
-        quorum = waits_for_quorum(self.place)
+        quorum = waits_for_quorum(self.progress)
         flies = self.roll is not None and bool(self.roll.in_flight)
-        if quorum is not None and (self.place.position is Position.COPYING or not flies):
+        if quorum is not None and (self.progress.position is Position.COPYING or not flies):
             return quorum
-        deletes = self.place.way is not None and self.place.way.deletes  # which waits for no restart
+        deletes = self.progress.way is not None and self.progress.way.deletes  # which waits for no restart
         if self.roll is not None and not deletes and (decision := self.roll.decision) is not None:
             node_id = next(
                 (restart.step.node_id for restart in self.roll.in_flight if restart.is_asked_of_a_person), None
             )
             if isinstance(decision, Wait) and node_id is not None:
-                return asked_of_a_person(self.place, decision, node_id)
+                return asked_of_a_person(self.progress, decision, node_id)
             return decision
-        if self.place.way is None:
-            return reached(self.place, self.wish.desired, self._known)
-        return deletion(self.place) or asked_of_git(self.place)
+        if self.progress.way is None:
+            return reached(self.progress, self.wish.desired, self._known)
+        return deletion(self.progress) or asked_of_git(self.progress)
 
     @property
     def approval_reason(self) -> Reason:
@@ -274,7 +275,7 @@ class MigrationState(StageState, frozen=True):
     @property
     def meanwhile(self) -> str:
         """Without a controller a cluster serves what it has, until a leader fails."""
-        at = self.place.position.value if isinstance(self.place, MigrationProgress) else self._known.position
+        at = self.progress.position.value if isinstance(self.progress, MigrationProgress) else self._known.position
         return UNLED if at == NO_CONTROLLER else ""
 
     @property
@@ -282,12 +283,14 @@ class MigrationState(StageState, frozen=True):
         """Restarts that a person must not carry out now, or does not have to."""
         if self.roll is None:
             return ()
-        reason = finalize.why_let_off(self.place, self.blockers, self.soaking, is_approved=self.is_approved)
+        reason = finalize.why_let_off(self.progress, self.blockers, self.soaking, is_approved=self.is_approved)
         restarts = (restart for restart in self.roll.in_flight if restart.is_asked_of_a_person)
-        live = {node.id for node in self.facts.seen.nodes if node.state is NodeState.LIVE}  # else it may stop just now
+        live = {
+            node.id for node in self.facts.observation.nodes if node.state is NodeState.LIVE
+        }  # else it may stop just now
         return (
             *self.roll.withdrawn,
-            *((restart.sent, reason) for restart in restarts if reason and restart.step.node_id in live),
+            *((restart.restart, reason) for restart in restarts if reason and restart.step.node_id in live),
         )
 
     @property
@@ -300,14 +303,14 @@ class MigrationState(StageState, frozen=True):
         """Nodes that are not expected to come back on a way that restarts none: controllers are to stop."""
         if self._asked is None:
             return frozenset()
-        facts = self._asked.place.facts
+        facts = self._asked.progress.facts
         controllers = {*facts.controllers, *(voter.node_id for voter in self._known.voters)}
         return frozenset(controllers - facts.brokers.keys()) | given_up(self._asked)
 
     @property
-    def kept(self) -> Mapping[str, StageMemory]:
+    def stage_memory(self) -> Mapping[str, StageMemory]:
         """Memory of what this look has seen, by kind."""
-        disks = self.roll.disks.before if self.roll is not None else None
+        disks = self.roll.disks.earlier if self.roll is not None else None
         return {MIGRATION: self.memory, **kept_of_roll(self.facts, disks, is_over=self._is_rolled)}
 
     @property
@@ -315,12 +318,17 @@ class MigrationState(StageState, frozen=True):
         """Tell whether certainly no node is left to restart on this way."""
         if self.roll is not None:
             return False
-        return not self.is_due or (isinstance(self.place, MigrationProgress) and not permit_for(self.place).unknown)
+        return not self.is_due or (
+            isinstance(self.progress, MigrationProgress) and not permit_for(self.progress).unknown
+        )
 
     def remembered(self, status: Status) -> Status:
         """Once the migration is over, its consent is used: none that is left in Git is for a later migration."""
-        over = isinstance(self.place, MigrationProgress) and self.place.facts.state is ZkMigrationState.POST_MIGRATION
-        if not over or ZK_FINALIZE not in self.facts.wanted.consents:
+        over = (
+            isinstance(self.progress, MigrationProgress)
+            and self.progress.facts.state is ZkMigrationState.POST_MIGRATION
+        )
+        if not over or ZK_FINALIZE not in self.facts.desired.consents:
             return status
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
 
@@ -332,7 +340,7 @@ class MigrationState(StageState, frozen=True):
         return finalize.with_asked(with_spent(status, self._used(decision)), self._asked_controllers(decision))
 
     def _asked_controllers(self, decision: Decision) -> tuple[int, ...]:
-        return finalize.asked_by(self.place, self._flying, restarted_by(decision))
+        return finalize.asked_by(self.progress, self._flying, restarted_by(decision))
 
     def _used(self, decision: Decision) -> frozenset[str]:
         asks = isinstance(decision, Wait) and decision.reason is Reason.WAITING_FOR_GIT
@@ -343,20 +351,20 @@ class MigrationState(StageState, frozen=True):
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with where the migration is, and how far its restarts are."""
         status = with_migration(
-            status, self.place, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality,
+            status, self.progress, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality,
             dual_write=self.dual_write, requested=self._requested, asked=self._asked_controllers(decision),
         )  # fmt: skip
         status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # what was restarted stays known while nothing can be said of it
             return replace(status, rollout=without_restarts(previous.rollout, is_known=self._is_rolled))
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
-        if rollout is not None and previous.rollout is not None and not isinstance(self.place, MigrationProgress):
+        if rollout is not None and previous.rollout is not None and not isinstance(self.progress, MigrationProgress):
             rollout = replace(rollout, done=previous.rollout.done)  # which nodes are left is not known
-        return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
+        return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
         """Conditions that say whether the migration is over, and the restarts on its way."""
-        conditions = {Condition.MIGRATION_SETTLED: migration_settled(self.place)}
+        conditions = {Condition.MIGRATION_SETTLED: migration_settled(self.progress)}
         if self.roll is not None:
             conditions[Condition.NODES_ROLLED] = nodes_rolled(self.roll, decision)
         return conditions
@@ -364,28 +372,28 @@ class MigrationState(StageState, frozen=True):
 
 def migration_now(facts: StageInput, part: MigrationProposal, plan: Plan) -> MigrationState | None:
     """State of the migration; None where another cluster answers. plan: the one that an approval is for."""
-    wish, place = facts.wanted.migration, part.place
+    wish, place = facts.desired.migration, part.progress
     if wish is None or not facts.ours:
         return None
-    monotonic, previous = facts.monotonic, facts.kept.get(MIGRATION)
+    monotonic, previous = facts.monotonic, facts.stage_memory.get(MIGRATION)
     cluster = place.cluster_id if isinstance(place, MigrationProgress) else ""
     memory = previous if isinstance(previous, MigrationMemory) and previous.may_be_of(cluster) else MigrationMemory()
     offset = place.facts.offset if isinstance(place, MigrationProgress) else -1
-    comparison, migration = facts.seen.compared, facts.remembered.migration
+    nodes, comparison, migration = facts.observation.nodes, facts.observation.compared, facts.remembered.migration
     last = later(memory.equality, migration.equality if migration is not None else None)
     dual_write = finalize.dual_write_of(
-        facts.seen.last_registration, facts.now, monotonic, memory.dual_write, migration
+        facts.observation.last_registration, facts.current_time, monotonic, memory.dual_write, migration
     )
-    memory = memory.seen(
-        monotonic, known=isinstance(place, MigrationProgress), end=facts.seen.source.offset, offset=offset,
+    memory = memory.observed(
+        monotonic, known=isinstance(place, MigrationProgress), end=facts.observation.source.offset, offset=offset,
         compared=comparison.value if isinstance(comparison, Known) else None,
         tried=None
-        if isinstance(comparison, Unknown) and comparison.why.kind is FailureKind.NOT_ASKED
-        else facts.seen.at,
-        controllers=any(Role.CONTROLLER in node.roles and isinstance(node.answer, Known) for node in facts.seen.nodes),
-        equality=last_comparison(place, facts.seen, last), cluster=cluster, dual_write=dual_write,
+        if isinstance(comparison, Unknown) and comparison.failure.kind is FailureKind.NOT_ASKED
+        else facts.observation.at,
+        controllers=any(Role.CONTROLLER in node.roles and isinstance(node.answer, Known) for node in nodes),
+        equality=last_comparison(place, facts.observation, last), cluster=cluster, dual_write=dual_write,
     )  # fmt: skip
-    approved = not_approved(facts.wanted, plan, waits=True) is None
+    approved = not_approved(facts.desired, plan, waits=True) is None
     stage = MigrationState(facts, wish, place, memory, None, part.excused, approved, dual_write)
     roll = permitted_roll(facts, permit_for(place, stage.unneeded), excused=part.excused)
     return replace(stage, roll=roll) if roll is not None else stage

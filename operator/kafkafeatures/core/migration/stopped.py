@@ -34,10 +34,10 @@ _REFUSE = "its own address (not that of a Service or a tunnel) must then refuse 
 
 def pods_left(progress: MigrationProgress) -> Iterator[Blocker]:
     """No pod of one, nor one that Kubernetes is to make: also one that is not ready, or is stopping, may still run."""
-    workloads = progress.seen.workloads
+    workloads = progress.observation.workloads
     if isinstance(workloads, Unknown):
-        if workloads.why.kind is not FailureKind.NOT_ASKED:
-            failure = workloads.why
+        if workloads.failure.kind is not FailureKind.NOT_ASKED:
+            failure = workloads.failure
             yield Blocker(BlockerKind.MIGRATION, f"the pods could not be read: {failure}", failure.action, about="pods")
         return
     for owner in workloads.value.stateful_sets:
@@ -58,8 +58,8 @@ def pods_left(progress: MigrationProgress) -> Iterator[Blocker]:
 
 def still_answering(progress: MigrationProgress) -> Iterator[Blocker]:
     """Controllers that answer, also where the document names other addresses: no person can vouch that they stopped."""
-    addresses = ", ".join(answering(progress.seen))
-    if addresses or isinstance(progress.seen.registered_controllers, Known):
+    addresses = ", ".join(answering(progress.observation))
+    if addresses or isinstance(progress.observation.registered_controllers, Known):
         text = f"a controller answers at {addresses}" if addresses else "a controller answered a moment ago"
         remedy = f"stop every controller; if they are to continue, check {REACH}"
         yield Blocker(BlockerKind.MIGRATION, text, remedy)
@@ -72,7 +72,7 @@ def unproven(
     another blocker says that one does. controllers: StatefulSets of controllers that the document names. voters: of the
     quorum, as the status has them.
     """
-    observation, pods = progress.seen, progress.seen.workloads
+    observation, pods = progress.observation, progress.observation.workloads
     missing = [name for name in pods.value.missing if name in controllers] if isinstance(pods, Known) else []
     if missing:
         text = f"StatefulSet {', '.join(missing)} does not exist or is being deleted; its pods may still run"
@@ -80,7 +80,7 @@ def unproven(
         return Blocker(BlockerKind.MIGRATION, text, f"create it again with 0 replicas; {_SURE}", about=about)
     if any(still_answering(progress)) or isinstance(observation.registered_controllers, Known):
         return None
-    unproven_voters, failure = not_proven(observation, voters), observation.registered_controllers.why
+    unproven_voters, failure = not_proven(observation, voters), observation.registered_controllers.failure
     if voters and not unproven_voters:
         return None
     if not unproven_voters and failure.kind is FailureKind.NOT_ASKED:
@@ -89,8 +89,8 @@ def unproven(
         return Blocker(BlockerKind.MIGRATION, text, remedy, about="controllers that no document names")
     if not unproven_voters:
         text = (
-            f"controllers may still run: {failure.where}: {failure.message}; which controllers the quorum has is not "
-            "known"
+            f"controllers may still run: {failure.location}: {failure.message}; which controllers the quorum has is "
+            "not known"
         )
         return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_SURE}", about="controllers of any id")
     tried = next((voter_failure for _, voter_failure in unproven_voters if voter_failure is not None), failure)
@@ -98,7 +98,7 @@ def unproven(
         f"controller{'s' if len(unproven_voters) > 1 else ''} "
         f"{', '.join(str(voter.node_id) for voter, _ in unproven_voters)}"
     )
-    text = f"controllers may still run: {tried.where}: {tried.message}; not proven to have stopped: {titles}"
+    text = f"controllers may still run: {tried.location}: {tried.message}; not proven to have stopped: {titles}"
     about = ", ".join(f"controller {voter.node_id}" for voter, _ in unproven_voters)
     return Blocker(BlockerKind.MIGRATION, text, f"stop every controller; {_REFUSE}; {_SURE}", about=about)
 

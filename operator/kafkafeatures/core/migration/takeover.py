@@ -38,13 +38,13 @@ def not_registered(progress: MigrationProgress, flying: frozenset[int]) -> Itera
 
 def waits_for_quorum(progress: MigrationProgress) -> Wait | None:
     """Wait for what the controllers have to do next, where it is their turn; None where it is not."""
-    active = progress.seen.active_controller
+    active = progress.observation.active_controller
     leader = f"controller {active.value}" if isinstance(active, Known) else "the active controller"
     if progress.position is Position.COPYING and progress.way is FLAG_BROKERS:
         return Wait(
             Reason.MIGRATING,
             f"{leader} has taken over, and copies ZooKeeper; the copy is not complete yet",
-            after=2.0,
+            delay=2.0,
             subject="copy of ZooKeeper",
             remedy=f"see the log of {leader} for KRaftMigrationDriver: an error there names what cannot be copied, or "
             f'the right in ZooKeeper that is missing (NoAuth), and "Aborting the metadata migration" means that it '
@@ -54,7 +54,7 @@ def waits_for_quorum(progress: MigrationProgress) -> Wait | None:
         return Wait(
             Reason.MIGRATING,
             f"every broker has the flag and is registered; {leader} has not taken over yet",
-            after=2.0,
+            delay=2.0,
             subject="take-over by the controllers",
             remedy=f'see the log of {leader} for KRaftMigrationDriver: "Still waiting for" names the controllers or '
             'brokers that it misses, "No brokers are known to KRaft" a broker whose principal lacks CLUSTER_ACTION; '

@@ -42,7 +42,7 @@ def _misplaced(place: Misplaced, blockers: tuple[Blocker, ...], *, lasts: bool) 
     return Wait(
         Reason.MIGRATING,
         text if place.silent else f"the phase is not known yet: {text}",
-        after=2.0,
+        delay=2.0,
         blockers=blockers if place.silent else (noted,),
         subject=place.subject,
         remedy=place.remedy,

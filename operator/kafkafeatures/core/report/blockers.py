@@ -25,7 +25,7 @@ def blocker_status(blocker: Blocker) -> BlockerStatus:
         feature=blocker.feature,
         supported_min=blocker.supported.min if blocker.supported is not None else None,
         supported_max=blocker.supported.max if blocker.supported is not None else None,
-        wanted=blocker.wanted if blocker.wanted >= 0 else None,
+        wanted=blocker.required_level if blocker.required_level >= 0 else None,
         message=cut(blocker.message, MAX_WORDS),
         remedy=cut(blocker.remedy, MAX_WORDS),
     )

@@ -103,7 +103,7 @@ def _size_of_restarts(intents: tuple[Intent, ...]) -> int:
         for intent in intents
         if isinstance(sent_step := in_flight(intent), InFlight) and sent_step.step.is_followed
     )
-    ours = tuple(replace(restart, written=None).to_intent() for restart in sent_restarts)
+    ours = tuple(replace(restart, intent=None).to_intent() for restart in sent_restarts)
     return _size(Status(intents=ours)) if ours else 0
 
 

@@ -79,7 +79,7 @@ def check(
     in_plan = {node.key for blocker in level_blockers if blocker.kind in described for node in blocker.nodes}
     partitions = _partitions(observation, replication) if replication is not None else ()
     unread = (
-        (observation.partitions.why,) if isinstance(observation.partitions, Unknown) and replication is None else ()
+        (observation.partitions.failure,) if isinstance(observation.partitions, Unknown) and replication is None else ()
     )
     gaps = (
         *observation.gaps,
@@ -99,7 +99,7 @@ def _partitions(observation: Observation, replication: Replication) -> Iterator[
 
     away = {node.id for node in observation.nodes if Role.BROKER in node.roles and node.state is not NodeState.LIVE}
     lagging = tuple(
-        node for node in observation.nodes if Role.BROKER in node.roles and node.id in replication.behind() - away
+        node for node in observation.nodes if Role.BROKER in node.roles and node.id in replication.lagging() - away
     )
     lag, remedy = "", "bring the brokers of its other replicas back"
     if lagging:
@@ -156,9 +156,11 @@ def _away(node: Node, observation: Observation) -> Blocker:
             listens = verb(nodes, "it listens at its address", "they listen at their addresses")
             return f"{is_away} not reachable", f"start {them}, or see whether {listens}"
         if len(nodes) == 1 and isinstance(nodes[0].answer, Unknown):
-            return f"{is_away} not reachable: {nodes[0].answer.why.message}", nodes[0].answer.why.action
+            return f"{is_away} not reachable: {nodes[0].answer.failure.message}", nodes[0].answer.failure.action
         return f"{is_away} not reachable: their addresses lead to other nodes", _MAKE_IT_LEAD
 
     mode = node.runs_in_kraft_mode if node.state is NodeState.REFUSED else None
-    kind = node.answer.why.kind if node.state is NodeState.UNREACHABLE and isinstance(node.answer, Unknown) else None
+    kind = (
+        node.answer.failure.kind if node.state is NodeState.UNREACHABLE and isinstance(node.answer, Unknown) else None
+    )
     return about_nodes(BlockerKind.NODE_UNKNOWN, (node,), words, failure_kind=kind, alike=(mode, kind))

@@ -39,7 +39,7 @@ def cluster_document(observation: Observation, *, api_names: Mapping[int, str] |
 
 def not_read(observation: Observation) -> list[Json]:
     """Gaps: what could not be read, why, and what to do."""
-    return [{"what": gap.where, "why": gap.message, "remedy": gap.remedy} for gap in observation.gaps]
+    return [{"what": gap.location, "why": gap.message, "remedy": gap.remedy} for gap in observation.gaps]
 
 
 def source_shape(observation: Observation) -> Json:
@@ -102,7 +102,7 @@ def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Jso
                 for key, versions in sorted(node.answer.value.apis.items())
             }
     else:
-        shape["why"] = str(node.answer.why)
+        shape["why"] = str(node.answer.failure)
     return shape
 
 

@@ -25,7 +25,7 @@ def equality_document(found: Equality) -> Json:
             "counts": {},
             "differences": [],
             "more": 0,
-            "notRead": [not_read(found.why)],
+            "notRead": [not_read(found.failure)],
         }
     differs = found if isinstance(found, Differs) else None
     return {
@@ -42,7 +42,7 @@ def equality_document(found: Equality) -> Json:
             }
             for difference in (differs.differences if differs else ())
         ],
-        "more": differs.more if differs else 0,
+        "more": differs.omitted if differs else 0,
         "notRead": [],
     }
 
@@ -54,6 +54,6 @@ def equality_lines(found: Equal | Differs) -> Iterator[str]:
         return
     yield f"{found}."
     yield from map(str, found.differences)
-    if found.more:
-        yield f"and {found.more} more"
+    if found.omitted:
+        yield f"and {found.omitted} more"
     yield f"What to do: {printable(REMEDY)}."

@@ -35,7 +35,7 @@ def with_result(
         count += step.counts
     elif step.consent:  # nothing was changed, so nothing was used up
         spent = tuple(consent for consent in spent if consent != step.consent)
-    recorded_result = ended.named(result)
+    recorded_result = ended.recorded_result(result)
     entry = HistoryEntry(
         at=at,
         action=str(step),

@@ -38,9 +38,9 @@ def settings_document(demands: SettingDifferences) -> Json:
 
 def not_read(failure: Failure) -> Json:
     """Gap: what could not be read, why, and what to do."""
-    return {"what": failure.where, "why": failure.message, "remedy": failure.remedy}
+    return {"what": failure.location, "why": failure.message, "remedy": failure.remedy}
 
 
 def _difference(one: SettingDifference) -> Json:
-    expected = {Wish.SET: "...", Wish.NOT_SET: None}[one.wanted] if isinstance(one.wanted, Wish) else one.wanted
-    return {"name": one.name, "wanted": expected, "found": one.found, "do": str(one)}
+    expected = {Wish.SET: "...", Wish.NOT_SET: None}[one.rule] if isinstance(one.rule, Wish) else one.rule
+    return {"name": one.name, "wanted": expected, "found": one.actual, "do": str(one)}

@@ -83,7 +83,7 @@ def _held(observation: Observation) -> str:
     """Reason why no level can be changed now, whatever nodes support; of files that is not asked."""
     if observation.source.files:
         return ""
-    if isinstance(observation.cluster_id, Unknown) and observation.cluster_id.why.kind is FailureKind.WRONG_CLUSTER:
+    if isinstance(observation.cluster_id, Unknown) and observation.cluster_id.failure.kind is FailureKind.WRONG_CLUSTER:
         return "while the addresses lead to two clusters"
     if observation.is_migrating:
         return "while a migration from ZooKeeper is open"

@@ -235,7 +235,7 @@ def _reachable(observation: Observation) -> ConditionText:
     """A node that is down is reported here, even if it blocks nothing. Without times: they change."""
     silent: dict[tuple[Role, ...], list[Node]] = {}
     for node in observation.nodes:
-        if isinstance(node.answer, Unknown) and node.answer.why.kind is not FailureKind.NOT_ASKED:
+        if isinstance(node.answer, Unknown) and node.answer.failure.kind is not FailureKind.NOT_ASKED:
             silent.setdefault(node.roles, []).append(node)
     missing = [*map(str, observation.gaps), *(_silent(tuple(nodes)) for nodes in silent.values())]
     if missing:

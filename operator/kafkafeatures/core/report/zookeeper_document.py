@@ -44,7 +44,7 @@ def zookeeper_document(zookeeper_reading: ZooKeeperReading, observation: Observa
             if not isinstance(broker, Failure)
         ],
         "notRead": [
-            {"what": failure.where, "why": failure.message, "remedy": failure.remedy}
+            {"what": failure.location, "why": failure.message, "remedy": failure.remedy}
             for failure in zookeeper_reading.failures
         ],
     }

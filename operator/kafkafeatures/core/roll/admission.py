@@ -32,11 +32,11 @@ def stuck_may_go(question: RestartCheckInput, id_: int) -> bool:
     they were restarted, else none of them could be the first.
     """
     node, is_controller = question.node(id_), question.is_controller(id_)
-    no_quorum = question.seen.no_quorum is not None or isinstance(question.seen.quorum, Unknown)
+    no_quorum = question.observation.no_quorum is not None or isinstance(question.observation.quorum, Unknown)
     other_ids = question.flying - {id_}
     if is_controller and not no_quorum and any(question.is_controller(other_id) for other_id in other_ids):
         return False
-    if question.seen.nothing_is_led:
+    if question.observation.nothing_is_led:
         return True
     if is_controller and (no_quorum or node is None or Role.BROKER not in node.roles):
         return True
@@ -61,13 +61,17 @@ def refusal_of(question: RestartCheckInput, id_: int, given: str = "") -> Wait |
     if why_not is not None:
         return why_not
     unstable_ids, counts = counted_as_away(question, id_)
-    if not is_only_voter(question, id_) and question.is_controller(id_) and isinstance(question.seen.quorum, Known):
+    if (
+        not is_only_voter(question, id_)
+        and question.is_controller(id_)
+        and isinstance(question.observation.quorum, Known)
+    ):
         down = (question.flying | question.unavailable | unstable_ids) - {id_}
-        reason = may_restart(id_, question.seen.quorum.value, down)
+        reason = may_restart(id_, question.observation.quorum.value, down)
         if reason:
             text = f"{question.title(id_)} cannot be restarted now: {reason}{counts}"
             remedy = f"bring the other controllers back; {question.title(id_)} stays as it is until then"
-            return Wait(Reason.WAITING_FOR_QUORUM, text, after=2.0, subject=question.title(id_), remedy=remedy)
+            return Wait(Reason.WAITING_FOR_QUORUM, text, delay=2.0, subject=question.title(id_), remedy=remedy)
     node = question.node(id_)
     is_broker = node is not None and Role.BROKER in node.roles
     if is_broker and id_ in question.unavailable:
@@ -91,21 +95,21 @@ def refused_as_unavailable(question: RestartCheckInput, id_: int) -> Wait:
         )
         remedy = "delete the pod if it does not: its next one is of the current revision"
         return Wait(
-            Reason.ROLLING_NODES, f"{text} itself; {remedy}", after=2.0, subject=question.title(id_), remedy=remedy
+            Reason.ROLLING_NODES, f"{text} itself; {remedy}", delay=2.0, subject=question.title(id_), remedy=remedy
         )
     if pod is not None and pod.waiting:
         text = f"{question.title(id_)} answers, but the container of its pod {pod.name} waits ({pod.waiting})"
         return Wait(
             Reason.ROLLING_NODES,
             f"{text}: one of the two is out of date",
-            after=2.0,
+            delay=2.0,
             subject=question.title(id_),
             remedy=f"see `kubectl describe pod {pod.name}`",
         )
     text = f"{question.title(id_)} is unavailable, and its pod runs: it may recover its log for hours"
     look = f"; see `kubectl logs {pod.name}`, and delete the pod if it hangs" if pod is not None else ""
     remedy = look.removeprefix("; ") or f"see the log of {question.title(id_)}, and restart it if it hangs"
-    return Wait(Reason.ROLLING_NODES, text + look, after=2.0, subject=question.title(id_), remedy=remedy)
+    return Wait(Reason.ROLLING_NODES, text + look, delay=2.0, subject=question.title(id_), remedy=remedy)
 
 
 _FORBIDS: Mapping[InadmissibleReason, tuple[str, str, str]] = {
@@ -125,14 +129,14 @@ def forbidden_by(question: RestartCheckInput, id_: int, found: Forbidding | None
     """Wait for partitions that forbid the restart, with the remedy."""
     partitions = "the reason is not known"
     if found is not None:
-        singular, plural, predicate = _FORBIDS[found.why]
+        singular, plural, predicate = _FORBIDS[found.reason]
         partition_names = format_partitions(found.count, found.names)
         partitions = f"{partition_names} {singular if found.count == 1 else plural} {predicate}"
     away, (unstable_ids, counts) = question.titles(question.unavailable), counted_as_away(question, id_)
     unavailable = f"; unavailable: {away}" if away else ""
     message = f"{question.title(id_)} cannot be restarted now: {partitions}{unavailable}{counts}"
     remedy, nodes = f"bring {away} back" if away else "bring the other replicas back in sync", question.nodes(id_)
-    cause = cause_among(question, found.behind) if found is not None else None
+    cause = cause_among(question, found.lagging) if found is not None else None
     if cause is not None:
         message, nodes = f"{cause.text}; {message}", cause.nodes
         remedy = f"{remedy}; {cause.remedy}" if away else cause.remedy
@@ -149,14 +153,14 @@ def budget_allows(question: RestartCheckInput, id_: int) -> Wait | None:
     out_of_order = question.fleet.out_of_order.get(id_)
     if out_of_order:
         remedy = "bring the pods that the message names back"
-        return Wait(Reason.ROLLING_NODES, out_of_order, after=2.0, subject=question.title(id_), remedy=remedy)
-    why_not = question.fleet.kept.get(id_)
+        return Wait(Reason.ROLLING_NODES, out_of_order, delay=2.0, subject=question.title(id_), remedy=remedy)
+    why_not = question.fleet.withheld.get(id_)
     if not why_not:
         return None
     return Wait(
         Reason.WAITING_FOR_BUDGET,
         why_not,
-        after=REFUSED_POLL,
+        delay=REFUSED_POLL,
         subject=question.title(id_),
         remedy="bring back the pods that the PodDisruptionBudget counts as missing, or let it allow one to be away",
     )

@@ -53,7 +53,7 @@ class Restarting(Struct, frozen=True):
     """A restart whose end was not seen yet, and how far it has come."""
 
     step: RestartNode
-    sent: RestartInFlight
+    restart: RestartInFlight
     state: RestartState
 
     @property
@@ -75,8 +75,8 @@ class Restarting(Struct, frozen=True):
 class RestartCheckInput(Struct, frozen=True, dict=True):
     """May one more node be restarted now? Everything that the checks look at."""
 
-    wanted: DesiredState
-    seen: Observation
+    desired: DesiredState
+    observation: Observation
     fleet: Fleet
     in_flight: tuple[Restarting, ...]
     changes: tuple[UpdateFeature, ...]
@@ -89,7 +89,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
     @property
     def driver(self) -> Driver:
         """Driver that restarts the nodes."""
-        return driver_of(self.wanted.rollout)
+        return driver_of(self.desired.rollout)
 
     def admission(
         self,
@@ -102,7 +102,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         if self.replication is None:
             return None
         down = (self.flying | self.unavailable | beside) - but
-        chosen = availability or self.wanted.rollout.availability
+        chosen = availability or self.desired.rollout.availability
         return self.replication.judge(down, chosen, excused=self.is_excused)
 
     @cached_property
@@ -144,7 +144,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         earlier_stamps = {entry.node_id: entry.since for entry in rollout.unconfirmed} if rollout is not None else {}
         waits = sorted(self.fleet.waits, key=lambda one: one.is_alone)
         nodes = (wait.node.id for wait in waits if wait.node is not None)
-        return {id_: earlier_stamps.get(id_) or stamp(self.remembered.now) for id_ in nodes}
+        return {id_: earlier_stamps.get(id_) or stamp(self.remembered.current_time) for id_ in nodes}
 
     @cached_property
     def flying(self) -> frozenset[int]:
@@ -154,29 +154,33 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
     @cached_property
     def unavailable(self) -> frozenset[int]:
         """Nodes that are away for any other reason than a restart of ours."""
-        away = (node.id for node in self.seen.nodes if node.roles and node.state is not NodeState.LIVE)
+        away = (node.id for node in self.observation.nodes if node.roles and node.state is not NodeState.LIVE)
         return frozenset((*away, *self.fleet.unavailable)) - self.flying
 
     @property
     def pods_read_at(self) -> datetime:
         """By this is judged how long ago something happened to a pod: by no clock that is ahead of the API server's."""
-        return self.seen.workloads.value.at if isinstance(self.seen.workloads, Known) else self.remembered.now
+        return (
+            self.observation.workloads.value.at
+            if isinstance(self.observation.workloads, Known)
+            else self.remembered.current_time
+        )
 
     @cached_property
     def stuck(self) -> frozenset[int]:
         """Nodes whose pod cannot run and is no longer what its StatefulSet wants, those in flight too. Never one that
         answers: what Kubernetes says of a container may be old, and the node holds what others rely on.
         """
-        if isinstance(self.seen.workloads, Unknown):
+        if isinstance(self.observation.workloads, Unknown):
             return frozenset()
-        live, read_at = {node.id for node in self.seen.nodes if node.state is NodeState.LIVE}, self.pods_read_at
+        live, read_at = {node.id for node in self.observation.nodes if node.state is NodeState.LIVE}, self.pods_read_at
         pods = {id_: self.fleet.pods[id_] for id_ in self.fleet.needing.keys() - live if id_ in self.fleet.pods}
         return frozenset(id_ for id_, pod in pods.items() if cannot_run(pod, read_at) and not pod.terminating)
 
     @cached_property
     def crashes(self) -> tuple[Crash, ...]:
         """Pods that end by themselves on what is rolled out."""
-        return tuple(crashes(self.seen.workloads.value)) if isinstance(self.seen.workloads, Known) else ()
+        return tuple(crashes(self.observation.workloads.value)) if isinstance(self.observation.workloads, Known) else ()
 
     @cached_property
     def ranges_of_binaries(self) -> Mapping[str, Mapping[str, VersionRange]]:
@@ -229,8 +233,8 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
     @cached_property
     def cap(self) -> int:
         """Number of brokers that may be away at once."""
-        brokers = sum(Role.BROKER in node.roles for node in self.seen.nodes)
-        document_cap = planner.cap(self.wanted.rollout.max_parallel, brokers)
+        brokers = sum(Role.BROKER in node.roles for node in self.observation.nodes)
+        document_cap = planner.cap(self.desired.rollout.max_parallel, brokers)
         alone = 1 if self.permit is not None and self.permit.is_first else document_cap
         return min(document_cap, self.driver.most or document_cap, alone)
 
@@ -247,7 +251,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
     def _ghosts(self) -> frozenset[int]:
         if self.replication is None:
             return frozenset()
-        ghosts = {node.id for node in self.seen.nodes if node.state is NodeState.GHOST}
+        ghosts = {node.id for node in self.observation.nodes if node.state is NodeState.GHOST}
         with_pods = {*self.fleet.pods, *self.unconfirmed}  # whose pods tell whether they come back
         return frozenset(ghosts - self.replication.brokers() - with_pods)
 
@@ -258,19 +262,19 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @property
     def _way(self) -> str:
-        return self.permit.way if self.permit is not None else ""
+        return self.permit.purpose if self.permit is not None else ""
 
     @cached_property
     def revisions(self) -> Revisions:
         """Status that is remembered of each target of restarts."""
-        return known_revisions(self.remembered.status.rollout, self.seen, self.changes, self._way)
+        return known_revisions(self.remembered.status.rollout, self.observation, self.changes, self._way)
 
     @cached_property
-    def left(self) -> Mapping[Target, int]:
+    def remaining_targets(self) -> Mapping[Target, int]:
         """The targets that some pod or node has not reached, or is in flight to, and how many have not."""
         ids = self.fleet.needing if not self.driver.reads_pods else ()
         by_hand = {self.title(id_): self.targets_of(id_) for id_ in ids}
-        return left_in(self.seen, tuple(restart.step for restart in self.in_flight), by_hand)
+        return left_in(self.observation, tuple(restart.step for restart in self.in_flight), by_hand)
 
     @property
     def goes_on(self) -> bool:
@@ -283,13 +287,13 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         unfinished_targets = {target for target, revision in self.revisions.items() if revision.left}
         unfinished_targets.add(Target("", ""))  # of a person who was asked by the release before
         to_go = {target for id_ in self.fleet.needing.keys() - self.flying for target in self.targets_of(id_)}
-        return not unfinished_targets.isdisjoint(to_go or self.left)
+        return not unfinished_targets.isdisjoint(to_go or self.remaining_targets)
 
     @property
     def leads_where_it_did(self) -> bool:
         """Tell whether nothing is left now that was not left before."""
         revisions = self.revisions
-        return self.goes_on and all(target in revisions and revisions[target].left for target in self.left)
+        return self.goes_on and all(target in revisions and revisions[target].left for target in self.remaining_targets)
 
     @cached_property
     def roll_id(self) -> str:
@@ -297,7 +301,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         rollout = self.remembered.status.rollout
         if rollout is not None and self.goes_on:
             return rollout.id
-        return roll_id(self.seen, self.changes, self._way)
+        return roll_id(self.observation, self.changes, self._way)
 
     def targets_of(self, id_: int) -> tuple[Target, ...]:
         """Targets of the restart of a node: the revision that its StatefulSet asks for; levels or a way, by hand."""
@@ -305,7 +309,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         if owner is not None:
             return (target_of(owner),)
         if self.permit is not None:
-            return (Target("", self.permit.way),)
+            return (Target("", self.permit.purpose),)
         return targets_of_levels(lacking(node, self.changes)) if node is not None else ()
 
     def reaching(self, target: Target) -> Iterator[int]:
@@ -314,27 +318,27 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
             pods = self.fleet.pods.items()
             yield from (id_ for id_, pod in pods if (pod.stateful_set, pod.revision) == target)
         elif self.permit is not None:
-            ids = (node.id for node in self.seen.nodes if target.revision == self.permit.way)
+            ids = (node.id for node in self.observation.nodes if target.revision == self.permit.purpose)
             yield from filter(self.permit.is_over_for, ids)
         else:
             changes = [change for change in self.changes if targets_of_levels((change,)) == (target,)]
             nodes = (
                 node
                 for change in changes
-                for node in self.seen.nodes
-                if node.surely_holds(change.feature, change.after)
+                for node in self.observation.nodes
+                if node.surely_holds(change.feature, change.to_level)
             )
             yield from (node.id for node in nodes)
 
     @property
     def are_levels_known(self) -> bool:
         """Tell whether the nodes that have to be restarted by hand are known."""
-        return not self.permit.unknown if self.permit is not None else isinstance(self.seen.finalized, Known)
+        return not self.permit.unknown if self.permit is not None else isinstance(self.observation.finalized, Known)
 
     @cached_property
     def _by_id(self) -> Mapping[int, Node]:
         """Called for each of a thousand nodes, again and again."""
-        return by_id(self.seen.nodes)
+        return by_id(self.observation.nodes)
 
     def node(self, id_: int) -> Node | None:
         """The node of that id."""
@@ -350,34 +354,34 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     def pod_of(self, name: str) -> Pod | None:
         """The pod of that name."""
-        return self.seen.workloads.value.pod(name) if isinstance(self.seen.workloads, Known) else None
+        return self.observation.workloads.value.pod(name) if isinstance(self.observation.workloads, Known) else None
 
     def owner_of(self, pod: str) -> StatefulSet | None:
         """The StatefulSet of the pod of that name."""
-        return self.seen.workloads.value.owner(pod) if isinstance(self.seen.workloads, Known) else None
+        return self.observation.workloads.value.owner(pod) if isinstance(self.observation.workloads, Known) else None
 
     def is_left_behind(self, step: RestartNode) -> bool:
         """Tell whether the template was changed since its new pod was made."""
         asks, has = self.owner_of(step.pod), self.pod_of(step.pod)
         if asks is None or has is None or has.uid == step.pod_uid or has.terminating:
             return False
-        return asks.update_revision not in ("", step.after, has.revision)
+        return asks.update_revision not in ("", step.next_revision, has.revision)
 
     def is_late(self, restart: Restarting) -> bool:
         """Tell whether its node should be back by now. That counts from when it began to stop, not from its intent: an
         eviction may be refused for a day before it is carried out.
         """
-        since = restart.sent.stopping_since
-        return since is not None and self.remembered.age_of(since) > self.wanted.rollout.node_timeout
+        since = restart.restart.stopping_since
+        return since is not None and self.remembered.age_of(since) > self.desired.rollout.node_timeout
 
     def hangs(self, pod: Pod) -> bool:
         """Tell whether it is still stopping, long after it should have stopped."""
-        return hangs(pod, self.pods_read_at, self.wanted.rollout.node_timeout)
+        return hangs(pod, self.pods_read_at, self.desired.rollout.node_timeout)
 
     def while_stopping(self, pod: Pod) -> str:
         """Remedy for a pod that is stopping."""
-        namespace = self.seen.workloads.value.namespace if isinstance(self.seen.workloads, Known) else ""
-        return while_stopping(pod, namespace, self.pods_read_at, self.wanted.rollout.node_timeout)
+        namespace = self.observation.workloads.value.namespace if isinstance(self.observation.workloads, Known) else ""
+        return while_stopping(pod, namespace, self.pods_read_at, self.desired.rollout.node_timeout)
 
     def nodes(self, id_: int) -> tuple[Node, ...]:
         """The node of that id, if there is one."""

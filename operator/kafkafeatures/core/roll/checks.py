@@ -63,23 +63,25 @@ def quorum_is_known(question: RestartCheckInput) -> Refusal | None:
     """Without an active controller nothing that was read of the cluster is current."""
     if question.permit is not None and not question.permit.has_quorum:
         return None
-    failure = question.seen.no_quorum
+    failure = question.observation.no_quorum
     if failure is not None:
         return unreadable("no active controller is known", failure, reason=Reason.WAITING_FOR_QUORUM)
-    if isinstance(question.seen.quorum, Unknown):
-        return unreadable("the quorum is not known", question.seen.quorum.why, reason=Reason.WAITING_FOR_QUORUM)
-    if isinstance(question.seen.finalized, Unknown):
-        return unreadable("the finalized levels are not known", question.seen.finalized.why)
+    if isinstance(question.observation.quorum, Unknown):
+        return unreadable(
+            "the quorum is not known", question.observation.quorum.failure, reason=Reason.WAITING_FOR_QUORUM
+        )
+    if isinstance(question.observation.finalized, Unknown):
+        return unreadable("the finalized levels are not known", question.observation.finalized.failure)
     return None
 
 
 def partitions_are_known(question: RestartCheckInput) -> Refusal | None:
     """Every partition is known, from the log or by asking; what an ACL may hide is not known."""
-    if isinstance(question.seen.partitions, Known):
+    if isinstance(question.observation.partitions, Known):
         return None
-    if question.seen.partitions.why.kind is FailureKind.NOT_ASKED:
+    if question.observation.partitions.failure.kind is FailureKind.NOT_ASKED:
         return PARTITIONS_ARE_NOT_NEEDED
-    return unread(question.seen.partitions, "the partitions could not be read")
+    return unread(question.observation.partitions, "the partitions could not be read")
 
 
 def promises_can_be_kept(question: RestartCheckInput) -> Refusal | None:
@@ -99,7 +101,7 @@ def promises_can_be_kept(question: RestartCheckInput) -> Refusal | None:
         f"{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''})"
     )
     anew = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply the document, then add it again"
-    is_given, reason = SINGLE_REPLICA_TOPICS in question.wanted.consents, Reason.CONSENT_SPENT
+    is_given, reason = SINGLE_REPLICA_TOPICS in question.desired.consents, Reason.CONSENT_SPENT
     if question.excused is not None and covers:
         given_for = topics_and_partitions(question.excused.topics)
         if not question.excused.topics.partitions:
@@ -125,7 +127,7 @@ def nothing_is_reassigned(question: RestartCheckInput) -> Refusal | None:
         f"a reassignment is in progress: {format_partitions(count, names)}; no node is restarted until it is complete"
     )
     remedy = "wait until it is complete; kafka-reassign-partitions.sh --list shows it, and --cancel ends it"
-    return Wait(Reason.ROLLING_NODES, text, after=2.0, subject="reassignment", remedy=remedy)
+    return Wait(Reason.ROLLING_NODES, text, delay=2.0, subject="reassignment", remedy=remedy)
 
 
 def nothing_is_unavailable(question: RestartCheckInput) -> Refusal | None:
@@ -151,7 +153,7 @@ def nothing_is_unavailable(question: RestartCheckInput) -> Refusal | None:
             if cause is not None:
                 text, remedy = f"{cause.text}; {text}; {cause.remedy}", cause.remedy
                 subject = cause.subject
-            return Wait(Reason.ROLLING_NODES, text, after=2.0, subject=subject, remedy=remedy)
+            return Wait(Reason.ROLLING_NODES, text, delay=2.0, subject=subject, remedy=remedy)
     return None
 
 
@@ -168,13 +170,13 @@ def cap_is_kept(question: RestartCheckInput) -> Refusal | None:
     remedy = f"bring {gone} back"
     blockers: tuple[Blocker, ...] = ()
     if ghosts and not question.driver.reads_pods:  # else its pod tells, or that it has none
-        cure = ghost_remedy(ghosts, question.wanted.cluster_flags, question.seen.finalized)
+        cure = ghost_remedy(ghosts, question.desired.cluster_flags, question.observation.finalized)
         text += f"; if {title_of(ghosts)} {verb(ghosts, 'does', 'do')} not exist: {cure}"
         registered = f"{title_of(ghosts)} {verb(ghosts, 'is', 'are')} registered, but fenced, and nothing answers"
         blockers = (Blocker(BlockerKind.GHOST_REGISTRATION, registered, cure, nodes=ghosts),)
         remedy = f"{remedy}; {cure}"
     return Wait(
-        Reason.ROLLING_NODES, text + _looks(question), after=2.0, blockers=blockers, subject=gone, remedy=remedy
+        Reason.ROLLING_NODES, text + _looks(question), delay=2.0, blockers=blockers, subject=gone, remedy=remedy
     )  # fmt: skip
 
 

@@ -59,20 +59,21 @@ class RestartState(Struct, frozen=True):
 class AwayNode(Struct, frozen=True):
     """One node, as it was before it was stopped.
 
-    pod: empty where a person restarts it. after: the revision of its next pod. before: what the node supported, where a
-    person restarts it. broker_epoch: of its registration before, -1 where that was not known; incarnation: of its
-    process before, and empty where the epoch says enough, as 64 of these have to fit into a status. czxid: of its
-    znode before, where it ran in ZooKeeper mode; then there is no epoch, as the two count different things.
-    out_of_sync: how many partitions it hosts that it was not in sync with before; lagging: which, by their marks, none
-    where there were too many to keep. by: what restarts its pod, such as "annotation"; empty for an eviction.
+    pod: empty where a person restarts it. next_revision: the revision of its next pod. earlier_support: what the node
+    supported, where a person restarts it. broker_epoch: of its registration before, -1 where that was not known;
+    incarnation: of its process before, and empty where the epoch says enough, as 64 of these have to fit into a status.
+    czxid: of its znode before, where it ran in ZooKeeper mode; then there is no epoch, as the two count different
+    things. out_of_sync: how many partitions it hosts that it was not in sync with before; lagging: which, by their
+    marks, none where there were too many to keep. by: what restarts its pod, such as "annotation"; empty for an
+    eviction.
     """
 
     node_id: int
     title: str
     pod: str = ""
     pod_uid: str = ""
-    before: str = ""
-    after: str = ""
+    earlier_support: str = ""
+    next_revision: str = ""
     broker_epoch: int = -1
     incarnation: str = ""
     out_of_sync: int = 0
@@ -97,7 +98,7 @@ class AwayNode(Struct, frozen=True):
     def is_for_another_image(self, observation: Observation) -> bool:
         """The image was changed meanwhile: that the node needs a restart again does not mean that this one was vain."""
         pod, update_revision = self._pod_in(observation)
-        return pod is not None and update_revision not in ("", self.after, pod.revision)
+        return pod is not None and update_revision not in ("", self.next_revision, pod.revision)
 
     def is_not_wanted(self, observation: Observation) -> bool:
         """The old pod still runs, and the restart is out of date: its StatefulSet wants the old pod or another new one
@@ -107,7 +108,7 @@ class AwayNode(Struct, frozen=True):
         if (
             self.pod
             and isinstance(observation.workloads, Unknown)
-            and observation.workloads.why.kind is FailureKind.NOT_ASKED
+            and observation.workloads.failure.kind is FailureKind.NOT_ASKED
         ):
             node = observation.node(self.node_id)
             return node is not None and node.state is NodeState.LIVE and self._is_the_old_process(node)
@@ -115,7 +116,7 @@ class AwayNode(Struct, frozen=True):
         if pod is None or pod.uid != self.pod_uid or pod.terminating:
             return False
         return (
-            update_revision not in ("", self.after)
+            update_revision not in ("", self.next_revision)
             or pod.stays_at(update_revision)
             or self._is_anothers_turn(observation)
         )
@@ -187,17 +188,17 @@ class AwayNode(Struct, frozen=True):
         """Tell whether its next process certainly runs, whichever partitions it has by now."""
         is_read = (
             isinstance(observation.workloads, Known)
-            or observation.workloads.why.kind is FailureKind.NOT_ASKED
+            or observation.workloads.failure.kind is FailureKind.NOT_ASKED
             or not self.pod
         )
         return is_read and self.state_in(observation, None).phase in (ReturnPhase.UNKNOWN, ReturnPhase.BACK)
 
     def _of_pod(self, observation: Observation) -> RestartState | None:
         """State by the pod alone, where it says that the node cannot be back; else None."""
-        if isinstance(observation.workloads, Unknown) and observation.workloads.why.kind is FailureKind.NOT_ASKED:
+        if isinstance(observation.workloads, Unknown) and observation.workloads.failure.kind is FailureKind.NOT_ASKED:
             return None  # the document names no driver any more: what Kafka says must do
         if isinstance(observation.workloads, Unknown):
-            return RestartState(ReturnPhase.UNKNOWN, f"the pods could not be read: {observation.workloads.why}")
+            return RestartState(ReturnPhase.UNKNOWN, f"the pods could not be read: {observation.workloads.failure}")
         pod = observation.workloads.value.pod(self.pod)
         if pod is None:
             return RestartState(ReturnPhase.STARTING, f"pod {self.pod} was not created again yet")
@@ -223,18 +224,18 @@ class AwayNode(Struct, frozen=True):
             return node.broker_epoch == self.broker_epoch
         if self.incarnation and node.incarnation:
             return node.incarnation == self.incarnation
-        return not self.pod and self.before == supported_now(node)
+        return not self.pod and self.earlier_support == supported_now(node)
 
     def _replicas(self, node: Node, observation: Observation, replication: Replication | None) -> RestartState:
         if Role.CONTROLLER in node.roles:
             if isinstance(observation.quorum, Unknown):
-                return RestartState(ReturnPhase.UNKNOWN, f"the quorum is not known: {observation.quorum.why}")
+                return RestartState(ReturnPhase.UNKNOWN, f"the quorum is not known: {observation.quorum.failure}")
             if node.is_voter and not is_caught_up(node.id, observation.quorum.value):
                 return RestartState(ReturnPhase.CATCHING_UP, f"{self.title} is behind the leader of the quorum")
         if Role.BROKER not in node.roles:
             return RestartState(ReturnPhase.BACK, f"{self.title} has caught up")
         if replication is None:
-            reason = f": {observation.partitions.why}" if isinstance(observation.partitions, Unknown) else ""
+            reason = f": {observation.partitions.failure}" if isinstance(observation.partitions, Unknown) else ""
             return RestartState(ReturnPhase.UNKNOWN, f"the partitions are not known{reason}")
         count, names = self._not_back(node.id, replication)
         if count:

@@ -46,11 +46,11 @@ _LINE = re.compile(r"(\d{1,10})((?: [dm]:\S+)+)")
 
 
 class NodeDisks(Struct, frozen=True):
-    """Directories of the nodes of a roll. before: those that each id had. lost: nodes none of whose directories was
+    """Directories of the nodes of a roll. earlier: those that each id had. lost: nodes none of whose directories was
     there before, and no consent says that this was meant. used: consents that this look has used up.
     """
 
-    before: Disks = field(default_factory=dict)
+    earlier: Disks = field(default_factory=dict)
     lost: tuple[Node, ...] = ()
     used: frozenset[str] = frozenset()
 

@@ -90,8 +90,8 @@ def back_on_new_disk(question: RestartCheckInput) -> Iterator[Halt]:
     if question.permit is not None and not question.permit.restarts:
         return
     for node in question.disks.lost:
-        consent = consent_to_disk(question.disks.before[node.id], node)
-        spent = state_of(consent, question.wanted.consents, question.remembered.status.spent_consents)
+        consent = consent_to_disk(question.disks.earlier[node.id], node)
+        spent = state_of(consent, question.desired.consents, question.remembered.status.spent_consents)
         accept = f"add {consent} to consents"
         if spent is ConsentState.SPENT:
             accept = f"remove the consent {consent}, apply the document, then add it again"
@@ -108,7 +108,7 @@ def back_on_new_disk(question: RestartCheckInput) -> Iterator[Halt]:
 
 def not_back_in_time(question: RestartCheckInput) -> Iterator[Halt]:
     """Nodes that were restarted, and should be back by now."""
-    timeout = question.wanted.rollout.node_timeout
+    timeout = question.desired.rollout.node_timeout
     # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
     patient = (ReturnPhase.BACK, ReturnPhase.RECOVERING, ReturnPhase.REQUESTED, ReturnPhase.UNKNOWN)
     for restart in question.in_flight:
@@ -120,7 +120,7 @@ def not_back_in_time(question: RestartCheckInput) -> Iterator[Halt]:
             cause = _halted(question, restart.step.node_id, text, remedy)
             pod = question.pod_of(restart.step.pod)
             # What hangs may be its old pod, which says nothing against the new image.
-            failed = pod.revision if pod is not None else restart.step.after
+            failed = pod.revision if pod is not None else restart.step.next_revision
             yield Halt(cause, question.owner_of(restart.step.pod), failed)
 
 
@@ -172,7 +172,7 @@ def _crashed(crash: Crash) -> Stalled:
 
 def _remedy(question: RestartCheckInput, step: RestartNode) -> str:
     """The remedy for a node that is not back. A pod that is gone cannot be inspected."""
-    workloads = question.seen.workloads
+    workloads = question.observation.workloads
     pod = question.pod_of(step.pod)
     if step.pod and isinstance(workloads, Known) and pod is None:
         return question.driver.remedy_of_missing(workloads.value, step.pod, step.title)

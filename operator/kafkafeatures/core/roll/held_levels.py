@@ -32,10 +32,10 @@ def binary_holds_levels(question: RestartCheckInput) -> Refusal | None:
 
 
 def _levels_in_danger(question: RestartCheckInput) -> Iterator[Blocker]:
-    if not question.fleet.needing or isinstance(question.seen.finalized, Unknown):
+    if not question.fleet.needing or isinstance(question.observation.finalized, Unknown):
         return
     for name, ranges in question.ranges_of_binaries.items():
-        for feature, level in sorted(question.seen.finalized.value.items()):
+        for feature, level in sorted(question.observation.finalized.value.items()):
             supported = ranges.get(feature, NOT_SUPPORTED)
             if level in supported or not level:
                 continue
@@ -44,7 +44,7 @@ def _levels_in_danger(question: RestartCheckInput) -> Iterator[Blocker]:
             impossible = not is_too_low and UpdateFeature(feature, supported.max, level).undo is Undo.IMPOSSIBLE
             remedy = f"downgrade {feature} to {supported.max} first, with the consent {downgrade.consent}"
             if is_too_low:
-                remedy = raise_first(feature, level, supported.min, question.seen)
+                remedy = raise_first(feature, level, supported.min, question.observation)
             elif impossible:
                 remedy = (
                     f"Kafka refuses to downgrade {feature}; use an image that supports {format_level(feature, level)}"
@@ -55,7 +55,7 @@ def _levels_in_danger(question: RestartCheckInput) -> Iterator[Blocker]:
                 "its nodes could not register again",
                 remedy,
                 feature=feature,
-                wanted=level,
+                required_level=level,
                 supported=supported,
                 reason=Reason.DOWNGRADE_REFUSED if impossible else Reason.NODES_BEHIND,
             )
@@ -65,14 +65,14 @@ def _below_the_floor(question: RestartCheckInput) -> Iterator[Blocker]:
     """Levels in danger where a person restarts the nodes: their binaries are not known, and chosen for the changes."""
     if question.driver.reads_pods or not question.fleet.needing:
         return
-    blocker = floor_of_target(LevelCheckInput(question.seen, question.changes))
+    blocker = floor_of_target(LevelCheckInput(question.observation, question.changes))
     if blocker is not None:
         yield replace(blocker, reason=Reason.NODES_BEHIND)
 
 
 def levels_go_first(question: RestartCheckInput) -> bool:
     """Tell whether what keeps the new binary from holding a level is about to be downgraded anyway."""
-    target_levels = {change.feature: change.after for change in question.changes}
+    target_levels = {change.feature: change.to_level for change in question.changes}
     blocked = tuple(_levels_in_danger(question))
     return bool(blocked) and all(
         blocker.supported and target_levels.get(blocker.feature) in blocker.supported for blocker in blocked

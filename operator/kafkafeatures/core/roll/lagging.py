@@ -39,9 +39,9 @@ def brokers_behind(question: RestartCheckInput) -> Mapping[int, Stamp]:
         return {}
     rollout = question.remembered.status.rollout
     earlier_stamps = {entry.node_id: entry.since for entry in rollout.behind} if rollout is not None else {}
-    live = question.replication.behind() - question.flying - question.unavailable
+    live = question.replication.lagging() - question.flying - question.unavailable
     ids = sorted(live, key=lambda id_: (id_ not in earlier_stamps, id_))
-    return {id_: earlier_stamps.get(id_) or stamp(question.remembered.now) for id_ in ids}
+    return {id_: earlier_stamps.get(id_) or stamp(question.remembered.current_time) for id_ in ids}
 
 
 def cause_among(question: RestartCheckInput, ids: Iterable[int] | None = None) -> Cause | None:
@@ -57,7 +57,7 @@ def cause_among(question: RestartCheckInput, ids: Iterable[int] | None = None) -
     first = behind_ids[0]
     title = question.title(first)
     remedy = f"see {_log_of(question, first)} for why {title} does not catch up, and restart it if it hangs"
-    if question.remembered.age_of(since[first]) > question.wanted.rollout.node_timeout:
+    if question.remembered.age_of(since[first]) > question.desired.rollout.node_timeout:
         remedy += remedy_at_leader(question, first)
     return Cause("; ".join(texts), remedy, tuple(node for id_ in behind_ids for node in question.nodes(id_)))
 

@@ -40,8 +40,10 @@ def limits_of(question: RestartCheckInput, needing: frozenset[int]) -> RollLimit
             "restarted alone"
         )
     brokers = frozenset(id_ for id_ in needing if not question.is_controller(id_))
-    max_parallel, most = question.wanted.rollout.max_parallel, planner.MOST_IN_FLIGHT
-    share_of_brokers = max_parallel.number * sum(Role.BROKER in node.roles for node in question.seen.nodes) // 100
+    max_parallel, most = question.desired.rollout.max_parallel, planner.MOST_IN_FLIGHT
+    share_of_brokers = (
+        max_parallel.number * sum(Role.BROKER in node.roles for node in question.observation.nodes) // 100
+    )
     if (share_of_brokers if max_parallel.percent else max_parallel.number) > most and len(brokers) > most:
         notes.insert(
             0,
@@ -49,7 +51,7 @@ def limits_of(question: RestartCheckInput, needing: frozenset[int]) -> RollLimit
             "limit",
         )
     if question.replication is not None:
-        cap, availability = question.cap, question.wanted.rollout.availability
+        cap, availability = question.cap, question.desired.rollout.availability
         of_brokers = planner.bounds(question.replication, brokers, most=cap, availability=availability)
         rounds = of_brokers.planned + len(needing - brokers)
         if len(brokers) > 1:

@@ -74,7 +74,7 @@ def fleet_of(observation: Observation, rollout: Rollout, flying: Mapping[int, st
         waits=(*_of_controllers(reading), *(matching.waits if is_due else ())),
         without_node=tuple(matching.without_node) if is_due else (),
         notes=tuple(conditions.notes(reading, rollout, brokers)),
-        kept={id_: reason for id_ in needing if (reason := conditions.refused_now(reading, pods[id_]))},
+        withheld={id_: reason for id_ in needing if (reason := conditions.refused_now(reading, pods[id_]))},
         out_of_order={
             id_: reason for id_ in needing if (reason := conditions.out_of_order(sets[id_], pods[id_], names))
         },
@@ -175,7 +175,10 @@ class _Matching:
                 "set bootstrapServers to a listener that leads directly to the pods, in the same Kubernetes cluster"
             )
             self._refuse((node,), text, remedy)
-        elif isinstance(self._seen.partitions, Unknown) and self._seen.partitions.why.kind is FailureKind.AUTHORIZATION:
+        elif (
+            isinstance(self._seen.partitions, Unknown)
+            and self._seen.partitions.failure.kind is FailureKind.AUTHORIZATION
+        ):
             text = f"the operator may not ask {node.title} for its node id, so pod {pod.name} may run another node"
             self.blockers.append(_blocker(Reason.NOT_AUTHORIZED, text, DESCRIBE_CONFIGS, (node,)))
         else:

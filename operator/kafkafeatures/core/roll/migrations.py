@@ -30,9 +30,9 @@ def no_migration_is_open(question: RestartCheckInput) -> Refusal | None:
     """
     if question.permit is not None:
         return None  # the migration itself asks for it, and has checked what must hold
-    observation = question.seen
+    observation = question.observation
     if isinstance(observation.mode, Unknown):
-        return _wait(f"the metadata mode is not known: {observation.mode.why}", "make the controllers reachable")
+        return _wait(f"the metadata mode is not known: {observation.mode.failure}", "make the controllers reachable")
     if observation.mode.value is MetadataMode.ZOOKEEPER:
         text, remedy = (
             "no node is restarted in ZooKeeper mode",

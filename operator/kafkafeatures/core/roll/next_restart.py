@@ -107,7 +107,7 @@ def _again(question: RestartCheckInput, one: Restarting) -> Next:
     pod = question.fleet.pods.get(id_)
     if id_ not in question.fleet.needing or pod is None or pod.uid != one.step.pod_uid:
         return waiting(question)
-    if one.step.is_not_wanted(question.seen):
+    if one.step.is_not_wanted(question.observation):
         return waiting(question)
     if any(question.is_controller(other) for other in question.flying - {id_}):
         return waiting(question)  # one that was stuck went meanwhile: a voter is away
@@ -120,9 +120,9 @@ def _next_controller(question: RestartCheckInput, controllers: frozenset[int]) -
     """Followers first, the leader last; who that is was read just now. Of combined nodes another follower may go where
     the first one's partitions forbid it.
     """
-    if isinstance(question.seen.quorum, Unknown):
-        return unread(question.seen.quorum, "the quorum is not known")
-    quorum, refused, remaining_ids = question.seen.quorum.value, None, controllers
+    if isinstance(question.observation.quorum, Unknown):
+        return unread(question.observation.quorum, "the quorum is not known")
+    quorum, refused, remaining_ids = question.observation.quorum.value, None, controllers
     while (id_ := next_controller(remaining_ids, quorum)) is not None and not (refused and id_ == quorum.leader_id):
         why_not = refusal_of(question, id_)
         if why_not is None:
@@ -131,7 +131,7 @@ def _next_controller(question: RestartCheckInput, controllers: frozenset[int]) -
     return refused or Wait(
         Reason.WAITING_FOR_QUORUM,
         "no controller can be restarted now",
-        after=2.0,
+        delay=2.0,
         subject="controllers",
         remedy="bring the controllers back that are missing in the quorum",
     )
@@ -141,11 +141,11 @@ def _next_broker(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     replication, admission = question.replication, question.admission()
     if replication is None or admission is None:  # `partitions_are_known` has refused already
         remedy = "make the brokers reachable, and grant DESCRIBE on the cluster and on all topics"
-        return Wait(Reason.PREFLIGHT, "the partitions are not known", after=2.0, subject="partitions", remedy=remedy)
+        return Wait(Reason.PREFLIGHT, "the partitions are not known", delay=2.0, subject="partitions", remedy=remedy)
     too_few = voters_allow(question)
     if too_few is not None:
         return too_few
-    availability = question.wanted.rollout.availability
+    availability = question.desired.rollout.availability
     if any(question.is_of_unknown_binary(restart.step.node_id) for restart in question.in_flight):
         return waiting(question)
     order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
@@ -178,7 +178,7 @@ def _next_broker(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     if beside.get(first, admission).allows(first):  # so it is the first of an unknown image, and not alone
         text = f"{question.title(first)} is restarted alone, as the Kafka version of its new image is not known"
         remedy = f"bring {question.titles(question.gone)} back, or set the template's annotation {KAFKA_VERSION}"
-        return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", after=2.0, subject=question.title(first), remedy=remedy)
+        return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", delay=2.0, subject=question.title(first), remedy=remedy)
     return forbidden_by(question, first, beside.get(first, admission).forbidding(first))
 
 
@@ -194,8 +194,8 @@ def _restart(question: RestartCheckInput, id_: int) -> RestartNode:
         title=question.title(id_),
         pod=pod.name if pod else "",
         pod_uid=pod.uid if pod else "",
-        before=supported_now(node) if node and not pod else "",
-        after=revision_of(question.targets_of(id_)),
+        earlier_support=supported_now(node) if node and not pod else "",
+        next_revision=revision_of(question.targets_of(id_)),
         broker_epoch=node.broker_epoch if node and not in_zookeeper else -1,
         czxid=node.czxid if node and in_zookeeper else -1,
         incarnation=node.incarnation if node and node.broker_epoch < 0 else "",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # every document asks whether it has one
 
 
 class Permit(Struct, frozen=True):
-    """way: where the restarts lead, which identifies their roll. needing: nodes that have to be restarted, and why.
+    """purpose: where the restarts lead, which identifies their roll. needing: nodes that have to be restarted, and why.
 
     last: the node that goes after all others; None where any may. is_first: none of them is as it has to be yet, so one
     goes alone. unknown: nodes of which it is not known whether they are as they have to be. has_quorum: whether an
@@ -35,7 +35,7 @@ class Permit(Struct, frozen=True):
     majority of the voters suffices for its brokers.
     """
 
-    way: str
+    purpose: str
     needing: Mapping[int, str]
     last: int | None = None
     is_first: bool = False

@@ -46,8 +46,8 @@ class Fleet(Struct, frozen=True):
     needing: nodes that need a restart, and why. unavailable: nodes whose pod stops, does not run, is not there, or is
     being drained, for whatever reason. blockers: why nothing may be restarted at all. waits: what no further node is
     restarted for; without_node: pods that run no registered node, which are waited for as well; both only where some
-    pod needs a restart, or may need one. notes: what could be better. kept: those of `needing` whose restart would be
-    refused now, such as by a PodDisruptionBudget, and why. out_of_order: those whose pod would not be created again
+    pod needs a restart, or may need one. notes: what could be better. withheld: those of `needing` whose restart would
+    be refused now, such as by a PodDisruptionBudget, and why. out_of_order: those whose pod would not be created again
     soon, and why.
     """
 
@@ -61,7 +61,7 @@ class Fleet(Struct, frozen=True):
     waits: tuple[PodObstacle, ...] = ()
     without_node: tuple[PodWithoutNode, ...] = ()
     notes: tuple[str, ...] = ()
-    kept: Mapping[int, str] = field(default_factory=dict)
+    withheld: Mapping[int, str] = field(default_factory=dict)
     out_of_order: Mapping[int, str] = field(default_factory=dict)
 
 

@@ -31,7 +31,7 @@ def every_pod_runs_a_node(question: RestartCheckInput) -> Refusal | None:
     return Wait(
         Reason.ROLLING_NODES,
         _unregistered_since(first, "yet"),
-        after=2.0,
+        delay=2.0,
         subject=f"pod {pod}",
         remedy=f"{look_at(pod)}; repair it, or scale {first.owner.name} back",
     )
@@ -39,7 +39,7 @@ def every_pod_runs_a_node(question: RestartCheckInput) -> Refusal | None:
 
 def without_node_for_long(question: RestartCheckInput) -> Iterator[PodWithoutNode]:
     """Pods that should run a node by now."""
-    timeout, read_at = question.wanted.rollout.node_timeout, question.pods_read_at
+    timeout, read_at = question.desired.rollout.node_timeout, question.pods_read_at
     for nodeless in question.fleet.without_node:
         created_at = nodeless.pod.created_at
         if (
@@ -52,7 +52,7 @@ def without_node_for_long(question: RestartCheckInput) -> Iterator[PodWithoutNod
 
 def never_registered(question: RestartCheckInput, late: PodWithoutNode) -> Stalled:
     """Halt of the roll for such a pod, with its remedy."""
-    text = _unregistered_since(late, f"after {format_span(question.wanted.rollout.node_timeout)}")
+    text = _unregistered_since(late, f"after {format_span(question.desired.rollout.node_timeout)}")
     if late.pod.terminating:
         return stalled(text, question.while_stopping(late.pod), subject=f"pod {late.pod.name}")
     anew = ", delete it to have it of the current revision" if late.is_outdated else ""

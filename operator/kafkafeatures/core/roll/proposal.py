@@ -36,28 +36,31 @@ ONE_POD = "pod/"
 
 
 class PodsOfSet(Struct, frozen=True):
-    """A StatefulSet that is rolled. `before`: the revisions of its pods that are not at `after`; `left`: how many.
+    """A StatefulSet that is rolled. `old_revisions`: the revisions of its pods that are not at `new_revision`;
+    `remaining`: how many.
 
-    Or one pod that is restarted on request: `name` begins with `ONE_POD`, and `after` is that it has another uid.
+    Or one pod that is restarted on request: `name` begins with `ONE_POD`, and `new_revision` is that it has another
+    uid.
     """
 
     name: str
-    before: str
-    after: str
-    left: int
+    old_revisions: str
+    new_revision: str
+    remaining: int
 
     def __str__(self) -> str:
         if self.name.startswith(ONE_POD):
             return f"restart pod {self.name.removeprefix(ONE_POD)}, as requested"
-        return f"restart the pods of {self.name} with revision {self.after}"
+        return f"restart the pods of {self.name} with revision {self.new_revision}"
 
     @property
     def way_back(self) -> str:
         """Way back from the end of the roll; empty where no pod has another revision."""
-        if not self.before:
+        if not self.old_revisions:
             return ""
         return (
-            f"way back to revision {self.before}: restore that pod template before a level is raised; nothing is lost"
+            f"way back to revision {self.old_revisions}: restore that pod template before a level is raised; "
+            "nothing is lost"
         )
 
 
@@ -81,14 +84,14 @@ def pods_in(observation: Observation) -> Pods | None:
     """The pods of each StatefulSet; empty where no driver reads them, None where they could not be read."""
     if isinstance(observation.workloads, Known):
         return pods_of(observation.workloads.value)
-    return {} if observation.workloads.why.kind is FailureKind.NOT_ASKED else None
+    return {} if observation.workloads.failure.kind is FailureKind.NOT_ASKED else None
 
 
 def nodes_to_restart(observation: Observation, changes: tuple[UpdateFeature, ...]) -> Mapping[int, str]:
     """Nodes that a person has to restart with a newer Kafka, and why: those that do not support a desired level."""
     return {
         node.id: f"it supports {change.feature} {node.known_range_of(change.feature)}; level "
-        f"{format_level(change.feature, change.after)} is required"
+        f"{format_level(change.feature, change.to_level)} is required"
         for node in observation.nodes
         for change in lacking(node, changes)
     }
@@ -99,7 +102,7 @@ def lacking(node: Node, changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeatu
     if not node.roles or node.state is NodeState.GHOST:
         return ()
     ranges = ((change, node.known_range_of(change.feature)) for change in changes)
-    return tuple(change for change, supported in ranges if supported is not None and change.after not in supported)
+    return tuple(change for change, supported in ranges if supported is not None and change.to_level not in supported)
 
 
 def _pods_of(stateful_set: StatefulSet) -> PodsOfSet:
@@ -126,7 +129,7 @@ class RollWork(Struct, frozen=True):
     @property
     def is_over(self) -> bool:
         """Tell whether every pod is at its revision, as far as that is known."""
-        return not any(pod.left for pod in self.pods)
+        return not any(pod.remaining for pod in self.pods)
 
     @property
     def counted(self) -> int:
@@ -134,9 +137,9 @@ class RollWork(Struct, frozen=True):
         return 0
 
     @property
-    def left(self) -> Sequence[str]:
+    def remaining(self) -> Sequence[str]:
         """Remaining restarts, for people."""
-        return tuple(str(pod) for pod in self.pods if pod.left)
+        return tuple(str(pod) for pod in self.pods if pod.remaining)
 
     @property
     def is_irreversible(self) -> bool:
@@ -158,7 +161,7 @@ class RollWork(Struct, frozen=True):
                 reversible=True,
                 undo=Undo.SAFE.value,
                 way_back=pods.way_back,
-                state=(StepState.PENDING if pods.left else StepState.DONE).value,
+                state=(StepState.PENDING if pods.remaining else StepState.DONE).value,
             )
 
 
@@ -181,13 +184,13 @@ class RollProposal(StageProposal, frozen=True):
     @property
     def stages(self) -> tuple[PlannedStage, ...]:
         """The stages of a roll: from which revisions to which."""
-        remaining = [pods_of_set for pods_of_set in (self.pods or {}).values() if pods_of_set.left]
+        remaining = [pods_of_set for pods_of_set in (self.pods or {}).values() if pods_of_set.remaining]
         if not remaining:
             return self.later
         stage = PlannedStage(
             kind=ROLL,
-            start={pods_of_set.name: pods_of_set.before for pods_of_set in remaining},
-            target={pods_of_set.name: pods_of_set.after for pods_of_set in remaining},
+            start={pods_of_set.name: pods_of_set.old_revisions for pods_of_set in remaining},
+            target={pods_of_set.name: pods_of_set.new_revision for pods_of_set in remaining},
             excused=self.planned,
         )
         return (stage, *self.later)
@@ -235,8 +238,8 @@ class RollProposal(StageProposal, frozen=True):
         was restarted on request is no longer there.
         """
         pods = (self.pods or {}).values()
-        target_revisions = {pod.name: pod.after for pod in pods}
-        remaining_revisions = {pod.name: pod.after for pod in pods if pod.left}
+        target_revisions = {pod.name: pod.new_revision for pod in pods}
+        remaining_revisions = {pod.name: pod.new_revision for pod in pods if pod.remaining}
         return (
             revisions_in(target).items() <= target_revisions.items() and remaining_revisions.items() <= target.items()
         )
@@ -254,7 +257,7 @@ def pods_rolled_by(
     def left(name: str) -> int:
         if not begun:
             return 0 if over else 1
-        return current_pods[name].left if name in current_pods else 0
+        return current_pods[name].remaining if name in current_pods else 0
 
     return tuple(
         PodsOfSet(name, str(stage.start.get(name, "")), str(stage.target[name]), left(name)) for name in ordered

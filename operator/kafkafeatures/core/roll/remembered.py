@@ -27,14 +27,14 @@ from kafkafeatures.core.roll.proposal import ROLL
 
 
 class RollContext(NamedTuple):
-    """`sent`: restarts whose end was not seen. `status`: of before. With the time, and how to tell ages by it;
+    """`in_flight`: restarts whose end was not seen. `status`: of before. With the time, and how to tell ages by it;
     `known_for`: for what must not come too early, whatever a clock says. `disks`: those that nodes had before.
     `up_for`: for how long this process knows each node to be up.
     """
 
-    sent: tuple[InFlight, ...]
+    in_flight: tuple[InFlight, ...]
     status: Status
-    now: datetime
+    current_time: datetime
     age_of: AgeOf
     known_for: AgeOf
     disks: Disks = MappingProxyType({})
@@ -64,7 +64,8 @@ def remembered_of(facts: StageInput) -> RollContext:
     """Memory that the next restart is judged by, beside what was read."""
     up_for = {id_: timedelta(seconds=facts.monotonic - up_since.at) for id_, up_since in _up(facts).items()}
     return RollContext(
-        facts.sent, facts.remembered, facts.now, facts.age_of, facts.known_for, disks_before(facts), up_for
+        facts.in_flight, facts.remembered, facts.current_time, facts.age_of, facts.known_for,
+        disks_before(facts), up_for
     )  # fmt: skip
 
 
@@ -72,10 +73,10 @@ def kept_of_roll(facts: StageInput, disks: Disks | None, *, is_over: bool) -> Ma
     """Memory of this look that the process keeps. `disks`: those of before by now, None where no node is restarted;
     `is_over`: that is certain, and what nodes have by then is what the next roll begins with.
     """
-    if not isinstance(facts.seen.cluster_id, Known):
+    if not isinstance(facts.observation.cluster_id, Known):
         return {}
     earlier_disks = {} if is_over else disks_before(facts) if disks is None else disks
-    return {ROLL: RollMemory(facts.seen.cluster_id.value, earlier_disks, _up(facts))}
+    return {ROLL: RollMemory(facts.observation.cluster_id.value, earlier_disks, _up(facts))}
 
 
 def disks_before(facts: StageInput) -> Disks:
@@ -86,7 +87,7 @@ def disks_before(facts: StageInput) -> Disks:
 
 
 def _before(facts: StageInput) -> RollMemory | None:
-    cache, cluster = facts.kept.get(ROLL), facts.seen.cluster_id
+    cache, cluster = facts.stage_memory.get(ROLL), facts.observation.cluster_id
     is_of_it = isinstance(cache, RollMemory) and isinstance(cluster, Known) and cache.cluster == cluster.value
     return cache if isinstance(cache, RollMemory) and is_of_it else None
 
@@ -97,11 +98,11 @@ def _up(facts: StageInput) -> Mapping[int, UpSince]:
     """
     cache = _before(facts)
     earlier_ups = cache.up if cache is not None else {}
-    if facts.seen.returns is None:
+    if facts.observation.returns is None:
         return earlier_ups
     return {
         id_: earlier_ups[id_]
         if id_ in earlier_ups and earlier_ups[id_].mark == mark
         else UpSince(mark, facts.monotonic)
-        for id_, mark in facts.seen.returns.marks.items()
+        for id_, mark in facts.observation.returns.marks.items()
     }

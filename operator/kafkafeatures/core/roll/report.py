@@ -39,7 +39,7 @@ def workload_statuses(observation: Observation, previous: Status) -> tuple[Workl
     """Pods of each StatefulSet, and how many run the update revision; as read before where they are not known now."""
     workloads = observation.workloads
     if isinstance(workloads, Unknown):
-        return () if workloads.why.kind is FailureKind.NOT_ASKED else previous.workloads
+        return () if workloads.failure.kind is FailureKind.NOT_ASKED else previous.workloads
     return tuple(
         WorkloadStatus(
             name=stateful_set.name,
@@ -120,7 +120,7 @@ def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
     first = {*roll.disks.lost_ids, *(restart.step.node_id for restart in roll.in_flight)}
     if isinstance(decision, Act) and isinstance(decision.step, RestartNode):
         first.add(decision.step.node_id)
-    return written_disks(roll.disks.before, first)
+    return written_disks(roll.disks.earlier, first)
 
 
 def _since(roll: Roll, current_stamp: Stamp) -> tuple[RevisionStatus, ...]:
@@ -141,7 +141,7 @@ def _waiting(status: RolloutStatus, roll: Roll, decision: Decision) -> RolloutSt
         waiting_for=_message_of(decision),
         waiting_since=None,
         unconfirmed=_first_of(roll.unconfirmed),
-        behind=_first_of(roll.behind),
+        behind=_first_of(roll.lagging),
     )
 
 

@@ -76,7 +76,7 @@ class RestartNode(AwayNode, frozen=True):
     @property
     def revision(self) -> str:
         """The revision of its next pod."""
-        return self.after
+        return self.next_revision
 
     @property
     def is_decided_again(self) -> bool:
@@ -87,7 +87,7 @@ class RestartNode(AwayNode, frozen=True):
         """One restart is one life of a pod: it is the same one, however often it is asked for."""
         return earlier == self
 
-    def begun(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> RestartInFlight:
+    def begin(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> RestartInFlight:
         """Return the restart in flight that is remembered."""
         return RestartInFlight(self, at, via)
 
@@ -102,7 +102,12 @@ class RestartNode(AwayNode, frozen=True):
 
     def to_intent(self) -> Mapping[str, Any]:
         """The fields of its intent that are its own."""
-        texts = {"before": self.before, "after": self.after, "podUid": self.pod_uid, "incarnation": self.incarnation}
+        texts = {
+            "before": self.earlier_support,
+            "after": self.next_revision,
+            "podUid": self.pod_uid,
+            "incarnation": self.incarnation,
+        }
         texts |= {"consent": self.consent, "by": self.by}
         return {
             "target": self.target,
@@ -125,8 +130,8 @@ class RestartNode(AwayNode, frozen=True):
             title=title,
             pod="" if target == title else target,
             pod_uid=read_text(fields.get("podUid", "")),
-            before=read_text(fields.get("before", "")),
-            after=read_text(fields.get("after", "")),
+            earlier_support=read_text(fields.get("before", "")),
+            next_revision=read_text(fields.get("after", "")),
             broker_epoch=read_number(fields.get("brokerEpochBefore", -1)),
             czxid=read_number(fields.get("czxidBefore", -1)),
             incarnation=read_text(fields.get("incarnation", "")),
@@ -192,8 +197,8 @@ class RestartInFlight(InFlight, frozen=True):
 
     def followed(self, looks: ObservationPair) -> RestartInFlight:
         """The restart with the times since when its node is back, or since when it is no longer requested."""
-        phase = self.step.state_in(looks.after, looks.replication).phase
-        stands = phase is ReturnPhase.REQUESTED or self.step.is_not_wanted(looks.after)
+        phase = self.step.state_in(looks.later, looks.replication).phase
+        stands = phase is ReturnPhase.REQUESTED or self.step.is_not_wanted(looks.later)
         stopping = self.stopping_since if phase is ReturnPhase.UNKNOWN else self.stopping_since or looks.at
         updated = replace(
             self,
@@ -203,7 +208,7 @@ class RestartInFlight(InFlight, frozen=True):
         )
         return self.remembering(updated)
 
-    def asked(self, at: Stamp, *, again: bool) -> RestartInFlight:
+    def with_request(self, at: Stamp, *, again: bool) -> RestartInFlight:
         """Record that its eviction is asked for `again`, or since when it has not been."""
         return self.remembering(replace(self, unwanted_since=None if again else self.unwanted_since or at))
 
@@ -211,7 +216,7 @@ class RestartInFlight(InFlight, frozen=True):
         """Return the outcome by what was seen last: over once the node has been back for as long as it must be. Both
         times count from when this process met them: no clock ends them early, nor a time in which no process ran.
         """
-        observation = looks.after
+        observation = looks.later
         if self.stable_since is not None and looks.known_for(self.stable_since) >= looks.stable_for:
             return Result.SUPERSEDED if self.step.is_for_another_image(observation) else Result.APPLIED
         if self.step.is_overtaken(observation):
@@ -247,7 +252,7 @@ class RestartInFlight(InFlight, frozen=True):
         """Node, its pod, and since when it is back."""
         step = self.step
         return EventFacts(
-            kind=step.kind, node=step.title, node_id=step.node_id, pod=step.pod, after=step.after,
+            kind=step.kind, node=step.title, node_id=step.node_id, pod=step.pod, after=step.next_revision,
             begun_at=self.at, in_sync_at=self.stable_since,
         )  # fmt: skip
 

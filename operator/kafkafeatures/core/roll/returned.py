@@ -32,11 +32,13 @@ NAMED = 8
 
 
 class ReturnedNode(NamedTuple):
-    """A node that has yet to stay up. since: when it came back, as far as the source shows; left: for how long yet."""
+    """A node that has yet to stay up. since: when it came back, as far as the source shows; remaining: for how long
+    yet.
+    """
 
     since: datetime
     source: str
-    left: timedelta
+    remaining: timedelta
 
 
 def others_are_stable(question: RestartCheckInput, id_: int | None = None) -> Wait | None:
@@ -53,8 +55,8 @@ def others_are_stable(question: RestartCheckInput, id_: int | None = None) -> Wa
 
 def unstable(question: RestartCheckInput) -> Mapping[int, ReturnedNode]:
     """Live nodes that are not in flight and have yet to stay up, by their ids."""
-    stable_for = question.wanted.rollout.stable_for
-    live = {node.id for node in question.seen.nodes if node.state is NodeState.LIVE} - question.flying
+    stable_for = question.desired.rollout.stable_for
+    live = {node.id for node in question.observation.nodes if node.state is NodeState.LIVE} - question.flying
     up = ((id_, returned, age) for id_, returned, age in _up(question) if id_ in live)
     return {id_: ReturnedNode(*returned, stable_for - age) for id_, returned, age in up if age < stable_for}
 
@@ -64,7 +66,7 @@ def counted_as_away(question: RestartCheckInput, id_: int) -> tuple[frozenset[in
     unstable_ids = frozenset(unstable(question)) - {id_}
     if not unstable_ids:
         return unstable_ids, ""
-    stable_for = format_span(question.wanted.rollout.stable_for)
+    stable_for = format_span(question.desired.rollout.stable_for)
     counts, have = ("counts", "it has") if len(unstable_ids) == 1 else ("count", "they have")
     return unstable_ids, f"; {_titles(question, unstable_ids)} {counts} as away until {have} been up for {stable_for}"
 
@@ -73,10 +75,10 @@ def _up(question: RestartCheckInput) -> Iterator[tuple[int, tuple[datetime, str]
     """Since when nodes are up, who says so, and for how long: the pods of those that the log does not name, as of
     controllers below metadata.version 3.7-IV0.
     """
-    returns, remembered, never = question.seen.returns, question.remembered, timedelta(0)
+    returns, remembered, never = question.observation.returns, question.remembered, timedelta(0)
     times = returns.times if returns is not None else {}
     if returns is not None:
-        read_at = min(returns.read_at, remembered.now)
+        read_at = min(returns.read_at, remembered.current_time)
         for id_, at in times.items():
             yield id_, (at, "the metadata log"), max(read_at - at, remembered.up_for.get(id_, never))
     for id_, pod in question.fleet.pods.items():
@@ -87,16 +89,16 @@ def _up(question: RestartCheckInput) -> Iterator[tuple[int, tuple[datetime, str]
 
 def _wait(question: RestartCheckInput, recent: Mapping[int, ReturnedNode]) -> Wait:
     ids, first, is_alone = sorted(recent), min(recent.values()), len(recent) == 1
-    remaining = max(returned.left for returned in recent.values())
+    remaining = max(returned.remaining for returned in recent.values())
     titles = _titles(question, ids)
     since = f"{first.since:%Y-%m-%d %H:%M:%S} UTC{'' if is_alone else ' or later'}, as far as {first.source} shows"
-    stable_for = format_span(question.wanted.rollout.stable_for)
+    stable_for = format_span(question.desired.rollout.stable_for)
     has, they, ends, log, them = ("has", "it", "ends or is", "its log", "it") if is_alone else _SEVERAL
     return Wait(
         Reason.ROLLING_NODES,
         f"{titles} {has} been up only since {since}; no other node is restarted until {they} {has} been up for "
         f"{stable_for} (spec.rollout.stableFor)",
-        after=min(max(remaining.total_seconds(), 1.0), LOOK_AGAIN),
+        delay=min(max(remaining.total_seconds(), 1.0), LOOK_AGAIN),
         subject=question.title(ids[0]),
         remedy=f"if {titles} {ends} fenced again and again, see {log}, and repair or stop {them}",
     )

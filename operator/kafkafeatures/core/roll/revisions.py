@@ -29,7 +29,7 @@ def revisions_after(question: RestartCheckInput) -> tuple[RevisionStatus, ...]:
 
     Since when nodes may be restarted is added by `core/roll/report.py`.
     """
-    remaining, present = question.left, present_targets(question.seen)
+    remaining, present = question.remaining_targets, present_targets(question.observation)
     entries = dict(question.revisions)
     for target in _reached_before(question, present):
         entries[target] = replace(entries.get(target) or _of(target), reached=True)
@@ -51,7 +51,7 @@ def _after(
     """Status of a target after this look; None where nothing is remembered. `owner`: the StatefulSet that asks for it
     now.
     """
-    target, workloads = Target(entry.name, entry.revision), question.seen.workloads
+    target, workloads = Target(entry.name, entry.revision), question.observation.workloads
     is_excused = left > 0 and question.excused is not None and target in question.excused.targets
     nodes = _in_vain(question, target, entry.nodes)
     if not target.name:  # a level that is no longer asked for, or a way that was gone, says nothing of the next one

@@ -49,7 +49,7 @@ class Roll(Struct, frozen=True):
     False where the pods could not be read, so that nothing is known of what is done. withdrawn: nodes that a person was
     asked to restart, and must not restart now, or does not have to; and why. over: restarts that nothing has to be
     waited for on a way that restarts no node. unconfirmed: nodes of which it is not certain which pod is theirs, and
-    since when; behind: live brokers that are not in sync. goes_at_any_time: no window holds the next one. revisions:
+    since when; lagging: live brokers that are not in sync. goes_at_any_time: no window holds the next one. revisions:
     what is to be remembered of each target, but for since when nodes may be restarted to it. disks: directories of its
     nodes; of none where no roll is on.
     """
@@ -66,7 +66,7 @@ class Roll(Struct, frozen=True):
     withdrawn: tuple[tuple[RestartInFlight, str], ...] = ()
     over: tuple[tuple[RestartInFlight, Result], ...] = ()
     unconfirmed: Mapping[int, Stamp] = field(default_factory=dict)
-    behind: Mapping[int, Stamp] = field(default_factory=dict)
+    lagging: Mapping[int, Stamp] = field(default_factory=dict)
     goes_at_any_time: bool = False
     revisions: tuple[RevisionStatus, ...] = ()
     disks: NodeDisks = NodeDisks()
@@ -109,7 +109,7 @@ def roll_of(
         observation = without_requests(observation)
     in_flight = tuple(
         Restarting(intent.step, intent, intent.step.state_in(observation, replication))
-        for intent in remembered.sent
+        for intent in remembered.in_flight
         if isinstance(intent, RestartInFlight)
     )
     driver = driver_of(desired.rollout)
@@ -120,10 +120,14 @@ def roll_of(
     question = RestartCheckInput(
         desired, observation, fleet, in_flight, changes, remembered, replication, excused, permit
     )
-    withdrawn = tuple((restart.sent, reason) for restart in in_flight if (reason := _why_withdrawn(question, restart)))
-    over = tuple((restart.sent, result) for restart in in_flight if (result := _is_over(question, restart)) is not None)
+    withdrawn = tuple(
+        (restart.restart, reason) for restart in in_flight if (reason := _why_withdrawn(question, restart))
+    )
+    over = tuple(
+        (restart.restart, result) for restart in in_flight if (result := _is_over(question, restart)) is not None
+    )
     gone = [intent for intent, _ in (*withdrawn, *over)]
-    in_flight = tuple(restart for restart in in_flight if restart.sent not in gone)
+    in_flight = tuple(restart for restart in in_flight if restart.restart not in gone)
     question = replace(question, in_flight=in_flight)
     needing = {
         id_: reason for id_, reason in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck
@@ -158,7 +162,7 @@ def roll_of(
         withdrawn=withdrawn,
         over=over,
         unconfirmed=question.unconfirmed,
-        behind=brokers_behind(question),
+        lagging=brokers_behind(question),
         goes_at_any_time=observation.nothing_is_led and bool(to_free(question, frozenset(needing))),
         revisions=revisions_after(question),
         disks=question.disks,
@@ -188,7 +192,7 @@ def is_withdrawn(
     node = observation.node(step.node_id)
     if permit is not None:
         return node is not None and node.state is NodeState.LIVE and permit.is_over_for(step.node_id)
-    holds = node is not None and all(node.surely_holds(change.feature, change.after) for change in changes)
+    holds = node is not None and all(node.surely_holds(change.feature, change.to_level) for change in changes)
     return holds and isinstance(observation.finalized, Known)
 
 
@@ -201,7 +205,9 @@ def _is_over(question: RestartCheckInput, restart: Restarting) -> Result | None:
         return None
     if id_ in permit.unneeded:
         return Result.SUPERSEDED
-    is_in_sync = restart.is_back if question.replication is not None else restart.step.is_a_new_process(question.seen)
+    is_in_sync = (
+        restart.is_back if question.replication is not None else restart.step.is_a_new_process(question.observation)
+    )
     return Result.APPLIED if id_ in permit.proven and is_in_sync else None
 
 
@@ -217,16 +223,16 @@ def _why_withdrawn(question: RestartCheckInput, one: Restarting) -> str:
     id_, node = one.step.node_id, question.node(one.step.node_id)
     if not one.is_asked_of_a_person:
         return ""
-    if is_withdrawn(one.step, question.wanted, question.seen, question.changes, question.permit):
+    if is_withdrawn(one.step, question.desired, question.observation, question.changes, question.permit):
         return "it is no longer required"
-    partitions = question.seen.partitions
-    is_unread = isinstance(partitions, Unknown) and partitions.why.kind in _NOT_JUDGED
+    partitions = question.observation.partitions
+    is_unread = isinstance(partitions, Unknown) and partitions.failure.kind in _NOT_JUDGED
     if node is None or node.state is not NodeState.LIVE:
         return ""  # it may be what stops now
     migrating = no_migration_is_open(question)
     if migrating is not None or is_unread:
         return migrating.message if migrating is not None else ""
-    if (opens := closed_until(question.wanted.rollout.windows, question.remembered.now)) is not None:
+    if (opens := closed_until(question.desired.rollout.windows, question.remembered.current_time)) is not None:
         return opening(opens)
     without_it = replace(question, in_flight=tuple(restart for restart in question.in_flight if restart is not one))
     if without_it.replication is not None and one.step.leaves_in(without_it.replication):

@@ -23,7 +23,7 @@ _COSTS = (
 
 def is_only_voter(question: RestartCheckInput, id_: int) -> bool:
     """Tell whether there is no quorum without it, and no other voter that could be asked."""
-    quorum = question.seen.quorum
+    quorum = question.observation.quorum
     return isinstance(quorum, Known) and [voter.id for voter in quorum.value.voters] == [id_]
 
 
@@ -33,7 +33,7 @@ def refused_by_small_quorum(question: RestartCheckInput, id_: int, given: str) -
 
     `given`: the consent that this restart has used already.
     """
-    quorum = question.seen.quorum
+    quorum = question.observation.quorum
     voters = {voter.id for voter in quorum.value.voters} if isinstance(quorum, Known) else set()
     if id_ not in voters or len(voters) > 2:
         return None
@@ -45,7 +45,7 @@ def refused_by_small_quorum(question: RestartCheckInput, id_: int, given: str) -
             "driver Manual has the same rule: to restart them yourself, set spec.workload.driver to None meanwhile"
         )
         return _stalled(question, id_, Reason.ROLLOUT_HALTED, message, remedy)
-    state = state_of(QUORUM_OF_ONE, question.wanted.consents, question.remembered.status.spent_consents)
+    state = state_of(QUORUM_OF_ONE, question.desired.consents, question.remembered.status.spent_consents)
     if state is ConsentState.GIVEN or given == QUORUM_OF_ONE:
         return None
     message = f"{title} is the only voter of the quorum; {_COSTS}"

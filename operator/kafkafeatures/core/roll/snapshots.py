@@ -65,11 +65,11 @@ class PlannedAbsence(Struct, frozen=True):
 
 
 class PendingSnapshot(Struct, frozen=True):
-    """A snapshot of a node. until: it is written by then; None: not known. why: what is replayed without it."""
+    """A snapshot of a node. until: it is written by then; None: not known. replayed: what is replayed without it."""
 
     node: Node
     until: datetime | None
-    why: str
+    replayed: str
 
 
 def awaited(
@@ -105,11 +105,11 @@ def known_since(since: datetime, running: Iterable[PlannedAbsence]) -> datetime:
 
 def snapshots_are_newer(question: RestartCheckInput) -> Refusal | None:
     """No controller starts from a snapshot behind which lies a level that its new binary does not support."""
-    past, read_at = question.seen.past_levels, question.pods_read_at
+    past, read_at = question.observation.past_levels, question.pods_read_at
     given_up_levels: Left = {}
     since: datetime | None = None
     if past is not None:
-        given_up_levels, since, read_at = past.left, past.since, past.at
+        given_up_levels, since, read_at = past.given_up_at, past.since, past.at
     pods = {id_: pod for id_, pod in question.fleet.pods.items() if not pod.terminating}
     needing = question.fleet.needing.keys() - question.stuck
     for name, supports in question.ranges_of_binaries.items():
@@ -122,9 +122,8 @@ def snapshots_are_newer(question: RestartCheckInput) -> Refusal | None:
         snapshot = awaited(going, given_up_levels, since and known_since(since, running), read_at)
         if snapshot is None:
             continue
-        text = (
-            f"{snapshot.node.title} needs a newer snapshot, or would replay what its new image cannot: {snapshot.why}"
-        )
+        title, replayed = snapshot.node.title, snapshot.replayed
+        text = f"{title} needs a newer snapshot, or would replay what its new image cannot: {replayed}"
         if snapshot.until is None:
             remedy = f"set {SNAPSHOT_INTERVAL} on it above 0, and grant DescribeConfigs on the cluster"
             text = f"{text}; when it writes one is not known: {remedy}"
@@ -133,7 +132,7 @@ def snapshots_are_newer(question: RestartCheckInput) -> Refusal | None:
         return Wait(
             Reason.ROLLING_NODES,
             f"{text}; not before {_time(snapshot.until)}",
-            after=delay,
+            delay=delay,
             is_dated=True,
             subject=snapshot.node.title,
             remedy=f"wait until then, or lower {SNAPSHOT_INTERVAL} on it",

@@ -104,11 +104,11 @@ class RollState(StageState, frozen=True):
         has_begun = rollout is not None and rollout.is_in_progress and rollout.restarted > 0
         if has_begun or self.roll.in_flight or not isinstance(step, RestartNode):
             return None
-        node, wanted = self.facts.seen.node(step.node_id), self.facts.wanted
+        node, wanted = self.facts.observation.node(step.node_id), self.facts.desired
         if node is None or node.state is not NodeState.LIVE:
             return None
         question = LevelCheckInput(
-            self.facts.seen, self.changes, consents=wanted.consents, spent=self.facts.memory.spent,
+            self.facts.observation, self.changes, consents=wanted.consents, spent=self.facts.memory.spent,
             cluster_flags=wanted.cluster_flags,
         )  # fmt: skip
         lasting_blockers = tuple(blocker for blocker in blockers(question) if blocker.kind in NO_RESTART_CURES)
@@ -134,7 +134,7 @@ class RollState(StageState, frozen=True):
     @property
     def needs_approval(self) -> bool:
         """A restart can be undone, whatever levels the plan changes afterwards."""
-        return self.facts.wanted.policy is ApprovalPolicy.ALWAYS
+        return self.facts.desired.policy is ApprovalPolicy.ALWAYS
 
     @cached_property
     def next(self) -> Next:
@@ -151,13 +151,13 @@ class RollState(StageState, frozen=True):
         """Spend the consent of a roll that has ended."""
         if self.roll.is_active or status.rollout is None or not status.rollout.is_in_progress:
             return status
-        spent = {*status.spent_consents, *({SINGLE_REPLICA_TOPICS} & self.facts.wanted.consents)}
+        spent = {*status.spent_consents, *({SINGLE_REPLICA_TOPICS} & self.facts.desired.consents)}
         return replace(status, spent_consents=tuple(sorted(spent)))
 
     @property
-    def kept(self) -> Mapping[str, StageMemory]:
+    def stage_memory(self) -> Mapping[str, StageMemory]:
         """Disks that nodes had, while a roll is on, and since when each is up."""
-        return kept_of_roll(self.facts, self.roll.disks.before, is_over=not self.roll.is_active)
+        return kept_of_roll(self.facts, self.roll.disks.earlier, is_over=not self.roll.is_active)
 
     def decided(self, decision: Decision, status: Status) -> Status:
         """A consent is spent before it is used: `status.rollout` has what this roll was given, and no other roll."""
@@ -169,7 +169,7 @@ class RollState(StageState, frozen=True):
         """The status with the workloads, and how far the roll is."""
         topics = self.part.excused.topics if self.part.excused is not None else None
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, topics)
-        return replace(status, workloads=workload_statuses(self.facts.seen, previous), rollout=rollout)
+        return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
         """Condition that every node runs what it should."""
@@ -205,30 +205,30 @@ class Rolls:
 
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> RollProposal:
         """The pods that are not at the update revisions of their StatefulSets."""
-        if is_left_to_migration(facts.wanted, facts.seen):
+        if is_left_to_migration(facts.desired, facts.observation):
             return RollProposal({}, is_left=True)
-        if is_left_to_ibp(facts.wanted, facts.seen):
-            return RollProposal(pods_in(without_requests(facts.seen)), is_left=True)
-        wanted, replication = facts.wanted, facts.replication
+        if is_left_to_ibp(facts.desired, facts.observation):
+            return RollProposal(pods_in(without_requests(facts.observation)), is_left=True)
+        wanted, replication = facts.desired, facts.replication
         consents = replication is not None and SINGLE_REPLICA_TOPICS in wanted.consents
         excused, is_known = excused_now(
             wanted,
-            facts.seen,
+            facts.observation,
             facts.memory,
             changes=changes_in(later),
             unavailable=replication.never_available() if replication is not None and consents else None,
         )
         planned = as_planned(excused.topics if excused is not None else None)
         if not is_known:  # as it was
-            standing = facts.memory.plan if facts.seen.shows_levels else None
+            standing = facts.memory.plan if facts.observation.shows_levels else None
             planned = as_planned(excused_in(standing.stages) if standing is not None else None)
-        return RollProposal(pods_in(facts.seen), excused, planned)
+        return RollProposal(pods_in(facts.observation), excused, planned)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> RollState | None:
         """Judge what there is to restart; None where no driver restarts nodes, and none is in flight, or where a
         migration, or an inter.broker.protocol.version, decides on it.
         """
-        if is_left_to_migration(facts.wanted, facts.seen) or is_left_to_ibp(facts.wanted, facts.seen):
+        if is_left_to_migration(facts.desired, facts.observation) or is_left_to_ibp(facts.desired, facts.observation):
             return None
         if not facts.ours or not (facts.restarts or is_restarting(facts)):
             return None
@@ -236,7 +236,7 @@ class Rolls:
 
         part = next(part for part in proposal.parts if isinstance(part, RollProposal))
         changes, remembered = changes_in(proposal.parts), remembered_of(facts)
-        roll = roll_of(facts.wanted, facts.seen, changes, remembered, facts.replication, excused=part.excused)
+        roll = roll_of(facts.desired, facts.observation, changes, remembered, facts.replication, excused=part.excused)
         return RollState(facts, part, roll, changes)
 
 
@@ -248,9 +248,9 @@ def with_requests(roll: Roll, facts: StageInput, decision: Decision, status: Sta
     if used := roll.disks.used:
         status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
     for restart in roll.in_flight:
-        if restart.may_be_unsent or restart.step.is_not_wanted(facts.seen):
+        if restart.may_be_unsent or restart.step.is_not_wanted(facts.observation):
             again = isinstance(decision, Act) and decision.step == restart.step
-            status = remembering(status, restart.sent, restart.sent.asked(facts.stamp, again=again))
+            status = remembering(status, restart.restart, restart.restart.with_request(facts.stamp, again=again))
     return status
 
 
@@ -271,7 +271,7 @@ def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Stage
     """
     if roll is None or not roll.needing:
         return ()
-    quorum = facts.seen.quorum
+    quorum = facts.observation.quorum
     voters = [voter.id for voter in quorum.value.voters] if isinstance(quorum, Known) else []
     used = {SINGLE_REPLICA_TOPICS} if planned is not None else set[str]()
     if len(voters) == 1 and voters[0] in roll.needing:
@@ -281,7 +281,7 @@ def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Stage
 
 def is_restarting(facts: StageInput) -> bool:
     """Tell whether a restart was begun whose end was not seen yet."""
-    return any(isinstance(intent, RestartInFlight) for intent in facts.sent)
+    return any(isinstance(intent, RestartInFlight) for intent in facts.in_flight)
 
 
 def permitted_roll(facts: StageInput, permit: Permit, *, excused: ExcusedTopics | None) -> Roll | None:
@@ -289,7 +289,7 @@ def permitted_roll(facts: StageInput, permit: Permit, *, excused: ExcusedTopics 
     restarts nodes from here. `excused`: what they may make unavailable, by a consent to the plan of that stage.
     """
     disks = disks_before(facts)
-    has_lost_one = any(is_on_new_disk(disks.get(node.id, frozenset()), node) for node in facts.seen.nodes)
+    has_lost_one = any(is_on_new_disk(disks.get(node.id, frozenset()), node) for node in facts.observation.nodes)
     if not is_restarting(facts) and not (permit.needing and facts.restarts) and not has_lost_one:
         return None
     from kafkafeatures.core.roll.roll import roll_of
@@ -298,11 +298,11 @@ def permitted_roll(facts: StageInput, permit: Permit, *, excused: ExcusedTopics 
         ExcusedPartitions(excused, is_for_all=True) if excused is not None else None,
         remembered_of(facts),
     )
-    return roll_of(facts.wanted, facts.seen, (), remembered, facts.replication, excused=excuse, permit=permit)
+    return roll_of(facts.desired, facts.observation, (), remembered, facts.replication, excused=excuse, permit=permit)
 
 
 def _needs_partitions(read_context: ReadContext) -> bool:
-    wanted, status = read_context.wanted, read_context.status
+    wanted, status = read_context.desired, read_context.status
     if any(intent.kind == RestartNode.kind for intent in status.intents):
         return True
     if _waits_for_people(read_context):
@@ -310,7 +310,7 @@ def _needs_partitions(read_context: ReadContext) -> bool:
     if driver_of(wanted.rollout).asks_people:
         if status.rollout is not None and status.rollout.is_in_progress:
             return True  # not read twice, without them and with them
-        return read_context.seen is not None and _asks_people(wanted, read_context.seen)
+        return read_context.observation is not None and _asks_people(wanted, read_context.observation)
     return not isinstance(read_context.workloads, Failure) and any(
         not pod.stays_at(stateful_set.update_revision)
         for stateful_set in read_context.workloads.stateful_sets
@@ -330,11 +330,13 @@ def _waits_for_people(read_context: ReadContext) -> bool:
     """Tell whether no node may be restarted for hours, and the status has what the roll needs. Few clusters may have
     their partitions in memory: who waits for an approval or for a night must not keep others from it.
     """
-    wanted, rollout = read_context.wanted, read_context.status.rollout
+    wanted, rollout = read_context.desired, read_context.status.rollout
     if rollout is None or not rollout.is_in_progress or not rollout.notes:
         return False
-    unapproved = wanted.policy is ApprovalPolicy.ALWAYS and not wanted.approvals and not wanted.only
-    closed = bool(wanted.rollout.windows) and closed_until(wanted.rollout.windows, read_context.now) is not None
+    unapproved = wanted.policy is ApprovalPolicy.ALWAYS and not wanted.approvals and not wanted.only_plan
+    closed = (
+        bool(wanted.rollout.windows) and closed_until(wanted.rollout.windows, read_context.current_time) is not None
+    )
     return wanted.mode is Mode.OBSERVE or wanted.suspend or unapproved or closed
 
 

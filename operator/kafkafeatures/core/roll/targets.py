@@ -47,7 +47,7 @@ def target_of(stateful_set: StatefulSet) -> Target:
 
 def targets_of_levels(changes: tuple[UpdateFeature, ...]) -> tuple[Target, ...]:
     """The targets of nodes that a person restarts for these levels."""
-    return tuple(Target("", f"{change.feature} {change.after}") for change in changes)
+    return tuple(Target("", f"{change.feature} {change.to_level}") for change in changes)
 
 
 def revision_of(targets: tuple[Target, ...]) -> str:
@@ -58,8 +58,8 @@ def revision_of(targets: tuple[Target, ...]) -> str:
 def targets_of_restart(step: AwayNode) -> tuple[Target, ...]:
     """The targets of a restart that was decided before. The pods of a StatefulSet have its name, and a number."""
     if step.pod:
-        return (Target(step.pod.rpartition("-")[0], step.after),)
-    return tuple(Target("", revision) for revision in step.after.split(", "))
+        return (Target(step.pod.rpartition("-")[0], step.next_revision),)
+    return tuple(Target("", revision) for revision in step.next_revision.split(", "))
 
 
 def present_targets(observation: Observation) -> Mapping[Target, StatefulSet]:

@@ -56,7 +56,7 @@ def voters_allow(question: RestartCheckInput, id_: int | None = None) -> Wait | 
 
 def _majority_stays(question: RestartCheckInput, missing: int) -> bool:
     """Tell whether more than half of the voters are there, those that are restarted not counted."""
-    quorum = question.seen.quorum
+    quorum = question.observation.quorum
     voters = {voter.id for voter in quorum.value.voters} if isinstance(quorum, Known) else set[int]()
     away = missing + len(question.flying & voters)
     return 2 * (len(voters) - away) > len(voters)
@@ -64,9 +64,9 @@ def _majority_stays(question: RestartCheckInput, missing: int) -> bool:
 
 def _missing(question: RestartCheckInput) -> Iterator[tuple[int, str]]:
     """Voters that are missing, and why. Those that are being restarted are not meant: they are waited for anyway."""
-    if isinstance(question.seen.quorum, Unknown):
+    if isinstance(question.observation.quorum, Unknown):
         return
-    quorum = question.seen.quorum.value
+    quorum = question.observation.quorum.value
     ids = sorted(voter.id for voter in quorum.voters)
     some_answer = any(_answers(node) for id_ in ids for node in question.nodes(id_))
     for id_ in ids:
@@ -98,7 +98,7 @@ def _answers(node: Node) -> bool:
 
 
 def _is_unknown_address(node: Node) -> bool:
-    return isinstance(node.answer, Unknown) and node.answer.why.kind is FailureKind.NOT_ASKED
+    return isinstance(node.answer, Unknown) and node.answer.failure.kind is FailureKind.NOT_ASKED
 
 
 def _of_pod(pod: Pod, question: RestartCheckInput) -> str:

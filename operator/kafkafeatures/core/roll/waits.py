@@ -33,7 +33,7 @@ def unconfirmed(question: RestartCheckInput, one: PodObstacle, meanwhile: str = 
     since = f" since {question.unconfirmed[one.node.id]}" if one.node is not None else ""
     text = f"{one.text}{since}; {one.remedy}" + (f"; of the others: {meanwhile}" if meanwhile else "")
     subject = one.node.title if one.node is not None else "pods"
-    return Wait(Reason.ROLLING_NODES, text, after=2.0, subject=subject, remedy=one.remedy)
+    return Wait(Reason.ROLLING_NODES, text, delay=2.0, subject=subject, remedy=one.remedy)
 
 
 def stalled(
@@ -46,7 +46,7 @@ def stalled(
 
 def unread(fact: Unknown, what: str) -> Refusal:
     """Refusal because something could not be read."""
-    failure = fact.why
+    failure = fact.failure
     if failure.kind in (FailureKind.AUTHORIZATION, FailureKind.FORBIDDEN):
         return Stalled(Reason.NOT_AUTHORIZED, f"{what}: {failure}", subject=failure.subject, remedy=failure.action)
     if failure.kind is FailureKind.WAITING_FOR_BUDGET:
@@ -65,7 +65,7 @@ def waiting(question: RestartCheckInput) -> Wait:
     first, remaining = late[0], len(question.in_flight) - 1
     stable = ""
     if first.is_back:
-        stable = f"; waiting until it has been stable for {format_span(question.wanted.rollout.stable_for)}"
+        stable = f"; waiting until it has been stable for {format_span(question.desired.rollout.stable_for)}"
     elif question.is_left_behind(first.step):
         stable = f"; delete pod {first.step.pod} if it does not come back: its next one is of the current revision"
     elif first.step.pod and first.state.phase is ReturnPhase.RECOVERING and question.is_late(first):
@@ -73,12 +73,12 @@ def waiting(question: RestartCheckInput) -> Wait:
     text = f"{first.state.detail}{stable}" + (f" (and {remaining} more in flight)" if remaining else "")
     poll = POLL
     if first.is_asked_of_a_person:
-        seconds = question.remembered.age_of(first.sent.at).total_seconds()
+        seconds = question.remembered.age_of(first.restart.at).total_seconds()
         poll = min(max(seconds / PATIENCE, POLL), REFUSED_POLL)
     return Wait(
         Reason.ROLLING_NODES,
         text,
-        after=max(poll, len(question.seen.nodes) / NODES_A_SECOND),
+        delay=max(poll, len(question.observation.nodes) / NODES_A_SECOND),
         is_dated=first.is_back,  # the message says for how long
         subject=first.step.title,
         remedy=_remedy_of(first),

@@ -94,7 +94,7 @@ def combined(field: str, failures: Sequence[Failure]) -> Failure:
     if len(failures) == 1:
         return failures[0]
     if len({(failure.message, failure.remedy) for failure in failures}) == 1:  # said once, it reads better
-        return replace(failures[0], where=", ".join(failure.where for failure in failures))
+        return replace(failures[0], location=", ".join(failure.location for failure in failures))
     each = "; ".join(str(failure) for failure in failures)
     return Failure(
         next((kind for kind in kinds if kind is not FailureKind.NOT_LISTENING), kinds[0]),

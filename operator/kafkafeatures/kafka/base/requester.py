@@ -85,7 +85,7 @@ class Requester:
         controllers = {f"{node.host}:{node.port}" for node in probe.nodes if node.role is Role.CONTROLLER}
         quorum = probe.quorum
         if isinstance(quorum, Failure):
-            quorum = self.named(quorum, Role.CONTROLLER if quorum.where in controllers else Role.BROKER)
+            quorum = self.named(quorum, Role.CONTROLLER if quorum.location in controllers else Role.BROKER)
         brokers, listed = self.named(probe.brokers, Role.BROKER), self.named(probe.controllers, Role.CONTROLLER)
         if (quorum, brokers, listed) != (probe.quorum, probe.brokers, probe.controllers):
             probe = replace(probe, quorum=quorum, brokers=brokers, controllers=listed)

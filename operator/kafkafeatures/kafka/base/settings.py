@@ -115,9 +115,9 @@ class Security:
     def check(self) -> None:
         """Raises TlsFailed for material that cannot be used, before any node is asked. What it makes is kept."""
         if self.tls is not None:
-            self.contexts.made(self.tls)
+            self.contexts.create(self.tls)
         if self.sasl is not None and isinstance(self.sasl.oauth, OAuthClient):
-            self.contexts.made(self.sasl.oauth.tls)
+            self.contexts.create(self.sasl.oauth.tls)
 
     @property
     def protocol(self) -> str:

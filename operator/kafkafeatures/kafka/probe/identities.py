@@ -38,7 +38,7 @@ class _SettingsOfProcess(Struct, frozen=True):
 
     life: UUID
     names: frozenset[str]
-    said: NodeSettings
+    settings: NodeSettings
 
 
 class Identities:
@@ -85,7 +85,7 @@ class Identities:
             if life is not None:
                 self._known[node.role, address] = _lasting(life, names, settings)
             return replace(node, proved_at=settings.at, settings=settings.of)
-        return replace(node, proved_at=entry.said.at, settings=entry.said.of)
+        return replace(node, proved_at=entry.settings.at, settings=entry.settings.of)
 
     async def _ask(
         self, id_: int, role: Role, answer: NodeAnswer, address: Address, names: frozenset[str]

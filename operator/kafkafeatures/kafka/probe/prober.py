@@ -135,7 +135,9 @@ class NodeProber:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def asked(self, role: Role, host: Host | None, address: Address, answer: NodeAnswer | Failure) -> ProbedNode:
+    def record_answer(
+        self, role: Role, host: Host | None, address: Address, answer: NodeAnswer | Failure
+    ) -> ProbedNode:
         """Put an answer down, sharing the maps that an earlier one had too."""
         if isinstance(answer, NodeAnswer):
             answer = replace(
@@ -161,7 +163,7 @@ class NodeProber:
             answer = await self._ask_by_name(host, *cluster_ids)
         else:
             answer = node_answer(api_versions) if api_versions else await probe_node(self._pool, address, role)
-        return self.asked(role, host, address, answer)
+        return self.record_answer(role, host, address, answer)
 
     async def _ask_by_name(self, broker: Host, cluster_id: str) -> NodeAnswer | Failure:
         try:
@@ -179,7 +181,7 @@ class NodeProber:
             return task.result()
         address = address_of(host)
         late = Failure(FailureKind.TIMED_OUT, str(address), "no answer while the other nodes were asked")
-        return self.asked(key[0], host, address, late)
+        return self.record_answer(key[0], host, address, late)
 
     def _one(self, mapping: Mapping[K, V]) -> Mapping[K, V]:
         entry = self._as_said.get(id(mapping))
@@ -197,7 +199,7 @@ def _unidentified_controllers(
     A bootstrap broker always comes with a list; one that is not in it is another name of one that is.
     """
     return tuple(
-        prober.asked(role, None, address, node_answer(contact.api_versions))
+        prober.record_answer(role, None, address, node_answer(contact.api_versions))
         for (role, address), contact in discovery.contacts.items()
         if role is Role.CONTROLLER and (role, address) not in asked
     )

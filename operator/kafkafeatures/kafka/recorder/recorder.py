@@ -191,7 +191,7 @@ class LogRecorder:
         try:
             return await self._take(recording.resource, recording.log, source)
         except Contradicts as error:
-            recording.log = await self._with_files(partial(self._recordings.after, recording.log))
+            recording.log = await self._with_files(partial(self._recordings.successor_of, recording.log))
             self._watcher.gap(recording.resource)
             text = "the metadata log contradicts what was recorded, and is recorded anew beside it: %s"
             logger.warning(text, error, extra=recording.labels)

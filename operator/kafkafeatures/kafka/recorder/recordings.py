@@ -63,12 +63,14 @@ class NotRecorded(Exception):
 
 
 class _Found(Struct, frozen=True):
-    """A recording that is there. `owner`: the name of the folder without its number. `made`: when, in nanoseconds."""
+    """A recording that is there. `owner`: the name of the folder without its number. `created_ns`: when, in
+    nanoseconds.
+    """
 
     path: Path
     owner: str
     number: int
-    made: int
+    created_ns: int
 
 
 class Recordings:
@@ -103,7 +105,7 @@ class Recordings:
         newest = max(recordings, key=lambda one: one.number, default=None)
         return self._log(newest.path if newest else self._new(owner, cluster_id, 0))
 
-    def after(self, log: RecordedLog) -> RecordedLog:
+    def successor_of(self, log: RecordedLog) -> RecordedLog:
         """A new recording beside one that was contradicted, which is closed. Raises NoRoom, OSError.
 
         None is removed for it: else a cluster could have all that was recorded of it removed.
@@ -171,7 +173,7 @@ class Recordings:
     def _by_owner(self) -> defaultdict[str, list[_Found]]:
         """The recordings of each owner, the oldest first."""
         recordings = defaultdict(list)
-        for recording in sorted(self._found(), key=lambda one: one.made):
+        for recording in sorted(self._found(), key=lambda one: one.created_ns):
             recordings[recording.owner].append(recording)
         return recordings
 

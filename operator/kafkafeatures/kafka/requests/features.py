@@ -183,7 +183,7 @@ class PreparedChange:
         change = self._change
         if not change.is_downgrade or change.feature == KRAFT_VERSION:
             return ""
-        still = UpdateFeaturesRequest(updates=((change.feature, change.before, UPGRADE),), validate_only=True)
+        still = UpdateFeaturesRequest(updates=((change.feature, change.from_level, UPGRADE),), validate_only=True)
         try:
             verdict = _verdict(await self._link.request(still, timeout=short_timeout(self._pool)), self._address)
         except KafkaError as error:
@@ -191,8 +191,8 @@ class PreparedChange:
         match verdict:
             case DryRunAccepted():
                 return ""
-            case DryRunRejected(message=why) | DryRunUnavailable(why=why):
-                return f"{self._address}: {change.feature} may not be at {change.before} any more: {why}"
+            case DryRunRejected(message=why) | DryRunUnavailable(reason=why):
+                return f"{self._address}: {change.feature} may not be at {change.from_level} any more: {why}"
             case _:
                 assert_never(verdict)
 
@@ -209,9 +209,9 @@ def _moved(change: UpdateFeature, role: Role, said: ApiVersionsResponse, address
     if unsaid or (change.feature == KRAFT_VERSION and role is Role.BROKER):
         return ""
     level = said.finalized_features.get(change.feature, 0)
-    if level == change.before:
+    if level == change.from_level:
         return ""
-    return f"{address}: {change.feature} is at {level} by now, not at {change.before}; it was changed meanwhile"
+    return f"{address}: {change.feature} is at {level} by now, not at {change.from_level}; it was changed meanwhile"
 
 
 async def validate(
@@ -240,8 +240,8 @@ async def validate(
         if not isinstance(verdict, DryRunUnavailable):
             return verdict
         if verdict.rights:
-            return replace(verdict, why=pool.requester.in_words(verdict.why, role))
-        reasons.append(verdict.why)
+            return replace(verdict, reason=pool.requester.in_words(verdict.reason, role))
+        reasons.append(verdict.reason)
     return DryRunUnavailable("; ".join(reasons) or "no address of the active controller or of a live broker is known")
 
 
@@ -257,9 +257,9 @@ def request_for(changes: Sequence[UpdateFeature], *, validate_only: bool) -> Upd
     if KRAFT_VERSION in names and len(changes) > 1:
         raise ValueError("kraft.version goes alone: it is raised even when another feature is refused")
     for change in changes:
-        if not change.feature.strip() or change.after < 0:
+        if not change.feature.strip() or change.to_level < 0:
             raise ValueError(f"not a change of a feature: {change}")
-    updates = tuple((c.feature, c.after, SAFE_DOWNGRADE if c.after < c.before else UPGRADE) for c in changes)
+    updates = tuple((c.feature, c.to_level, SAFE_DOWNGRADE if c.to_level < c.from_level else UPGRADE) for c in changes)
     return UpdateFeaturesRequest(updates=updates, validate_only=validate_only)
 
 

@@ -14,15 +14,15 @@ from kafkafeatures.kafka.wire.messages import NO_OPERATIONS, Request
 
 
 class Api(Struct, frozen=True):
-    """`write`: from kio's schema module and our request to kio's; `read`: from kio's answer and its version.
+    """`encode`: from kio's schema module and our request to kio's; `decode`: from kio's answer and its version.
 
     `most_bytes`: of an answer. `module`: of the schemas that kio does not have, those from version `module_from` on.
     """
 
     request: type[Request[Any]]
     versions: VersionRange
-    write: Callable[[ModuleType, Any], Any]
-    read: Callable[[Any, int], Any]
+    encode: Callable[[ModuleType, Any], Any]
+    decode: Callable[[Any, int], Any]
     most_bytes: int = MAX_FRAME
     module: str = ""
     module_from: int = 0

@@ -34,7 +34,7 @@ SAID_ALIKE = 16
 
 def encode_request(message: m.Request[Any], *, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """Header and body, without the length in front."""
-    body = api_of(message.api_key).write(_schema(message.api_key, version, "Request"), message)
+    body = api_of(message.api_key).encode(_schema(message.api_key, version, "Request"), message)
     header_type = body.__header_schema__
     header = header_type(
         request_api_key=message.api_key,
@@ -84,7 +84,7 @@ def _decoded(api_key: int, version: int, payload: bytes, most_items: int) -> Any
     end = judge(body_type, payload, begin, most_items=most_items)
     try:
         body, _ = _serial().entity_reader(body_type)(payload, begin)
-        message = api_of(api_key).read(body, version)
+        message = api_of(api_key).decode(body, version)
     except Exception as error:
         raise _undecodable(error) from None
     if end < len(payload) and api_key != m.ApiVersionsRequest.api_key:

@@ -26,9 +26,9 @@ class Contexts:
     async def context(self, tls: Tls) -> SSLContext:
         """The context of these settings. Raises TlsFailed where a PEM text cannot be used, naming which."""
         context = self._made.get(tls)
-        return await run_in_thread(lambda: self.made(tls)) if context is None else context
+        return await run_in_thread(lambda: self.create(tls)) if context is None else context
 
-    def made(self, tls: Tls) -> SSLContext:
+    def create(self, tls: Tls) -> SSLContext:
         """The context of these settings; blocks, so it is for threads, and for processes whose event loop may wait."""
         from kafkafeatures.kafka.wire.tls import context
 

@@ -126,7 +126,7 @@ def test_a_context_is_gone_with_its_cluster() -> None:
     """Two hundred clusters with a CA each would push one another out of any cache, and the secrets would stay in it."""
     security = Security(replace(NAMED, **CLIENT))
     assert security.tls is not None
-    kept = weakref.ref(security.contexts.made(security.tls))
+    kept = weakref.ref(security.contexts.create(security.tls))
     assert kept() is not None
     del security
     gc.collect()

@@ -215,7 +215,7 @@ async def test_a_literal_address_where_no_server_listens(host: str) -> None:
 async def test_tls_to_a_port_without_it(first: bytes) -> None:
     """A silent port ends with the timeout; a talking one fails at once."""
     security = Security(TRUSTED)
-    security.contexts.made(TRUSTED)  # which may take long, outside of the timeout
+    security.contexts.create(TRUSTED)  # which may take long, outside of the timeout
     async with serving(Server(first=first)) as server:
         with pytest.raises(TlsFailed, match="no TLS handshake within" if not first else "does not speak TLS") as caught:
             await to(server.address, security, timeout=10.0 if first else QUICK)

@@ -139,7 +139,7 @@ class Comparison:
             self._keep(unit, EntryDifference(key.kind, key.name, path, shown(in_zookeeper), shown(in_log)))
 
     def _unreadable(self, unit: str, key: EntryKey, found: ZnodeFinding) -> None:
-        self._keep(unit, EntryDifference(key.kind, key.name, found.path, f"the znode {found.what}", ""))
+        self._keep(unit, EntryDifference(key.kind, key.name, found.path, f"the znode {found.problem}", ""))
 
     def _keep(self, unit: str, difference: EntryDifference) -> None:
         of_unit = self.differing.setdefault(unit, [])

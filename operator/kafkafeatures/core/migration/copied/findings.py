@@ -26,14 +26,14 @@ class ZnodeFinding(Struct, frozen=True):
     """One znode, what is wrong with it, and what to do. then: what the copy would make of it; may be empty."""
 
     path: str
-    what: str
+    problem: str
     remedy: str
     then: str = ""
 
     @property
     def message(self) -> str:
         """Text that says what is wrong, and what comes of it."""
-        return f"{self.what}; {self.then}" if self.then else self.what
+        return f"{self.problem}; {self.then}" if self.then else self.problem
 
     def __str__(self) -> str:
         return f"znode {printable(self.path)}: {self.message}; {self.remedy}"

@@ -42,13 +42,13 @@ class Sink(Protocol):
 class Survey(Struct, frozen=True):
     """Findings of a dry run of the copy.
 
-    findings: the first thousand; more: how many there are besides. failures: what could not be read. counts: of
+    findings: the first thousand; omitted: how many there are besides. failures: what could not be read. counts: of
     entries, by their kind. passwords: znodes of broker configs that have one. assigned: by id of a broker, a partition
     of which it has a replica. controller_epoch: the largest that a partition has; -1 without partitions.
     """
 
     findings: tuple[ZnodeFinding, ...] = ()
-    more: int = 0
+    omitted: int = 0
     failures: tuple[Failure, ...] = ()
     counts: Mapping[Kind, int] = field(default_factory=dict)
     passwords: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Surveyor:
     @property
     def survey(self) -> Survey:
         """Survey of what was taken until now."""
-        findings = tuple(sorted(self._findings, key=lambda one: (one.path, one.what)))
+        findings = tuple(sorted(self._findings, key=lambda one: (one.path, one.problem)))
         assigned = dict(sorted(self._assigned.items()))
         return Survey(
             findings, self._more, tuple(self._failures), dict(self._counts), tuple(sorted(self._passwords)), assigned,
@@ -120,5 +120,5 @@ class Surveyor:
 
 def copy_findings(survey: Survey) -> tuple[ZnodeFinding, ...]:
     """Problems that Kafka's copy would have. What could not be read is in `survey.failures`, and is asked first."""
-    text = f"{survey.more} more znodes have such findings"
-    return (*survey.findings, ZnodeFinding("/", text, "correct these first")) if survey.more else survey.findings
+    text = f"{survey.omitted} more znodes have such findings"
+    return (*survey.findings, ZnodeFinding("/", text, "correct these first")) if survey.omitted else survey.findings

@@ -91,8 +91,8 @@ LIBRARIES = {
     "kubernetes": "kube.client kube.errors",
     "msgspec": "api core environment health kafka kube reconcile settings zookeeper cli kafkasim kraftlog.fast_json",
     "numpy": (
-        "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.planner "
-        "kafka.partitions kraftlog featurelog kafkasim"
+        "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.advice "
+        "core.roll.planner kafka.partitions kraftlog featurelog kafkasim"
     ),
     "prometheus_client": "health metrics",
     "py4j": "featurelog.spark",

@@ -112,6 +112,8 @@ Partitions (see below) also need numpy, and Arrow columns need numpy and pyarrow
     pip install './operator/kraftlog[partitions]'
     pip install './operator/kraftlog[arrow]'
 
+Lines of text, one for each record (`kraftlog.lines`), also need msgspec: `pip install './operator/kraftlog[text]'`.
+
 In one environment, install either the operator or this library, not both.
 
 ## From a directory to an image

@@ -35,7 +35,7 @@ def image_at(log: MetadataLog, at_ms: int, sections: Collection[Section]) -> Ima
 
 def unsupported(image: Image, since_ms: int, release: Release) -> str:
     """A level that was finalized at that time or later, and that this release does not support; empty where all are."""
-    former_levels = [key for key, at in image.former_levels.left.items() if at >= since_ms]
+    former_levels = [key for key, at in image.former_levels.dropped.items() if at >= since_ms]
     for feature, level in (*former_levels, *image.features.items()):
         supported = release.features.get(feature)
         if supported is None or level not in supported:

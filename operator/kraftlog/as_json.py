@@ -31,17 +31,17 @@ def body(record: Decoded, *, redact: bool = True) -> str:
     return f'{text[:-1]}{"," if len(text) > 2 else ""}"{UNKNOWN_TAGS}":{written(tags)}}}'
 
 
-def bytes_of(content: bytes, *, redact: bool = True, **what: object) -> dict[str, object]:
+def bytes_of(content: bytes, *, redact: bool = True, **fields: object) -> dict[str, object]:
     """Describes bytes that were not decoded: how many they are, and the bytes themselves only where secrets may be
     shown.
     """
     raw = {} if redact else {"raw": base64.b64encode(content).decode()}
-    return {**what, "bytes": len(content), **raw}
+    return {**fields, "bytes": len(content), **raw}
 
 
 def written(value: Any) -> str:
-    """What a field holds, as Kafka prints it; without tags that no table knows. By the very type: it is asked of each
-    field of each record.
+    """The JSON text of a value, as Kafka prints it; without tags that no table knows. It looks at the very type,
+    because it is called for each field of each record.
     """
     kind = type(value)
     if kind is int:

@@ -96,7 +96,7 @@ CODEC_OR_CONTROL = 0b111 | _CONTROL
 
 
 class DamageReason(enum.Enum):
-    """Why bytes were not read as a batch, or what breaks the order."""
+    """Reasons why bytes were not read as a batch, or what breaks the order."""
 
     TRUNCATED = "the last batch is cut"
     ZEROS = "zeros to the end, as in a preallocated file"
@@ -179,12 +179,12 @@ class Batch:
 
     @property
     def is_control(self) -> bool:
-        """Whether its records are the quorum's own: leader change, snapshot header, footer, kraft.version, voters."""
+        """True if its records are the quorum's own: leader change, snapshot header, footer, kraft.version, voters."""
         return self.attributes & _CONTROL != 0
 
     @property
     def is_transactional(self) -> bool:
-        """Whether a producer transaction wrote it; not the metadata transactions of KIP-868, which are records."""
+        """True if a producer transaction wrote it; not for the metadata transactions of KIP-868, which are records."""
         return bool(self.attributes & Attribute.TRANSACTIONAL)
 
     def record_section(self) -> Bytes:
@@ -351,18 +351,18 @@ def head_at(data: Pieces, position: int) -> Head | Damage:
 
 
 def claimed_at(data: Pieces, position: int) -> Head | Damage:
-    """What a header says that could be true; its CRC is not looked at."""
-    left = len(data) - position
-    if left < HEADER_SIZE:
-        return Damage(position, left, DamageReason.TRUNCATED, f"{left} bytes of a header of {HEADER_SIZE}")
+    """Read a header whose claims could be true; its CRC is not looked at."""
+    remaining = len(data) - position
+    if remaining < HEADER_SIZE:
+        return Damage(position, remaining, DamageReason.TRUNCATED, f"{remaining} bytes of a header of {HEADER_SIZE}")
     head = Head._make(HEADER.unpack(data[position : position + HEADER_SIZE]))
     size, offset = LENGTH_END + head.length, head.base_offset
     if head.magic != MAGIC:
-        return Damage(position, min(max(size, 0), left), DamageReason.MAGIC, f"magic {head.magic}")
+        return Damage(position, min(max(size, 0), remaining), DamageReason.MAGIC, f"magic {head.magic}")
     if size < HEADER_SIZE or offset < 0:
-        return Damage(position, left, DamageReason.LENGTH, f"length {head.length}, base offset {offset}")
-    if size > left:
-        return Damage(position, left, DamageReason.TRUNCATED, f"{left} of {size} bytes")
+        return Damage(position, remaining, DamageReason.LENGTH, f"length {head.length}, base offset {offset}")
+    if size > remaining:
+        return Damage(position, remaining, DamageReason.TRUNCATED, f"{remaining} of {size} bytes")
     return head
 
 

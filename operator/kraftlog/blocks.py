@@ -33,8 +33,8 @@ _ONE_BYTE = 0x7F  # the largest length that is written in one
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """What a block of records needs of the replay. value: applies and counts one record. count: counts so many records
-    of a key. judge_weight: may raise ImageTooLargeError. unreadable: counts records that contradict the state.
+    """Functions of the replay that take a block of records. value: applies and counts one record. count: counts so many
+    records of a key. judge_weight: may raise ImageTooLargeError. unreadable: counts records that contradict the state.
     """
 
     value: Callable[[bytes], None]
@@ -44,19 +44,19 @@ class Sink:
 
 
 def take_block(
-    data: memoryview, found: Frames, partitions: PartitionState, sink: Sink, *, all_configs: bool = False
+    data: memoryview, records: Frames, partitions: PartitionState, sink: Sink, *, all_configs: bool = False
 ) -> None:
     """All records of a block. `all_configs`: not only min.insync.replicas."""
-    topics = _topics(data, found)
-    waiting = named = 0
+    topics = _topics(data, records)
+    waiting = next_topic = 0
 
     def bring(until: int) -> None:
-        nonlocal waiting, named
+        nonlocal waiting, next_topic
         first, born = partitions.topics.next_number, list[int]()
         last = bisect_left(topics.places, until)
-        sink.count(_TOPIC, last - named)
-        together = last - named >= _FEW
-        for start in range(named, last, _TOPICS):
+        sink.count(_TOPIC, last - next_topic)
+        together = last - next_topic >= _FEW
+        for start in range(next_topic, last, _TOPICS):
             some = range(start, min(start + _TOPICS, last))
             if together and partitions.topics.put_run(*topics.run(some)):
                 born += topics.starts[some.start : some.stop]
@@ -65,22 +65,22 @@ def take_block(
                     if partitions.topics.put(topics.ids[at], topics.name(at)) == first + len(born):
                         born.append(topics.starts[at])
             sink.judge_weight()
-        named = last
+        next_topic = last
         births = Births(first, np.array(born, dtype=np.int64))
-        for key, values, ends in found.waiting(waiting, until):
+        for key, values, ends in records.waiting(waiting, until):
             brought = Brought(data, values, ends, partitions, births)
             if len(values) < _FEW:
-                rest = brought.nothing()
+                outcome = brought.nothing()
             else:
-                rest = brought.partitions() if key == _PARTITION else brought.changes()
-            sink.count(key, rest.taken + rest.early)
-            sink.unreadable(rest.early)
-            for start, end in rest.left:
+                outcome = brought.partitions() if key == _PARTITION else brought.changes()
+            sink.count(key, outcome.count + outcome.early)
+            sink.unreadable(outcome.early)
+            for start, end in outcome.unread:
                 sink.value(bytes(data[start:end]))
         waiting = until
         sink.judge_weight()
 
-    for at, key, start, end in found.others(np.array(topics.places, dtype=np.int64)):
+    for at, key, start, end in records.single_records(np.array(topics.places, dtype=np.int64)):
         value = bytes(data[start:end])
         if key == _CONFIG and not all_configs and _MINIMUM not in value:
             sink.count(key, 1)
@@ -88,8 +88,8 @@ def take_block(
         if key in _IN_ORDER:
             bring(at)
         sink.value(value)
-    bring(len(found.api))
-    for key, times in found.skipped.items():
+    bring(len(records.api))
+    for key, times in records.skipped.items():
         sink.count(key, times)
 
 
@@ -115,10 +115,10 @@ class _Topics:
         return ids, names, [edge - edges[0] for edge in edges]
 
 
-def _topics(data: memoryview, found: Frames) -> _Topics:
-    """What is usual: the frame, a length of one byte, a name of ASCII, the id, no tags."""
-    view, at = np.frombuffer(data, dtype=np.uint8), found.places(_TOPIC)
-    values, last = found.values[at], found.ends[at] - 1
+def _topics(data: memoryview, records: Frames) -> _Topics:
+    """Read the usual topic records: the frame, a length of one byte, a name of ASCII, the id, no tags."""
+    view, at = np.frombuffer(data, dtype=np.uint8), records.places(_TOPIC)
+    values, last = records.values[at], records.ends[at] - 1
     length, ids = view[values + 3], last - _UUID
     usual = (length >= 1) & (length <= _ONE_BYTE) & (values + 3 + length == ids)
     usual &= (view[values + 2] == 0) & (view[last] == 0)

@@ -82,7 +82,7 @@ class ClientState:
         return self.rights.weight + self.credentials.weight + self.tokens.weight + self.quotas.weight
 
     def view(self) -> Clients:
-        """What is in it now; later writes do not show."""
+        """An immutable view of the present state; later writes do not show."""
         maps = self.rights.view(), self.credentials.view(), self.tokens.view(), self.quotas.view()
         return Clients(*maps, self.next_producer_id)
 
@@ -103,8 +103,8 @@ class ClientState:
 
     def scram(self, data: Data) -> None:
         """USER_SCRAM_CREDENTIAL_RECORD, also in the layout of Kafka 3.0 to 3.4, which has several."""
-        for one in data.get("credentialInfos", (data,)):
-            self.credentials.put((data["name"], one["mechanism"]), one["iterations"])
+        for credential in data.get("credentialInfos", (data,)):
+            self.credentials.put((data["name"], credential["mechanism"]), credential["iterations"])
 
     def remove_scram(self, data: Data) -> None:
         """REMOVE_USER_SCRAM_CREDENTIAL_RECORD."""
@@ -121,7 +121,7 @@ class ClientState:
 
     def quota(self, data: Data) -> None:
         """CLIENT_QUOTA_RECORD."""
-        entity = tuple(sorted(((one["entityType"], one["entityName"]) for one in data["entity"]), key=_type))
+        entity = tuple(sorted(((part["entityType"], part["entityName"]) for part in data["entity"]), key=_type))
         if data["remove"]:
             self.quotas.drop((entity, data["key"]))
         else:

@@ -103,14 +103,14 @@ def _shape(kind: RecordType, value: bytes) -> _Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """What is not in the state yet. left: where the values are that must be read one by one. early: how many there are
-    of topics that come behind them. taken: how many are in.
+class Applied:
+    """Progress of a block of records into the state. unread: positions of the values that must be read one by one.
+    early: how many there are of topics that come behind them. count: how many are in.
     """
 
-    left: list[tuple[int, int]]
+    unread: list[tuple[int, int]]
     early: int
-    taken: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Births:
     at: Positions
 
     def of(self, numbers: Int32s) -> Positions:
-        """Where these topics begin to be; -1 for those that are not there, or were before."""
+        """Positions at which these topics are created; -1 for those that are not there, or were before."""
         if not len(self.at):
             return np.full(len(numbers), -1, dtype=np.int64)
         return np.where(numbers >= self.first, self.at[np.maximum(numbers - self.first, 0)], -1)
@@ -139,78 +139,78 @@ class Brought:
         self._state, self._births = state, births
         self._view = np.frombuffer(data, dtype=np.uint8)
 
-    def nothing(self) -> Rest:
+    def nothing(self) -> Applied:
         """Leaves all records to be read one by one: they are so few that this is quicker."""
-        return self._rest(np.arange(len(self._values)))
+        return self._applied(np.arange(len(self._values)))
 
-    def partitions(self) -> Rest:
+    def partitions(self) -> Applied:
         """Partition records."""
-        found: list[Columns] = []
+        groups: list[Columns] = []
 
         def read(rows: _Rows) -> Bools:
             if RECOVERY in rows.shape.fields:
                 return np.zeros(len(rows), dtype=bool)
             columns, judged = _read(rows, self._topics(rows.ids, rows.values))
-            found.append(columns)
+            groups.append(columns)
             return judged
 
-        left = self._by_shape(table.PARTITION, read)
-        if self._some_twice([_keys(each.topic, each.partition) for each in found], left):
+        unread = self._by_shape(table.PARTITION, read)
+        if self._some_twice([_keys(each.topic, each.partition) for each in groups], unread):
             return self.nothing()
-        for columns in found:
+        for columns in groups:
             self._state.extend(columns)
-        return self._rest(left)
+        return self._applied(unread)
 
-    def changes(self) -> Rest:
+    def changes(self) -> Applied:
         """PartitionChange records. What they change is only known when all are read: of two of one partition the order
         counts.
         """
-        found: list[tuple[Positions, Bools, Callable[[], None]]] = []
-        left = self._by_shape(table.PARTITION_CHANGE, lambda rows: self._change(rows, found))
-        if self._some_twice([keys[judged] for keys, judged, _ in found], left):
+        groups: list[tuple[Positions, Bools, Callable[[], None]]] = []
+        unread = self._by_shape(table.PARTITION_CHANGE, lambda rows: self._change(rows, groups))
+        if self._some_twice([keys[judged] for keys, judged, _ in groups], unread):
             return self.nothing()
-        for _, _, apply in found:
+        for _, _, apply in groups:
             apply()
-        return self._rest(left)
+        return self._applied(unread)
 
-    def _change(self, rows: _Rows, found: list[tuple[Positions, Bools, Callable[[], None]]]) -> Bools:
+    def _change(self, rows: _Rows, groups: list[tuple[Positions, Bools, Callable[[], None]]]) -> Bools:
         shape = rows.shape.fields.keys()
         if not shape <= _CHANGED | _UNREAD:
             return np.zeros(len(rows), dtype=bool)
-        keys = _keys(self._topics(rows.ids, rows.values), rows.one("partitionId"))
+        keys = _keys(self._topics(rows.ids, rows.values), rows.number("partitionId"))
         in_sync, eligible = (rows.numbers(name) if name in shape else None for name in SETS[:2])
-        leader = rows.one("leader") if "leader" in shape else None
+        leader = rows.number("leader") if "leader" in shape else None
         judged, apply = self._state.many_changes(keys, in_sync, eligible, leader)
-        found.append((keys, judged, apply))
+        groups.append((keys, judged, apply))
         return judged
 
-    def _by_shape(self, kind: RecordType, read: Callable[[_Rows], Bools]) -> Positions:
+    def _by_shape(self, kind: RecordType, read_rows: Callable[[_Rows], Bools]) -> Positions:
         """Read all, one shape after the other; the places of those that must be read by themselves."""
         sizes = np.minimum(self._ends - self._values, _LONGEST)
         slow = [np.flatnonzero(sizes == _LONGEST)]
         for size in np.flatnonzero(np.bincount(sizes)[:_LONGEST]).tolist():
-            rest = np.flatnonzero(sizes == size)
-            content = self._content(size, self._values[rest])
+            remaining = np.flatnonzero(sizes == size)
+            content = self._content(size, self._values[remaining])
             for _ in range(_SHAPES):
                 try:
                     shape = _shape(kind, content[0].tobytes())
                 except (_OtherShape, IndexError):
-                    same = np.arange(len(rest)) == 0
-                    slow.append(rest[same])
+                    matches = np.arange(len(remaining)) == 0
+                    slow.append(remaining[matches])
                 else:
-                    same = np.ones(len(rest), dtype=bool)
+                    matches = np.ones(len(remaining), dtype=bool)
                     fixed = content.take(shape.fixed, axis=1)
                     if fixed.tobytes() != fixed[0].tobytes() * len(fixed):
                         for column in fixed.T:
-                            same &= column == column[0]
-                    alike = slice(None) if same.all() else same
-                    judged = read(_Rows(content[alike], shape, self._values[rest[alike]]))
-                    slow.append(rest[alike][np.flatnonzero(~judged)])
-                if same.all():
-                    rest = rest[:0]
+                            matches &= column == column[0]
+                    alike = slice(None) if matches.all() else matches
+                    judged = read_rows(_Rows(content[alike], shape, self._values[remaining[alike]]))
+                    slow.append(remaining[alike][np.flatnonzero(~judged)])
+                if matches.all():
+                    remaining = remaining[:0]
                     break
-                rest, content = rest[~same], content[~same]
-            slow.append(rest)
+                remaining, content = remaining[~matches], content[~matches]
+            slow.append(remaining)
         return np.sort(np.concatenate(slow))
 
     def _content(self, size: int, at: Positions) -> Bytes:
@@ -218,25 +218,25 @@ class Brought:
         items = np.ndarray((len(self._view) - size + 1,), dtype=f"V{size}", buffer=self._view, strides=(1,))
         return items[at].view(np.uint8).reshape(len(at), size)
 
-    def _some_twice(self, keys: list[Positions], left: Positions) -> bool:
-        """Whether two records are of one partition: then their order counts, which groups do not keep."""
-        if len(left):
+    def _some_twice(self, keys: list[Positions], unread: Positions) -> bool:
+        """True if two records are of one partition: then their order counts, which groups do not keep."""
+        if len(unread):
             last = len(self._view) - 1
-            names = self._view[np.minimum(self._values[left, None] + np.arange(3, _ID_AT + _UUID), last)]
-            numbers = self._topics(np.ascontiguousarray(names[:, 4:]).view(_ID)[:, 0], self._values[left])
+            names = self._view[np.minimum(self._values[unread, None] + np.arange(3, _ID_AT + _UUID), last)]
+            numbers = self._topics(np.ascontiguousarray(names[:, 4:]).view(_ID)[:, 0], self._values[unread])
             keys = [*keys, _keys(numbers, np.ascontiguousarray(names[:, :4]).view(">i4")[:, 0].astype(np.int32))]
-        every = np.concatenate(keys) if keys else np.empty(0, dtype=np.int64)
-        if (every[1:] > every[:-1]).all():
+        all_keys = np.concatenate(keys) if keys else np.empty(0, dtype=np.int64)
+        if (all_keys[1:] > all_keys[:-1]).all():
             return False
-        every = np.sort(every)
-        return bool((every[1:] == every[:-1]).any())
+        all_keys = np.sort(all_keys)
+        return bool((all_keys[1:] == all_keys[:-1]).any())
 
-    def _rest(self, left: Positions) -> Rest:
-        spans = list(zip(self._values[left].tolist(), self._ends[left].tolist(), strict=True))
+    def _applied(self, unread: Positions) -> Applied:
+        spans = list(zip(self._values[unread].tolist(), self._ends[unread].tolist(), strict=True))
         ids = (bytes(self._data[start + _ID_AT : start + _ID_AT + _UUID]) for start, _ in spans)
         births = self._births.of(self._state.topics.numbers_of(ids)).tolist()
         late = [span for span, born in zip(spans, births, strict=True) if born < span[0]]
-        return Rest(late, len(spans) - len(late), len(self._values) - len(spans))
+        return Applied(late, len(spans) - len(late), len(self._values) - len(spans))
 
     def _topics(self, ids: Ids, at: Positions) -> Int32s:
         """The number of each topic, -1 for one that is not there, or not yet at this position. Partitions of one topic
@@ -271,17 +271,17 @@ class _Rows:
     def numbers(self, name: str) -> Int32s:
         """A field of so many numbers; of none where there is no such field."""
         start, count = self.shape.fields.get(name, (0, 0))
-        found = np.empty((len(self), count), dtype=np.int32)
+        numbers = np.empty((len(self), count), dtype=np.int32)
         for each in range(count):
-            found[:, each] = self._at(start + 4 * each, ">i4")
-        return found
+            numbers[:, each] = self._at(start + 4 * each, ">i4")
+        return numbers
 
-    def one(self, name: str) -> Int32s:
+    def number(self, name: str) -> Int32s:
         """A field of one number."""
         return self._at(self.shape.fields[name][0], ">i4").astype(np.int32)
 
     def _at(self, start: int, kind: str) -> NDArray[Any]:
-        """What is there in each."""
+        """A view of the numbers at one position of all rows."""
         return np.ndarray((len(self),), dtype=kind, buffer=self.content, offset=start, strides=self.content.strides[:1])
 
 
@@ -291,7 +291,7 @@ def _keys(topic: Int32s, partition: Int32s) -> Positions:
 
 def _read(rows: _Rows, topic: Int32s) -> tuple[Columns, Bools]:
     """The rows that contradict nothing, and which those are."""
-    partition, replicas = rows.one("partitionId"), rows.numbers("replicas")
+    partition, replicas = rows.number("partitionId"), rows.numbers("replicas")
     good: Any = (topic >= 0) & (partition >= 0) & distinct(replicas)
     flags = np.zeros(replicas.shape, dtype=np.uint8)
     for bit, name in zip(Replica, SETS, strict=True):
@@ -301,6 +301,6 @@ def _read(rows: _Rows, topic: Int32s) -> tuple[Columns, Bools]:
         flags |= marked.astype(np.uint8) * np.uint8(bit)
         if bit is not Replica.IN_ELR:
             good &= all_there
-    leader, leader_epoch, partition_epoch = map(rows.one, ("leader", "leaderEpoch", "partitionEpoch"))
-    every = Columns(topic, partition, leader, leader_epoch, partition_epoch, replicas, flags)
-    return (every if good.all() else every.each(lambda column: column[good])), good
+    leader, leader_epoch, partition_epoch = map(rows.number, ("leader", "leaderEpoch", "partitionEpoch"))
+    columns = Columns(topic, partition, leader, leader_epoch, partition_epoch, replicas, flags)
+    return (columns if good.all() else columns.each(lambda column: column[good])), good

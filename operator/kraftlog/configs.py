@@ -30,7 +30,7 @@ _CONFIG, _TOPIC, _CREDENTIAL = 500, 300, 500  # bytes of objects without their t
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What can be compared of a SCRAM credential: the digest is of its salt and keys."""
+    """The comparable part of a SCRAM credential: the digest is of its salt and keys."""
 
     iterations: int
     digest: Digest
@@ -67,7 +67,7 @@ class ConfigState:
         return self.values.weight + self.credentials.weight + self.topics.weight
 
     def view(self) -> Configs:
-        """What is in it now; later writes do not show."""
+        """An immutable view of the present state; later writes do not show."""
         return Configs(self.values.view(), self.credentials.view())
 
     def topic(self, data: Data) -> None:
@@ -101,9 +101,9 @@ class ConfigState:
 
     def scram(self, data: Data) -> None:
         """USER_SCRAM_CREDENTIAL_RECORD, also in the layout of Kafka 3.0 to 3.4, which has several."""
-        for one in data.get("credentialInfos", (data,)):
-            digest = digest_of(*(one[field] for field in _SECRETS if field in one))
-            self.credentials.put((data["name"], one["mechanism"]), Credential(one["iterations"], digest))
+        for credential in data.get("credentialInfos", (data,)):
+            digest = digest_of(*(credential[field] for field in _SECRETS if field in credential))
+            self.credentials.put((data["name"], credential["mechanism"]), Credential(credential["iterations"], digest))
 
     def remove_scram(self, data: Data) -> None:
         """REMOVE_USER_SCRAM_CREDENTIAL_RECORD."""

@@ -25,5 +25,5 @@ class Digest:
 
 def digest_of(*parts: bytes | str) -> Digest:
     """The digest of these parts together; a part is never taken for the end of another."""
-    whole = [one.encode(errors="surrogatepass") if isinstance(one, str) else one for one in parts]
-    return Digest(hmac.digest(_KEY, b"".join(len(one).to_bytes(8) + one for one in whole), "sha256"))
+    encoded = [part.encode(errors="surrogatepass") if isinstance(part, str) else part for part in parts]
+    return Digest(hmac.digest(_KEY, b"".join(len(part).to_bytes(8) + part for part in encoded), "sha256"))

@@ -45,7 +45,7 @@ _SIZES = _sizes()
 
 
 def edges(data: memoryview, count: int) -> Positions | None:
-    """Where each of the `count` records of a section begins, and the section ends; None for too many.
+    """Positions at which the `count` records of a section begin, and its end; None for too many.
 
     MalformedError when they do not end with the section.
     """
@@ -56,23 +56,26 @@ def edges(data: memoryview, count: int) -> Positions | None:
 
 def _starts(data: memoryview, count: int, limit: int) -> Positions:
     first, position = _walk(data, 0, limit, _SAMPLE if count > _SAMPLE * _LANE else count)
-    found, left = [np.array(first, dtype=np.int64)], count - len(first)
-    for lane in _lanes(data, first, position, count) if left else ():
-        between, position = _walk(data, position, int(lane[0]), left)
-        found.append(np.array(between, dtype=np.int64))
-        left -= len(between)
+    starts, remaining = [np.array(first, dtype=np.int64)], count - len(first)
+    for lane in _lanes(data, first, position, count) if remaining else ():
+        between, position = _walk(data, position, int(lane[0]), remaining)
+        starts.append(np.array(between, dtype=np.int64))
+        remaining -= len(between)
         if position == lane[0]:
-            found.append(lane[:-1])
+            starts.append(lane[:-1])
             position = int(lane[-1])
-            left -= len(lane) - 1
-    last, position = _walk(data, position, limit, left)
-    if position != limit or len(last) != left:
-        raise MalformedError(f"{limit - position} bytes behind the last record, and {left - len(last)} records too few")
-    return np.concatenate([*found, np.array([*last, limit], dtype=np.int64)])
+            remaining -= len(lane) - 1
+    last, position = _walk(data, position, limit, remaining)
+    if position != limit or len(last) != remaining:
+        missing = remaining - len(last)
+        raise MalformedError(f"{limit - position} bytes behind the last record, and {missing} records too few")
+    return np.concatenate([*starts, np.array([*last, limit], dtype=np.int64)])
 
 
 def _walk(data: memoryview, position: int, until: int, most: int) -> tuple[list[int], int]:
-    """Where records begin, one behind the other, up to so many; and where the last ends, at `until` or behind it."""
+    """Positions at which up to so many records begin, one behind the other; and where the last ends, at `until` or
+    behind it.
+    """
     limit, starts = len(data), list[int]()
     while position < until and len(starts) < most:
         starts.append(position)
@@ -127,13 +130,13 @@ def _guesses(data: memoryview, first: list[int], position: int, distance: int) -
         length, value = read_unsigned(data, key + 1)
     except MalformedError:
         return np.empty(0, dtype=np.int64)
-    like, behind = bytes(data[key : value + _FRAME]), value - key + (length >> 1) + 1
+    like, tail = bytes(data[key : value + _FRAME]), value - key + (length >> 1) + 1
     window = min(_WINDOW * size, distance)  # so that all together are no more than the section, whatever its sizes are
-    found = ((at, bytes(data[at : at + window]).find(like)) for at in range(position, len(data), distance))
-    keys = np.array([at + there for at, there in found if there >= 0], dtype=np.int64)
+    hits = ((at, bytes(data[at : at + window]).find(like)) for at in range(position, len(data), distance))
+    keys = np.array([at + hit for at, hit in hits if hit >= 0], dtype=np.int64)
     words = np.ndarray((len(data) - 1,), dtype="<u2", buffer=data, strides=(1,))
     # What lies in front of the key is of some bytes: of as many as make the record end where its value does.
     starts = np.maximum(keys[:, None] - _BEFORE_KEY, 0)
-    fits = _SIZES[words[starts]] == _BEFORE_KEY + behind
+    fits = _SIZES[words[starts]] == _BEFORE_KEY + tail
     guesses: Positions = starts[np.arange(len(keys)), fits.argmax(axis=1)][fits.any(axis=1)]
     return guesses

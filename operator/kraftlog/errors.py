@@ -24,19 +24,19 @@ class CodecMissing(MalformedError):
 class DamagedError(KraftLogError):
     """A batch of a stream is damaged (length, magic or CRC-32C): fetch it again, do not skip it."""
 
-    def __init__(self, position: int, why: str) -> None:
-        super().__init__(f"damaged batch at byte {position}: {why}")
+    def __init__(self, position: int, detail: str) -> None:
+        super().__init__(f"damaged batch at byte {position}: {detail}")
         self.position = position
-        self.why = why
+        self.detail = detail
 
 
 class GapError(KraftLogError):
     """The next batch starts after the end of the applied log, so records between the two would be lost."""
 
-    def __init__(self, expected: int, found: int) -> None:
-        super().__init__(f"the next batch starts at offset {found}, expected {expected}")
+    def __init__(self, expected: int, actual: int) -> None:
+        super().__init__(f"the next batch starts at offset {actual}, expected {expected}")
         self.expected = expected
-        self.found = found
+        self.actual = actual
 
 
 class TooLargeError(KraftLogError):

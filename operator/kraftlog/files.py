@@ -44,11 +44,11 @@ class Snapshot:
 
 
 def parse(name: str) -> Segment | Snapshot | None:
-    """What a file of this name holds; None for one that is no part of the log."""
-    if found := _SEGMENT.fullmatch(name):
-        return Segment(name, int(found[1]))
-    if found := _SNAPSHOT.fullmatch(name):
-        return Snapshot(name, int(found[1]), int(found[2]))
+    """Read the name of a file; None for one that is no part of the log."""
+    if match := _SEGMENT.fullmatch(name):
+        return Segment(name, int(match[1]))
+    if match := _SNAPSHOT.fullmatch(name):
+        return Snapshot(name, int(match[1]), int(match[2]))
     return None
 
 
@@ -56,32 +56,33 @@ def compressed(names: Iterable[str]) -> dict[str, str]:
     """The compressed files of a log, each with the command that gives it back; none that lies there as well
     as it was.
     """
-    every = set(names)
-    ends = {name: end for name in sorted(every) for end in DECOMPRESS if name.endswith(end)}
+    present = set(names)
+    ends = {name: end for name in sorted(present) for end in DECOMPRESS if name.endswith(end)}
     originals = {name: name.removesuffix(end) for name, end in ends.items()}
     return {
         name: DECOMPRESS[ends[name]]
         for name, original in originals.items()
-        if parse(original) is not None and original not in every
+        if parse(original) is not None and original not in present
     }
 
 
 def in_order(names: Iterable[str]) -> tuple[list[Snapshot], list[Segment]]:
     """The snapshots and the segments of a log, the oldest first."""
-    found = [parse(name) for name in names]
-    snapshots = [one for one in found if isinstance(one, Snapshot)]
-    segments = [one for one in found if isinstance(one, Segment)]
+    files = [parse(name) for name in names]
+    snapshots = [file for file in files if isinstance(file, Snapshot)]
+    segments = [file for file in files if isinstance(file, Segment)]
     return (
-        sorted(snapshots, key=lambda one: (one.end_offset, one.epoch)),
-        sorted(segments, key=lambda one: one.base_offset),
+        sorted(snapshots, key=lambda file: (file.end_offset, file.epoch)),
+        sorted(segments, key=lambda file: file.base_offset),
     )
 
 
 def newest(names: Iterable[str]) -> tuple[Snapshot | None, tuple[Segment, ...]]:
-    """What the newest image is made of: the last snapshot, if there is one, and the segments that continue
+    """Files of which the newest image is made: the last snapshot, if there is one, and the segments that continue
     behind it.
     """
     snapshots, segments = in_order(names)
     snapshot = snapshots[-1] if snapshots else None
-    first = max((one.base_offset for one in segments if snapshot and one.base_offset <= snapshot.end_offset), default=0)
-    return snapshot, tuple(one for one in segments if one.base_offset >= first)
+    bases = (segment.base_offset for segment in segments)
+    first = max((base for base in bases if snapshot and base <= snapshot.end_offset), default=0)
+    return snapshot, tuple(segment for segment in segments if segment.base_offset >= first)

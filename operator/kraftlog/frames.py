@@ -48,25 +48,25 @@ class Frames:
     is_wanted: bytes
 
     def has_any(self, keys: Iterable[int]) -> bool:
-        """Whether one of these api keys is there."""
+        """True if there is a record of one of these api keys."""
         return any(self.times[key] for key in keys)
 
     @property
     def skipped(self) -> dict[int, int]:
-        """How many there are of the keys that are only counted."""
+        """Number of records of the keys that are only counted."""
         return {key: times for key, times in enumerate(self.times) if times and not self.is_wanted[key]}
 
     def places(self, key: int) -> Positions:
         """The indices of the records with this api key."""
         return np.flatnonzero(self.api == key)
 
-    def others(self, done: Positions) -> Iterator[tuple[int, int, int, int]]:
-        """What is wanted beside those that wait for one another, and those at the places `done`, in order: place, key,
-        and where the value is.
+    def single_records(self, done: Positions) -> Iterator[tuple[int, int, int, int]]:
+        """Records to decode beside those that wait for one another, and those at the places `done`, in order: place,
+        key, start and end of the value.
         """
-        wanted = (np.frombuffer(self.is_wanted, dtype=np.bool_) & ~_WAITS).take(self.api)
-        wanted[done] = False
-        at = np.flatnonzero(wanted)
+        selected = (np.frombuffer(self.is_wanted, dtype=np.bool_) & ~_WAITS).take(self.api)
+        selected[done] = False
+        at = np.flatnonzero(selected)
         yield from zip(*(each.tolist() for each in (at, self.api[at], self.values[at], self.ends[at])), strict=True)
 
     def waiting(self, first: int, end: int) -> Iterator[tuple[int, Positions, Positions]]:
@@ -79,31 +79,31 @@ class Frames:
             yield int(self.api[run[0]]), self.values[run], self.ends[run]
 
 
-def frames(data: memoryview, edges: Positions, wanted: bytes) -> Frames | None:
-    """What lies in the records between these edges. `wanted`: by api key.
+def frames(data: memoryview, edges: Positions, is_wanted: bytes) -> Frames | None:
+    """Read the frames of the records between these edges. `is_wanted`: by api key.
 
     None where one is not as Kafka writes all of them: with a record key, headers, or a longer frame.
     """
     view = np.frombuffer(data, dtype=np.uint8)
-    starts, behind = edges[:-1], edges[1:] - 1  # behind a value is the count of headers
+    starts, value_ends = edges[:-1], edges[1:] - 1  # behind a value is the count of headers
     middle = slice(len(starts) // 2, len(starts) // 2 + 1)
-    one = _heads(view, starts[middle], behind[middle])
-    if one is None or view.take(behind).any():
+    sample = _heads(view, starts[middle], value_ends[middle])
+    if sample is None or view.take(value_ends).any():
         return None
-    values = starts + (one.values - starts[middle])
-    api = np.repeat(one.api, len(starts))
-    others = np.flatnonzero(~_alike(view, starts, int(starts[middle][0]), one))
-    heads = _heads(view, starts[others], behind[others])
+    values = starts + (sample.values - starts[middle])
+    api = np.repeat(sample.api, len(starts))
+    unlike = np.flatnonzero(~_alike(view, starts, int(starts[middle][0]), sample))
+    heads = _heads(view, starts[unlike], value_ends[unlike])
     if heads is None:
         return None
-    values[others], api[others] = heads.values, heads.api
+    values[unlike], api[unlike] = heads.values, heads.api
     times = np.bincount(heads.api, minlength=_CONTINUES)
-    times[one.api] += len(starts) - len(others)
-    return Frames(values, behind, api, times.tolist(), wanted)
+    times[sample.api] += len(starts) - len(unlike)
+    return Frames(values, value_ends, api, times.tolist(), is_wanted)
 
 
-class _Heads(NamedTuple):
-    """Where the deltas of records begin, the lengths of their keys, and their values; and of which type these are."""
+class _RecordHeads(NamedTuple):
+    """Positions in records: of their deltas, of the lengths of their keys, of their values; and the api key of each."""
 
     deltas: Positions
     keys: Positions
@@ -111,7 +111,7 @@ class _Heads(NamedTuple):
     api: Bytes
 
 
-def _heads(view: Bytes, starts: Positions, behind: Positions) -> _Heads | None:
+def _heads(view: Bytes, starts: Positions, value_ends: Positions) -> _RecordHeads | None:
     """Reads up to the values of records that end at `behind`: length and attributes, two deltas, a null key, a length,
     a value with a frame. None where any record has something else.
     """
@@ -123,37 +123,38 @@ def _heads(view: Bytes, starts: Positions, behind: Positions) -> _Heads | None:
     for byte in range(_WIDEST):
         at = keys + 1 + byte
         size += np.where(at < values, (view[np.minimum(at, last)] & 0x7F).astype(np.int64) << 7 * byte, 0)
-    known = (view[keys] == _NULL) & (values - keys <= 1 + _WIDEST) & (size == 2 * (behind - values))
-    if not (known & (behind - values >= _SHORTEST)).all():
+    usual = (view[keys] == _NULL) & (values - keys <= 1 + _WIDEST) & (size == 2 * (value_ends - values))
+    if not (usual & (value_ends - values >= _SHORTEST)).all():
         return None
     version, api, third = (view[values + at] for at in range(_SHORTEST))
     if not ((version == FRAME_VERSION) & (api < _CONTINUES) & (third < _CONTINUES)).all():
         return None
-    return _Heads(deltas, keys, values, api)
+    return _RecordHeads(deltas, keys, values, api)
 
 
 def _behind_varints(view: Bytes, at: Positions) -> Positions:
-    """Where that begins which follows the variable-length integers at these places; no place behind the last byte."""
+    """Positions behind the variable-length integers at these places; none behind the last byte."""
     last = len(view) - 1
     for _ in range(_MAX_VARINT):
-        more = view[np.minimum(at, last)] >= _CONTINUES
-        if not more.any():
+        continued = view[np.minimum(at, last)] >= _CONTINUES
+        if not continued.any():
             break
-        at = at + more
+        at = at + continued
     return np.minimum(at + 1, last)
 
 
-def _alike(view: Bytes, starts: Positions, one: int, of_one: _Heads) -> NDArray[np.bool_]:
-    """Which records are as long as one of them, with deltas in as many bytes and with its frame: all that in so few
-    bytes that they are compared as two words.
+def _alike(view: Bytes, starts: Positions, sample_start: int, sample: _RecordHeads) -> NDArray[np.bool_]:
+    """Mask of the records that are as long as a sample, with deltas in as many bytes and with its frame: all that in so
+    few bytes that they are compared as two words.
     """
-    delta, key, value = (int(each[0]) - one for each in of_one[:3])
+    delta, key, value = (int(each[0]) - sample_start for each in sample[:3])
     last = len(view) - _HEAD
-    if value + _SHORTEST > _HEAD or one > last:
+    if value + _SHORTEST > _HEAD or sample_start > last:
         return np.zeros(len(starts), dtype=np.bool_)
     # The length and all from the key on are the same, attributes do not matter, and deltas end in the same places.
-    same = bytes([_ALL] * (delta - 1) + [0] + [_CONTINUES] * (key - delta) + [_ALL] * (value + _SHORTEST - key))
+    mask = bytes([_ALL] * (delta - 1) + [0] + [_CONTINUES] * (key - delta) + [_ALL] * (value + _SHORTEST - key))
     heads = np.ndarray((last + 1,), dtype=f"V{_HEAD}", buffer=view, strides=(1,))
     words = heads[np.minimum(starts, last)].view(np.uint64).reshape(-1, 2)
-    differ = (words ^ words[np.searchsorted(starts, one)]) & np.frombuffer(same.ljust(_HEAD, b"\0"), dtype=np.uint64)
+    masks = np.frombuffer(mask.ljust(_HEAD, b"\0"), dtype=np.uint64)
+    differ = (words ^ words[np.searchsorted(starts, sample_start)]) & masks
     return np.asarray((starts <= last) & (differ[:, 0] | differ[:, 1] == 0))

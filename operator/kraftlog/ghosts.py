@@ -15,20 +15,21 @@ FENCED_FOR_MS = 15 * 60 * 1000
 
 
 def may_be_ghost(
-    one: BrokerRegistration | ControllerRegistration,
+    registration: BrokerRegistration | ControllerRegistration,
     *,
     voters: Collection[int] | None,
     fenced_since_ms: int | None,
     end_ms: int | None,
     fenced_for_ms: int = FENCED_FOR_MS,
 ) -> bool | None:
-    """Whether a registration at the end of a log (at `end_ms`) may be a ghost's; None where that cannot be decided.
+    """Judge whether a registration at the end of a log (at `end_ms`) may be a ghost's; None where that cannot be
+    decided.
 
     voters: None where the log does not say who votes. fenced_since_ms: None, or below 0, where the log does not say it.
     """
-    if isinstance(one, ControllerRegistration):
-        return None if voters is None else one.id not in voters
-    if not one.fenced:
+    if isinstance(registration, ControllerRegistration):
+        return None if voters is None else registration.id not in voters
+    if not registration.fenced:
         return False
     if fenced_since_ms is None or end_ms is None or fenced_since_ms < 0:
         return None

@@ -107,8 +107,8 @@ class LeaderElection:
 class NotUnderstood:
     """A record that could not be decoded: it may have changed anything."""
 
-    what: str
-    why: str
+    subject: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Event:
 
 
 def may_be_by_3_4(state: int, metadata_version: int | None) -> bool:
-    """Whether Kafka 3.4 may have written this state of the migration. metadata_version: the level then; None where it
+    """True if Kafka 3.4 may have written this state of the migration. metadata_version: the level then; None where it
     is not known, or there is none.
     """
     return state in MIGRATION_UNDER_WAY and metadata_version in (None, _LEVEL_OF_3_4)
@@ -167,7 +167,7 @@ class HistoryReader:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing that came before is missing, or a snapshot has filled it in."""
+        """True if nothing before is missing, or a snapshot has filled it in."""
         return self._complete
 
     @property
@@ -177,7 +177,7 @@ class HistoryReader:
 
     @property
     def open_transaction(self) -> int | None:
-        """Where the transaction begins that has not ended yet; None if there is none."""
+        """Offset of the transaction that has not ended yet; None if there is none."""
         return None if self._transactions.open is None else self._began
 
     def miss(self) -> None:
@@ -194,11 +194,11 @@ class HistoryReader:
         if image.kraft_version:
             self._levels[KRAFT_VERSION_FEATURE] = image.kraft_version
         self._migration = image.zk_migration_state
-        self._voters = None if image.voters is None else tuple(sorted(one.id for one in image.voters))
+        self._voters = None if image.voters is None else tuple(sorted(voter.id for voter in image.voters))
         self._complete, self._gap = True, False
 
     def take(self, batch: Batch) -> Iterator[Event]:
-        """What the records of a batch changed."""
+        """Changes by the records of a batch."""
         if batch.data[HEADER_SIZE:] == ONLY_NO_OP:
             return
         offset = batch.base_offset
@@ -212,31 +212,32 @@ class HistoryReader:
 
     def _record(self, batch: Batch, key: bytes | None, value: bytes | None, offset: int, at: int) -> Iterator[Event]:
         if batch.is_control:
-            found = decode_control(key, value)
+            content = decode_control(key, value)
         elif (number := key_of(value)) in _METADATA or number not in NAMES:
-            found = decode(value)
+            content = decode(value)
         else:
             return
-        if not isinstance(found, Decoded):
-            why = found.reason.value if isinstance(found, Raw) else found.why
-            name = f"control record {found.key}" if batch.is_control else NAMES.get(found.key, f"record {found.key}")
-            yield Event(offset, at, NotUnderstood(name, why), offset, at, self._gap)
+        if not isinstance(content, Decoded):
+            reason = content.reason.value if isinstance(content, Raw) else content.detail
+            unnamed = f"record {content.key}"
+            name = f"control {unnamed}" if batch.is_control else NAMES.get(content.key, unnamed)
+            yield Event(offset, at, NotUnderstood(name, reason), offset, at, self._gap)
             return
-        if found.type.control:
-            if found.type.key in _CONTROL:
-                yield from self._said(_CONTROL[found.type.key](self, found.data, batch.leader_epoch), offset, at)
+        if content.type.control:
+            if content.type.key in _CONTROL:
+                yield from self._said(_CONTROL[content.type.key](self, content.data, batch.leader_epoch), offset, at)
             return
-        if found.type.key in TRANSACTION_KEYS:
-            yield from self._mark(found.type.key, offset, at)
+        if content.type.key in TRANSACTION_KEYS:
+            yield from self._mark(content.type.key, offset, at)
             return
-        change = _METADATA[found.type.key](self, found.data, found.layout)
+        change = _METADATA[content.type.key](self, content.data, content.layout)
         if change is not None:
             event = Event(offset, at, change, offset, at, self._gap)
             yield from self._effects(self._transactions.take(event), offset, at)
 
     def _said(self, change: Change | None, offset: int, at: int) -> Iterator[Event]:
-        if change is not None and (known := self._known(change)) is not None:
-            yield Event(offset, at, known, offset, at, self._gap)
+        if change is not None and (effect := self._known(change)) is not None:
+            yield Event(offset, at, effect, offset, at, self._gap)
 
     def _mark(self, key: int, offset: int, at: int) -> Iterator[Event]:
         open_ = self._transactions.open
@@ -257,19 +258,19 @@ class HistoryReader:
                 yield replace(event, change=change, effective_offset=offset, effective_ms=at)
 
     def _known(self, change: Change) -> Change | None:
-        """With what was before, now that it takes effect; None for what changes nothing."""
+        """Complete a change by the previous value, now that it takes effect; None for what changes nothing."""
         match change:
             case LevelChange(feature=name, level=level, takes_effect=True):
-                before = self._levels.get(name, 0 if self._complete else None)
+                previous = self._levels.get(name, 0 if self._complete else None)
                 self._levels[name] = level
-                return None if before == level else replace(change, previous=before)
+                return None if previous == level else replace(change, previous=previous)
             case LevelChange():
                 return replace(change, previous=self._levels.get(change.feature, 0 if self._complete else None))
             case MigrationChange(state=state):
-                before = self._migration if self._migration is not None or not self._complete else 0
+                previous = self._migration if self._migration is not None or not self._complete else 0
                 self._migration = state
                 by_3_4 = may_be_by_3_4(state, self._levels.get(METADATA_VERSION))
-                return None if before == state else replace(change, previous=before, by_3_4=by_3_4)
+                return None if previous == state else replace(change, previous=previous, by_3_4=by_3_4)
             case VotersChange(voters=voters):
                 earlier = self._voters if self._voters is not None or not self._complete else ()
                 self._voters = voters
@@ -304,10 +305,10 @@ class HistoryReader:
         return LevelChange(KRAFT_VERSION_FEATURE, data["kRaftVersion"], None)
 
     def _kraft_voters(self, data: Data, _: int) -> Change:
-        return VotersChange(tuple(sorted(one["voterId"] for one in data["voters"])), None)
+        return VotersChange(tuple(sorted(voter["voterId"] for voter in data["voters"])), None)
 
     def _leader_change(self, data: Data, epoch: int) -> Change:
-        return LeaderElection(data["leaderId"], epoch, tuple(sorted(one["voterId"] for one in data["voters"])))
+        return LeaderElection(data["leaderId"], epoch, tuple(sorted(voter["voterId"] for voter in data["voters"])))
 
 
 _METADATA: Mapping[int, Callable[[HistoryReader, Data, str], Change | None]] = {

@@ -120,27 +120,28 @@ MOST_MOVES = 16
 class FormerLevels:
     """Levels above 0 that were finalized once and are no longer.
 
-    left: of a feature and a level, when it was given up last, in ms. It is complete from `since_offset` on, the end of
-    the snapshot that the reader began with, whose last record is of `since_ms`; 0 and -1 where it began with the log.
+    dropped: of a feature and a level, when it was given up last, in ms. It is complete from `since_offset` on, the end
+    of the snapshot that the reader began with, whose last record is of `since_ms`; 0 and -1 where it began with the
+    log.
     moves: of the same time, by feature, kraft.version and level 0 among them; the newest `MOST_MOVES`.
     """
 
-    left: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    dropped: Mapping[tuple[str, int], int] = field(default_factory=dict)
     since_offset: int = 0
     since_ms: int = -1
     moves: Mapping[str, Moves] = field(default_factory=dict)
 
     def with_earlier(self, earlier: FormerLevels, until: int) -> FormerLevels:
-        """With what another reading of the same log knew, up to `until`; unless there is a gap between the two."""
+        """Add what another reading of the same log knew, up to `until`; unless there is a gap between the two."""
         if until < self.since_offset or earlier.since_offset > self.since_offset:
             return self
-        left = {**earlier.left, **self.left}
+        dropped = {**earlier.dropped, **self.dropped}
         moves = {
             name: tuple(sorted({*earlier.moves.get(name, ()), *self.moves.get(name, ())}))[-MOST_MOVES:]
             for name in {**earlier.moves, **self.moves}
         }
         return FormerLevels(
-            {key: max(at, earlier.left.get(key, at)) for key, at in left.items()},
+            {key: max(at, earlier.dropped.get(key, at)) for key, at in dropped.items()},
             earlier.since_offset,
             earlier.since_ms,
             moves,
@@ -177,7 +178,7 @@ class Quorum:
 
 
 class ZkMigrationState(enum.IntEnum):
-    """How far a migration from ZooKeeper is, by the code in its record: `ZkMigrationState.java` of Kafka 3.5 to 3.9.
+    """States of a migration from ZooKeeper, by the code in its record: `ZkMigrationState.java` of Kafka 3.5 to 3.9.
 
     Kafka 3.4 wrote the codes 1 and 2 the other way round (`kraftlog.history.may_be_by_3_4`).
     """
@@ -198,7 +199,7 @@ MIGRATION_UNDER_WAY = frozenset({ZkMigrationState.PRE_MIGRATION, ZkMigrationStat
 
 
 def is_under_way(code: int | None) -> bool | None:
-    """Whether a migration from ZooKeeper has begun and is not over by the last record of its state, if there is one.
+    """True if a migration from ZooKeeper has begun and is not over by the last record of its state, if there is one.
 
     None for a code that no release knows.
     """
@@ -261,17 +262,17 @@ class Image:
 
     @property
     def unregistered(self) -> Mapping[int, int]:
-        """When each unregistered node lost its registration, in ms."""
+        """Times at which unregistered nodes lost their registrations, in ms."""
         return _read(self.registrations, Section.REGISTRATIONS).unregistered
 
     @property
     def registered(self) -> Mapping[int, int]:
-        """When each broker registered last, at the latest: at which `elapsed_ms`."""
+        """Last registration of each broker, at the latest: at which `elapsed_ms`."""
         return _read(self.registrations, Section.REGISTRATIONS).registered
 
     @property
     def returned(self) -> Mapping[int, int]:
-        """When each node registered or was unfenced last, at the latest: at which `elapsed_ms`."""
+        """Last registration or unfencing of each node, at the latest: at which `elapsed_ms`."""
         return _read(self.registrations, Section.REGISTRATIONS).returned
 
     @property
@@ -316,7 +317,7 @@ class Image:
 
     @property
     def is_migrating(self) -> bool | None:
-        """Whether a migration from ZooKeeper has begun and is not over; None: its state is not a known one."""
+        """True if a migration from ZooKeeper has begun and is not over; None: its state is not a known one."""
         return is_under_way(self.zk_migration_state)
 
     @property

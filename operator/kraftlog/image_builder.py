@@ -111,7 +111,7 @@ class ImageBuilder:
     def image(self) -> Image:
         """The state now. Cheap; later calls do not change it."""
         if self._shown is None:
-            self._shown = {one.value: self._state.section(one) for one in self._sections}
+            self._shown = {section.value: self._state.section(section) for section in self._sections}
         return Image(
             offset=self._offset,
             epoch=self._epoch,
@@ -152,13 +152,13 @@ class ImageBuilder:
                 self._about_to_decode(record.value)
                 if record.offset < self._offset:
                     continue
-                found = decode_control(record.key, record.value)
-                if not isinstance(found, Decoded):
+                content = decode_control(record.key, record.value)
+                if not isinstance(content, Decoded):
                     # An unknown type of control record could be anything about the quorum: it counts against the image.
                     self._unreadable += 1
                     continue
-                CONTROL_RULES[found.type.key](self._state, found.data)
-                types.append(found.type.key)
+                CONTROL_RULES[content.type.key](self._state, content.data)
+                types.append(content.type.key)
         except MalformedError:
             self._unreadable += 1
         self._judge_weight()
@@ -189,11 +189,11 @@ class ImageBuilder:
         for first, end in pairwise([0, *range(frames.BLOCK // 2, count, frames.BLOCK), count]):
             block = places[first : end + 1]
             outside = self._transactions.open is None
-            found = frames.frames(section, block, self._wanted) if outside else None
-            if found is None or found.has_any(TRANSACTION_KEYS):
+            framed = frames.frames(section, block, self._wanted) if outside else None
+            if framed is None or framed.has_any(TRANSACTION_KEYS):
                 self._scan(section, int(block[0]), int(block[-1]), end - first)
             else:
-                take_block(section, found, self._state.partitions, sink, all_configs=self._state.configs is not None)
+                take_block(section, framed, self._state.partitions, sink, all_configs=self._state.configs is not None)
         return True
 
     def _is_unreadable(self, times: int) -> None:
@@ -205,7 +205,7 @@ class ImageBuilder:
 
     def _scan(self, data: Bytes, position: int, limit: int, count: int) -> None:
         """Look at every record of an uncompressed section, which ends at `limit`; decode those the image needs."""
-        counts, wanted = self._counts, self._wanted
+        counts, is_wanted = self._counts, self._wanted
         for _ in range(count):
             start = position
             byte = data[position]
@@ -232,7 +232,7 @@ class ImageBuilder:
                     position += 1
                 key = data[position + 2]
                 # A frame has three bytes at least and the header count follows: shorter ones go the slow way.
-                if data[position + 1] == FRAME_VERSION and key < _KEYS and not wanted[key] and position + 4 < end:
+                if data[position + 1] == FRAME_VERSION and key < _KEYS and not is_wanted[key] and position + 4 < end:
                     counts[key] = counts.get(key, 0) + 1
                     position = end
                     continue
@@ -260,11 +260,11 @@ class ImageBuilder:
         skipped = skipped or (key == _CONFIG and self._state.configs is None and _MINIMUM not in (value or b""))
         self._about_to_decode(None if skipped else value)
         if not skipped:
-            found = decode(value)
-            if isinstance(found, Decoded):
-                self._decoded(found, len(value or b""))
+            content = decode(value)
+            if isinstance(content, Decoded):
+                self._decoded(content, len(value or b""))
             else:  # it could have changed the image
-                key = found.key
+                key = content.key
                 self._unreadable += 1
         if key >= 0:
             self._count(key, 1)
@@ -291,8 +291,8 @@ class ImageBuilder:
 
 
 def rules_of(sections: Iterable[Section]) -> tuple[Rules, bytes]:
-    """What is done with records that are asked for, and of each api key, whether it is looked into."""
-    rules = {key: rule for one in sections for key, rule in METADATA_RULES[one].items()}
+    """Rules for the records of these sections, by api key; and for each api key 1 if its records are decoded."""
+    rules = {key: rule for section in sections for key, rule in METADATA_RULES[section].items()}
     return rules, bytes(key in rules or key in TRANSACTION_KEYS for key in range(_KEYS))
 
 

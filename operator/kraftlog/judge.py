@@ -94,39 +94,39 @@ class Judge:
     def _mark(self, key: int, offset: int) -> None:
         if self._in_snapshot:
             raise _Refusal(checks.IN_SNAPSHOT, "in a snapshot")
-        known = self._known
-        began = known.get(known.numbers, BEGIN)
+        memory = self._known
+        began = memory.get(memory.numbers, BEGIN)
         if key == BEGIN:
             if began is not None and began is not UNKNOWN:
                 text = f"in the transaction that began at offset {began} and has not ended"
                 raise _Refusal(checks.TRANSACTION_OPEN, text)
-            known.put(known.numbers, BEGIN, offset)
-            known.begin()
+            memory.put(memory.numbers, BEGIN, offset)
+            memory.begin()
             return
         if began is None:
             raise _Refusal(checks.NO_TRANSACTION, "where no transaction is open")
         if key == END:
-            known.end()
-        elif not known.abort():
+            memory.end()
+        elif not memory.abort():
             self.miss()  # what it takes back was before the gap
-        known.put(known.numbers, BEGIN, None)
+        memory.put(memory.numbers, BEGIN, None)
 
     # --- nodes
 
     def _register_broker(self, data: Data) -> None:
         id_, directories = data["brokerId"], tuple(data.get("logDirs") or ())
-        before = self._known.get(self._known.brokers, id_)
+        previous = self._known.get(self._known.brokers, id_)
         self._known.put(self._known.brokers, id_, (data["brokerEpoch"], directories))
         listener = _unknown_listener(data)
-        self._move(id_, before, directories)
+        self._move(id_, previous, directories)
         if listener:
             raise _Refusal(checks.BROKER_LISTENER, f"of broker {id_} {listener}")
 
     def _unregister_broker(self, data: Data) -> None:
         id_ = data["brokerId"]
-        before = self._known.take(self._known.brokers, id_)  # a broker removes it, whatever its epoch
-        self._require(before, data, "brokerEpoch", id_, (checks.UNREGISTERED_ALREADY, checks.UNREGISTERED_EPOCH))
-        self._move(id_, before, ())
+        previous = self._known.take(self._known.brokers, id_)  # a broker removes it, whatever its epoch
+        self._require(previous, data, "brokerEpoch", id_, (checks.UNREGISTERED_ALREADY, checks.UNREGISTERED_EPOCH))
+        self._move(id_, previous, ())
 
     @staticmethod
     def _require(registered: Any, data: Data, epoch_field: str, id_: int, of: tuple[ReplayCheck, ReplayCheck]) -> None:
@@ -148,24 +148,24 @@ class Judge:
 
     def _refresh(self, data: Data, id_field: str, epoch_field: str, directories: Sequence[object]) -> None:
         id_ = data[id_field]
-        before = self._known.get(self._known.brokers, id_)
-        self._require(before, data, epoch_field, id_, (checks.NOT_REGISTERED, checks.BROKER_EPOCH))
-        if before is not UNKNOWN:
-            now = tuple(directories) or before[1]
-            self._known.put(self._known.brokers, id_, (before[0], now))
-            self._move(id_, before, now)
+        previous = self._known.get(self._known.brokers, id_)
+        self._require(previous, data, epoch_field, id_, (checks.NOT_REGISTERED, checks.BROKER_EPOCH))
+        if previous is not UNKNOWN:
+            current = tuple(directories) or previous[1]
+            self._known.put(self._known.brokers, id_, (previous[0], current))
+            self._move(id_, previous, current)
 
-    def _move(self, id_: int, before: Any, now: Sequence[object]) -> None:
+    def _move(self, id_: int, previous: Any, current: Sequence[object]) -> None:
         """Log directories of a broker, as `updateDirectories` does it: those from before go, then the new ones come."""
         refusal: _Refusal | None = None
-        for each in before[1] if before is not None and before is not UNKNOWN else ():
+        for each in previous[1] if previous is not None and previous is not UNKNOWN else ():
             owner = self._known.get(self._known.directories, each)
             if owner == id_:
                 self._known.drop(self._known.directories, each)
             elif owner is not UNKNOWN and refusal is None:
                 text = f"of broker {id_}, whose registration has log directory {_text(each)} twice"
                 refusal = _Refusal(checks.DIRECTORY_TWICE, text)
-        for each in now:
+        for each in current:
             owner = self._known.get(self._known.directories, each)
             if owner is None or owner is UNKNOWN:
                 self._known.put(self._known.directories, each, id_)
@@ -189,12 +189,13 @@ class Judge:
 
     def _topic(self, data: Data) -> None:
         name, id_ = data["name"], _key(data["topicId"])
-        before = self._known.get(self._known.topic_ids, name)
+        previous_id = self._known.get(self._known.topic_ids, name)
         self._known.put(self._known.topic_ids, name, id_)
         self._known.put(self._known.topics, id_, _Topic(name))
-        if before is not None and before is not UNKNOWN:
-            same = "this id" if before == id_ else f"id {_text(before)}"
-            raise _Refusal(checks.TOPIC_TWICE, f"of topic {name} with id {_text(id_)}: the topic exists with {same}")
+        if previous_id is not None and previous_id is not UNKNOWN:
+            existing = "this id" if previous_id == id_ else f"id {_text(previous_id)}"
+            text = f"of topic {name} with id {_text(id_)}: the topic exists with {existing}"
+            raise _Refusal(checks.TOPIC_TWICE, text)
 
     def _remove_topic(self, data: Data) -> None:
         topic = self._known.get(self._known.topics, _key(data["topicId"]))
@@ -215,32 +216,33 @@ class Judge:
     def _partition(self, data: Data) -> None:
         topic = self._of_topic(data)
         replicas, directories = data["replicas"], given_or(data, "directories", ())
-        what = f"of partition {_name(topic, data)}"
+        subject = f"of partition {_name(topic, data)}"
         if directories and len(directories) != len(replicas):
-            raise _Refusal(checks.DIRECTORIES, f"{what} has {_both(replicas, directories)}")
-        _judge_recovery(data.get(RECOVERY) or 0, (0, 1), what)
+            raise _Refusal(checks.DIRECTORIES, f"{subject} has {_both(replicas, directories)}")
+        _judge_recovery(data.get(RECOVERY) or 0, (0, 1), subject)
         if topic is not UNKNOWN:
             self._known.put(topic.partitions, data["partitionId"], _shape(replicas, directories))
 
     def _change_partition(self, data: Data) -> None:
         topic = self._of_topic(data)
-        what = f"of partition {_name(topic, data)}"
+        subject = f"of partition {_name(topic, data)}"
         shape = UNKNOWN if topic is UNKNOWN else topic.partitions.get(data["partitionId"])
         if shape is None:
-            raise _Refusal(checks.NO_PARTITION, f"{what}, which does not exist")
+            raise _Refusal(checks.NO_PARTITION, f"{subject}, which does not exist")
         replicas, directories = given_or(data, "replicas", None), given_or(data, "directories", None)
         if replicas is not None and directories and len(directories) != len(replicas):
-            raise _Refusal(checks.DIRECTORIES, f"{what} has {_both(replicas, directories)}")
-        _judge_recovery(data.get(RECOVERY, -1), (-1, 0, 1, None), what)
+            raise _Refusal(checks.DIRECTORIES, f"{subject} has {_both(replicas, directories)}")
+        _judge_recovery(data.get(RECOVERY, -1), (-1, 0, 1, None), subject)
         if shape is UNKNOWN or (replicas is None and directories is None):
             return
         count = shape >> 1 if replicas is None else len(replicas)
         if directories is None:
-            has, known = bool(shape & 1), shape >> 1
+            has, directory_count = bool(shape & 1), shape >> 1
         else:
-            has, known = _has_directories(directories), len(directories)
-        if has and known != count:
-            raise _Refusal(checks.MERGED_DIRECTORIES, f"{what} leaves {known} directories for {count} replicas")
+            has, directory_count = _has_directories(directories), len(directories)
+        if has and directory_count != count:
+            text = f"{subject} leaves {directory_count} directories for {count} replicas"
+            raise _Refusal(checks.MERGED_DIRECTORIES, text)
         self._known.put(topic.partitions, data["partitionId"], count << 1 | has)
 
     def _clear_elr(self, data: Data) -> None:
@@ -277,10 +279,11 @@ class Judge:
             raise _Refusal(checks.NO_CREDENTIAL, text)
 
     def _producer_ids(self, data: Data) -> None:
-        after, before = data["nextProducerId"], self._known.get(self._known.numbers, checks.PRODUCER_IDS)
-        self._known.put(self._known.numbers, checks.PRODUCER_IDS, after)
-        if before is not None and before is not UNKNOWN and after <= before:
-            raise _Refusal(checks.PRODUCER_IDS_BACK, f"has next producer id {after}, the one before has {before}")
+        next_id, previous_id = data["nextProducerId"], self._known.get(self._known.numbers, checks.PRODUCER_IDS)
+        self._known.put(self._known.numbers, checks.PRODUCER_IDS, next_id)
+        if previous_id is not None and previous_id is not UNKNOWN and next_id <= previous_id:
+            text = f"has next producer id {next_id}, the one before has {previous_id}"
+            raise _Refusal(checks.PRODUCER_IDS_BACK, text)
 
     def _token(self, data: Data) -> None:
         principals = data["owner"], data.get("requester", ":"), *data["renewers"]
@@ -304,9 +307,9 @@ def _unknown_listener(data: Data) -> str:
     return ""
 
 
-def _judge_recovery(state: int | None, valid: Collection[int | None], what: str) -> None:
+def _judge_recovery(state: int | None, valid: Collection[int | None], subject: str) -> None:
     if state not in valid:
-        raise _Refusal(checks.RECOVERY_STATE, f"{what} has leaderRecoveryState {state}")
+        raise _Refusal(checks.RECOVERY_STATE, f"{subject} has leaderRecoveryState {state}")
 
 
 def _has_directories(directories: Collection[object]) -> bool:

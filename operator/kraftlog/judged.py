@@ -48,8 +48,8 @@ class Judged:
         return self.impossible.offset if self.end_offset is None else self.end_offset
 
     def __str__(self) -> str:
-        where = "" if self.end_offset is None else " of the snapshot"
-        return f"offset {self.impossible.offset}{where}: {self.impossible.reason}"
+        file_kind = "" if self.end_offset is None else " of the snapshot"
+        return f"offset {self.impossible.offset}{file_kind}: {self.impossible.reason}"
 
 
 def judged(names: Iterable[str], opened: Opener) -> Iterator[Judged]:
@@ -156,20 +156,20 @@ class _Item:
         """The findings in its records, from one offset to another."""
         if self.is_control or self._run.data[self._start + HEADER_SIZE : self._end] == ONLY_NO_OP:
             return
-        read, at, data = 0, self._start + HEADER_SIZE, self._run.data
+        usual_records, at, data = 0, self._start + HEADER_SIZE, self._run.data
         if not self.attributes & CODEC_OR_CONTROL:
-            while read < self._count and (record := usual_record(data, at, self._end)) is not None:
+            while usual_records < self._count and (record := usual_record(data, at, self._end)) is not None:
                 delta_ms, delta, value_begins, at = record
                 if begin <= (offset := self.base_offset + delta) < end:
                     impossible = _judged(judge, data[value_begins : at - 1], offset)
                     if impossible is not None:
                         yield impossible, self._base_ms + delta_ms
-                read += 1
-        if read == self._count and at == self._end:
+                usual_records += 1
+        if usual_records == self._count and at == self._end:
             return
         try:  # compressed, with headers or a key, or not as a batch should be
             for number, unusual in enumerate(self.batch().records()):
-                if number >= read and begin <= unusual.offset < end:
+                if number >= usual_records and begin <= unusual.offset < end:
                     impossible = _judged(judge, unusual.value, unusual.offset)
                     if impossible is not None:
                         yield impossible, unusual.timestamp_ms

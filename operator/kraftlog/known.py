@@ -46,10 +46,10 @@ class JudgeMemory:
 
     def put(self, table: Table, key: object, value: object) -> None:
         """Set a value. Raises TooLargeError where there are more than any cluster has."""
-        before = table.get(key, UNKNOWN)
+        previous = table.get(key, UNKNOWN)
         if self._undo is not None:
-            self._undo.append((table, key, before))
-        if before is UNKNOWN:
+            self._undo.append((table, key, previous))
+        if previous is UNKNOWN:
             self._count += 1
             if self._count > MAX_KNOWN:
                 raise TooLargeError(f"more than {MAX_KNOWN} topics, partitions, registrations and entries")
@@ -86,10 +86,10 @@ class JudgeMemory:
     def abort(self) -> bool:
         """Take back what the transaction did; False where that is not known."""
         undo, self._undo = self._undo, None
-        for table, key, before in reversed(undo or ()):
-            self._count += (before is not UNKNOWN) - (key in table)
-            if before is UNKNOWN:
+        for table, key, previous in reversed(undo or ()):
+            self._count += (previous is not UNKNOWN) - (key in table)
+            if previous is UNKNOWN:
                 table.pop(key, None)
             else:
-                table[key] = before
+                table[key] = previous
         return undo is not None

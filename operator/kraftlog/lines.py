@@ -1,9 +1,9 @@
-"""A line of text for each record of a file: usual ones straight from their bytes, all others from what they say.
+"""A line of text for each record of a file: usual ones by `fast_json`, all others as the caller writes a record.
 
-What it decides: which records are usual (framed as Kafka frames them, of a type without secrets, in the layout of today
-and without a tag that no table knows), and how many lines are given at once. What `texts` writes for them equals,
-character by character, what the caller writes for a single record; they are counted alike. Called by commands that show
-records; `kraftlog.arrow.lines` does it faster for large files, where numpy and Arrow are installed.
+What it decides: which records are usual (framed as Kafka frames them, of a type without secrets, in the layout of
+today, in printable ASCII and without a tag that no table knows), and how many lines are given at once. The text of
+`fast_json` equals, character by character, what the caller writes for a single record; they are counted alike. Called
+by commands that show records; `kraftlog.arrow.lines` does it faster for large files, where numpy and Arrow are there.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kraftlog.batches import CODEC_OR_CONTROL, HEADER_SIZE, Damage, usual_record
 from kraftlog.errors import MalformedError
 from kraftlog.reading import Entry, Reading, Share, content_of
-from kraftlog.records import FRAME_VERSION, MAX_RECORD, module_name, type_of
+from kraftlog.records import FRAME_VERSION, MAX_RECORD, readers_of
 from kraftlog.redaction import has_secrets
-from kraftlog.texts.parts import Text, Texts
 from kraftlog.walks import Run
+
+if TYPE_CHECKING:
+    from kraftlog.fast_json import Writer
 
 _AT_ONCE = 64 * 1024
 """Bytes of records, and one record more, whose lines are given at once: their text may take many times as much."""
@@ -33,13 +34,13 @@ _REFUSED = (KeyError, MalformedError, IndexError, struct.error, UnicodeDecodeErr
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a line is written. one: of any record. time: of milliseconds. around: of a decoded record, what stands before
-    its offset, and behind that, its time, its type, its version and its data. offset_width: characters at least.
+    """Format of a line. entry: writes any record. time: writes milliseconds. separators: texts before the offset of a
+    decoded record, and behind its offset, time, type, version and data. offset_width: characters at least.
     """
 
-    one: Callable[[Entry], str]
+    entry: Callable[[Entry], str]
     time: Callable[[int], str]
-    around: tuple[str, str, str, str, str, str]
+    separators: tuple[str, str, str, str, str, str]
     offset_width: int = 0
 
 
@@ -58,12 +59,12 @@ class _Kind(NamedTuple):
 
     name: str
     head: str
-    text: Text
+    write: Writer
     share: Share
 
 
 class _Kinds(dict[bytes, _Kind]):
-    """By the first bytes of their records; KeyError for whatever is not written here."""
+    """Kinds of records by their first bytes; KeyError for records that are not written here."""
 
     def __init__(self, form: Form) -> None:
         super().__init__()
@@ -73,14 +74,17 @@ class _Kinds(dict[bytes, _Kind]):
         if len(frame) < _FRAME or not frame.isascii() or frame[0] != FRAME_VERSION:
             raise KeyError(frame)
         _, key, version = frame
-        kind = type_of(False, key)
-        if kind is None or version > kind.last_version or has_secrets(kind):
+        decoders = readers_of(False, key)
+        if decoders is None or version > decoders[0].last_version or has_secrets(decoders[0]):
             raise KeyError(frame)
-        texts: Texts = import_module(f"kraftlog.texts.{module_name(kind)}").TEXTS
-        *_, behind_type, behind_version, _ = self._form.around
+        from kraftlog.fast_json import writer  # msgspec is needed only where text is written
+
+        kind, readers = decoders
+        (reader, _), *_ = readers[version]
+        *_, behind_type, behind_version, _ = self._form.separators
         head = f"{kind.name}{behind_type}{version}{behind_version}"
-        found = self[frame] = _Kind(kind.name, head, texts[version], Share())
-        return found
+        self[frame] = _Kind(kind.name, head, writer(reader, kind.layouts[0].fields), Share())
+        return self[frame]
 
 
 class _Writer:
@@ -93,8 +97,8 @@ class _Writer:
         self._lines: list[str] = []  # that were not given out yet
 
     def of_item(self, item: Entry | Damage) -> str | Damage:
-        """What was read one by one."""
-        return item if isinstance(item, Damage) else self._form.one(item) + "\n"
+        """The line of a record that was read by itself."""
+        return item if isinstance(item, Damage) else self._form.entry(item) + "\n"
 
     def of_run(self, run: Run) -> Iterator[str | Damage]:
         """Batches whose CRC holds: the usual records that each begins with, and what is behind them one by one.
@@ -102,9 +106,9 @@ class _Writer:
         It is one loop over all their records, because most batches have one or two.
         """
         reading, data, kinds, add = self._reading, run.data, self._kinds, self._lines.append
-        before, behind_offset, behind_time, *_, behind_data = self._form.around
+        prefix, behind_offset, behind_time, *_, behind_data = self._form.separators
         end_of_line, width = behind_data + "\n", self._form.offset_width
-        full, now, when, batches, claimed = _AT_ONCE, None, "", 0, 0
+        full, last_timestamp, time_text, batches, claimed = _AT_ONCE, None, "", 0, 0
         for number, (start, end) in enumerate(pairwise(run.starts)):
             if number in run.breaks:
                 yield self._taken()
@@ -115,43 +119,43 @@ class _Writer:
                 yield from map(self.of_item, reading.entries(run.batch(number)))
                 continue
             batches, claimed = batches + 1, claimed + records
-            at, read, last = start + HEADER_SIZE, 0, None
-            while read < records:
+            at, done, last = start + HEADER_SIZE, 0, None
+            while done < records:
                 if at >= full:
                     yield self._taken()
                     full = at + _AT_ONCE
-                found = usual_record(data, at, end)
-                if found is None:
+                record = usual_record(data, at, end)
+                if record is None:
                     break
-                time_delta, offset_delta, begin, behind = found
+                time_delta, offset_delta, begin, stop = record
                 offset, timestamp, value = (
                     base_offset + offset_delta,
                     base_timestamp + time_delta,
-                    data[begin : behind - 1],
+                    data[begin : stop - 1],
                 )
-                if timestamp != now:
-                    now, when = timestamp, f"{behind_offset}{self._form.time(timestamp)}{behind_time}"
-                size, at, read = behind - at, behind, read + 1
+                if timestamp != last_timestamp:
+                    last_timestamp, time_text = timestamp, f"{behind_offset}{self._form.time(timestamp)}{behind_time}"
+                size, at, done = stop - at, stop, done + 1
                 try:
                     last, head, write, share = kinds[value[:_FRAME]]
-                    text, stop = write(value, _FRAME) if len(value) <= MAX_RECORD else ("", -1)
+                    text = write(value, _FRAME) if len(value) <= MAX_RECORD else None
                 except _REFUSED:
-                    stop = -1
-                if stop == len(value):
-                    add(f"{before}{str(offset).rjust(width)}{when}{head}{text}{end_of_line}")
+                    text = None
+                if text is not None:
+                    add(f"{prefix}{str(offset).rjust(width)}{time_text}{head}{text}{end_of_line}")
                     share.records += 1
                     share.bytes += size
                 else:
                     last, content = None, content_of(value)
                     reading.count(content, size)
                     entry = Entry(run.position + start, size, offset, timestamp, epoch, False, content)
-                    add(self._form.one(entry) + "\n")
+                    add(self._form.entry(entry) + "\n")
             if last is not None:
                 reading.last = last
-            if read < records or at < end:
+            if done < records or at < end:
                 yield self._taken()
                 begin = start + HEADER_SIZE
-                yield from map(self.of_item, reading.rest(run.batch(number), data[begin:end], read, at - begin))
+                yield from map(self.of_item, reading.remaining(run.batch(number), data[begin:end], done, at - begin))
         reading.count_batches(batches, claimed)
         self._count()
         yield self._taken()

@@ -103,7 +103,7 @@ class VersionedMap(Generic[K, V]):
         self.weight = 0
 
     def view(self) -> FrozenMap[K, V]:
-        """What is in it now; later writes do not show. Costs nothing, however much is in it."""
+        """An immutable view of the present content; later writes do not show. Costs nothing, however large it is."""
         view: FrozenMap[K, V] = FrozenMap.__new__(FrozenMap)
         view._buckets, view._size = self._buckets, self._size
         self._shown = True
@@ -117,34 +117,34 @@ class VersionedMap(Generic[K, V]):
     def put(self, key: K, value: V) -> None:
         """Set one key."""
         bucket = self._writable(_place(key, self._buckets))
-        before = len(bucket)
+        size = len(bucket)
         if key in bucket:
             self.weight -= self._weigh(key, bucket[key])
         bucket[key] = value
         self.weight += self._weigh(key, value)
-        self._grow(len(bucket) - before)
+        self._grow(len(bucket) - size)
 
     def drop(self, key: K) -> None:
         """Take one key away, if it is there."""
-        place = _place(key, self._buckets)
-        if key in self._buckets[place]:
-            self.weight -= self._weigh(key, self._writable(place).pop(key))
+        index = _place(key, self._buckets)
+        if key in self._buckets[index]:
+            self.weight -= self._weigh(key, self._writable(index).pop(key))
             self._size -= 1
 
-    def _grow(self, more: int) -> None:
-        self._size += more
+    def _grow(self, added: int) -> None:
+        self._size += added
         if self._size > FULL * len(self._buckets):
             self._buckets = _spread(self._buckets, self._size)
             self._shown, self._unshown = False, set(range(len(self._buckets)))
 
-    def _writable(self, place: int) -> dict[K, V]:
+    def _writable(self, index: int) -> dict[K, V]:
         """A bucket, shared with no other map."""
         if self._shown:
             self._buckets, self._shown = self._buckets.copy(), False
-        if place not in self._unshown:
-            self._buckets[place] = self._buckets[place].copy()
-            self._unshown.add(place)
-        return self._buckets[place]
+        if index not in self._unshown:
+            self._buckets[index] = self._buckets[index].copy()
+            self._unshown.add(index)
+        return self._buckets[index]
 
 
 def _place(key: object, buckets: list[Any]) -> int:

@@ -75,7 +75,7 @@ class Modes:
             del self._states[:-MAX_CHANGES]
 
     def finish(self) -> MigrationHistory:
-        """What was read."""
+        """The history so far."""
         return MigrationHistory(tuple(self._modes), tuple(self._states))
 
     def _note(self, change: ModeChange) -> None:

@@ -16,7 +16,7 @@ RECOVERY = "leaderRecoveryState"
 """1: elected without being in sync, and nothing has shown since that it has recovered (KIP-704)."""
 
 
-def given_or(data: Mapping[str, Any], name: str, now: Any) -> Any:
-    """What a change says, or what holds."""
-    found = data.get(name)
-    return now if found is None else found
+def given_or(data: Mapping[str, Any], name: str, current: Any) -> Any:
+    """The value that a change sets, or the current one."""
+    value = data.get(name)
+    return current if value is None else value

@@ -66,7 +66,7 @@ class PartitionState:
         return sum(each.weight for each in maps) + columns + self._index.weight + _ELIGIBLE * len(self._eligible)
 
     def view(self) -> Partitions:
-        """What is in it now; later writes do not show."""
+        """An immutable view of the present state; later writes do not show."""
         self._sort()
         chunks = (chunk for table in self._tables.values() for chunk in table.view())
         configured = MinInsyncReplicas(self._of_topics.view(), self._brokers.view(), self._cluster)
@@ -120,17 +120,17 @@ class PartitionState:
         self._put(values, data["replicas"], _recovering(flags, data.get(RECOVERY) or 0))
 
     def change(self, data: Data) -> None:
-        """What a PartitionChange says; what it does not say stays. The epoch of a partition goes up with each."""
+        """Apply a PartitionChange; fields that it does not name stay. The epoch of a partition goes up with each."""
         number = self._topic(data)
         self._sort()
-        place = self._index.get(key_of(number, data["partitionId"]))
-        if place == GONE:
+        location = self._index.get(key_of(number, data["partitionId"]))
+        if location == GONE:
             raise ContradictionError(f"a change of partition {data['partitionId']}, which is not there")
-        table, at = self._place(place)
+        table, at = self._place(location)
         columns, row = table.chunks[at // CHUNK], at % CHUNK
-        now, flags = columns.replicas[row].tolist(), columns.flags[row].tolist()
-        replicas = given_or(data, "replicas", now)
-        has = [[one for one, flag in zip(now, flags, strict=True) if flag & bit] for bit in BITS]
+        current, flags = columns.replicas[row].tolist(), columns.flags[row].tolist()
+        replicas = given_or(data, "replicas", current)
+        has = [[broker for broker, flag in zip(current, flags, strict=True) if flag & bit] for bit in BITS]
         changed = flags_of(replicas, *(given_or(data, name, former) for name, former in zip(SETS, has, strict=True)))
         recovers = data.get(RECOVERY, -1)  # -1: as before
         changed = _recovering(changed, any(flag & RECOVERING for flag in flags) if recovers in (-1, None) else recovers)
@@ -150,32 +150,32 @@ class PartitionState:
         self._sort()
         places = self._index.places(keys)
         judged = places != GONE
-        made: list[tuple[Table, Int64s, Columns, Int64s]] = []
+        updates: list[tuple[Table, Int64s, Columns, Int64s]] = []
         widths = places >> ROW_BITS
         for width in np.unique(widths[judged]).tolist():
             of = np.flatnonzero(judged & (widths == width))
             table, rows = self._tables[width], places[of] & ROW_MASK
-            now = table.gather(rows)
-            good = (now.leader_epoch < _INT32_MAX) & (now.partition_epoch < _INT32_MAX)
-            flags = now.flags
-            for bit, given in ((Replica.IN_SYNC, in_sync), (Replica.IN_ELR, eligible)):
-                if given is None:
+            current = table.gather(rows)
+            good = (current.leader_epoch < _INT32_MAX) & (current.partition_epoch < _INT32_MAX)
+            flags = current.flags
+            for bit, brokers in ((Replica.IN_SYNC, in_sync), (Replica.IN_ELR, eligible)):
+                if brokers is None:
                     continue
-                marked, all_there = marks(now.replicas, given[of])
+                marked, all_there = marks(current.replicas, brokers[of])
                 flags = flags & np.uint8(0xFF ^ bit) | marked.astype(np.uint8) * np.uint8(bit)
                 if bit is Replica.IN_SYNC:
                     good &= all_there
             if leader is not None:
                 moved = leader[of] != LEADER_UNCHANGED
-                now.leader[moved] = leader[of][moved]
-                now.leader_epoch[moved & good] += 1
-            now.partition_epoch[good] += 1
+                current.leader[moved] = leader[of][moved]
+                current.leader_epoch[moved & good] += 1
+            current.partition_epoch[good] += 1
             judged[of] = good
-            changed = now._replace(flags=flags).each(partial(np.compress, good, axis=0))
-            made.append((table, rows[good], changed, keys[of][good]))
+            changed = current._replace(flags=flags).each(partial(np.compress, good, axis=0))
+            updates.append((table, rows[good], changed, keys[of][good]))
 
         def make() -> None:
-            for table, rows, changed, of_keys in made:
+            for table, rows, changed, of_keys in updates:
                 table.scatter(rows, changed)
                 has = (changed.flags & int(Replica.IN_ELR)).any(axis=1)
                 self._eligible.update(of_keys[has].tolist())
@@ -189,15 +189,15 @@ class PartitionState:
     ) -> None:
         """The reassignment of a partition that has these replicas, in any order."""
         self._sort()
-        place = self._index.get(key_of(topic, partition))
-        if place == GONE:
+        location = self._index.get(key_of(topic, partition))
+        if location == GONE:
             raise ContradictionError(f"a reassignment of partition {partition}, which is not there")
-        table, at = self._place(place)
+        table, at = self._place(location)
         columns, row = table.writable(at // CHUNK), at % CHUNK
-        now = columns.replicas[row].tolist()
-        if sorted(now) != sorted(replicas):
+        current = columns.replicas[row].tolist()
+        if sorted(current) != sorted(replicas):
             raise ContradictionError(f"a reassignment of partition {partition}, which has other replicas")
-        columns.flags[row] |= np.array(flags_of(now, (), (), adding, removing), dtype=np.uint8)
+        columns.flags[row] |= np.array(flags_of(current, (), (), adding, removing), dtype=np.uint8)
 
     def clear_elr(self, data: Data) -> None:
         """No replica is eligible any more: of a topic, or of all where no name is given."""
@@ -235,8 +235,8 @@ class PartitionState:
             raise ContradictionError("a partition of a topic that is not there")
         return number
 
-    def _place(self, place: int) -> tuple[Table, int]:
-        return self._tables[place >> ROW_BITS], place & ROW_MASK
+    def _place(self, location: int) -> tuple[Table, int]:
+        return self._tables[location >> ROW_BITS], location & ROW_MASK
 
     def _put(self, values: tuple[int, ...], replicas: Sequence[int], flags: Sequence[int]) -> None:
         key, width = key_of(values[0], values[1]), len(replicas)
@@ -247,11 +247,11 @@ class PartitionState:
         except OverflowError:
             raise ContradictionError("an epoch beyond 32 bits") from None
         (self._eligible.add if any(flag & Replica.IN_ELR for flag in flags) else self._eligible.discard)(key)
-        place = self._index.get(key)
-        if place != GONE and place >> ROW_BITS == width:
-            self._tables[width].write(place & ROW_MASK, row)
+        location = self._index.get(key)
+        if location != GONE and location >> ROW_BITS == width:
+            self._tables[width].write(location & ROW_MASK, row)
             return
-        if place != GONE:
+        if location != GONE:
             self._remove(key)
         table = self._tables.setdefault(width, Table(width))
         self._index.put(key, width << ROW_BITS | table.count)
@@ -272,8 +272,8 @@ class PartitionState:
 
     def _sort(self) -> None:
         """Let every row be found. Of two rows of one partition the earlier goes."""
-        for place in sorted(self._index.sort(), reverse=True):  # from the end, so that no place in the list moves
-            self._close(*self._place(place))
+        for location in sorted(self._index.sort(), reverse=True):  # from the end, so that no place in the list moves
+            self._close(*self._place(location))
 
 
 SETS = "isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas"
@@ -288,11 +288,11 @@ def flags_of(
     removing: Sequence[int],
 ) -> list[int]:
     """The bits of each replica. Who is eligible without a replica does not matter: it is never asked for."""
-    at = {broker: place for place, broker in enumerate(replicas)}
+    at = {broker: index for index, broker in enumerate(replicas)}
     if len(at) != len(replicas) or not at.keys() >= {*in_sync, *adding, *removing}:
         raise ContradictionError("a partition with a replica twice, or in sync or moved where it has none")
     flags = [0] * len(replicas)
-    brokers = (in_sync, [one for one in eligible if one in at], adding, removing)
+    brokers = (in_sync, [broker for broker in eligible if broker in at], adding, removing)
     for bit, having in zip(BITS, brokers, strict=True):
         for broker in having:
             flags[at[broker]] |= bit
@@ -303,8 +303,8 @@ def _recovering(flags: list[int], state: int) -> list[int]:
     return [flag | RECOVERING for flag in flags] if state else flags
 
 
-def _set(where: VersionedMap[Any, int], key: Any, value: int | None) -> None:
+def _set(target: VersionedMap[Any, int], key: Any, value: int | None) -> None:
     if value is None:
-        where.drop(key)
+        target.drop(key)
     else:
-        where.put(key, value)
+        target.put(key, value)

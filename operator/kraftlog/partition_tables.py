@@ -39,28 +39,28 @@ def key_of(topic: int, partition: int) -> int:
 
 
 def marks(replicas: Int32s, brokers: Int32s) -> tuple[Bools, Bools]:
-    """In each row: which replicas are among these brokers, and whether all of the brokers have one."""
-    marked, there = np.zeros(replicas.shape, dtype=bool), np.ones(len(replicas), dtype=bool)
+    """Mark in each row which replicas are among these brokers, and whether all of the brokers have one."""
+    marked, has_all = np.zeros(replicas.shape, dtype=bool), np.ones(len(replicas), dtype=bool)
     if np.array_equal(replicas, brokers):
-        return ~marked, there
+        return ~marked, has_all
     for each in range(brokers.shape[1]):
-        same = replicas == brokers[:, each : each + 1]
-        marked |= same
-        there &= same.any(axis=1)
-    return marked, there
+        matches = replicas == brokers[:, each : each + 1]
+        marked |= matches
+        has_all &= matches.any(axis=1)
+    return marked, has_all
 
 
 def distinct(replicas: Int32s) -> Bools:
-    """In each row: whether none is there twice."""
+    """Mark the rows in which no replica is twice."""
     good = np.ones(len(replicas), dtype=bool)
     width = replicas.shape[1]
     if width > _PAIRWISE:
         ordered = np.sort(replicas, axis=1)
         good &= (ordered[:, 1:] != ordered[:, :-1]).all(axis=1)
         return good
-    for one in range(width):
-        for other in range(one):
-            good &= replicas[:, one] != replicas[:, other]
+    for column in range(width):
+        for other in range(column):
+            good &= replicas[:, column] != replicas[:, other]
     return good
 
 
@@ -82,8 +82,8 @@ class Table:
     def view(self) -> list[Columns]:
         """The chunks, without the room in the last."""
         self._own.clear()
-        rest = self.count - CHUNK * (len(self.chunks) - 1)
-        return [*self.chunks[:-1], self.chunks[-1].each(lambda column: column[:rest])] if self.count else []
+        used = self.count - CHUNK * (len(self.chunks) - 1)
+        return [*self.chunks[:-1], self.chunks[-1].each(lambda column: column[:used])] if self.count else []
 
     def writable(self, at: int) -> Columns:
         if at not in self._own:
@@ -92,18 +92,18 @@ class Table:
         return self.chunks[at]
 
     def row(self, row: int) -> Columns:
-        place = row % CHUNK
-        return self.chunks[row // CHUNK].each(lambda column: column[place : place + 1].copy())
+        index = row % CHUNK
+        return self.chunks[row // CHUNK].each(lambda column: column[index : index + 1].copy())
 
     def write(self, row: int, content: Columns) -> None:
         self.writable(row // CHUNK).fill(row % CHUNK, content, 0)
 
     def gather(self, rows: Int64s) -> Columns:
         """A copy of these rows, in this order."""
-        found = _empty(self.width, len(rows))
+        gathered = _empty(self.width, len(rows))
         for chunk, at, of in _by_chunk(rows):
-            found.fill(of, self.chunks[chunk], at)
-        return found
+            gathered.fill(of, self.chunks[chunk], at)
+        return gathered
 
     def scatter(self, rows: Int64s, content: Columns) -> None:
         """Write these rows, of which none is there twice."""
@@ -111,13 +111,13 @@ class Table:
             self.writable(chunk).fill(at, content, of)
 
     def append(self, rows: Columns) -> None:
-        taken, total = 0, len(rows.topic)
-        while taken < total:
-            place = self.count % CHUNK
-            size = min(CHUNK - place, total - taken)
-            last = self._with_room(place, size)
-            last.fill(slice(place, place + size), rows, slice(taken, taken + size))
-            taken += size
+        copied, total = 0, len(rows.topic)
+        while copied < total:
+            used = self.count % CHUNK
+            size = min(CHUNK - used, total - copied)
+            last = self._with_room(used, size)
+            last.fill(slice(used, used + size), rows, slice(copied, copied + size))
+            copied += size
             self.count += size
 
     def shorten(self) -> None:
@@ -127,15 +127,15 @@ class Table:
             self._own.discard(len(self.chunks) - 1)
             self.chunks.pop()
 
-    def _with_room(self, used: int, more: int) -> Columns:
+    def _with_room(self, used: int, added: int) -> Columns:
         """The last chunk, writable, with room for `more` rows behind those used."""
         if not used:
-            self.chunks.append(_empty(self.width, more))
+            self.chunks.append(_empty(self.width, added))
             self._own.add(len(self.chunks) - 1)
             return self.chunks[-1]
         at = len(self.chunks) - 1
-        if len(self.chunks[at].topic) < used + more:
-            larger = _empty(self.width, min(CHUNK, max(used + more, 2 * used)))
+        if len(self.chunks[at].topic) < used + added:
+            larger = _empty(self.width, min(CHUNK, max(used + added, 2 * used)))
             larger.fill(slice(used), self.chunks[at], slice(used))
             self.chunks[at] = larger
             self._own.add(at)
@@ -159,7 +159,7 @@ def _empty(width: int, rows: int) -> Columns:
 
 
 class Index:
-    """From keys to places. What `extend` brings is not found before `sort`."""
+    """Positions of rows by key. What `extend` brings is not found before `sort`."""
 
     __slots__ = ("_fresh", "_keys", "_places", "_recent", "_recent_count")
 
@@ -182,24 +182,24 @@ class Index:
 
     def places(self, keys: Int64s) -> Int64s:
         """The place of each key; GONE where the key is not known."""
-        found = np.full(len(keys), GONE, dtype=np.int64)
-        there = np.zeros(len(keys), dtype=bool)
+        places = np.full(len(keys), GONE, dtype=np.int64)
+        present = np.zeros(len(keys), dtype=bool)
         if len(self._keys):
             at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            there = self._keys[at] == keys
-            found[there] = self._places[at[there]]
+            present = self._keys[at] == keys
+            places[present] = self._places[at[present]]
         if self._recent_count:
-            for at_key in np.flatnonzero(~there).tolist():
-                found[at_key] = self.get(int(keys[at_key]))
-        return found
+            for at_key in np.flatnonzero(~present).tolist():
+                places[at_key] = self.get(int(keys[at_key]))
+        return places
 
-    def put(self, key: int, place: int) -> None:
+    def put(self, key: int, location: int) -> None:
         if (at := self._at(key)) is not None:
-            self._places[at] = place
+            self._places[at] = location
         else:
             recent = self._recent.setdefault(key >> 32, {})
             self._recent_count += key not in recent
-            recent[key] = place
+            recent[key] = location
 
     def drop(self, key: int) -> None:
         if (at := self._at(key)) is not None:
@@ -210,8 +210,8 @@ class Index:
     def keys_of(self, topic: int) -> list[int]:
         """All keys of a topic."""
         low, high = np.searchsorted(self._keys, (key_of(topic, 0), key_of(topic + 1, 0)))
-        there = self._keys[low:high][self._places[low:high] != GONE].tolist()
-        return [*there, *self._recent.get(topic, ())]
+        sorted_keys = self._keys[low:high][self._places[low:high] != GONE].tolist()
+        return [*sorted_keys, *self._recent.get(topic, ())]
 
     def extend(self, keys: Int64s, places: Int64s) -> None:
         self._fresh.append((keys, places))
@@ -222,15 +222,15 @@ class Index:
         gone: list[int] = []
         if self._recent_count + sum(len(keys) for keys, _ in fresh) < _SORTED_AT:  # one by one, so that few cost little
             for keys, places in fresh:
-                for key, place in zip(keys.tolist(), places.tolist(), strict=True):
+                for key, location in zip(keys.tolist(), places.tolist(), strict=True):
                     gone.append(self.get(key))
-                    self.put(key, place)
-            return [place for place in gone if place != GONE]
-        there = self._places != GONE
+                    self.put(key, location)
+            return [location for location in gone if location != GONE]
+        present = self._places != GONE
         recent = [pair for of_topic in self._recent.values() for pair in of_topic.items()]
         pairs = np.array(recent, dtype=np.int64).reshape(-1, 2)
-        keys = np.concatenate([self._keys[there], pairs[:, 0], *(keys for keys, _ in fresh)])
-        places = np.concatenate([self._places[there], pairs[:, 1], *(places for _, places in fresh)])
+        keys = np.concatenate([self._keys[present], pairs[:, 0], *(keys for keys, _ in fresh)])
+        places = np.concatenate([self._places[present], pairs[:, 1], *(places for _, places in fresh)])
         self._recent, self._recent_count = {}, 0
         if (keys[1:] > keys[:-1]).all():  # as in a snapshot; then nothing more is copied
             self._keys, self._places = keys, places
@@ -240,7 +240,7 @@ class Index:
         again = np.zeros(len(keys), dtype=bool)
         again[:-1] = keys[1:] == keys[:-1]
         self._keys, self._places = keys[~again], places[~again]
-        return [int(place) for place in places[again]]
+        return [int(location) for location in places[again]]
 
     def _at(self, key: int) -> int | None:
         at = int(self._keys.searchsorted(key))

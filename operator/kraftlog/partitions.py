@@ -31,8 +31,8 @@ NO_LEADER = partition_records.NO_LEADER
 
 
 class Replica(enum.IntFlag):
-    """What a replica is for its partition: bits of `Columns.flags`. IN_ELR: eligible to lead without being in sync
-    (KIP-966). ADDING, REMOVING: by a reassignment (KIP-455).
+    """States of a replica: bits of `Columns.flags`. IN_ELR: eligible to lead without being in sync (KIP-966). ADDING,
+    REMOVING: by a reassignment (KIP-455).
     """
 
     IN_SYNC = 1
@@ -68,15 +68,15 @@ class Columns(NamedTuple):
         return Columns._make(change(column) for column in columns)
 
     def says_the_same(self, other: Columns) -> bool:
-        """Whether these are the same rows, in the same order."""
+        """True for the same rows, in the same order."""
         pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(self, other, strict=True)
         return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
-    def fill(self, where: Where, rows: Columns, of: Where) -> None:
+    def fill(self, target: Where, rows: Columns, of: Where) -> None:
         """Write rows of others into it."""
         pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(self, rows, strict=True)
         for column, values in pairs:
-            column[where] = values[of]
+            column[target] = values[of]
 
 
 class Topic(NamedTuple):
@@ -108,8 +108,8 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class MinInsyncReplicas:
-    """What was set of `min.insync.replicas` by requests: by topic name, by broker id, and for the cluster (None: not
-    set). A broker's own file is not in the log.
+    """Values of `min.insync.replicas` that requests have set: by topic name, by broker id, and for the cluster (None:
+    not set). A broker's own file is not in the log.
     """
 
     topics: Mapping[str, int]
@@ -130,11 +130,11 @@ class Partitions:
     min_insync_replicas: MinInsyncReplicas
 
     def __len__(self) -> int:
-        """How many partitions there are."""
+        """The number of partitions."""
         return sum(len(chunk.topic) for chunk in self.chunks)
 
     def is_untouched_in(self, later: Partitions) -> bool:
-        """Whether nothing was written to them since, but for what changed nothing. Quick, as far as they share rows."""
+        """True if nothing was written to them since, but for what changed nothing. Quick, as far as they share rows."""
         if (self.topics, self.min_insync_replicas) != (later.topics, later.min_insync_replicas):
             return False
         if len(self.chunks) != len(later.chunks):
@@ -162,11 +162,11 @@ class Partitions:
 
 def _sorted(chunks: Iterable[Columns]) -> list[NDArray[Any]]:
     """The columns of each number of replicas, by topic and partition."""
-    found: dict[int, list[Columns]] = {}
+    by_width: dict[int, list[Columns]] = {}
     for chunk in chunks:
-        found.setdefault(chunk.replicas.shape[1], []).append(chunk)
+        by_width.setdefault(chunk.replicas.shape[1], []).append(chunk)
     columns: list[NDArray[Any]] = []
-    for _, several in sorted(found.items()):
+    for _, several in sorted(by_width.items()):
         together = Columns._make(np.concatenate(column) for column in zip(*several, strict=True))
         order = np.lexsort((together.partition, together.topic))
         columns += together.each(partial(np.take, indices=order, axis=0))

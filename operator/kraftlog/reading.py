@@ -63,7 +63,7 @@ class Share:
 
 @dataclass(slots=True)
 class Account:
-    """What became of each byte and record.
+    """Counts of all bytes and records.
 
     size: bytes of the file. batches, headers: batches whose CRC holds, and the bytes of their headers. claimed: records
     that these batches say they have. inflated: bytes by which compressed records are more than what lies in the file.
@@ -84,21 +84,21 @@ class Account:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether all bytes and all records that batches claim are accounted for; true once all was read."""
+        """True if all bytes and all records that batches claim are accounted for; so once all was read."""
         shares = [*self.decoded.values(), *self.kept.values(), *self.damaged.values()]
-        read = self.headers + sum(share.bytes for share in shares)
-        return read == self.size + self.inflated and self.claimed == sum(share.records for share in shares)
+        accounted = self.headers + sum(share.bytes for share in shares)
+        return accounted == self.size + self.inflated and self.claimed == sum(share.records for share in shares)
 
     @property
     def is_sound(self) -> bool:
-        """Whether every record was decoded or kept, in order. What follows the end of a live segment is no damage."""
+        """True if every record was decoded or kept, in order. Bytes behind the end of a live segment are no damage."""
         return not self.breaks and not self.damaged.keys() - {DamageReason.TRUNCATED.value, DamageReason.ZEROS.value}
 
-    def add(self, where: dict[str, Share], name: str, records: int, size: int) -> None:
+    def add(self, shares: dict[str, Share], name: str, records: int, size: int) -> None:
         """Count records and bytes under a name."""
-        share = where.get(name)
+        share = shares.get(name)
         if share is None:
-            share = where[name] = Share()
+            share = shares[name] = Share()
         share.records += records
         share.bytes += size
 
@@ -162,12 +162,12 @@ class Reading:
             self.account.add(self.account.decoded, NO_OP.name, idle, idle * len(ONLY_NO_OP))
 
     def _next(self, walk: Walk) -> Iterator[Entry | Damage]:
-        for found in walk.next():
-            if isinstance(found, Batch):
-                self._note_offsets(found, found)
-                yield from self.entries(found)
+        for item in walk.next():
+            if isinstance(item, Batch):
+                self._note_offsets(item, item)
+                yield from self.entries(item)
             else:
-                yield self.damage(found)
+                yield self.damage(item)
 
     def _note_offsets(self, first: Batch, last: Batch) -> None:
         if first.position == 0:
@@ -183,31 +183,31 @@ class Reading:
         return damage
 
     def entries(self, batch: Batch) -> Iterator[Entry | Damage]:
-        """What is in a batch, counted."""
+        """Records of a batch, counted."""
         self.count_batches(1, batch.count)
-        left = batch.size - HEADER_SIZE
+        remaining = batch.size - HEADER_SIZE
         try:
             section = batch.record_section()
         except MalformedError as error:
             reason = DamageReason.CODEC if isinstance(error, CodecMissing) else DamageReason.RECORDS
-            yield self.damage(_in(batch, 0, left, str(error), reason), batch.count)
+            yield self.damage(_in(batch, 0, remaining, str(error), reason), batch.count)
             return
         if batch.codec is not Codec.NONE:
-            self.account.inflated += len(section) - left
-        yield from self.rest(batch, bytes(section))
+            self.account.inflated += len(section) - remaining
+        yield from self.remaining(batch, bytes(section))
 
-    def rest(self, batch: Batch, section: bytes, first: int = 0, position: int = 0) -> Iterator[Entry | Damage]:
+    def remaining(self, batch: Batch, section: bytes, first: int = 0, position: int = 0) -> Iterator[Entry | Damage]:
         """The records of a batch from number `first` on, which begins at `position` of the section; they
         are counted.
         """
         limit = len(section)
         for number in range(first, batch.count):
             try:
-                record, behind = read_record(section, position, limit, batch.base_offset, batch.base_timestamp)
+                record, stop = read_record(section, position, limit, batch.base_offset, batch.base_timestamp)
             except MalformedError as error:
                 yield self.damage(_in(batch, position, limit - position, str(error)), batch.count - number)
                 return
-            size, position = behind - position, behind
+            size, position = stop - position, stop
             content = content_of(record.value, record.key, control=batch.is_control)
             self.count(content, size)
             yield Entry(
@@ -223,7 +223,7 @@ class Reading:
         self.account.claimed += records
 
     def count(self, content: Decoded | Raw | Unreadable, size: int) -> None:
-        """One record more, of so many bytes."""
+        """Count a record of so many bytes."""
         account, self.last = self.account, ""
         if isinstance(content, Decoded):
             self.last = content.type.name
@@ -236,14 +236,14 @@ class Reading:
 
 
 def content_of(value: bytes | None, key: bytes | None = None, *, control: bool = False) -> Decoded | Raw | Unreadable:
-    """What a record says, if it is not too large."""
+    """Decode a record, if it is not too large."""
     if value is not None and len(value) > MAX_RECORD:
-        why = f"a record of {len(value)} bytes; at most {MAX_RECORD} are decoded"
-        return Unreadable(-1 if control else key_of(value), -1, value, why, key or b"")
+        detail = f"a record of {len(value)} bytes; at most {MAX_RECORD} are decoded"
+        return Unreadable(-1 if control else key_of(value), -1, value, detail, key or b"")
     return decode_control(key, value) if control else decode(value)
 
 
-def _in(batch: Batch, at: int, size: int, why: str, reason: DamageReason = DamageReason.RECORDS) -> Damage:
+def _in(batch: Batch, at: int, size: int, detail: str, reason: DamageReason = DamageReason.RECORDS) -> Damage:
     """Damage at a byte of the records of a batch whose CRC holds: it was written so."""
     position = batch.position + HEADER_SIZE + (at if batch.codec is Codec.NONE else 0)
-    return Damage(position, size, reason, f"{why}; batch at offset {batch.base_offset}")
+    return Damage(position, size, reason, f"{detail}; batch at offset {batch.base_offset}")

@@ -41,7 +41,7 @@ _SHORTEST = 3  # bytes of a frame
 
 
 class RawReason(enum.Enum):
-    """Why a record was kept as bytes."""
+    """Reasons why a record was kept as bytes."""
 
     TYPE = "the table has no such type"
     VERSION = "the table does not have this version of the type"
@@ -74,18 +74,18 @@ class Raw:
 
     @property
     def name(self) -> str | None:
-        """What Kafka calls it, if a release does."""
+        """Kafka's name of the type, if a release has it."""
         return None if self.control else NAMES.get(self.key)
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that contradicts its layout; `why` never quotes its content."""
+    """A record that contradicts its layout; `detail` never quotes its content."""
 
     key: int
     version: int
     value: bytes
-    why: str
+    detail: str
     control_key: bytes = b""
 
 
@@ -117,14 +117,14 @@ def decode(value: bytes | None) -> Decoded | Raw | Unreadable:
             version, position = read_unsigned(value, position)
         if key > _INT16_MAX or version > _INT16_MAX:
             return Unreadable(-1, -1, value, "a key or version beyond 16 bits")
-        found = _known(False, key)
-        if found is None:
+        decoders = readers_of(False, key)
+        if decoders is None:
             return Raw(key, version, value, RawReason.TYPE)
-        known, readers = found
-        if version > known.last_version:
+        kind, readers = decoders
+        if version > kind.last_version:
             return Raw(key, version, value, RawReason.VERSION)
         data, layout = _body(readers, version, value, position)
-        return Decoded(known, version, data, layout)
+        return Decoded(kind, version, data, layout)
     except MalformedError as error:
         return Unreadable(key, version, value, str(error))
 
@@ -137,41 +137,41 @@ def decode_control(key: bytes | None, value: bytes | None) -> Decoded | Raw | Un
         return Unreadable(-1, -1, value or b"", "a control record without type or version", key or b"")
     key_version, number = _CONTROL_KEY.unpack_from(key)
     (version,) = _VERSION.unpack_from(value)
-    found = _known(True, number)
-    if found is None or key_version < 0:
+    decoders = readers_of(True, number)
+    if decoders is None or key_version < 0:
         return Raw(number, version, value, RawReason.TYPE, control=True, control_key=key)
-    known, readers = found
-    if not 0 <= version <= known.last_version:
+    kind, readers = decoders
+    if not 0 <= version <= kind.last_version:
         return Raw(number, version, value, RawReason.VERSION, control=True, control_key=key)
     try:
         data, layout = _body(readers, version, value, 0)
     except MalformedError as error:
         return Unreadable(number, version, value, str(error), key)
-    return Decoded(known, version, data, layout)
+    return Decoded(kind, version, data, layout)
 
 
 @lru_cache(maxsize=256)  # more than there are types; a log may hold any number of others
-def _known(control: bool, key: int) -> tuple[RecordType, Readers] | None:
+def readers_of(control: bool, key: int) -> tuple[RecordType, Readers] | None:
     """The type and its decoders, which are loaded here; None for a key that no release has."""
-    known = type_of(control, key)
-    if known is None:
+    kind = type_of(control, key)
+    if kind is None:
         return None
-    readers: Readers = import_module(f"kraftlog.decoders.{module_name(known)}").READERS
-    return known, readers
+    readers: Readers = import_module(f"kraftlog.decoders.{module_name(kind)}").READERS
+    return kind, readers
 
 
 def type_of(control: bool, key: int) -> RecordType | None:
     """The type with this key, if a release has it."""
-    known = BY_KEY.get((control, key))
-    if known is None and not control and key in NAMES:
+    record_type = BY_KEY.get((control, key))
+    if record_type is None and not control and key in NAMES:
         from kraftlog.schema.others import OTHER_TYPES
 
         return next(kind for kind in OTHER_TYPES if kind.key == key)
-    return known
+    return record_type
 
 
 def module_name(kind: RecordType) -> str:
-    """What its module in `decoders` is called, and in `texts`."""
+    """The name of its module in `decoders`."""
     return kind.name.removesuffix("_RECORD").lower()
 
 

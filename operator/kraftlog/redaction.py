@@ -50,14 +50,14 @@ def redacted(record: Decoded) -> Decoded:
 
 
 def is_open(record: Decoded) -> bool:
-    """Whether nothing in the record is secret, decided by its type and the names of its fields alone."""
+    """True if nothing in the record is secret, decided by its type and the names of its fields alone."""
     kind = record.type
     return kind.key in _FLAT and not kind.control and UNKNOWN_TAGS not in record.data
 
 
 @cache
 def has_secrets(kind: RecordType) -> bool:
-    """Whether a record of this type may hold a secret in a field of the tables."""
+    """True if a record of this type may hold a secret in a field of the tables."""
     return kind is table.CONFIG or any(_is_secret(layout.fields) for layout in kind.layouts)
 
 
@@ -70,7 +70,7 @@ def _is_secret(struct: Struct) -> bool:
 
 
 def is_shown(resource_type: int, name: str) -> bool:
-    """Whether the value of this config may be shown."""
+    """True if the value of this config may be shown."""
     from kraftlog.shown_configs import SHOWN  # hundreds of names, needed only where configs are shown
 
     names = SHOWN.get(resource_type, frozenset())
@@ -87,7 +87,7 @@ def _without(data: Mapping[str, Any]) -> Mapping[str, Any]:
             changed[name] = tuple((tag, REDACTED) for tag, _ in value)
         elif isinstance(value, tuple) and value and isinstance(value[0], Mapping):
             items = tuple(map(_without, value))
-            if any(now is not before for now, before in zip(items, value, strict=True)):
+            if any(clean is not original for clean, original in zip(items, value, strict=True)):
                 changed[name] = items
         elif isinstance(value, Mapping) and (inner := _without(value)) is not value:
             changed[name] = inner

@@ -96,7 +96,7 @@ class Replay(ImageBuilder):
 
         Whatever is not exactly as expected is left to `append`.
         """
-        offset, taken, elapsed_ms, last_ms, leader_epoch = self._offset, 0, 0, self._timestamp_ms, self._epoch
+        offset, count, elapsed_ms, last_ms, leader_epoch = self._offset, 0, 0, self._timestamp_ms, self._epoch
         while offset < below and view[position + HEADER_SIZE : position + _IDLE] == ONLY_NO_OP:
             base, length, epoch, magic, crc, attributes, delta, _, timestamp_ms, *_, records = HEADER.unpack_from(
                 view, position
@@ -105,21 +105,21 @@ class Replay(ImageBuilder):
                 break
             if google_crc32c.value(view[position + CRC_START : position + _IDLE].tobytes()) != crc:
                 break
-            position, offset, taken = position + _IDLE, offset + 1, taken + 1
+            position, offset, count = position + _IDLE, offset + 1, count + 1
             gap_ms = timestamp_ms - last_ms
             elapsed_ms += gap_ms if 0 <= gap_ms <= MOST_ELAPSED_MS else _elapsed(last_ms, timestamp_ms)
             leader_epoch, last_ms = epoch, timestamp_ms
-        if taken:
+        if count:
             self._offset = self._state.offset = offset
             self._epoch, self._timestamp_ms = leader_epoch, last_ms
             self._state.timestamp_ms = last_ms
             self._state.elapsed_ms += elapsed_ms
-            self._count(_NO_OP, taken)
+            self._count(_NO_OP, count)
         return position
 
 
 def _elapsed(before_ms: int, now_ms: int) -> int:
-    """How much time has certainly passed between two batches."""
+    """Time that has certainly passed between two batches."""
     return min(max(now_ms - before_ms, 0), MOST_ELAPSED_MS) if before_ms >= 0 else 0
 
 
@@ -193,16 +193,16 @@ class SnapshotReader:
         state.begin_with_snapshot(replay._offset)
         return replay
 
-    def _hold(self, more: memoryview) -> None:
+    def _hold(self, data: memoryview) -> None:
         """Keep these bytes behind those that are held, or in their place where none are."""
-        held = self._held + len(more)
-        if held > len(self._buffer):
-            most = self._needed + len(more)  # that is held before there is something to do
-            larger = bytearray(max(held, min(most, 2 * len(self._buffer))))
+        size = self._held + len(data)
+        if size > len(self._buffer):
+            most = self._needed + len(data)  # that is held before there is something to do
+            larger = bytearray(max(size, min(most, 2 * len(self._buffer))))
             memoryview(larger)[: self._held] = memoryview(self._buffer)[: self._held]
             self._buffer = larger
-        memoryview(self._buffer)[self._held : held] = more
-        self._held = held
+        memoryview(self._buffer)[self._held : size] = data
+        self._held = size
 
     def _take(self, head: Head, view: memoryview, start: int) -> None:
         replay, position = self._replay, self._position + start

@@ -44,25 +44,26 @@ class Restored:
     """An image, exact at its offset, and how it came to be.
 
     made_of: the files that it was made of, in order. left_out: snapshots that stand for no state, each with why.
-    stopped: why it ends where it does, if that is not the end of the log; always empty where an offset was asked for.
+    stop_reason: why it ends where it does, if that is not the end of the log; always empty where an offset was asked
+    for.
     impossible: other records at which Kafka stops, each with its file.
     """
 
     image: Image
     made_of: tuple[str, ...]
     left_out: tuple[str, ...] = ()
-    stopped: str = ""
+    stop_reason: str = ""
     impossible: tuple[str, ...] = ()
 
 
 class StateUnknown(KraftLogError):
-    """These files do not say what the state at this offset is.
+    """The state at this offset does not follow from these files.
 
     `exact_until`: the last offset at which they do, from the same beginning; None where there is none.
     """
 
-    def __init__(self, why: str, exact_until: int | None = None) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, exact_until: int | None = None) -> None:
+        super().__init__(reason)
         self.exact_until = exact_until
 
 
@@ -79,19 +80,19 @@ def image_at(
     Raises StateUnknown for an offset at which no exact image can be made, and what Replay raises of what is too large.
     """
     snapshots, segments = in_order(names)
-    wanted, left_out = tuple(sections), []
+    chosen, left_out = tuple(sections), []
     for snapshot in reversed(snapshots):
         if at is not None and snapshot.end_offset > at:
             continue
         try:
             with opened(snapshot.name) as data:
-                replay = loaded(data, snapshot, sections=wanted, limit=limit)
+                replay = loaded(data, snapshot, sections=chosen, limit=limit)
         except KraftLogError as error:
             left_out.append(f"{snapshot.name}: {error}")
             continue
         return _continued(replay, segments, opened, at, made_of=[snapshot.name], left_out=left_out)
     if segments and segments[0].base_offset == 0:
-        return _continued(Replay(sections=wanted, limit=limit), segments, opened, at, made_of=[], left_out=left_out)
+        return _continued(Replay(sections=chosen, limit=limit), segments, opened, at, made_of=[], left_out=left_out)
     raise StateUnknown("; ".join([_no_base(segments, snapshots, at), *left_out]))
 
 
@@ -122,29 +123,29 @@ def _continued(
     left_out: Sequence[str],
 ) -> Restored:
     """The log behind the base, as far as asked for."""
-    below, stopped, before = END if at is None else at, "", ""
+    below, stop_reason, previous = END if at is None else at, "", ""
     for index, segment in enumerate(segments):
         is_last = index + 1 == len(segments)
         if not is_last and segments[index + 1].base_offset <= replay.offset:
             continue
-        if replay.offset >= below or stopped:
+        if replay.offset >= below or stop_reason:
             break
         if segment.base_offset > replay.offset:
-            stopped = (
+            stop_reason = (
                 f"offsets {replay.offset} to {segment.base_offset - 1} are missing: {segment.name} is the next file"
             )
             break
-        if before and segment.base_offset < replay.offset:
-            stopped = f"{segment.name}: begins at offset {segment.base_offset}, which {before} has already"
+        if previous and segment.base_offset < replay.offset:
+            stop_reason = f"{segment.name}: begins at offset {segment.base_offset}, which {previous} has already"
             break
-        offset, before = replay.offset, segment.name
+        offset, previous = replay.offset, segment.name
         with opened(segment.name) as data:
-            stopped = _appended(replay, data, segment.name, below, is_last)
+            stop_reason = _appended(replay, data, segment.name, below, is_last)
         if replay.offset > offset:
             made_of.append(segment.name)
     if at is not None and replay.offset < at:
-        raise StateUnknown(stopped or f"the log ends at offset {replay.offset}", replay.offset)
-    return Restored(replay.image(), tuple(made_of), tuple(left_out), "" if at is not None else stopped)
+        raise StateUnknown(stop_reason or f"the log ends at offset {replay.offset}", replay.offset)
+    return Restored(replay.image(), tuple(made_of), tuple(left_out), "" if at is not None else stop_reason)
 
 
 def _appended(replay: Replay, data: Pieces, name: str, below: int, is_last: bool) -> str:
@@ -155,9 +156,9 @@ def _appended(replay: Replay, data: Pieces, name: str, below: int, is_last: bool
         try:
             replay.append(data[position : position + size], below=below)
         except GapError as error:
-            return _missing(name, error.expected, error.found)
+            return _missing(name, error.expected, error.actual)
         except DamagedError as error:
-            return f"{name}: at byte {position + error.position}: {error.why}"
+            return f"{name}: at byte {position + error.position}: {error.detail}"
         position += size
         if cut:
             return _divided(replay, data, position, name, below)
@@ -177,8 +178,8 @@ def _appended(replay: Replay, data: Pieces, name: str, below: int, is_last: bool
     return ""
 
 
-def _missing(name: str, expected: int, found: int) -> str:
-    return f"{name}: offsets {expected} to {found - 1} are missing" if found > expected else ""
+def _missing(name: str, expected: int, actual: int) -> str:
+    return f"{name}: offsets {expected} to {actual - 1} are missing" if actual > expected else ""
 
 
 def _whole(window: memoryview, below: int) -> tuple[int, bool]:
@@ -218,6 +219,6 @@ def _divided(replay: Replay, data: Pieces, position: int, name: str, below: int)
 
 
 def _measured(data: Pieces, position: int) -> Damage:
-    (found,) = Walk(data, position).next()
-    assert isinstance(found, Damage)  # noqa: S101 - no batch begins there, as was just seen
-    return found
+    (damage,) = Walk(data, position).next()
+    assert isinstance(damage, Damage)  # noqa: S101 - no batch begins there, as was just seen
+    return damage

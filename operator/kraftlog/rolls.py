@@ -55,23 +55,24 @@ class Absence:
 
     @property
     def moments(self) -> tuple[Moment | None, ...]:
-        """In the order in which they happen."""
+        """Moments in the order in which they happen."""
         return self.stopping, self.fenced, self.registered, self.unfenced, self.in_sync
 
     @property
     def first(self) -> Moment:
         """The first that is known."""
-        return next(one for one in self.moments if one is not None)
+        return next(moment for moment in self.moments if moment is not None)
 
     @property
     def last(self) -> Moment:
         """The last that is known."""
-        return next(one for one in reversed(self.moments) if one is not None)
+        return next(moment for moment in reversed(self.moments) if moment is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class RollHistory:
-    """What was read. known_from: what was before is not known; None where the log was read from its beginning.
+    """Absences and strips of a log. known_from: what was before is not known; None where the log was read from its
+    beginning.
 
     end: the last record. absences: in the order in which they began. strips: the worst, worst first. affected: how many
     partitions had one; of these without_leader and below_minimum. partitions: how many there are at the end.
@@ -95,13 +96,13 @@ class RollHistory:
 
 @dataclass(slots=True)
 class _Broker:
-    """`absence`: that is not over. `before`: what it was not in sync with when it began."""
+    """`absence`: that is not over. `already_missed`: what it was not in sync with when it began."""
 
     id: int
     epoch: int
     incarnation: UUID
     absence: Absence | None = None
-    before: frozenset[Key] = frozenset()
+    already_missed: frozenset[Key] = frozenset()
 
     @property
     def is_away(self) -> bool:
@@ -129,7 +130,7 @@ class RollRecords:
         self._modes = Modes()
 
     def begin(self, at: Moment) -> None:
-        """What follows is the state of a snapshot, which ends at this moment, and then the log behind it."""
+        """Begin with the state of a snapshot, which ends at this moment; the log behind it follows."""
         self._known_from = self._at = at
 
     def ends(self, at: Moment) -> None:
@@ -147,14 +148,14 @@ class RollRecords:
             effects = self._transactions.mark(key) if key in TRANSACTION_KEYS else self._transactions.take((key, data))
         except ContradictionError:  # a mark out of place takes nothing back of what nodes and partitions did
             return
-        for each, said in effects:
-            self._apply(each, said, at)
+        for each, effect in effects:
+            self._apply(each, effect, at)
 
     def finish(self, most: int) -> RollHistory:
-        """What was read, with so many strips at most. Once: the reader is of no use afterwards."""
-        under_way = [one.absence for one in self._brokers.values() if one.absence is not None]
-        recent = (one for one in (*self._over, *under_way) if self._is_recent(one))
-        absences = sorted(self._with_roles(recent), key=lambda one: (one.first.at_ms, one.node_id))
+        """The history, with so many strips at most. To be called once: the reader is of no use afterwards."""
+        under_way = [broker.absence for broker in self._brokers.values() if broker.absence is not None]
+        recent = (absence for absence in (*self._over, *under_way) if self._is_recent(absence))
+        absences = sorted(self._with_roles(recent), key=lambda absence: (absence.first.at_ms, absence.node_id))
         strips = worst_first(self._partitions.finish(self._at.at_ms))
         return RollHistory(
             known_from=self._known_from,
@@ -163,28 +164,28 @@ class RollRecords:
             strips=tuple(strips[:most]),
             affected=len(strips),
             without_leader=sum(
-                one.without_leader_ms > 0 or not all(each.has_leader for each in one.stretches) for one in strips
+                strip.without_leader_ms > 0 or not all(each.has_leader for each in strip.stretches) for strip in strips
             ),
             below_minimum=sum(
-                one.below_minimum_ms > 0 or any(each.below_minimum for each in one.stretches) for one in strips
+                strip.below_minimum_ms > 0 or any(each.below_minimum for each in strip.stretches) for strip in strips
             ),
             partitions=len(self._partitions),
-            minimum_known=all(one.below_minimum is not None for strip in strips for one in strip.stretches),
+            minimum_known=all(stretch.below_minimum is not None for strip in strips for stretch in strip.stretches),
             unreadable=self._unreadable,
             migration=self._modes.finish(),
         )
 
-    def _is_recent(self, one: Absence) -> bool:
-        return one.in_sync is None or one.in_sync.at_ms >= self._since_ms
+    def _is_recent(self, absence: Absence) -> bool:
+        return absence.in_sync is None or absence.in_sync.at_ms >= self._since_ms
 
     def _with_roles(self, absences: Iterable[Absence]) -> Iterator[Absence]:
         """A node that is both registers twice; what it says as a broker has all of it."""
         both = self._brokers.keys() & self._controllers.keys()
-        for one in absences:
-            if one.node_id not in both:
-                yield one
-            elif one.role == "broker":
-                yield replace(one, role="node")
+        for absence in absences:
+            if absence.node_id not in both:
+                yield absence
+            elif absence.role == "broker":
+                yield replace(absence, role="node")
 
     def _apply(self, key: int, data: Data, at: Moment) -> None:
         try:
@@ -199,7 +200,7 @@ class RollRecords:
     def _look_who_is_in_sync(self, at: Moment) -> None:
         for id_ in tuple(self._returning):
             broker = self._brokers[id_]
-            if broker.absence is not None and broker.before.issuperset(self._partitions.missed(id_)):
+            if broker.absence is not None and broker.already_missed.issuperset(self._partitions.missed(id_)):
                 self._over.append(replace(broker.absence, in_sync=at))
                 self._returning.discard(id_)
                 broker.absence = None
@@ -209,22 +210,22 @@ class RollRecords:
     def _register(self, data: Data, at: Moment) -> None:
         id_, incarnation, epoch = data["brokerId"], data["incarnationId"], data["brokerEpoch"]
         self._modes.registered(data, at)
-        now = self._brokers.get(id_)
-        if now is None:  # new in the cluster, or new to us
-            now = self._brokers[id_] = _Broker(id_, epoch, incarnation)
+        broker = self._brokers.get(id_)
+        if broker is None:  # new in the cluster, or new to us
+            broker = self._brokers[id_] = _Broker(id_, epoch, incarnation)
             if at == self._known_from and data["fenced"]:  # of a snapshot: since when, it does not say
-                self._begin(now, Absence("broker", id_, fenced=at))
+                self._begin(broker, Absence("broker", id_, fenced=at))
             elif at == self._known_from and data.get("inControlledShutdown"):
-                self._begin(now, Absence("broker", id_, stopping=at))
+                self._begin(broker, Absence("broker", id_, stopping=at))
             return
-        now.epoch = epoch
-        if now.incarnation == incarnation:
+        broker.epoch = epoch
+        if broker.incarnation == incarnation:
             return
-        now.incarnation = incarnation
-        if now.absence is None or now.absence.registered is not None:
-            self._begin(now, Absence("broker", id_, registered=at))
+        broker.incarnation = incarnation
+        if broker.absence is None or broker.absence.registered is not None:
+            self._begin(broker, Absence("broker", id_, registered=at))
         else:
-            now.absence = replace(now.absence, registered=at)
+            broker.absence = replace(broker.absence, registered=at)
 
     def _unregister(self, data: Data, at: Moment) -> None:
         gone = self._broker(data["brokerId"], data["brokerEpoch"])
@@ -235,13 +236,13 @@ class RollRecords:
             self._over.append(replace(gone.absence, unregistered=True))
 
     def _change(self, data: Data, at: Moment) -> None:
-        now = self._broker(data["brokerId"], data["brokerEpoch"])
-        if data.get("inControlledShutdown") and not now.is_away:
-            self._begin(now, Absence("broker", now.id, stopping=at))
+        broker = self._broker(data["brokerId"], data["brokerEpoch"])
+        if data.get("inControlledShutdown") and not broker.is_away:
+            self._begin(broker, Absence("broker", broker.id, stopping=at))
         if data.get("fenced") == 1:
-            self._is_fenced(now, at)
+            self._is_fenced(broker, at)
         elif data.get("fenced") == -1:
-            self._is_unfenced(now, at)
+            self._is_unfenced(broker, at)
 
     def _fence(self, data: Data, at: Moment) -> None:
         self._is_fenced(self._broker(data["id"], data["epoch"]), at)
@@ -249,23 +250,23 @@ class RollRecords:
     def _unfence(self, data: Data, at: Moment) -> None:
         self._is_unfenced(self._broker(data["id"], data["epoch"]), at)
 
-    def _is_fenced(self, now: _Broker, at: Moment) -> None:
-        if not now.is_away:
-            self._begin(now, Absence("broker", now.id, fenced=at))
-        elif now.absence is not None and now.absence.fenced is None and now.absence.registered is None:
-            now.absence = replace(now.absence, fenced=at)
+    def _is_fenced(self, broker: _Broker, at: Moment) -> None:
+        if not broker.is_away:
+            self._begin(broker, Absence("broker", broker.id, fenced=at))
+        elif broker.absence is not None and broker.absence.fenced is None and broker.absence.registered is None:
+            broker.absence = replace(broker.absence, fenced=at)
 
-    def _is_unfenced(self, now: _Broker, at: Moment) -> None:
-        if now.absence is not None:
-            now.absence = replace(now.absence, unfenced=at)
-            self._returning.add(now.id)
+    def _is_unfenced(self, broker: _Broker, at: Moment) -> None:
+        if broker.absence is not None:
+            broker.absence = replace(broker.absence, unfenced=at)
+            self._returning.add(broker.id)
             self._look_who_is_in_sync(at)
 
     def _broker(self, id_: int, epoch: int) -> _Broker:
-        found = self._brokers.get(id_)
-        if found is None or found.epoch != epoch:
+        broker = self._brokers.get(id_)
+        if broker is None or broker.epoch != epoch:
             raise ContradictionError(f"broker {id_} is not registered with epoch {epoch}")
-        return found
+        return broker
 
     def _begin(self, broker: _Broker, absence: Absence) -> None:
         """Note that a broker goes away, whatever became of the time before.
@@ -278,7 +279,7 @@ class RollRecords:
         self._returning.discard(broker.id)
         missed = self._partitions.missed(broker.id).items()
         broker.absence = absence
-        broker.before = frozenset(key for key, since in missed if since < self._batch_begins)
+        broker.already_missed = frozenset(key for key, since in missed if since < self._batch_begins)
 
     def _register_controller(self, data: Data, at: Moment) -> None:
         id_, incarnation = data["controllerId"], data["incarnationId"]
@@ -345,16 +346,16 @@ class RollReader:
         return end
 
     def finish(self, most: int) -> RollHistory:
-        """What was read, with so many strips at most. Once: the reader is of no use afterwards."""
+        """The history, with so many strips at most. To be called once: the reader is of no use afterwards."""
         return self._records.finish(most)
 
     def _value(self, value: bytes | None, at: Moment, batch_begins: int) -> None:
         key = key_of(value)
         if key >= 0 and key not in KEYS:
             return
-        found = decode(value)
-        if isinstance(found, Decoded):
-            self._records.take(key, found.data, at, batch_begins)
+        content = decode(value)
+        if isinstance(content, Decoded):
+            self._records.take(key, content.data, at, batch_begins)
         else:
             self._records.is_unreadable()
 

@@ -77,21 +77,21 @@ _SHUTDOWN = {0: None, 1: True}  # BrokerRegistrationInControlledShutdownChange.j
 
 
 def _change_broker(state: State, data: Data) -> None:
-    now = state.broker(data["brokerId"], data["brokerEpoch"])
+    registration = state.broker(data["brokerId"], data["brokerEpoch"])
     fenced, shutdown = data.get("fenced", 0), data.get("inControlledShutdown", 0)
     if fenced not in _FENCED or shutdown not in _SHUTDOWN:
         raise ContradictionError(
-            f"unknown change of broker {now.id}: fenced {fenced}, in controlled shutdown {shutdown}"
+            f"unknown change of broker {registration.id}: fenced {fenced}, in controlled shutdown {shutdown}"
         )
     changed = replace(
-        now,
-        fenced=now.fenced if _FENCED[fenced] is None else bool(_FENCED[fenced]),
-        in_controlled_shutdown=now.in_controlled_shutdown or bool(_SHUTDOWN[shutdown]),
-        log_dirs=tuple(data.get("logDirs", ())) or now.log_dirs,  # a change of the fencing names none
+        registration,
+        fenced=registration.fenced if _FENCED[fenced] is None else bool(_FENCED[fenced]),
+        in_controlled_shutdown=registration.in_controlled_shutdown or bool(_SHUTDOWN[shutdown]),
+        log_dirs=tuple(data.get("logDirs", ())) or registration.log_dirs,  # a change of the fencing names none
     )
-    state.brokers.put(now.id, changed)
-    if now.fenced and not changed.fenced:
-        state.returned.put(now.id, state.elapsed_ms)
+    state.brokers.put(registration.id, changed)
+    if registration.fenced and not changed.fenced:
+        state.returned.put(registration.id, state.elapsed_ms)
 
 
 def _register_controller(state: State, data: Data) -> None:
@@ -130,10 +130,10 @@ def _set_level(state: State, name: str, level: int) -> None:
     if name == KRAFT_VERSION_FEATURE:
         state.feature_record_kraft_version = level or None
         return
-    before = state.features.get(name)
-    if before is not None and before != level:
-        state.left.put((name, before), state.timestamp_ms)
-    if (before or 0) != level or (state.began_anywhere and state.moves.get(name) is None):
+    previous = state.features.get(name)
+    if previous is not None and previous != level:
+        state.dropped.put((name, previous), state.timestamp_ms)
+    if (previous or 0) != level or (state.began_anywhere and state.moves.get(name) is None):
         _moved(state, name, level)
     if level == 0:
         state.features.drop(name)
@@ -166,8 +166,8 @@ def _topic(state: State, data: Data) -> None:
 
 def _remove_topic(state: State, data: Data) -> None:
     """The topic with its partitions, and what was set for it."""
-    held = state.partitions
-    name = held.remove_topic(data) if held is not None else state.all_configs.drop_topic(data)
+    partitions = state.partitions
+    name = partitions.remove_topic(data) if partitions is not None else state.all_configs.drop_topic(data)
     if state.configs is not None:
         state.configs.remove_topic(name)
 

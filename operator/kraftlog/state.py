@@ -50,13 +50,13 @@ class State:
         "clients",
         "configs",
         "controllers",
+        "dropped",
         "elapsed_ms",
         "feature_record_kraft_version",
         "features",
         "features_offset",
         "kraft_version",
         "leader_id",
-        "left",
         "moves",
         "offset",
         "partitions",
@@ -75,7 +75,7 @@ class State:
         self.controllers: VersionedMap[int, ControllerRegistration] = VersionedMap(_weight_of_node)
         self.features: VersionedMap[str, int] = VersionedMap(_weight_of_level)
         self.features_offset = 0
-        self.left: VersionedMap[tuple[str, int], int] = VersionedMap(lambda key, _: _weight_of_level(*key))
+        self.dropped: VersionedMap[tuple[str, int], int] = VersionedMap(lambda key, _: _weight_of_level(*key))
         self.moves = _no_moves()
         self.began_anywhere = False  # so the first record of a level may be a move, whatever it says
         self.began_offset, self.began_ms = 0, -1  # the snapshot that was read first
@@ -100,10 +100,10 @@ class State:
     def weight(self) -> int:
         """Bytes of memory, roughly."""
         nodes = self.brokers, self.controllers, self.unregistered, self.registered, self.returned
-        kept = *nodes, self.features, self.left, self.moves
+        maps = *nodes, self.features, self.dropped, self.moves
         large = self.partitions, self.clients, self.configs
-        held = sum(each.weight for each in large if each is not None)
-        return self.voters_weight + held + sum(each.weight for each in kept)
+        large_weight = sum(each.weight for each in large if each is not None)
+        return self.voters_weight + large_weight + sum(each.weight for each in maps)
 
     def begin_with_snapshot(self, end_offset: int) -> None:
         """Note that a whole snapshot was read: it says what is so, and not since when, nor who leads."""
@@ -115,14 +115,14 @@ class State:
     def section(
         self, section: Section
     ) -> Registrations | FinalizedFeatures | Quorum | Migration | Partitions | Clients | Configs:
-        """What is in a section now; later writes do not show. Of the partitions only where they were asked for."""
+        """An immutable view of a section; later writes do not show. Partitions only where they are held."""
         match section:
             case Section.REGISTRATIONS:
                 nodes = self.brokers.view(), self.controllers.view()
                 return Registrations(*nodes, self.unregistered.view(), self.registered.view(), self.returned.view())
             case Section.FEATURES:
                 kraft = self.kraft_version, self.feature_record_kraft_version
-                former = FormerLevels(self.left.view(), self.began_offset, self.began_ms, self.moves.view())
+                former = FormerLevels(self.dropped.view(), self.began_offset, self.began_ms, self.moves.view())
                 return FinalizedFeatures(self.features.view(), *kraft, self.features_offset, former)
             case Section.QUORUM:
                 return Quorum(self.voters, self.leader_id)
@@ -137,19 +137,19 @@ class State:
 
     @property
     def all_partitions(self) -> PartitionState:
-        """Where they were asked for."""
+        """State of the partitions, where they are held."""
         assert self.partitions is not None  # noqa: S101 - the rules, and the section, are used only with them
         return self.partitions
 
     @property
     def all_clients(self) -> ClientState:
-        """Where they were asked for."""
+        """State of the clients, where it is held."""
         assert self.clients is not None  # noqa: S101 - the rules, and the section, are used only with them
         return self.clients
 
     @property
     def all_configs(self) -> ConfigState:
-        """Where they were asked for."""
+        """State of the configs, where it is held."""
         assert self.configs is not None  # noqa: S101 - the rules, and the section, are used only with them
         return self.configs
 
@@ -170,10 +170,10 @@ class State:
 
     def broker(self, broker_id: int, epoch: int) -> BrokerRegistration:
         """The registration a record is about. Raises ContradictionError for an id or epoch that is not registered."""
-        found = self.brokers.get(broker_id)
-        if found is None or found.epoch != epoch:
+        registration = self.brokers.get(broker_id)
+        if registration is None or registration.epoch != epoch:
             raise ContradictionError(f"broker {broker_id} is not registered with epoch {epoch}")
-        return found
+        return registration
 
 
 def _partitions() -> PartitionState:
@@ -195,7 +195,7 @@ def _configs() -> ConfigState:
 
 
 def _weight_of_endpoints(endpoints: tuple[Endpoint, ...]) -> int:
-    return sum(_ENDPOINT + getsizeof(one.name) + getsizeof(one.host) for one in endpoints)
+    return sum(_ENDPOINT + getsizeof(endpoint.name) + getsizeof(endpoint.host) for endpoint in endpoints)
 
 
 def _weight_of_node(_: int, node: BrokerRegistration | ControllerRegistration) -> int:

@@ -39,7 +39,7 @@ _SOME_LEADER = 0  # of a partition that is well it only matters that it has one
 
 
 class Moment(NamedTuple):
-    """When a controller made a record, in ms, and the record's offset."""
+    """Time at which a controller made a record, in ms, and the record's offset."""
 
     at_ms: int
     offset: int
@@ -103,13 +103,13 @@ class _Kept:
     def severity(self) -> tuple[int, int, int, int]:
         return self.without_leader_ms, self.below_minimum_ms, self.replicas - self.fewest, self.under_replicated_ms
 
-    def add(self, one: Stretch, replicas: int) -> None:
-        took = one.end_ms - one.begin_ms
-        self.replicas, self.fewest = replicas, min(self.fewest, one.in_sync)
-        self.without_leader_ms += 0 if one.has_leader else took
-        self.below_minimum_ms += took if one.below_minimum else 0
-        self.under_replicated_ms += took if one.in_sync < replicas else 0
-        self.stretches.append(one)
+    def add(self, stretch: Stretch, replicas: int) -> None:
+        took = stretch.end_ms - stretch.begin_ms
+        self.replicas, self.fewest = replicas, min(self.fewest, stretch.in_sync)
+        self.without_leader_ms += 0 if stretch.has_leader else took
+        self.below_minimum_ms += took if stretch.below_minimum else 0
+        self.under_replicated_ms += took if stretch.in_sync < replicas else 0
+        self.stretches.append(stretch)
 
     def strip(self, partition: int, lasts: bool) -> Strip:
         return Strip(
@@ -174,14 +174,14 @@ class PartitionStrips:
     def config(self, data: Data, _: Moment) -> None:
         if data["name"] != MIN_INSYNC_REPLICAS:
             return
-        known = {TOPIC_RESOURCE: self._of_topics, BROKER_RESOURCE: self._of_brokers}.get(data["resourceType"])
-        if known is None:
+        minimums = {TOPIC_RESOURCE: self._of_topics, BROKER_RESOURCE: self._of_brokers}.get(data["resourceType"])
+        if minimums is None:
             return
         if data["value"] is None:  # no longer set
-            known.pop(data["resourceName"], None)
+            minimums.pop(data["resourceName"], None)
             return
         try:
-            known[data["resourceName"]] = int(data["value"])
+            minimums[data["resourceName"]] = int(data["value"])
         except ValueError:
             raise ContradictionError("min.insync.replicas: expected a number") from None
 
@@ -194,7 +194,7 @@ class PartitionStrips:
         self._turn(key, self._wanted(key), data["isr"], data["leader"], at)
 
     def change(self, data: Data, at: Moment) -> None:
-        """What a change does not say stays."""
+        """Apply a change of a partition; fields that it does not name stay."""
         key = data["topicId"].bytes, data["partitionId"]
         replicas = self._replicas.get(key[0], {}).get(key[1])
         if replicas is None:
@@ -227,29 +227,29 @@ class PartitionStrips:
     def _wanted(self, key: Key) -> tuple[int, ...]:
         """The replicas that it should have in sync now."""
         replicas, adding = self._replicas[key[0]][key[1]], self._adding.get(key)
-        return tuple(one for one in replicas if one not in adding) if adding else replicas
+        return tuple(replica for replica in replicas if replica not in adding) if adding else replicas
 
     # --- what becomes of a partition
 
-    def _turn(self, key: Key, wanted: Sequence[int], in_sync: Sequence[int], leader: int, at: Moment) -> None:
+    def _turn(self, key: Key, expected: Sequence[int], in_sync: Sequence[int], leader: int, at: Moment) -> None:
         """Note that a partition is in this state from this moment on."""
-        before = self._ill.pop(key, None)
-        missed = frozenset(wanted).difference(in_sync)
-        was_missed: frozenset[int] = before.missed if before is not None else frozenset()
+        former = self._ill.pop(key, None)
+        missed = frozenset(expected).difference(in_sync)
+        was_missed: frozenset[int] = former.missed if former is not None else frozenset()
         for broker in was_missed - missed:
             del self._missed[broker][key]
         for broker in missed - was_missed:
             self._missed[broker][key] = at.offset
         if missed or leader == NO_LEADER:
-            same = before is not None and (len(before.in_sync), before.leader == NO_LEADER) == (
+            unchanged = former is not None and (len(former.in_sync), former.leader == NO_LEADER) == (
                 len(in_sync), leader == NO_LEADER,
             )  # fmt: skip
-            since = before.since if before is not None and same else at
-            self._ill[key] = _Ill(len(wanted), tuple(in_sync), leader, missed, since)
-            if same:
+            since = former.since if former is not None and unchanged else at
+            self._ill[key] = _Ill(len(expected), tuple(in_sync), leader, missed, since)
+            if unchanged:
                 return
-        if before is not None:
-            self._keep(key, before, at.at_ms)
+        if former is not None:
+            self._keep(key, former, at.at_ms)
 
     def _stretch(self, key: Key, ill: _Ill, end_ms: int) -> Stretch:
         minimum, begin_ms = self._minimum(self._topics.get(key[0], "")), max(ill.since.at_ms, self._since_ms)
@@ -269,12 +269,12 @@ class PartitionStrips:
 
     def _give_up(self) -> None:
         """Half of the stretches, of those that had it best; their sums stay."""
-        for one in sorted(self._kept.values(), key=lambda one: one.severity):
+        for strip in sorted(self._kept.values(), key=lambda strip: strip.severity):
             if self._stretches <= MAX_STRETCHES // 2:
                 return
-            self._stretches -= len(one.stretches)
-            one.is_cut = one.is_cut or bool(one.stretches)
-            one.stretches.clear()
+            self._stretches -= len(strip.stretches)
+            strip.is_cut = strip.is_cut or bool(strip.stretches)
+            strip.stretches.clear()
 
     def _minimum(self, topic: str) -> int | None:
         """The topic's min.insync.replicas at this point of the log; for a topic that sets none, the highest of any
@@ -291,19 +291,19 @@ class PartitionStrips:
         """
         for key, ill in self._ill.items():
             self._keep(key, ill, max(end_ms, self._since_ms))
-        for key, kept in self._kept.items():
-            yield kept.strip(key[1], key in self._ill)
+        for key, open_strip in self._kept.items():
+            yield open_strip.strip(key[1], key in self._ill)
 
 
 def _judge(replicas: Sequence[int], in_sync: Iterable[int], adding: Iterable[int]) -> None:
-    there = set(replicas)
-    if len(there) != len(replicas) or not there.issuperset(in_sync) or not there.issuperset(adding):
+    distinct = set(replicas)
+    if len(distinct) != len(replicas) or not distinct.issuperset(in_sync) or not distinct.issuperset(adding):
         raise ContradictionError("a partition with a replica twice, or in sync or added where it has none")
 
 
 def worst_first(strips: Iterable[Strip]) -> list[Strip]:
-    """By what clients noticed; of those that had it equally bad, by name."""
-    return sorted(strips, key=lambda one: (*(-each for each in one.severity), one.topic, one.partition))
+    """Sort strips by what clients noticed; those that had it equally bad by name."""
+    return sorted(strips, key=lambda strip: (*(-each for each in strip.severity), strip.topic, strip.partition))
 
 
 RULES = {

@@ -2,7 +2,7 @@
 
 A snapshot brings 50,000 topics, of which few are ever asked for. Those that come together are kept as the bytes of
 their ids and a text of their names, and one is made a `Topic` when it is asked for; topics that come one by one are
-kept as such. A `Run` of them is never written to: a topic that goes, or gets another name, leaves a copy without it.
+kept as such. A `TopicRun` is never written to: a topic that goes, or gets another name, leaves a copy without it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SINGLE, _RUN, _IN_RUN = 800, 500, 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class TopicRun:
     """Topics that came together. numbers: ascending. ids: one behind the other. names: so as well, each from one of the
     `edges` to the next.
     """
@@ -60,11 +60,11 @@ class Run:
     def items(self) -> Iterable[tuple[int, Topic]]:
         return zip(self.numbers, map(Topic, self.each_id(), self.each_name()), strict=True)
 
-    def without(self, number: int) -> Run:
+    def without(self, number: int) -> TopicRun:
         """The others."""
         at = bisect_left(self.numbers, number)
         start, end = self.edges[at : at + 2]
-        return Run(
+        return TopicRun(
             self.numbers[:at] + self.numbers[at + 1 :],
             self.ids[: _UUID * at] + self.ids[_UUID * (at + 1) :],
             self.names[:start] + self.names[end:],
@@ -72,12 +72,12 @@ class Run:
         )
 
 
-def _before(runs: Sequence[Run], number: int) -> int:
+def _before(runs: Sequence[TopicRun], number: int) -> int:
     """The place of the run that has this number, if one has."""
     return bisect_right(runs, number, key=attrgetter("first")) - 1
 
 
-def _find(runs: Sequence[Run], number: int) -> Topic | None:
+def _find(runs: Sequence[TopicRun], number: int) -> Topic | None:
     at = _before(runs, number)
     return runs[at].get(number) if at >= 0 else None
 
@@ -87,14 +87,14 @@ class Topics(Mapping[int, Topic]):
 
     __slots__ = ("_runs", "_single")
 
-    def __init__(self, runs: tuple[Run, ...], single: FrozenMap[int, Topic]) -> None:
+    def __init__(self, runs: tuple[TopicRun, ...], single: FrozenMap[int, Topic]) -> None:
         self._runs, self._single = runs, single
 
     def __getitem__(self, number: int) -> Topic:
-        found = self._single.get(number) or _find(self._runs, number)
-        if found is None:
+        topic = self._single.get(number) or _find(self._runs, number)
+        if topic is None:
             raise KeyError(number)
-        return found
+        return topic
 
     def __iter__(self) -> Iterator[int]:
         return iter(sorted(chain(self._single, *(run.numbers for run in self._runs))))
@@ -103,7 +103,7 @@ class Topics(Mapping[int, Topic]):
         return len(self._single) + sum(len(run.numbers) for run in self._runs)
 
     def items(self) -> ItemsView[int, Topic]:
-        return _Items(self)
+        return _TopicItems(self)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Topics) and other._runs == self._runs:  # the very same, which are not looked into
@@ -113,7 +113,7 @@ class Topics(Mapping[int, Topic]):
     __hash__ = None  # type: ignore[assignment]  # as of a dict
 
 
-class _Items(ItemsView[int, Topic]):
+class _TopicItems(ItemsView[int, Topic]):
     _mapping: Topics
 
     def __iter__(self) -> Iterator[tuple[int, Topic]]:
@@ -133,10 +133,10 @@ class TopicTable:
         self.next_number = 0
         self._numbers: dict[bytes, int] = {}  # of the topics that are there, by the bytes of their id
         self._single: VersionedMap[int, Topic] = VersionedMap(lambda _, topic: _SINGLE + getsizeof(topic.name))
-        self._runs: list[Run] = []  # of numbers that go up
+        self._runs: list[TopicRun] = []  # of numbers that go up
         self._runs_weight = 0
         self._names: dict[str, int] = {}  # the number that had a name last
-        self._unnamed: list[Run] = []  # whose names are not in it yet: few are ever asked for
+        self._unnamed: list[TopicRun] = []  # whose names are not in it yet: few are ever asked for
         self._view: Topics | None = None  # the last one, until something changes
 
     @property
@@ -144,7 +144,7 @@ class TopicTable:
         return self._single.weight + self._runs_weight
 
     def view(self) -> Topics:
-        """What is in it now; later writes do not show."""
+        """An immutable view of the present content; later writes do not show."""
         if self._view is None:
             self._view = Topics(tuple(self._runs), self._single.view())
         return self._view
@@ -175,13 +175,13 @@ class TopicTable:
         return number
 
     def put_run(self, topic_ids: Sequence[bytes], names: str, edges: Sequence[int]) -> bool:
-        """New topics, as in a `Run`; False, and nothing done, where one of them is there already, or twice."""
+        """New topics, as in a `TopicRun`; False, and nothing done, where one of them is there already, or twice."""
         count = len(topic_ids)
         if not self._numbers.keys().isdisjoint(topic_ids) or len(set(topic_ids)) < count:
             return False
         numbers = range(self.next_number, self.next_number + count)
         self._numbers.update(zip(topic_ids, numbers, strict=True))
-        run = Run(array("q", numbers), b"".join(topic_ids), names, array("i", edges))
+        run = TopicRun(array("q", numbers), b"".join(topic_ids), names, array("i", edges))
         self._runs.append(run)
         self._unnamed.append(run)
         self._runs_weight += run.weight

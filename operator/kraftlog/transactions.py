@@ -47,8 +47,8 @@ class Transactions(Generic[T]):
         and for an end of one that never began.
         """
         if (self.open is None) != (key == BEGIN):
-            what = "begins within another" if key == BEGIN else "ends that never began"
-            raise ContradictionError(f"a transaction {what}")
+            problem = "begins within another" if key == BEGIN else "ends that never began"
+            raise ContradictionError(f"a transaction {problem}")
         records, self.open = self.open or (), [] if key == BEGIN else None
         return records if key == END else ()
 

@@ -84,11 +84,11 @@ class Run:
     breaks: dict[int, list[Damage]]
 
     def batch(self, number: int) -> Batch:
-        """One of them."""
+        """The batch with this number."""
         start, end = self.starts[number], self.starts[number + 1]
         head = Head._make(HEADER.unpack_from(self.data, start))
-        found = head.batch(memoryview(self.data)[start:end], 0)
-        return replace(found, position=self.position + start)
+        batch = head.batch(memoryview(self.data)[start:end], 0)
+        return replace(batch, position=self.position + start)
 
 
 class Walk:
@@ -96,7 +96,7 @@ class Walk:
 
     def __init__(self, data: Buffer | Pieces, position: int = 0) -> None:
         self._data: Pieces = view_of(data) if isinstance(data, bytes | bytearray | memoryview | mmap) else data
-        self._heads = _Heads(self._data, position)
+        self._heads = _BatchHeads(self._data, position)
         self._end_offset: int | None = None
         self._epoch = -1
         self._ahead = _LEAST_AHEAD
@@ -104,11 +104,11 @@ class Walk:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are bytes left."""
+        """True while there are bytes left."""
         return self.position < len(self._data)
 
     def next(self) -> Iterator[Batch | Damage]:
-        """What is here: a damage; or a batch, and before it what it breaks."""
+        """The next item: a damage; or a batch, and before it what it breaks."""
         head = self._heads.at(self.position)
         if isinstance(head, Damage):
             damage = _measure(self._data, head, self._heads)
@@ -116,11 +116,11 @@ class Walk:
             self.position += damage.size
             self._ahead = _LEAST_AHEAD
             return
-        found = head.batch(self._data, self.position)
+        batch = head.batch(self._data, self.position)
         yield from self._breaks(self.position, head.base_offset, head.leader_epoch)
-        yield found
-        self.position += found.size
-        self._end_offset, self._epoch = found.last_offset + 1, found.leader_epoch
+        yield batch
+        self.position += batch.size
+        self._end_offset, self._epoch = batch.last_offset + 1, batch.leader_epoch
 
     def _breaks(self, position: int, base_offset: int, epoch: int) -> Iterator[Damage]:
         if self._end_offset is not None and base_offset != self._end_offset:
@@ -133,9 +133,9 @@ class Walk:
         """The batches that are here, a few megabytes at most; None where a damage is, or nothing."""
         data, began = self._piece(), self.position
         starts, breaks = list[int](), dict[int, list[Damage]]()
-        at, last, left = 0, len(data) - HEADER_SIZE, self._heads.left
+        at, last, budget = 0, len(data) - HEADER_SIZE, self._heads.budget
         unpack, crc_of = _FACTS.unpack_from, google_crc32c.value
-        end_offset, before = self._end_offset, self._epoch
+        end_offset, last_epoch = self._end_offset, self._epoch
         while at <= last:
             offset, length, epoch, magic, crc, delta, records = unpack(data, at)
             end = at + LENGTH_END + length
@@ -144,35 +144,35 @@ class Walk:
                 and records >= 0 and delta >= 0 and crc_of(data[at + CRC_START : end]) == crc
             ):  # fmt: skip
                 break
-            if offset != end_offset or epoch < before:
-                self._end_offset, self._epoch = end_offset, before
-                if found := list(self._breaks(began + at, offset, epoch)):
-                    breaks[len(starts)] = found
+            if offset != end_offset or epoch < last_epoch:
+                self._end_offset, self._epoch = end_offset, last_epoch
+                if damages := list(self._breaks(began + at, offset, epoch)):
+                    breaks[len(starts)] = damages
             starts.append(at)
-            at, end_offset, before = end, offset + delta + 1, epoch
-        self._end_offset, self._epoch = end_offset, before
-        self._heads.left = left - at
+            at, end_offset, last_epoch = end, offset + delta + 1, epoch
+        self._end_offset, self._epoch = end_offset, last_epoch
+        self._heads.budget = budget - at
         self.position += at
         self._ahead = min(self._ahead * 2, _MOST_AHEAD)
         return Run(began, data, [*starts, at], breaks) if starts else None
 
     def _piece(self) -> bytes:
         """Bytes from here on: as many as the first batch has at least, if there are so many."""
-        left = len(self._data) - self.position
-        data = bytes(self._data[self.position : self.position + min(self._ahead, left)])
+        remaining = len(self._data) - self.position
+        data = bytes(self._data[self.position : self.position + min(self._ahead, remaining)])
         if len(data) >= LENGTH_END:
             size = LENGTH_END + _LENGTH.unpack_from(data, LENGTH_END - _LENGTH.size)[0]
-            if len(data) < size <= min(left, MAX_BATCH):
+            if len(data) < size <= min(remaining, MAX_BATCH):
                 return bytes(self._data[self.position : self.position + size])
         return data
 
 
-class _Heads:
+class _BatchHeads:
     """The headers of one walk: of batches that are not too large; and how many bytes may yet be checked for them."""
 
     def __init__(self, data: Pieces, position: int) -> None:
         self._data = data
-        self.left = max(_CHECKED * (len(data) - position), MAX_BATCH)
+        self.budget = max(_CHECKED * (len(data) - position), MAX_BATCH)
         self.looked_until = position
         """By a search: behind the last place at which anything was checked."""
 
@@ -183,11 +183,11 @@ class _Heads:
         if head.size > MAX_BATCH:
             detail = f"a batch of {head.size} bytes; at most {MAX_BATCH} are read"
             return Damage(position, head.size, DamageReason.LENGTH, detail)
-        self.left -= head.size
+        self.budget -= head.size
         return checked(self._data, position, head)
 
 
-def _measure(data: Pieces, damage: Damage, heads: _Heads) -> Damage:
+def _measure(data: Pieces, damage: Damage, heads: _BatchHeads) -> Damage:
     """The damage with its true size: up to the next batch whose CRC holds, or to the end.
 
     The length of a damaged batch may itself be the damage, so it is not trusted: the search looks at every place at
@@ -195,10 +195,10 @@ def _measure(data: Pieces, damage: Damage, heads: _Heads) -> Damage:
     """
     start = damage.position
     inner = DamageReason.LENGTH if damage.reason is DamageReason.TRUNCATED else damage.reason
-    found = _next_batch(data, start + 1, heads)
-    if found is not None:
-        return Damage(start, found - start, inner, damage.detail)
-    if heads.left < 0:
+    next_start = _next_batch(data, start + 1, heads)
+    if next_start is not None:
+        return Damage(start, next_start - start, inner, damage.detail)
+    if heads.budget < 0:
         candidate = next(_magics(data, heads.looked_until + MAGIC_AT), None)
         if candidate is not None:
             detail = f"{damage.detail}; not searched from byte {candidate} on: too much there looks like batches"
@@ -208,13 +208,13 @@ def _measure(data: Pieces, damage: Damage, heads: _Heads) -> Damage:
     return Damage(start, len(data) - start, damage.reason, damage.detail)
 
 
-def _next_batch(data: Pieces, start: int, heads: _Heads) -> int | None:
-    """Where one begins; None where none does, or there is nothing left to check."""
+def _next_batch(data: Pieces, start: int, heads: _BatchHeads) -> int | None:
+    """Position of the next batch; None where there is none, or nothing left to check."""
     heads.looked_until, end, unpack = start, len(data), _CLAIM.unpack_from
     for begin in range(start, end - HEADER_SIZE + 1, _SEARCHED):
         piece = bytes(data[begin : min(begin + _SEARCHED + HEADER_SIZE - 1, end)])
         for at in _possible(piece):
-            if heads.left < 0:
+            if heads.budget < 0:
                 return None
             offset, length, crc = unpack(piece, at)
             size = LENGTH_END + length
@@ -222,15 +222,15 @@ def _next_batch(data: Pieces, start: int, heads: _Heads) -> int | None:
                 continue
             heads.looked_until = begin + at + 1
             if at + size <= len(piece) and google_crc32c.value(piece[at + CRC_START : at + size]) != crc:
-                heads.left -= size
+                heads.budget -= size
             elif not isinstance(heads.at(begin + at), Damage):
                 return begin + at
     return None
 
 
 def _possible(piece: bytes) -> Iterator[int]:
-    """Where headers could begin that lie in `piece` as a whole: every such place, and not many others. All places are
-    judged at once, by arithmetic on long integers that have the byte 1 where a byte fits.
+    """Positions at which headers could begin that lie in `piece` as a whole: every such place, and not many others. All
+    places are judged at once, by arithmetic on long integers that have the byte 1 where a byte fits.
     """
     count = len(piece) - HEADER_SIZE + 1
     if count <= 0 or MAGIC not in piece:
@@ -255,7 +255,9 @@ def _of(piece: bytes, table: bytes, shift: int, count: int) -> int:
 
 
 def _magics(data: Pieces, start: int) -> Iterator[int]:
-    """Where batches could begin if nothing but the magic counted, of which that is at `start` or behind it."""
+    """Positions at which batches could begin if nothing but the magic counted, of which that is at `start` or behind
+    it.
+    """
     for begin, piece in pieces(data, start, len(data)):
         at = piece.find(MAGIC)
         while at != -1:

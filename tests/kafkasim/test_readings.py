@@ -373,4 +373,4 @@ async def test_a_log_that_is_read_anew_with_partitions_keeps_the_levels_that_wer
             log = (await cluster.read(partitions=True)).log
             assert isinstance(log, LogReading)
             former = log.image.former_levels
-            assert (set(former.left), former.since_ms) == ({("metadata.version", level) for level in (27, 29)}, -1)
+            assert (set(former.dropped), former.since_ms) == ({("metadata.version", level) for level in (27, 29)}, -1)

@@ -91,10 +91,10 @@ def _lines(text: str) -> Iterator[Line]:
             payload = json.loads(content.removeprefix("payload: "))
             facts["version"] = str(payload["version"])
             yield "record", offset, payload["type"], payload["data"], facts
-        elif found := _CONTROL_TYPE.match(content):
-            yield "record", offset, found[1], None, facts
-        elif found := _CONTROL.match(content):
-            yield "record", offset, _CONTROL_NAMES[found[1]], json.loads(found[2]), facts
+        elif match := _CONTROL_TYPE.match(content):
+            yield "record", offset, match[1], None, facts
+        elif match := _CONTROL.match(content):
+            yield "record", offset, _CONTROL_NAMES[match[1]], json.loads(match[2]), facts
         else:
             raise ValueError(f"a record the tool prints in a way unknown here: {line}")
 
@@ -111,19 +111,19 @@ def _read(log: bytes) -> Iterator[Line]:
 
 def _records(batch: Batch) -> Iterator[Line]:
     for record in batch.records():
-        found = decode_control(record.key, record.value) if batch.is_control else decode(record.value)
+        decoded = decode_control(record.key, record.value) if batch.is_control else decode(record.value)
         facts = {
             "CreateTime": str(record.timestamp_ms),
             "keySize": str(-1 if record.key is None else len(record.key)),
             "valueSize": str(-1 if record.value is None else len(record.value)),
-            "version": str(found.version),
+            "version": str(decoded.version),
         }
-        if isinstance(found, Decoded):
-            yield "record", record.offset, found.type.name, to_json(found.data), facts
-        elif isinstance(found, Raw):
-            yield "record", record.offset, found.name or "", None, facts
+        if isinstance(decoded, Decoded):
+            yield "record", record.offset, decoded.type.name, to_json(decoded.data), facts
+        elif isinstance(decoded, Raw):
+            yield "record", record.offset, decoded.name or "", None, facts
         else:
-            yield "record", record.offset, "unreadable", found.why, facts
+            yield "record", record.offset, "unreadable", decoded.detail, facts
 
 
 def _text(value: object) -> str:

@@ -33,13 +33,13 @@ def dump_of(path: Path) -> str:
 
 def snapshot_id(path: Path) -> tuple[int, int]:
     """(end offset, epoch) as the file name says."""
-    found = files.parse(path.name)
-    assert isinstance(found, files.Snapshot)
-    return found.end_offset, found.epoch
+    parsed = files.parse(path.name)
+    assert isinstance(parsed, files.Snapshot)
+    return parsed.end_offset, parsed.epoch
 
 
 def batches_of(path: Path) -> list[Batch]:
     """The batches of an undamaged file."""
-    found = list(walk(path.read_bytes()))
-    assert all(isinstance(each, Batch) for each in found)
-    return [each for each in found if isinstance(each, Batch)]
+    items = list(walk(path.read_bytes()))
+    assert all(isinstance(each, Batch) for each in items)
+    return [each for each in items if isinstance(each, Batch)]

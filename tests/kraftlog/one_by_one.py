@@ -35,12 +35,12 @@ def compare_lines(
 ) -> tuple[list[str | Damage], list[Entry]]:
     """The lines of a file as they are given, which are those of its records one by one; and what was written so."""
     fast, slow, asked = Reading(data), Reading(data), list[Entry]()
-    found, every = list(lines(fast, form(asked, redact))), list(slow)
-    one = form([], redact).one
-    assert _text(found) == _text([one(item) + "\n" if isinstance(item, Entry) else item for item in every])
-    assert {repr(each) for each in asked} <= {repr(each) for each in every}
+    texts, items = list(lines(fast, form(asked, redact))), list(slow)
+    entry = form([], redact).entry
+    assert _text(texts) == _text([entry(item) + "\n" if isinstance(item, Entry) else item for item in items])
+    assert {repr(each) for each in asked} <= {repr(each) for each in items}
     assert_same(fast, slow)
-    return found, asked
+    return texts, asked
 
 
 def assert_same(fast: Reading, slow: Reading) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kraftlog.batches import MAGIC, MAGIC_AT, Damage, DamageReason, Pieces, pieces
-from kraftlog.walks import _Heads
+from kraftlog.walks import _BatchHeads
 
 
-def measured(data: Pieces, damage: Damage, heads: _Heads) -> Damage:
+def measured(data: Pieces, damage: Damage, heads: _BatchHeads) -> Damage:
     """The damage with its true size."""
     start = damage.position
     inner = DamageReason.LENGTH if damage.reason is DamageReason.TRUNCATED else damage.reason
     for at in _magics(data, start + MAGIC_AT + 1):
         candidate = at - MAGIC_AT
-        if heads.left < 0:
+        if heads.budget < 0:
             detail = f"{damage.detail}; not searched from byte {candidate} on: too much there looks like batches"
             return Damage(start, len(data) - start, inner, detail)
         if not isinstance(heads.at(candidate), Damage):

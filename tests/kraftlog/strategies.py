@@ -77,8 +77,8 @@ def _usual(each: Field, version: int, chance: random.Random) -> Any:
     if isinstance(kind, Struct):
         return usual(kind, version, chance)
     if isinstance(kind, Array):
-        one = Field("one", kind.of)
-        return tuple(_usual(one, version, chance) for _ in range(chance.choice((0, 1, 3, 3, 20))))
+        field = Field("one", kind.of)
+        return tuple(_usual(field, version, chance) for _ in range(chance.choice((0, 1, 3, 3, 20))))
     if kind is Scalar.STRING:
         return "".join(chance.choices("abc.-_ 09~}", k=chance.choice((0, 1, 9, 200))))
     if kind is Scalar.BYTES:

@@ -59,12 +59,14 @@ def typed(value: bytes) -> dict[str, Any]:
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_every_record_of_a_real_file_is_a_row_that_says_what_the_dump_tool_says(path: Path) -> None:
     rows, account = read(path.read_bytes(), redact=False)
-    said = [(one["offset"], one["record_type"], json.loads(one["body"])) for one in rows]
+    said = [(entry["offset"], entry["record_type"], json.loads(entry["body"])) for entry in rows]
     dumped = parse_dump(dump_of(path))
-    assert [one[:2] for one in said] == [one[:2] for one in dumped]
+    assert [entry[:2] for entry in said] == [entry[:2] for entry in dumped]
     assert all(data is None or mine == data for (_, _, mine), (_, _, data) in zip(said, dumped, strict=True))
-    assert {(one["status"], one["reason"], one["detail"], one["raw"]) for one in rows} == {(DECODED, None, None, None)}
-    assert sum(one["size"] for one in rows) + account.headers == len(path.read_bytes())
+    assert {(entry["status"], entry["reason"], entry["detail"], entry["raw"]) for entry in rows} == {
+        (DECODED, None, None, None)
+    }
+    assert sum(entry["size"] for entry in rows) + account.headers == len(path.read_bytes())
 
 
 def test_every_record_that_kafka_wrote_has_a_body_and_without_redaction_it_is_what_kafka_prints() -> None:
@@ -80,13 +82,13 @@ def test_every_record_that_kafka_wrote_has_a_body_and_without_redaction_it_is_wh
             values.append(value)
             expected.append(said)
     rows, account = read(batch(0, *values), redact=False)
-    assert [known(one) for one in rows] == expected
+    assert [known(entry) for entry in rows] == expected
     assert account.is_balanced
     shown, _ = read(batch(0, *values))
-    for value, one in zip(values, shown, strict=True):
+    for value, entry in zip(values, shown, strict=True):
         whole = decode(value)
         assert isinstance(whole, Decoded)
-        assert known(one) == to_json(redacted(whole).data)
+        assert known(entry) == to_json(redacted(whole).data)
     assert len(control) > 5
 
 
@@ -100,9 +102,9 @@ def test_whatever_is_done_to_a_file_its_rows_and_headers_are_all_its_bytes_and_t
     items = list(plain)
     assert account == plain.account
     assert len(rows) == len(items)
-    assert sum(one["size"] for one in rows) + account.headers == account.size + account.inflated
+    assert sum(entry["size"] for entry in rows) + account.headers == account.size + account.inflated
     counted = {
-        reason: sum(one["size"] for one in rows if one["reason"] == reason and one["status"] == DAMAGED)
+        reason: sum(entry["size"] for entry in rows if entry["reason"] == reason and entry["status"] == DAMAGED)
         for reason in account.damaged
     }
     assert counted == {reason: share.bytes for reason, share in account.damaged.items()}
@@ -112,7 +114,7 @@ def test_damage_is_a_row_where_it_was_met() -> None:
     data = bytearray(batch(0, no_op()) + batch(1, no_op()) + batch(7, level("a.version", 1)))
     data[len(batch(0, no_op())) + HEADER_SIZE] ^= 1
     rows, _ = read(bytes(data), begins_at=1000)
-    assert [(one["offset"], one["batch_position"], one["status"], one["reason"]) for one in rows] == [
+    assert [(entry["offset"], entry["batch_position"], entry["status"], entry["reason"]) for entry in rows] == [
         (0, 1000, DECODED, None),
         (None, 1000 + len(batch(0, no_op())), DAMAGED, DamageReason.CRC.value),
         (None, 1000 + 2 * len(batch(0, no_op())), DAMAGED, DamageReason.OFFSET_ORDER.value),
@@ -125,16 +127,18 @@ def test_damage_is_a_row_where_it_was_met() -> None:
 def test_what_is_not_decoded_says_why_and_gives_its_bytes_only_where_secrets_may_be_shown() -> None:
     unknown, newer, other, wrong = bytes((1, 99, 0)), bytes((1, 11, 5, 7)), bytes((0, 1, 1)), no_op() + b"\0"
     rows, _ = read(batch(0, unknown, newer, other, wrong))
-    assert [(one["status"], one["reason"], one["api_key"], one["version"], one["record_type"]) for one in rows] == [
+    assert [
+        (entry["status"], entry["reason"], entry["api_key"], entry["version"], entry["record_type"]) for entry in rows
+    ] == [
         (KEPT, RawReason.TYPE.value, 99, 0, None),
         (KEPT, RawReason.VERSION.value, 11, 5, "USER_SCRAM_CREDENTIAL_RECORD"),
         (KEPT, RawReason.FRAME.value, None, None, None),
         (DAMAGED, UNREADABLE, 20, 0, "NO_OP_RECORD"),
     ]
-    assert [one["raw"] for one in rows] == [None] * 4
-    assert [one["body"] for one in rows] == [None] * 4
+    assert [entry["raw"] for entry in rows] == [None] * 4
+    assert [entry["body"] for entry in rows] == [None] * 4
     rows, _ = read(batch(0, unknown, newer, other, wrong), redact=False)
-    assert [one["raw"] for one in rows] == [unknown, newer, other, wrong]
+    assert [entry["raw"] for entry in rows] == [unknown, newer, other, wrong]
 
 
 def test_no_secret_is_in_any_column() -> None:
@@ -153,9 +157,9 @@ def test_no_secret_is_in_any_column() -> None:
     reading = Reading(batch(0, *values))
     found = list(record_batches(reading))
     assert not any(
-        b"hunter2!" in bytes(each) for one in found for column in one.columns for each in column.buffers() if each
+        b"hunter2!" in bytes(each) for entry in found for column in entry.columns for each in column.buffers() if each
     )
-    bodies = [json.loads(one["body"]) for one in pa.Table.from_batches(found).to_pylist()[:2]]
+    bodies = [json.loads(entry["body"]) for entry in pa.Table.from_batches(found).to_pylist()[:2]]
     assert {bodies[0][field] for field in SECRET_FIELDS & bodies[0].keys()} == {REDACTED}
     assert bodies[0][UNKNOWN_TAGS] == [{"tag": 99, "bytes": 8}]
     assert bodies[1]["value"] == REDACTED
@@ -205,13 +209,13 @@ def test_a_level_that_is_a_range_is_its_maximum() -> None:
 
 def test_the_level_of_the_quorum_is_a_level_as_others_are() -> None:
     rows, _ = read(CHANGES.read_bytes())
-    found = [(one["feature"], one["level"]) for one in rows if one["record_type"] == table.KRAFT_VERSION.name]
+    found = [(entry["feature"], entry["level"]) for entry in rows if entry["record_type"] == table.KRAFT_VERSION.name]
     assert found[-1] == ("kraft.version", 1)
 
 
 def test_what_comes_from_a_snapshot_says_so() -> None:
-    assert {one["origin"] for one in read(SMALL, origin=SNAPSHOT)[0]} == {SNAPSHOT}
-    assert {one["origin"] for one in read(SMALL)[0]} == {LOG}
+    assert {entry["origin"] for entry in read(SMALL, origin=SNAPSHOT)[0]} == {SNAPSHOT}
+    assert {entry["origin"] for entry in read(SMALL)[0]} == {LOG}
 
 
 def test_a_time_or_an_offset_that_no_column_holds_is_none() -> None:
@@ -219,18 +223,18 @@ def test_a_time_or_an_offset_that_no_column_holds_is_none() -> None:
     records = [Record(last, NOW, no_op()), Record(last + 5, last + 9, no_op())]
     data = encode_batch(records, leader_epoch=1, base_timestamp=last, max_timestamp=last)
     rows, account = read(data)
-    assert [(one["offset"], one["timestamp_ms"]) for one in rows] == [(last, NOW), (None, None)]
+    assert [(entry["offset"], entry["timestamp_ms"]) for entry in rows] == [(last, NOW), (None, None)]
     assert account.is_balanced
 
 
 def test_rows_come_in_pieces_that_are_bounded_in_number_and_size() -> None:
     many = b"".join(batch(start, *[no_op()] * 1000) for start in range(0, 300_000, 1000))
-    sizes = [one.num_rows for one in record_batches(Reading(many))]
+    sizes = [batch.num_rows for batch in record_batches(Reading(many))]
     assert sum(sizes) == 300_000
     assert max(sizes) <= 1 << 16
     large = frame(table.CONFIG, {"resourceType": 2, "resourceName": "\0" * 30_000, "name": "a", "value": None})
     text = b"".join(batch(at, *[large] * 100) for at in range(0, 1000, 100))
-    assert max(one.nbytes for one in record_batches(Reading(text))) < 100_000_000
+    assert max(batch.nbytes for batch in record_batches(Reading(text))) < 100_000_000
 
 
 def test_no_bytes_are_no_rows() -> None:
@@ -244,8 +248,8 @@ def test_a_file_is_read_without_it_where_there_is_no_pyarrow() -> None:
 
 def test_a_control_record_that_no_release_has_is_kept() -> None:
     key, value = b"\0\0\0\x63", b"\0\0"
-    ((one,), _) = read(encode_batch([Record(0, 1, value, key)], leader_epoch=1, control=True))
-    assert (one["is_control"], one["api_key"], one["status"], one["record_type"]) == (True, 99, KEPT, None)
+    ((entry,), _) = read(encode_batch([Record(0, 1, value, key)], leader_epoch=1, control=True))
+    assert (entry["is_control"], entry["api_key"], entry["status"], entry["record_type"]) == (True, 99, KEPT, None)
 
 
 def test_a_key_that_no_column_holds_is_none() -> None:

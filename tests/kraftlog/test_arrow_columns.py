@@ -80,7 +80,7 @@ def test_usual_records_of_a_type_are_read_many_at_once_and_say_what_they_say_one
     rows = compare(batch(0, *values))
     assert len(rows) == 300
     assert alone == []
-    assert {one["record_type"] for one in rows} == {kind.name}
+    assert {row["record_type"] for row in rows} == {kind.name}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_what_is_between_usual_batches_is_in_its_place() -> None:
         batch(13, no_op()),
     ]
     rows = compare(b"".join(parts))
-    assert [one["offset"] for one in rows] == [0, 1, 2, 3, None, 9, 10, 11, None, 12, None, 13]
+    assert [row["offset"] for row in rows] == [0, 1, 2, 3, None, 9, 10, 11, None, 12, None, 13]
 
 
 def test_records_that_are_framed_in_unusual_ways_are_the_same_both_ways() -> None:
@@ -188,7 +188,7 @@ def test_names_that_json_must_escape_are_the_same_both_ways() -> None:
 def test_a_name_of_a_config_that_is_no_text_is_the_same_both_ways() -> None:
     whole = frame(table.CONFIG, {"resourceType": 2, "resourceName": "a", "name": "retention.ms", "value": "1"})
     rows = compare(batch(0, whole, whole.replace(b"retention", b"ret\xffntion"), whole))
-    assert [one["status"] for one in rows] == [arrow.DECODED, arrow.DAMAGED, arrow.DECODED]
+    assert [row["status"] for row in rows] == [arrow.DECODED, arrow.DAMAGED, arrow.DECODED]
 
 
 @pytest.mark.parametrize("unusual", [False, True])

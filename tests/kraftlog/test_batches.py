@@ -65,12 +65,12 @@ def test_records_come_back_from_a_batch_and_the_batch_from_its_parts(
 ) -> None:
     records = [Record(offset + at, time, value, key, hs, a) for at, (time, value, key, hs, a) in enumerate(parts)]
     data = encode_batch(records, leader_epoch=epoch, attributes=codec)
-    (found,) = walk(data)
-    assert isinstance(found, Batch)
-    assert list(found.records()) == records
-    assert (found.base_offset, found.last_offset, found.leader_epoch) == (offset, offset + len(records) - 1, epoch)
-    assert found.max_timestamp == max(r.timestamp_ms for r in records)
-    assert reencode(found) == data
+    (items,) = walk(data)
+    assert isinstance(items, Batch)
+    assert list(items.records()) == records
+    assert (items.base_offset, items.last_offset, items.leader_epoch) == (offset, offset + len(records) - 1, epoch)
+    assert items.max_timestamp == max(r.timestamp_ms for r in records)
+    assert reencode(items) == data
 
 
 @given(
@@ -96,13 +96,13 @@ def test_every_field_of_the_header_comes_back(
         base_sequence=sequence,
         count=0,
     )
-    (found,) = batches(data)
-    assert (found.attributes, found.last_offset_delta, found.base_timestamp) == (attributes, delta, base_time)
-    assert (found.max_timestamp, found.producer_id, found.producer_epoch) == (max_time, producer, producer_epoch)
-    assert (found.base_sequence, found.count) == (sequence, 0)
-    assert found.is_control == bool(attributes & Attribute.CONTROL)
-    assert found.is_transactional == bool(attributes & Attribute.TRANSACTIONAL)
-    assert reencode(found) == data
+    (items,) = batches(data)
+    assert (items.attributes, items.last_offset_delta, items.base_timestamp) == (attributes, delta, base_time)
+    assert (items.max_timestamp, items.producer_id, items.producer_epoch) == (max_time, producer, producer_epoch)
+    assert (items.base_sequence, items.count) == (sequence, 0)
+    assert items.is_control == bool(attributes & Attribute.CONTROL)
+    assert items.is_transactional == bool(attributes & Attribute.TRANSACTIONAL)
+    assert reencode(items) == data
 
 
 def test_a_log_cut_at_any_byte_gives_its_whole_batches_and_one_truncated_tail() -> None:
@@ -122,61 +122,61 @@ def test_a_flipped_bit_anywhere_in_a_batch_but_its_leader_epoch_is_reported() ->
         data = bytearray(LOG)
         data[STARTS[1] + bit // 8] ^= 1 << bit % 8
         walked = list(walk(bytes(data)))
-        found = [each for each in walked if isinstance(each, Damage)]
+        items = [each for each in walked if isinstance(each, Damage)]
         if 12 <= bit // 8 < 16:
             # partitionLeaderEpoch is not covered by the CRC: what remains is that epochs never go back.
-            assert [d.reason for d in found] == [DamageReason.EPOCH_ORDER], bit
+            assert [d.reason for d in items] == [DamageReason.EPOCH_ORDER], bit
         elif bit == 7:  # the sign of baseOffset
-            assert [d.reason for d in found] == [DamageReason.LENGTH, DamageReason.OFFSET_ORDER]
+            assert [d.reason for d in items] == [DamageReason.LENGTH, DamageReason.OFFSET_ORDER]
         elif bit // 8 < 8:
-            assert {d.reason for d in found} == {DamageReason.OFFSET_ORDER}, bit  # likewise baseOffset
+            assert {d.reason for d in items} == {DamageReason.OFFSET_ORDER}, bit  # likewise baseOffset
         else:
-            assert (found[0].position, found[0].size) == (STARTS[1], len(THREE[1])), bit
-            assert found[0].reason in (DamageReason.LENGTH, DamageReason.MAGIC, DamageReason.CRC), bit
+            assert (items[0].position, items[0].size) == (STARTS[1], len(THREE[1])), bit
+            assert items[0].reason in (DamageReason.LENGTH, DamageReason.MAGIC, DamageReason.CRC), bit
             assert [b.data for b in walked if isinstance(b, Batch)] == [THREE[0], THREE[2]], bit
 
 
 def test_a_batch_whose_crc_is_wrong_is_reported_and_the_walk_continues_behind_it() -> None:
     data = LOG[: STARTS[2] - 1] + b"\xaa" + LOG[STARTS[2] :]
-    found = list(walk(data))
-    assert [b.data for b in found if isinstance(b, Batch)] == [THREE[0], THREE[2]]
-    damage = found[1]
+    items = list(walk(data))
+    assert [b.data for b in items if isinstance(b, Batch)] == [THREE[0], THREE[2]]
+    damage = items[1]
     assert isinstance(damage, Damage)
     assert (damage.position, damage.size, damage.reason) == (STARTS[1], len(THREE[1]), DamageReason.CRC)
-    missing = found[2]
+    missing = items[2]
     assert isinstance(missing, Damage)
     assert (missing.size, missing.reason) == (0, DamageReason.OFFSET_ORDER)
 
 
 @given(st.binary(min_size=1, max_size=300))
 def test_any_bytes_in_between_are_skipped_and_reported(garbage: bytes) -> None:
-    found = list(walk(THREE[0] + garbage + THREE[1] + THREE[2]))
-    assert [b.data for b in found if isinstance(b, Batch)] == THREE
-    assert sum(d.size for d in found if isinstance(d, Damage)) == len(garbage)
+    items = list(walk(THREE[0] + garbage + THREE[1] + THREE[2]))
+    assert [b.data for b in items if isinstance(b, Batch)] == THREE
+    assert sum(d.size for d in items if isinstance(d, Damage)) == len(garbage)
 
 
 @given(st.binary(max_size=300))
 def test_whatever_is_walked_over_every_byte_is_in_a_batch_or_in_a_damage(data: bytes) -> None:
-    found = list(walk(data))
-    assert sum(each.size for each in found) == len(data)
+    items = list(walk(data))
+    assert sum(each.size for each in items) == len(data)
     position = 0
-    for each in found:
+    for each in items:
         assert each.position == position
         position += each.size
 
 
 @pytest.mark.parametrize("zeros", [1, 60, 61, 5000])
 def test_the_zero_tail_of_a_preallocated_file_is_distinguished_from_a_cut_batch(zeros: int) -> None:
-    found = list(walk(LOG + bytes(zeros)))
-    assert [b.data for b in found if isinstance(b, Batch)] == THREE
-    assert found[-1] == Damage(len(LOG), zeros, DamageReason.ZEROS)
+    items = list(walk(LOG + bytes(zeros)))
+    assert [b.data for b in items if isinstance(b, Batch)] == THREE
+    assert items[-1] == Damage(len(LOG), zeros, DamageReason.ZEROS)
 
 
 def test_a_length_that_points_behind_the_file_is_no_tail_when_batches_follow() -> None:
     data = bytearray(LOG)
     struct.pack_into(">i", data, STARTS[1] + 8, 1 << 30)
-    found = damages(bytes(data))
-    assert (found[0].position, found[0].size, found[0].reason) == (STARTS[1], len(THREE[1]), DamageReason.LENGTH)
+    items = damages(bytes(data))
+    assert (items[0].position, items[0].size, items[0].reason) == (STARTS[1], len(THREE[1]), DamageReason.LENGTH)
 
 
 @pytest.mark.parametrize("view", [bytes, bytearray, memoryview])
@@ -205,11 +205,11 @@ def test_a_walk_copies_no_batch() -> None:
 def test_a_bit_that_is_flipped_in_a_large_batch_is_found_and_so_is_the_next_batch(at: int) -> None:
     data = bytearray(batch(0, b"x" * 1_000_000))
     data[at] ^= 1
-    damage, found = walk(bytes(data) + THREE[1])
+    damage, items = walk(bytes(data) + THREE[1])
     assert isinstance(damage, Damage)
     assert (damage.size, damage.reason) == (len(data), DamageReason.CRC)
-    assert isinstance(found, Batch)
-    assert found.data == THREE[1]
+    assert isinstance(items, Batch)
+    assert items.data == THREE[1]
 
 
 class Counted:
@@ -222,9 +222,9 @@ class Counted:
         return len(self.data)
 
     def __getitem__(self, piece: slice) -> memoryview:
-        found = memoryview(self.data)[piece]
-        self.read += len(found)
-        return found
+        items = memoryview(self.data)[piece]
+        self.read += len(items)
+        return items
 
 
 def lie(size: int) -> bytes:
@@ -254,23 +254,23 @@ def test_batches_between_which_others_are_claimed_are_not_checked_for_ever() -> 
 
 def test_a_batch_larger_than_any_is_no_batch_and_is_never_held() -> None:
     large = Counted(batch(0, b"x" * MAX_BATCH) + THREE[1])
-    damage, found = walk(large)
+    damage, items = walk(large)
     assert isinstance(damage, Damage)
     assert damage.reason is DamageReason.LENGTH
     assert f"at most {MAX_BATCH} are read" in damage.detail
-    assert isinstance(found, Batch)
-    assert found.data == THREE[1]
+    assert isinstance(items, Batch)
+    assert items.data == THREE[1]
 
 
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD, Codec.UNASSIGNED_7])
 def test_a_section_that_is_none_of_its_codec_is_said_and_the_batch_kept(codec: Codec) -> None:
     (plain,) = batches(THREE[1])
     section = bytes(plain.data[HEADER_SIZE:])
-    found = _with_section(section, codec)
-    assert found.codec is codec
+    items = _with_section(section, codec)
+    assert items.codec is codec
     with pytest.raises(MalformedError, match="codec 7" if codec is Codec.UNASSIGNED_7 else codec.name.lower()):
-        list(found.records())
-    assert reencode(found) == bytes(found.data)
+        list(items.records())
+    assert reencode(items) == bytes(items.data)
     with pytest.raises(ValueError, match=codec.name.lower()):
         encode_batch([Record(0, NOW, b"")], leader_epoch=1, attributes=codec)
 
@@ -317,9 +317,9 @@ def test_a_record_section_that_does_not_follow_its_layout_is_refused(section: st
 
 
 def test_bytes_behind_the_last_record_are_refused() -> None:
-    (found,) = batches(THREE[1])
+    (items,) = batches(THREE[1])
     with pytest.raises(MalformedError, match="behind the last record"):
-        list(_with_section(bytes(found.data[HEADER_SIZE:]) + b"\0").records())
+        list(_with_section(bytes(items.data[HEADER_SIZE:]) + b"\0").records())
 
 
 def test_an_empty_batch_is_not_written() -> None:
@@ -328,11 +328,11 @@ def test_an_empty_batch_is_not_written() -> None:
 
 
 def test_the_crc_covers_attributes_to_end() -> None:
-    (found,) = batches(THREE[1])
-    moved = bytearray(found.data)
+    (items,) = batches(THREE[1])
+    moved = bytearray(items.data)
     struct.pack_into(">q", moved, 0, 99)  # a broker assigns offsets without touching the rest
     (again,) = batches(bytes(moved))
-    assert (again.base_offset, again.data[CRC_START:]) == (99, found.data[CRC_START:])
+    assert (again.base_offset, again.data[CRC_START:]) == (99, items.data[CRC_START:])
 
 
 def _with_section(section: bytes, codec: Codec = Codec.NONE) -> Batch:
@@ -349,5 +349,5 @@ def _with_section(section: bytes, codec: Codec = Codec.NONE) -> Batch:
         base_sequence=-1,
         count=1,
     )
-    (found,) = batches(data)
-    return found
+    (items,) = batches(data)
+    return items

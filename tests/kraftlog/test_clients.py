@@ -56,9 +56,9 @@ def image_of(*values: bytes) -> Image:
 
 
 def test_rights_come_and_go_by_their_id() -> None:
-    found = image_of(right(1), right(2, "User:bob"), frame(REMOVE_ACCESS_CONTROL_ENTRY, {"id": UUID(int=1)}))
-    assert dict(found.clients.rights) == {UUID(int=2): Right("User:bob", "*", 3, 3, 2, "t", 3)}
-    assert found.unreadable == 0
+    image = image_of(right(1), right(2, "User:bob"), frame(REMOVE_ACCESS_CONTROL_ENTRY, {"id": UUID(int=1)}))
+    assert dict(image.clients.rights) == {UUID(int=2): Right("User:bob", "*", 3, 3, 2, "t", 3)}
+    assert image.unreadable == 0
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_rights_come_and_go_by_their_id() -> None:
     ids=["nothing to remove", "without an id"],
 )
 def test_what_contradicts_the_rights_counts_against_the_image(value: bytes) -> None:
-    found = image_of(right(1), value)
-    assert (len(found.clients.rights), found.unreadable) == (1, 1)
+    image = image_of(right(1), value)
+    assert (len(image.clients.rights), image.unreadable) == (1, 1)
 
 
 def test_credentials_are_known_by_user_and_mechanism_in_both_layouts_without_their_secrets() -> None:
@@ -79,18 +79,18 @@ def test_credentials_are_known_by_user_and_mechanism_in_both_layouts_without_the
     infos = tuple({"mechanism": one, **old} for one in (1, 2))
     of_3_4 = encode(Decoded(USER_SCRAM_CREDENTIAL, 0, {"name": "bob", "credentialInfos": infos}, "3.0-3.4"))
     gone = frame(REMOVE_USER_SCRAM_CREDENTIAL, {"name": "bob", "mechanism": 1})
-    found = image_of(credential("alice"), of_3_4, gone)
-    assert dict(found.clients.credentials) == {("alice", 1): 4096, ("bob", 2): 8192}
-    assert b"9f3c" not in pickle.dumps(found)
+    image = image_of(credential("alice"), of_3_4, gone)
+    assert dict(image.clients.credentials) == {("alice", 1): 4096, ("bob", 2): 8192}
+    assert b"9f3c" not in pickle.dumps(image)
 
 
 def test_tokens_come_are_renewed_and_go() -> None:
     old = {"tokenId": "old", "owner": "User:alice", "renewers": (), **TIMES}
     of_3_5 = encode(Decoded(DELEGATION_TOKEN, 0, old, "3.0-3.5"))
-    found = image_of(
+    image = image_of(
         token("a"), token("b"), of_3_5, token("a", "User:dora"), frame(REMOVE_DELEGATION_TOKEN, {"tokenId": "b"})
     )
-    assert dict(found.clients.tokens) == {
+    assert dict(image.clients.tokens) == {
         "a": Token("User:dora", "User:bob", ("User:c",), 1, 3, 2),
         "old": Token("User:alice", None, (), 1, 3, 2),
     }
@@ -98,9 +98,9 @@ def test_tokens_come_are_renewed_and_go() -> None:
 
 def test_quotas_are_known_by_whom_they_are_for_in_any_order_of_its_parts() -> None:
     client, user = ("client-id", "c"), ("user", None)
-    found = image_of(quota(1.0, client, user), quota(2.0, user, client), quota(3.0, user), quota(4.0, client))
+    image = image_of(quota(1.0, client, user), quota(2.0, user, client), quota(3.0, user), quota(4.0, client))
     key = "consumer_byte_rate"
-    assert dict(found.clients.quotas) == {((client, user), key): 2.0, ((user,), key): 3.0, ((client,), key): 4.0}
+    assert dict(image.clients.quotas) == {((client, user), key): 2.0, ((user,), key): 3.0, ((client,), key): 4.0}
     assert dict(image_of(quota(3.0, user), quota(0.0, user, remove=True)).clients.quotas) == {}
 
 
@@ -119,9 +119,9 @@ def test_a_transaction_changes_them_at_its_end_only() -> None:
 def test_an_image_stays_as_it_was() -> None:
     replay = Replay(sections=[Section.CLIENTS])
     replay.append(log([right(1)]), below=9)
-    before = replay.image()
+    earlier = replay.image()
     replay.append(log([right(2)], start=1), below=9)
-    assert (len(before.clients.rights), len(replay.image().clients.rights)) == (1, 2)
+    assert (len(earlier.clients.rights), len(replay.image().clients.rights)) == (1, 2)
 
 
 def test_a_snapshot_may_have_more_rights_in_a_batch_than_a_cluster_has_nodes() -> None:

@@ -37,9 +37,9 @@ def test_what_a_real_broker_compressed_is_read_to_the_last_byte(name: str) -> No
     data = (CODECS / f"{name}.log").read_bytes()
     assert {found.codec for found in walk(data) if isinstance(found, Batch)} == {codec_of(name)}
     reading = Reading(data)
-    found = [one for one in reading if isinstance(one, Entry)]
-    assert [encode(one.content) for one in found] == list(COMPRESSED)
-    assert all(isinstance(one.content, Decoded) for one in found)
+    entries = [item for item in reading if isinstance(item, Entry)]
+    assert [encode(item.content) for item in entries] == list(COMPRESSED)
+    assert all(isinstance(item.content, Decoded) for item in entries)
     assert reading.account.is_balanced
     assert reading.account.inflated > 0
 
@@ -49,8 +49,8 @@ def test_without_the_library_the_status_names_what_to_install(name: str, monkeyp
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     data = (CODECS / f"{name}.log").read_bytes()
     reading = Reading(data)
-    damages = [one for one in reading if isinstance(one, Damage)]
-    assert {one.reason for one in damages} == {DamageReason.CODEC}
+    damages = [item for item in reading if isinstance(item, Damage)]
+    assert {damage.reason for damage in damages} == {DamageReason.CODEC}
     assert f"compressed with {name}: to read it, install pyarrow (kraftlog[arrow])" in damages[0].detail
     assert reading.account.damaged[DamageReason.CODEC.value].records == len(COMPRESSED)
     assert reading.account.is_balanced
@@ -102,7 +102,7 @@ def test_a_block_of_snappy_may_claim_any_length(size: int) -> None:
 
 @pytest.mark.parametrize("name", ["gzip", *NAMES])
 def test_a_section_that_is_cut_or_damaged_is_said_and_nothing_else_happens(name: str) -> None:
-    (batch, *_) = (one for one in walk((CODECS / f"{name}.log").read_bytes()) if isinstance(one, Batch))
+    (batch, *_) = (item for item in walk((CODECS / f"{name}.log").read_bytes()) if isinstance(item, Batch))
     section, chance = bytes(batch.data[HEADER_SIZE:]), random.Random(3)
     broken = [section[:size] for size in range(len(section))]
     for _ in range(500):
@@ -110,9 +110,9 @@ def test_a_section_that_is_cut_or_damaged_is_said_and_nothing_else_happens(name:
         for _ in range(chance.randint(1, 4)):
             changed[chance.randrange(len(changed))] = chance.randrange(256)
         broken.append(bytes(changed))
-    for one in broken:
+    for item in broken:
         data = seal(
-            one, base_offset=0, leader_epoch=1, attributes=int(codec_of(name)), last_offset_delta=batch.count - 1,
+            item, base_offset=0, leader_epoch=1, attributes=int(codec_of(name)), last_offset_delta=batch.count - 1,
             base_timestamp=0, max_timestamp=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, count=batch.count,
         )  # fmt: skip
         reading = Reading(data)

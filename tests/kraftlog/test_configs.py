@@ -38,12 +38,12 @@ def image_of(*values: bytes, sections: Iterable[Section] = (Section.CONFIGS,)) -
 
 
 def test_configs_of_every_resource_come_change_and_go() -> None:
-    found = image_of(
+    image = image_of(
         config(TOPIC, "t", "retention.ms", "1"), config(BROKER, "", "num.io.threads", "8"),
         config(BROKER, "1", "num.io.threads", "9"), config(GROUP, "g", "consumer.session.timeout.ms", "1"),
         config(TOPIC, "t", "retention.ms", "2"), config(BROKER, "1", "num.io.threads", None),
     )  # fmt: skip
-    assert dict(found.configs.values) == {
+    assert dict(image.configs.values) == {
         (TOPIC, "t", "retention.ms"): "2",
         (BROKER, "", "num.io.threads"): "8",
         (GROUP, "g", "consumer.session.timeout.ms"): "1",
@@ -51,13 +51,13 @@ def test_configs_of_every_resource_come_change_and_go() -> None:
 
 
 def test_what_may_be_secret_is_a_digest_of_this_process() -> None:
-    found = image_of(
+    image = image_of(
         config(BROKER, "1", "ssl.key.password", "9f3c"), config(TOPIC, "t", "of.a.plugin", "9f3c"), credential()
     )
-    assert set(found.configs.values.values()) == {digest_of("9f3c")}
-    (one,) = found.configs.credentials.values()
+    assert set(image.configs.values.values()) == {digest_of("9f3c")}
+    (one,) = image.configs.credentials.values()
     assert (one.iterations, one.digest) == (4096, digest_of(b"salt-9f3c", b"stored", b"server"))
-    for text in (pickle.dumps(found), repr(found).encode()):
+    for text in (pickle.dumps(image), repr(image).encode()):
         assert b"9f3c" not in text
     assert repr(one.digest) == "(secret)"
 
@@ -80,9 +80,9 @@ def test_configs_go_with_their_topic(sections: tuple[Section, ...], at_once: boo
         config(TOPIC, "a", "segment.ms", "1"), remove(1), topic(3, "a"), config(TOPIC, "a", "retention.ms", "3"),
     ]  # fmt: skip
     others = [topic(number, f"t{number}") for number in range(10, 60 if at_once else 10)]
-    found = image_of(*others, *values, sections=sections)
-    assert dict(found.configs.values) == {(TOPIC, "a", "retention.ms"): "3", (TOPIC, "b", "retention.ms"): "2"}
-    assert found.unreadable == 0
+    image = image_of(*others, *values, sections=sections)
+    assert dict(image.configs.values) == {(TOPIC, "a", "retention.ms"): "3", (TOPIC, "b", "retention.ms"): "2"}
+    assert image.unreadable == 0
 
 
 def test_a_topic_that_is_not_there_counts_against_the_image() -> None:
@@ -94,8 +94,8 @@ def test_topics_are_known_also_when_partitions_are_left_out_later() -> None:
     replay.append(log([topic(1, "a"), partition(1, 0, 1), config(TOPIC, "a", "retention.ms", "1")]), below=1 << 40)
     replay.leave_out(Section.PARTITIONS)
     replay.append(batch(3, remove(1)), below=1 << 40)
-    found = replay.image()
-    assert (dict(found.configs.values), found.unreadable, found.partitioned) == ({}, 0, None)
+    image = replay.image()
+    assert (dict(image.configs.values), image.unreadable, image.partitioned) == ({}, 0, None)
     replay.leave_out(Section.CONFIGS)
     assert replay.image().configured is None
     assert replay.weight < 1000
@@ -137,6 +137,6 @@ def test_all_of_it_weighs_something_and_is_bounded(make: Any) -> None:
 def test_an_image_stays_as_it_was() -> None:
     replay = Replay(sections=[Section.CONFIGS])
     replay.append(log([config(TOPIC, "t", "retention.ms", "1")]), below=9)
-    before = replay.image()
+    earlier = replay.image()
     replay.append(log([config(TOPIC, "t", "retention.ms", "2")], start=1), below=9)
-    assert [*before.configs.values.values(), *replay.image().configs.values.values()] == ["1", "2"]
+    assert [*earlier.configs.values.values(), *replay.image().configs.values.values()] == ["1", "2"]

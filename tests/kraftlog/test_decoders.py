@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from kraftlog.decoders.parts import Reader
 from kraftlog.errors import MalformedError
-from kraftlog.records import Decoded, Unreadable, _known, decode, decode_control, encode
+from kraftlog.records import Decoded, Unreadable, decode, decode_control, encode, readers_of
 from kraftlog.schema import RecordType, table
 from kraftlog.schema.others import OTHER_TYPES
 from kraftlog.schema.types import Layout
 from tests.amounts import share
-from tests.kraftlog.generate.__main__ import BY_HAND, DECODERS, TEXTS, decoder_files
+from tests.kraftlog.generate.__main__ import BY_HAND, DECODERS, decoder_files
 from tests.kraftlog.plain_reader import reader as plain_reader
 from tests.kraftlog.strategies import TYPES_AND_VERSIONS, body, label
 from tests.kraftlog.test_golden_logs import CONTROL_NAMES, WRITTEN
@@ -26,9 +26,9 @@ EVERY = pytest.mark.parametrize(
 
 
 def generated(kind: RecordType, version: int, layout: Layout) -> Reader:
-    found = _known(kind.control, kind.key)
-    assert found is not None
-    return {name: reader for reader, name in found[1][version]}[layout.name]
+    readers = readers_of(kind.control, kind.key)
+    assert readers is not None
+    return {name: reader for reader, name in readers[1][version]}[layout.name]
 
 
 def outcome(reader: Reader, data: bytes) -> object:
@@ -39,10 +39,9 @@ def outcome(reader: Reader, data: bytes) -> object:
         return "refused"
 
 
-def test_generating_the_decoders_and_the_writers_of_texts_again_gives_what_is_there() -> None:
+def test_generating_the_decoders_again_gives_what_is_there() -> None:
     made = decoder_files()
-    by_hand = {folder / name for folder in (DECODERS, TEXTS) for name in BY_HAND}
-    assert {*made, *by_hand} == {*DECODERS.glob("*.py"), *TEXTS.glob("*.py")}
+    assert {*made, *(DECODERS / name for name in BY_HAND)} == {*DECODERS.glob("*.py")}
     assert [path.name for path, text in made.items() if path.read_text() != text] == []
 
 
@@ -67,9 +66,9 @@ def test_kafka_itself_wrote_a_record_of_every_type_version_and_layout_of_the_tab
     read = set()
     for _, kind, _, _, hexadecimal in WRITTEN:
         value = bytes.fromhex(hexadecimal)
-        found = decode_control(CONTROL_NAMES[kind], value) if kind in CONTROL_NAMES else decode(value)
-        assert isinstance(found, Decoded)
-        read.add((found.type.name, found.version, found.layout))
+        decoded = decode_control(CONTROL_NAMES[kind], value) if kind in CONTROL_NAMES else decode(value)
+        assert isinstance(decoded, Decoded)
+        read.add((decoded.type.name, decoded.version, decoded.layout))
     assert read == {(kind.name, version, layout.name) for kind, version, layout in TYPES_AND_VERSIONS}
 
 
@@ -83,9 +82,9 @@ def test_the_names_of_the_other_records_are_those_of_their_table() -> None:
     ids=["int32", "string", "struct", "struct of a controller"],
 )
 def test_a_length_is_judged_before_memory_is_taken_for_its_items(key: int, before: bytes) -> None:
-    found = decode(bytes((1, key, 0)) + before + b"\xff\xff\xff\x7f" + bytes(100))
-    assert isinstance(found, Unreadable)
-    assert "268435454" in found.why
+    decoded = decode(bytes((1, key, 0)) + before + b"\xff\xff\xff\x7f" + bytes(100))
+    assert isinstance(decoded, Unreadable)
+    assert "268435454" in decoded.detail
 
 
 @pytest.mark.parametrize(
@@ -106,6 +105,6 @@ def test_a_length_is_judged_before_memory_is_taken_for_its_items(key: int, befor
 def test_a_key_that_was_moved_or_renumbered_is_what_kafka_released_under_it(
     key: int, name: str, body: str, data: dict[str, object]
 ) -> None:
-    found = decode(bytes((1, key, 0)) + bytes.fromhex(body) + b"\0")
-    assert isinstance(found, Decoded)
-    assert (found.type.name, dict(found.data), found.layout) == (name, data, "")
+    decoded = decode(bytes((1, key, 0)) + bytes.fromhex(body) + b"\0")
+    assert isinstance(decoded, Decoded)
+    assert (decoded.type.name, dict(decoded.data), decoded.layout) == (name, data, "")

@@ -37,8 +37,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--wheel-dir", str(folder)]
     offline = ["--no-deps", "--no-index", "--no-build-isolation", str(ROOT / "operator/kraftlog")]
     subprocess.run([*build, *offline], check=True)
-    (made,) = folder.glob("kraftlog-*.whl")
-    return made
+    (wheel_file,) = folder.glob("kraftlog-*.whl")
+    return wheel_file
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,8 @@ def place(wheel: Path) -> Path:
     site = folder / "site"
     with zipfile.ZipFile(wheel) as content:
         content.extractall(site)
-    for one in Path(google_crc32c.__file__).parents[1].glob("google_crc32c*"):
-        (site / one.name).symlink_to(one)
+    for path in Path(google_crc32c.__file__).parents[1].glob("google_crc32c*"):
+        (site / path.name).symlink_to(path)
     (folder / FOLDER).symlink_to(CHANGES.parent)
     return folder
 
@@ -113,6 +113,10 @@ def test_a_file_becomes_parquet_with_pyarrow_beside_it(wheel: Path, tmp_path: Pa
     code = f"import sys; sys.path.insert(0, {str(wheel)!r})\n{ARROW}"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "True 495\n"
+
+
+def test_lines_can_be_imported_without_what_encodes_their_text(place: Path) -> None:
+    assert run("import kraftlog.lines; print('msgspec' in sys.modules)", place) == "False\n"
 
 
 def test_an_image_goes_from_one_process_to_another(place: Path) -> None:

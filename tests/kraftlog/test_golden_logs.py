@@ -75,21 +75,21 @@ def test_every_batch_and_record_is_written_again_bit_for_bit(path: Path) -> None
     assert b"".join(map(reencode, batches)) == path.read_bytes()
     for batch in batches:
         for record in batch.records():
-            found = decode_control(record.key, record.value) if batch.is_control else decode(record.value)
-            assert encode(found) == record.value
+            decoded = decode_control(record.key, record.value) if batch.is_control else decode(record.value)
+            assert encode(decoded) == record.value
 
 
 @pytest.mark.parametrize("release", sorted({release for release, *_ in WRITTEN}))
 def test_records_kafka_itself_serialized_are_read_as_it_prints_them_and_written_again(release: str) -> None:
-    for _, kind, version, data, hexadecimal in (one for one in WRITTEN if one[0] == release):
+    for _, kind, version, data, hexadecimal in (case for case in WRITTEN if case[0] == release):
         value = bytes.fromhex(hexadecimal)
-        found = decode_control(CONTROL_NAMES[kind], value) if kind in CONTROL_NAMES else decode(value)
-        assert isinstance(found, Decoded), kind
-        assert found.version == version, kind
-        assert to_json(found.data) == {RENAMED.get(name, name): each for name, each in data.items()}, (kind, version)
+        decoded = decode_control(CONTROL_NAMES[kind], value) if kind in CONTROL_NAMES else decode(value)
+        assert isinstance(decoded, Decoded), kind
+        assert decoded.version == version, kind
+        assert to_json(decoded.data) == {RENAMED.get(name, name): each for name, each in data.items()}, (kind, version)
         layout, releases = OLDER.get(kind, ("", set()))
-        assert found.layout == (layout if release in releases else ""), (kind, version)
-        assert encode(found) == value, (kind, version)
+        assert decoded.layout == (layout if release in releases else ""), (kind, version)
+        assert encode(decoded) == value, (kind, version)
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,6 @@ def test_what_is_not_understood_is_an_event_of_its_own() -> None:
     unknown = bytes((1, 77, 0)) + b"?"
     found = changes(batch(0, cut, no_op(), future, unknown, level("a", 1)))
     assert [type(one) for one in found] == [NotUnderstood, NotUnderstood, NotUnderstood, LevelChange]
-    assert [one.what for one in found if isinstance(one, NotUnderstood)] == [
+    assert [one.subject for one in found if isinstance(one, NotUnderstood)] == [
         "FEATURE_LEVEL_RECORD", "FEATURE_LEVEL_RECORD", "record 77",
     ]  # fmt: skip

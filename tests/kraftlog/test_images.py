@@ -96,8 +96,8 @@ def test_the_images_of_an_idle_log_share_all_but_where_they_end() -> None:
 def test_a_registration_changes_in_a_large_image_and_the_rest_is_shared() -> None:
     replay = Replay()
     replay.append(log(*([broker(n, 1) for n in range(at, at + 1000)] for at in range(0, 5000, 1000))), below=ALL)
-    before = replay.image()
+    earlier = replay.image()
     replay.append(log([change(77, 1, fenced=-1)], start=5000), below=ALL)
-    after = replay.image()
-    assert (before.brokers[77].fenced, after.brokers[77].fenced) == (True, False)
-    assert all(after.brokers[n] is before.brokers[n] for n in range(5000) if n != 77)
+    later = replay.image()
+    assert (earlier.brokers[77].fenced, later.brokers[77].fenced) == (True, False)
+    assert all(later.brokers[n] is earlier.brokers[n] for n in range(5000) if n != 77)

@@ -43,8 +43,8 @@ IDLE = b"".join(batch(at, no_op(), epoch=3) for at in range(60))
 def test_usual_records_of_a_type_without_secrets_are_written_straight(kind: RecordType, version: int) -> None:
     chance = random.Random(f"{kind.name} {version}")
     values = [frame(kind, usual(kind.layouts[0].fields, version, chance), version) for _ in range(200)]
-    _, asked = compare_lines(batch(0, no_op()) + batch(1, *values), lines)
-    assert [one.offset for one in asked] == [0]  # with which a file begins
+    _, single_entries = compare_lines(batch(0, no_op()) + batch(1, *values), lines)
+    assert [entry.offset for entry in single_entries] == [0]  # with which a file begins
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_usual_records_of_a_type_without_secrets_are_written_straight(kind: Reco
 def test_any_record_of_a_type_whole_or_damaged_is_written_as_it_is_by_itself(
     kind: RecordType, version: int, layout: Layout, data: st.DataObject
 ) -> None:
-    drawn = data.draw(st.lists(body(layout.fields, version), min_size=1, max_size=3))
+    bodies = data.draw(st.lists(body(layout.fields, version), min_size=1, max_size=3))
     chance = data.draw(st.randoms(use_true_random=False))
-    values = [encode(Decoded(kind, version, each, layout.name)) for each in drawn]
+    values = [encode(Decoded(kind, version, each, layout.name)) for each in bodies]
     values.append(frame(kind, usual(kind.layouts[0].fields, version, chance), version))
     for value in list(values):
         changed = bytearray(value)
@@ -75,23 +75,23 @@ def test_which_types_hold_secrets_is_known_from_the_tables() -> None:
 def test_no_secret_is_in_a_line_unless_it_is_asked_for() -> None:
     secret = b"hunter2-93fc"
     scram = {"name": "u", "mechanism": 1, "iterations": 4096, **dict.fromkeys(sorted(SECRET_FIELDS), secret)}
-    known = {field.name for field in USER_SCRAM_CREDENTIAL.layouts[0].fields.fields}
+    names = {field.name for field in USER_SCRAM_CREDENTIAL.layouts[0].fields.fields}
     values = [
-        frame(USER_SCRAM_CREDENTIAL, {name: value for name, value in scram.items() if name in known}),
+        frame(USER_SCRAM_CREDENTIAL, {name: value for name, value in scram.items() if name in names}),
         frame(table.CONFIG, {"resourceType": 4, "resourceName": "1", "name": "own", "value": secret.decode()}),
         frame(table.FENCE_BROKER, {"id": 1, "epoch": 2, UNKNOWN_TAGS: ((77, secret),)}),
     ]
     data = batch(0, no_op()) + batch(1, *values)
     hidden, shown = (str(compare_lines(data, lines, redact)[0]) for redact in (True, False))
-    found = [text.count(secret.decode()) + text.count(base64.b64encode(secret).decode()) for text in (hidden, shown)]
-    assert found == [0, 2 + len(SECRET_FIELDS & known)]
+    counts = [text.count(secret.decode()) + text.count(base64.b64encode(secret).decode()) for text in (hidden, shown)]
+    assert counts == [0, 2 + len(SECRET_FIELDS & names)]
 
 
 @pytest.mark.parametrize("at_once", [1, 100, 5000, 1 << 30])
 def test_how_many_lines_are_given_at_once_changes_none(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_AT_ONCE", at_once)
-    found, _ = compare_lines(BUSY, lines)
-    texts = [len(one) for one in found if isinstance(one, str)]
+    items, _ = compare_lines(BUSY, lines)
+    texts = [len(item) for item in items if isinstance(item, str)]
     assert (len(texts) > 1000) == (at_once == 1)
     for path in FILES:
         compare_lines(path.read_bytes(), lines)
@@ -100,9 +100,9 @@ def test_how_many_lines_are_given_at_once_changes_none(at_once: int, monkeypatch
 def test_the_text_that_is_held_at_once_does_not_grow_with_the_batch() -> None:
     entity = tuple({"entityType": "", "entityName": None} for _ in range(20_000))
     quota = frame(CLIENT_QUOTA, {"entity": entity, "key": "", "value": 1.0, "remove": False})
-    found, asked = compare_lines(batch(0, no_op()) + batch(1, *[quota] * 30), lines)
-    assert len(asked) == 1
-    assert max(len(str(one)) for one in found) < 3 * 36 * len(entity)
+    items, single_entries = compare_lines(batch(0, no_op()) + batch(1, *[quota] * 30), lines)
+    assert len(single_entries) == 1
+    assert max(len(str(item)) for item in items) < 3 * 36 * len(entity)
 
 
 def test_framing_that_no_controller_writes_is_read_as_it_is_by_itself() -> None:
@@ -156,5 +156,5 @@ def test_a_batch_that_looks_idle_and_claims_other_than_one_record_is_damage(reco
 def test_of_a_run_of_idle_batches_a_gap_and_an_older_epoch_are_reported() -> None:
     data = IDLE + batch(70, no_op(), epoch=3) + batch(71, no_op(), epoch=2)
     reading = Reading(data)
-    assert [one.detail for one in reading.damages()] == ["base offset 70, expected 60", "leader epoch 2 after 3"]
+    assert [damage.detail for damage in reading.damages()] == ["base offset 70, expected 60", "leader epoch 2 after 3"]
     assert reading.account.breaks == 2

@@ -24,21 +24,21 @@ def test_a_view_says_for_ever_what_a_dict_said_when_it_was_taken(full: int, monk
 
     @given(STEPS)
     def check(steps: list[tuple[str, object, int]]) -> None:
-        written: VersionedMap[object, int] = VersionedMap(lambda _, value: 1 + value)
+        versioned: VersionedMap[object, int] = VersionedMap(lambda _, value: 1 + value)
         model: dict[object, int] = {}
         views: list[tuple[FrozenMap[object, int], dict[object, int]]] = []
         for step, key, value in steps:
             if step == "put":
-                written.put(key, value)
+                versioned.put(key, value)
                 model[key] = value
             elif step == "drop":
-                written.drop(key)
+                versioned.drop(key)
                 model.pop(key, None)
             else:
-                views.append((written.view(), dict(model)))
-            assert written.get(key) == model.get(key)
-            assert written.weight == sum(1 + value for value in model.values())
-        for view, then in [*views, (written.view(), model)]:
+                views.append((versioned.view(), dict(model)))
+            assert versioned.get(key) == model.get(key)
+            assert versioned.weight == sum(1 + value for value in model.values())
+        for view, then in [*views, (versioned.view(), model)]:
             assert view == then == dict(view.items())
             assert view == FrozenMap(then)
             assert (len(view), sorted(view.values())) == (len(then), sorted(then.values()))
@@ -53,14 +53,14 @@ def test_a_view_says_for_ever_what_a_dict_said_when_it_was_taken(full: int, monk
 @settings(max_examples=25)
 def test_many_numbers_are_in_it_or_not_as_in_a_dict(first: int, step: int, count: int, every: int) -> None:
     """Before there are more buckets, and after."""
-    written: VersionedMap[int, int] = VersionedMap(lambda _, __: 0)
+    versioned: VersionedMap[int, int] = VersionedMap(lambda _, __: 0)
     model = {first + step * n: n for n in range(count)}
     for key, value in model.items():
-        written.put(key, value)
+        versioned.put(key, value)
     for key in list(model)[::every]:
-        written.drop(key)
+        versioned.drop(key)
         del model[key]
-    for view in (written.view(), FrozenMap(model)):
+    for view in (versioned.view(), FrozenMap(model)):
         around = range(first - step, first + step * (count + 1), step)
         assert [key in view for key in around] == [key in model for key in around]
         assert sorted(view) == sorted(model)
@@ -70,10 +70,10 @@ def test_many_numbers_are_in_it_or_not_as_in_a_dict(first: int, step: int, count
 
 
 def test_a_small_one_has_the_order_in_which_it_was_written() -> None:
-    written: VersionedMap[str, int] = VersionedMap(lambda _, __: 0)
+    versioned: VersionedMap[str, int] = VersionedMap(lambda _, __: 0)
     for key in "zax":
-        written.put(key, 1)
-    assert list(written.view()) == ["z", "a", "x"] == list(FrozenMap({"z": 1, "a": 1, "x": 1}))
+        versioned.put(key, 1)
+    assert list(versioned.view()) == ["z", "a", "x"] == list(FrozenMap({"z": 1, "a": 1, "x": 1}))
 
 
 def test_a_view_cannot_be_written_to() -> None:
@@ -87,14 +87,14 @@ def test_a_view_cannot_be_written_to() -> None:
 
 
 def test_a_change_behind_a_view_takes_the_memory_of_a_bucket() -> None:
-    written: VersionedMap[int, int] = VersionedMap(lambda _, __: 0)
+    versioned: VersionedMap[int, int] = VersionedMap(lambda _, __: 0)
     for key in range(100_000):
-        written.put(key * 1000, key)
+        versioned.put(key * 1000, key)
     whole = sys.getsizeof({key: key for key in range(100_000)})
-    written.view()
+    versioned.view()
     tracemalloc.start()
     try:
-        written.put(5000, -1)
+        versioned.put(5000, -1)
         assert tracemalloc.get_traced_memory()[1] < whole / 100
     finally:
         tracemalloc.stop()

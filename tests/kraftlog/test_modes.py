@@ -20,9 +20,9 @@ def registered(id_: int, *, flagged: bool) -> dict[str, object]:
 def test_the_log_of_a_real_migration_has_each_broker_twice_and_each_state_once() -> None:
     reader = RollReader(since_ms=0)
     reader.append(MIGRATION.read_bytes(), below=ALL)
-    found = reader.finish(0).migration
-    assert [(one.code, one.at.offset) for one in found.states] == [(2, 4), (1, 409), (3, 837)]
-    assert [(one.node_id, one.in_kraft) for one in found.modes] == [
+    migration = reader.finish(0).migration
+    assert [(state.code, state.at.offset) for state in migration.states] == [(2, 4), (1, 409), (3, 837)]
+    assert [(mode.node_id, mode.in_kraft) for mode in migration.modes] == [
         *((id_, False) for id_ in (1, 2, 3)),
         *((id_, True) for id_ in (1, 2, 3)),
     ]
@@ -31,9 +31,9 @@ def test_the_log_of_a_real_migration_has_each_broker_twice_and_each_state_once()
 def test_the_log_of_a_cluster_that_began_in_kraft_mode_has_no_broker_with_the_flag() -> None:
     reader = RollReader(since_ms=0)
     reader.append(KRAFT.read_bytes(), below=ALL)
-    found = reader.finish(0).migration
-    assert all(one.in_kraft for one in found.modes)
-    assert {one.code for one in found.states} <= {0}
+    migration = reader.finish(0).migration
+    assert all(mode.in_kraft for mode in migration.modes)
+    assert {state.code for state in migration.states} <= {0}
 
 
 def test_a_process_that_runs_in_the_same_mode_is_no_change() -> None:
@@ -50,7 +50,7 @@ def test_a_broker_that_is_unregistered_runs_in_no_known_mode() -> None:
     modes.unregistered(1, at(2))
     modes.unregistered(1, at(3))
     modes.registered(registered(1, flagged=False), at(4))
-    assert [(one.in_kraft, one.at.offset) for one in modes.finish().modes] == [(True, 1), (None, 2), (True, 4)]
+    assert [(mode.in_kraft, mode.at.offset) for mode in modes.finish().modes] == [(True, 1), (None, 2), (True, 4)]
 
 
 def test_a_state_that_is_written_again_is_no_change() -> None:

@@ -20,7 +20,7 @@ from tests.kraftlog.partitions import ALL, change, clear_elr, partition, read, r
 def test_a_broker_that_fails_is_thousands_of_changes_that_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them is decoded by itself, but for those that contradict what is there, or move a partition."""
     topics = range(1, 101)
-    whole = [value for n in topics for value in (topic(n), *(partition(n, at, 1, 2, 3) for at in range(50)))]
+    values = [value for n in topics for value in (topic(n), *(partition(n, at, 1, 2, 3) for at in range(50)))]
     changes = [change(n, at, isr=(2, 3), leader=2) for n in topics for at in range(50)]
     odd = [
         change(7, 99, isr=(2,)),  # not there
@@ -29,8 +29,8 @@ def test_a_broker_that_fails_is_thousands_of_changes_that_are_read_together(monk
     ]
     changes = [one for one in changes if one[:23] not in {each[:23] for each in odd}]
     replay = Replay(sections=[Section.PARTITIONS])
-    replay.append(batch(0, *whole), below=ALL)
-    before = rows(replay.image())
+    replay.append(batch(0, *values), below=ALL)
+    earlier = rows(replay.image())
     decoded: list[bytes] = []
 
     def noted(value: bytes) -> object:
@@ -38,38 +38,38 @@ def test_a_broker_that_fails_is_thousands_of_changes_that_are_read_together(monk
         return decode(value)
 
     monkeypatch.setattr(image_builder, "decode", noted)
-    replay.append(batch(len(whole), *changes[:2500], *odd, *changes[2500:]), below=ALL)
+    replay.append(batch(len(values), *changes[:2500], *odd, *changes[2500:]), below=ALL)
     image = replay.image()
     assert decoded == odd
     assert image.unreadable == 2
     assert image.counts[5] == len(changes) + len(odd)
     found = rows(image)
-    assert found["topic-8", 3] == before["topic-8", 3]
+    assert found["topic-8", 3] == earlier["topic-8", 3]
     assert found["topic-8", 4].replicas == (2, 4)
-    del found["topic-8", 3], found["topic-8", 4], before["topic-8", 3], before["topic-8", 4]
+    del found["topic-8", 3], found["topic-8", 4], earlier["topic-8", 3], earlier["topic-8", 4]
     assert found == {
         key: replace(one, in_sync=frozenset({2, 3}), leader=2, leader_epoch=1, partition_epoch=1)
-        for key, one in before.items()
+        for key, one in earlier.items()
     }
 
 
 def test_of_two_changes_of_one_partition_the_order_counts() -> None:
     changes = [change(1, at, isr=(2,), leader=2) for at in range(20)]
-    whole = [topic(1), *(partition(1, at, 1, 2) for at in range(20))]
-    one = rows(read(*whole, *changes, change(1, 7, isr=(1,), leader=1), at_once=True))["topic-1", 7]
+    values = [topic(1), *(partition(1, at, 1, 2) for at in range(20))]
+    one = rows(read(*values, *changes, change(1, 7, isr=(1,), leader=1), at_once=True))["topic-1", 7]
     assert one.in_sync == {1}
     assert (one.leader, one.leader_epoch, one.partition_epoch) == (1, 2, 2)
 
 
 def test_an_image_is_not_changed_by_what_comes_behind_it() -> None:
     replay = Replay(sections=[Section.PARTITIONS])
-    whole = [topic(1), *(partition(1, at, 1, 2) for at in range(40))]
-    replay.append(batch(0, *whole), below=ALL)
+    values = [topic(1), *(partition(1, at, 1, 2) for at in range(40))]
+    replay.append(batch(0, *values), below=ALL)
     image = replay.image()
-    before = rows(image)
-    replay.append(batch(len(whole), *(change(1, at, isr=(2,), leader=2) for at in range(40))), below=ALL)
-    assert rows(image) == before
-    assert rows(replay.image()) != before
+    earlier = rows(image)
+    replay.append(batch(len(values), *(change(1, at, isr=(2,), leader=2) for at in range(40))), below=ALL)
+    assert rows(image) == earlier
+    assert rows(replay.image()) != earlier
     assert not image.partitions.is_untouched_in(replay.image().partitions)
 
 
@@ -88,16 +88,16 @@ def test_clearing_what_is_eligible_looks_at_partitions_that_have_some_only() -> 
     ]
     replay = Replay(sections=[Section.PARTITIONS])
     replay.append(batch(0, *values, *(partition(2, at, 1, 2, 3) for at in range(2, 3 * CHUNK))), below=ALL)
-    before = replay.image().partitions
+    earlier = replay.image().partitions
     replay.append(
         batch(replay.offset, clear_elr("topic-1"), change(2, 0, isr=(1, 2), eligibleLeaderReplicas=())), below=ALL
     )
     middle = replay.image().partitions
     assert {name for name, _, one in middle.rows() if one.eligible} == {"topic-2"}
     replay.append(batch(replay.offset, clear_elr(""), clear_elr("")), below=ALL)
-    after = replay.image().partitions
-    assert not any(one.eligible for _, _, one in after.rows())
-    shared = [np.shares_memory(a.flags, b.flags) for a, b in zip(before.chunks, after.chunks, strict=True)]
+    later = replay.image().partitions
+    assert not any(one.eligible for _, _, one in later.rows())
+    shared = [np.shares_memory(a.flags, b.flags) for a, b in zip(earlier.chunks, later.chunks, strict=True)]
     assert shared.count(False) == 1
 
 
@@ -155,11 +155,11 @@ def test_record_types_that_are_written_in_an_unusual_way_are_read_all_the_same()
 def test_the_log_of_a_real_controller_says_what_its_own_snapshot_says(folder: str) -> None:
     (path,) = (LOGS / folder).glob("*.checkpoint")
     offset, epoch = snapshot_id(path)
-    written = Replay(sections=Section)
-    written.load_snapshot(path.read_bytes(), end_offset=offset, epoch=epoch)
+    replay = Replay(sections=Section)
+    replay.load_snapshot(path.read_bytes(), end_offset=offset, epoch=epoch)
     followed = Replay(sections=Section)
     followed.append((LOGS / folder / "00000000000000000000.log").read_bytes(), below=offset)
-    ours, theirs = followed.image(), written.image()
+    ours, theirs = followed.image(), replay.image()
     assert (ours.offset, ours.unreadable, theirs.unreadable) == (offset, 0, 0)
     assert rows(ours) == rows(theirs)
     assert bool(rows(ours)) == (folder != "4.2.0-feature-changes")  # which has no topic

@@ -26,12 +26,12 @@ class Model:
     partitions: dict[tuple[int, int], Partition]
 
     def take(self, value: bytes) -> None:
-        found = decode(value)
-        assert isinstance(found, Decoded)
-        data = found.data
+        decoded = decode(value)
+        assert isinstance(decoded, Decoded)
+        data = decoded.data
         number = data["topicId"].int if "topicId" in data else -1
         named = [one for one, name in self.topics.items() if name == data.get("topicName")]
-        match found.type.key:
+        match decoded.type.key:
             case table.TOPIC.key:
                 self.topics[number] = data["name"]
             case table.REMOVE_TOPIC.key:

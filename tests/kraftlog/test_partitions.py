@@ -42,13 +42,13 @@ def test_a_partition_says_who_has_it_who_is_in_sync_and_what_is_moved(at_once: b
 
 
 def test_a_change_changes_what_it_names_and_raises_the_epochs() -> None:
-    before = read(topic(1), partition(1, 0, 1, 2, 3))
-    after = read(topic(1), partition(1, 0, 1, 2, 3), change(1, 0, isr=(2, 3), leader=2, eligibleLeaderReplicas=(1,)))
-    was = rows(before)["topic-1", 0]
+    earlier = read(topic(1), partition(1, 0, 1, 2, 3))
+    later = read(topic(1), partition(1, 0, 1, 2, 3), change(1, 0, isr=(2, 3), leader=2, eligibleLeaderReplicas=(1,)))
+    was = rows(earlier)["topic-1", 0]
     changed = replace(
         was, in_sync=frozenset({2, 3}), eligible=frozenset({1}), leader=2, leader_epoch=1, partition_epoch=1
     )
-    assert rows(after) == {("topic-1", 0): changed}
+    assert rows(later) == {("topic-1", 0): changed}
 
 
 def test_a_change_without_a_leader_keeps_its_epoch_and_one_to_none_raises_it() -> None:
@@ -66,10 +66,10 @@ def test_a_reassignment_changes_the_number_of_replicas_and_no_other_partition() 
         change(1, 2, isr=(1, 2, 3, 4)),
         change(1, 2, replicas=(4, 1, 2), isr=(1, 2, 4), addingReplicas=(), removingReplicas=()),
     )
-    found = rows(image)
-    assert found["topic-1", 2].replicas == (4, 1, 2)
-    assert found["topic-1", 2].partition_epoch == 3
-    assert all(found["topic-1", at].replicas == (1, 2, 3) for at in (0, 1, 3, 4))
+    partitions = rows(image)
+    assert partitions["topic-1", 2].replicas == (4, 1, 2)
+    assert partitions["topic-1", 2].partition_epoch == 3
+    assert all(partitions["topic-1", at].replicas == (1, 2, 3) for at in (0, 1, 3, 4))
 
 
 @ONE_BY_ONE_AND_AT_ONCE
@@ -156,8 +156,8 @@ def test_a_partition_that_is_written_again_in_one_batch_is_as_the_last_record_sa
     for values in (pair, pair[::-1]):
         last = decode(values[1])
         assert isinstance(last, Decoded)
-        found = rows(read(topic(1), *values, at_once=True))["topic-1", 0]
-        assert (found.in_sync, found.leader_epoch) == (frozenset(last.data["isr"]), last.data["leaderEpoch"])
+        partitions = rows(read(topic(1), *values, at_once=True))["topic-1", 0]
+        assert (partitions.in_sync, partitions.leader_epoch) == (frozenset(last.data["isr"]), last.data["leaderEpoch"])
 
 
 def test_records_of_a_transaction_take_effect_at_its_end() -> None:
@@ -203,10 +203,10 @@ def test_images_are_equal_whose_rows_are_equal_in_any_order() -> None:
 def test_a_change_copies_one_chunk() -> None:
     replay = Replay(sections=[Section.PARTITIONS])
     replay.append(batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(3 * CHUNK))), below=ALL)
-    before = replay.image().partitions
+    earlier = replay.image().partitions
     replay.append(batch(replay.offset, change(1, 5, isr=(1,))), below=ALL)
-    after = replay.image().partitions
-    shared = [np.shares_memory(a.flags, b.flags) for a, b in zip(before.chunks, after.chunks, strict=True)]
+    later = replay.image().partitions
+    shared = [np.shares_memory(a.flags, b.flags) for a, b in zip(earlier.chunks, later.chunks, strict=True)]
     assert shared == [False, True, True]
 
 

@@ -38,8 +38,8 @@ DAMAGE = st.one_of(
 def read(data: bytes) -> tuple[list[Entry], list[Damage], Account]:
     reading = Reading(data)
     items = list(reading)
-    entries = [one for one in items if isinstance(one, Entry)]
-    return entries, [one for one in items if isinstance(one, Damage)], reading.account
+    entries = [item for item in items if isinstance(item, Entry)]
+    return entries, [item for item in items if isinstance(item, Damage)], reading.account
 
 
 def damaged_files(*whole: bytes, most: int = 4) -> st.SearchStrategy[bytes]:
@@ -48,8 +48,8 @@ def damaged_files(*whole: bytes, most: int = 4) -> st.SearchStrategy[bytes]:
 
 
 def _damaged(data: bytes, changes: list[tuple[str, int, int]], sealed: bool) -> bytes:
-    for one in changes:
-        data = _changed(data, *one) if data else data
+    for change in changes:
+        data = _changed(data, *change) if data else data
     return resealed(data) if sealed else data
 
 
@@ -71,27 +71,27 @@ def test_of_what_a_controller_wrote_every_record_is_decoded_and_every_byte_accou
     assert account.is_balanced
     assert account.is_sound
     assert {kind: share.records for kind, share in account.decoded.items()} == dumped
-    assert sum(one.size for one in entries) + account.headers == len(data) == account.size
+    assert sum(entry.size for entry in entries) + account.headers == len(data) == account.size
 
 
 @settings(max_examples=share(400), deadline=None)
 @given(damaged_files(*PLAIN))
 def test_whatever_is_done_to_a_file_its_bytes_and_records_are_accounted_for(data: bytes) -> None:
-    _, found, account = read(data)
+    _, damages, account = read(data)
     assert account.is_balanced
-    assert sum(share.bytes for share in account.damaged.values()) >= sum(one.size for one in found if one.size)
+    assert sum(share.bytes for share in account.damaged.values()) >= sum(item.size for item in damages if item.size)
 
 
 def test_a_file_cut_at_any_byte_is_balanced_and_says_where_it_was_cut() -> None:
     for end in range(len(SMALL)):
-        _, found, account = read(SMALL[:end])
+        _, damages, account = read(SMALL[:end])
         assert account.is_balanced
-        assert all(one.reason in ENDS and one.position + one.size == end for one in found)
+        assert all(item.reason in ENDS and item.position + item.size == end for item in damages)
 
 
 def test_what_is_not_in_the_tables_is_kept_and_what_contradicts_them_is_damaged() -> None:
-    _, found, account = read(batch(0, no_op(), bytes((1, 99, 0)), bytes((0, 1, 1)), no_op() + b"\0"))
-    assert found == []
+    _, damages, account = read(batch(0, no_op(), bytes((1, 99, 0)), bytes((0, 1, 1)), no_op() + b"\0"))
+    assert damages == []
     assert {kind: share.records for kind, share in account.kept.items()} == {
         RawReason.TYPE.value: 1, RawReason.FRAME.value: 1,
     }  # fmt: skip
@@ -103,9 +103,9 @@ def test_what_is_not_in_the_tables_is_kept_and_what_contradicts_them_is_damaged(
 def test_records_that_a_batch_claims_and_does_not_have_are_damage() -> None:
     data = bytearray(batch(0, no_op(), no_op()))
     struct.pack_into(">i", data, HEADER_SIZE - 4, 7)
-    entries, found, account = read(resealed(bytes(data)))
-    assert [one.offset for one in entries] == [0, 1]
-    assert [one.reason for one in found] == [DamageReason.RECORDS]
+    entries, damages, account = read(resealed(bytes(data)))
+    assert [entry.offset for entry in entries] == [0, 1]
+    assert [item.reason for item in damages] == [DamageReason.RECORDS]
     assert (account.claimed, account.damaged[DamageReason.RECORDS.value].records) == (7, 5)
     assert account.is_balanced
 
@@ -122,9 +122,9 @@ def test_bytes_behind_the_records_of_a_batch_are_damage() -> None:
 def test_records_of_a_compressed_batch_are_read_and_its_growth_is_reported() -> None:
     records = [Record(at, 1, level(f"feature.{at}.version", at)) for at in range(20)]
     plain, packed = encode_batch(records, leader_epoch=1), encode_batch(records, leader_epoch=1, attributes=1)
-    entries, found, account = read(packed)
-    assert [one.content for one in entries] == [one.content for one in read(plain)[0]]
-    assert found == []
+    entries, damages, account = read(packed)
+    assert [entry.content for entry in entries] == [item.content for item in read(plain)[0]]
+    assert damages == []
     assert account.inflated == len(plain) - len(packed)
     assert account.is_balanced
 
@@ -150,12 +150,12 @@ def test_a_gap_is_reported_and_costs_no_byte() -> None:
 def test_one_batch_with_a_wrong_checksum_costs_that_batch_alone() -> None:
     data = bytearray(CHANGES.read_bytes())
     data[HEADER_SIZE + 3] ^= 1
-    entries, found, account = read(bytes(data))
-    whole, _, _ = read(CHANGES.read_bytes())
-    lost = [one for one in whole if one.position == 0]
-    assert [one.reason for one in found] == [DamageReason.CRC]
-    assert [one.offset for one in entries] == [one.offset for one in whole[len(lost) :]]
-    assert all(isinstance(one.content, Decoded) for one in entries)
+    entries, damages, account = read(bytes(data))
+    complete, _, _ = read(CHANGES.read_bytes())
+    lost = [item for item in complete if item.position == 0]
+    assert [item.reason for item in damages] == [DamageReason.CRC]
+    assert [entry.offset for entry in entries] == [item.offset for item in complete[len(lost) :]]
+    assert all(isinstance(entry.content, Decoded) for entry in entries)
     assert account.is_balanced
 
 
@@ -175,22 +175,22 @@ def test_a_record_of_many_small_items_takes_no_memory() -> None:
     data = batch(0, frame(CLIENT_QUOTA, {"entity": entity, "key": "", "value": 1.0, "remove": False}), no_op())
     tracemalloc.start()
     try:
-        (large, small), found, account = read(data)
+        (large, small), damages, account = read(data)
         assert tracemalloc.get_traced_memory()[1] < 5 * len(data)
     finally:
         tracemalloc.stop()
     assert isinstance(large.content, Unreadable)
     assert large.content.key == CLIENT_QUOTA.key
-    assert f"at most {MAX_RECORD} are decoded" in large.content.why
+    assert f"at most {MAX_RECORD} are decoded" in large.content.detail
     assert isinstance(small.content, Decoded)
-    assert found == []
+    assert damages == []
     assert (account.is_balanced, account.is_sound) == (True, False)
 
 
 def test_what_a_file_begins_and_ends_with_is_reported() -> None:
-    whole = Reading(SMALL)
-    list(whole)
-    assert (whole.begin_offset, whole.first, whole.last) == (
+    complete = Reading(SMALL)
+    list(complete)
+    assert (complete.begin_offset, complete.first, complete.last) == (
         0, table.SNAPSHOT_HEADER.name, table.SNAPSHOT_FOOTER.name,
     )  # fmt: skip
     behind = Reading(b"?" + batch(7, no_op(), no_op()))

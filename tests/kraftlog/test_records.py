@@ -54,11 +54,11 @@ def test_every_type_and_version_comes_back_with_unknown_tags_and_absent_fields(
         content["version"] = version
     original = Decoded(kind, version, content, layout.name)
     value = encode(original)
-    found = read(kind, value)
+    decoded = read(kind, value)
     # A level range whose maximum is beyond 255 can look like a level with a tag; Kafka's never were.
-    assume(isinstance(found, Decoded) and found.layout == layout.name)
-    assert found == original
-    assert encode(found) == value
+    assume(isinstance(decoded, Decoded) and decoded.layout == layout.name)
+    assert decoded == original
+    assert encode(decoded) == value
 
 
 @EVERY
@@ -73,27 +73,27 @@ def test_a_body_that_is_cut_anywhere_or_continues_is_unreadable_and_kept(
     value = encode(Decoded(kind, version, content, layout.name))
     head = 2 if kind.control else 3
     for wrong in [value[:end] for end in range(head, len(value))] + [value + b"\0"]:
-        found = read(kind, wrong)
-        if isinstance(found, Decoded):  # a level range without its last bytes, see above
+        decoded = read(kind, wrong)
+        if isinstance(decoded, Decoded):  # a level range without its last bytes, see above
             assert kind is table.FEATURE_LEVEL
             continue
-        assert isinstance(found, Unreadable)
-        assert (found.key, found.version) == (kind.key, version)
-        assert encode(found) == wrong
+        assert isinstance(decoded, Unreadable)
+        assert (decoded.key, decoded.version) == (kind.key, version)
+        assert encode(decoded) == wrong
 
 
 @given(st.binary(max_size=80))
 def test_whatever_a_value_is_it_is_decoded_or_kept_bit_for_bit(value: bytes) -> None:
-    found = decode(value)
-    if not isinstance(found, Decoded):
-        assert encode(found) == value
+    decoded = decode(value)
+    if not isinstance(decoded, Decoded):
+        assert encode(decoded) == value
 
 
 @given(st.binary(max_size=6), st.binary(max_size=60))
 def test_whatever_a_control_record_is_it_is_decoded_or_kept_bit_for_bit(key: bytes, value: bytes) -> None:
-    found = decode_control(key, value)
-    if not isinstance(found, Decoded):
-        assert (encode(found), found.control_key) == (value, key)
+    decoded = decode_control(key, value)
+    if not isinstance(decoded, Decoded):
+        assert (encode(decoded), decoded.control_key) == (value, key)
 
 
 @pytest.mark.parametrize(
@@ -111,11 +111,11 @@ def test_whatever_a_control_record_is_it_is_decoded_or_kept_bit_for_bit(key: byt
 def test_what_the_table_does_not_have_is_kept(
     value: bytes, key: int, version: int, reason: RawReason, name: str | None
 ) -> None:
-    found = decode(value)
-    assert found == Raw(key, version, value, reason)
-    assert isinstance(found, Raw)
-    assert found.name == name
-    assert encode(found) == value
+    decoded = decode(value)
+    assert decoded == Raw(key, version, value, reason)
+    assert isinstance(decoded, Raw)
+    assert decoded.name == name
+    assert encode(decoded) == value
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_what_the_table_does_not_have_is_kept(
 def test_control_records_the_table_does_not_have_are_kept(
     key: bytes, value: bytes, number: int, version: int, reason: RawReason
 ) -> None:
-    found = decode_control(key, value)
-    assert found == Raw(number, version, value, reason, control=True, control_key=key)
-    assert isinstance(found, Raw)
-    assert found.name is None
+    decoded = decode_control(key, value)
+    assert decoded == Raw(number, version, value, reason, control=True, control_key=key)
+    assert isinstance(decoded, Raw)
+    assert decoded.name is None
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_control_records_the_table_does_not_have_are_kept(
     ],
 )
 def test_a_value_that_contradicts_its_layout_says_why_without_its_content(value: bytes | None, why: str) -> None:
-    found = decode(value)
-    assert isinstance(found, Unreadable)
-    assert why in found.why
+    decoded = decode(value)
+    assert isinstance(decoded, Unreadable)
+    assert why in decoded.detail
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,9 @@ def test_the_two_layouts_of_a_feature_level_are_distinguished_and_remembered(
     content: str, layout: str, data: dict[str, Any]
 ) -> None:
     value = bytes((1, 12, 0)) + bytes.fromhex(content)
-    found = decode(value)
-    assert found == Decoded(table.FEATURE_LEVEL, 0, data, layout)
-    assert encode(found) == value
+    decoded = decode(value)
+    assert decoded == Decoded(table.FEATURE_LEVEL, 0, data, layout)
+    assert encode(decoded) == value
 
 
 @pytest.mark.parametrize(("value", "shortest"), [("0114008000", "01140000"), ("011580000300", "0115000300")])
@@ -201,10 +201,10 @@ def test_an_absent_tagged_field_is_not_one_set_to_its_default() -> None:
 
 def test_a_known_tag_of_a_later_version_is_an_unknown_tag_of_an_earlier_one() -> None:
     later = change(1, 1, version=1, inControlledShutdown=1)
-    found = decode(later[:2] + b"\0" + later[3:])
-    assert isinstance(found, Decoded)
-    assert found.data[UNKNOWN_TAGS] == ((1, b"\1"),)
-    assert encode(found) == later[:2] + b"\0" + later[3:]
+    decoded = decode(later[:2] + b"\0" + later[3:])
+    assert isinstance(decoded, Decoded)
+    assert decoded.data[UNKNOWN_TAGS] == ((1, b"\1"),)
+    assert encode(decoded) == later[:2] + b"\0" + later[3:]
 
 
 @pytest.mark.parametrize(

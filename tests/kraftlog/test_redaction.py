@@ -19,9 +19,9 @@ TOPIC, BROKER = 2, 4
 
 def config(kind: int, name: str, value: str | None) -> Decoded:
     data = {"resourceType": kind, "resourceName": "1", "name": name, "value": value}
-    found = decode(frame(table.CONFIG, data))
-    assert isinstance(found, Decoded)
-    return found
+    decoded = decode(frame(table.CONFIG, data))
+    assert isinstance(decoded, Decoded)
+    return decoded
 
 
 def of_bytes(struct: Struct) -> Iterator[str]:
@@ -45,31 +45,31 @@ def secrets(value: Any) -> Iterator[bytes]:
 
 
 def test_whatever_the_tables_call_bytes_is_a_secret() -> None:
-    found = {
+    names = {
         name
         for kind in (*METADATA_TYPES, *OTHER_TYPES, *CONTROL_TYPES)
         for layout in kind.layouts
         for name in of_bytes(layout.fields)
     }
-    assert found == SECRET_FIELDS
+    assert names == SECRET_FIELDS
 
 
 def test_of_records_that_kafka_wrote_the_secrets_go_and_everything_else_stays() -> None:
     credentials = 0
     for _, kind, _, _, hexadecimal in WRITTEN:
         value = bytes.fromhex(hexadecimal)
-        found = decode_control(CONTROL_NAMES[kind], value) if kind in CONTROL_NAMES else decode(value)
-        assert isinstance(found, Decoded)
+        decoded = decode_control(CONTROL_NAMES[kind], value) if kind in CONTROL_NAMES else decode(value)
+        assert isinstance(decoded, Decoded)
         if kind in CONTROL_NAMES or kind == "ConfigRecord":
             continue
-        hidden, shown = [one for one in secrets(found.data) if len(one) > 3], redacted(found)
+        hidden, shown = [secret for secret in secrets(decoded.data) if len(secret) > 3], redacted(decoded)
         credentials += kind == "UserScramCredentialRecord" and bool(hidden)
-        assert not any(repr(one) in repr(shown) for one in hidden)
-        assert (shown is found) == (not list(secrets(found.data)))
-        before, after = to_json(found.data), to_json(shown.data)
-        assert before.keys() == after.keys()
+        assert not any(repr(secret) in repr(shown) for secret in hidden)
+        assert (shown is decoded) == (not list(secrets(decoded.data)))
+        earlier, later = to_json(decoded.data), to_json(shown.data)
+        assert earlier.keys() == later.keys()
         if kind != "UserScramCredentialRecord":
-            assert before == after
+            assert earlier == later
     assert credentials > 20
 
 
@@ -106,10 +106,10 @@ def test_a_config_that_kafka_defines_as_a_password_or_not_at_all_is_redacted(kin
     ],
 )
 def test_a_config_that_kafka_defines_is_shown(kind: int, name: str) -> None:
-    found = config(kind, name, "17")
-    assert redacted(found) is found
+    decoded = config(kind, name, "17")
+    assert redacted(decoded) is decoded
 
 
 def test_a_config_that_was_removed_is_shown_as_that() -> None:
-    found = config(BROKER, "sasl.jaas.config", None)
-    assert redacted(found) is found
+    decoded = config(BROKER, "sasl.jaas.config", None)
+    assert redacted(decoded) is decoded

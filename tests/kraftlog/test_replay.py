@@ -87,9 +87,9 @@ def test_the_last_word_on_a_broker_counts(records: list[bytes], fenced: bool, sh
     ],
 )
 def test_a_change_to_a_broker_that_is_not_registered_so_changes_nothing_and_is_counted(record: bytes) -> None:
-    before, after = image_of(log([broker(1, 5)])), image_of(log([broker(1, 5), record]))
-    assert after.brokers == before.brokers
-    assert after.unreadable == 1
+    earlier, later = image_of(log([broker(1, 5)])), image_of(log([broker(1, 5), record]))
+    assert later.brokers == earlier.brokers
+    assert later.unreadable == 1
 
 
 def test_when_a_node_was_unregistered_is_known_until_it_comes_again() -> None:
@@ -217,12 +217,12 @@ def test_the_image_says_which_levels_were_given_up_and_when() -> None:
     """Not level 0, nor one that was only confirmed; what was before a snapshot is not known."""
     data = log([level("a", 1)], [level("a", 2)], [level("a", 2)], [level("a", 1)], [level("a", 0), level("b", 3)])
     former = image_of(data).former_levels
-    assert (former.left, former.since_offset, former.since_ms) == ({("a", 1): NOW + 5, ("a", 2): NOW + 3}, 0, -1)
+    assert (former.dropped, former.since_offset, former.since_ms) == ({("a", 1): NOW + 5, ("a", 2): NOW + 3}, 0, -1)
     replay = Replay()
     replay.load_snapshot(snapshot(level("a", 2)), end_offset=900, epoch=3)
     replay.append(log([level("a", 1)], start=900), below=ALL)
     former = replay.image().former_levels
-    assert (set(former.left), former.since_offset) == ({("a", 2)}, 900)
+    assert (set(former.dropped), former.since_offset) == ({("a", 2)}, 900)
     assert former.since_ms >= 0
 
 

@@ -144,7 +144,7 @@ def test_a_gap_is_refused_and_what_came_before_is_in() -> None:
     replay = Replay()
     with pytest.raises(GapError, match="offset 5, expected 1") as caught:
         replay.append(batch(0, level("a", 1)) + batch(5, no_op()), below=ALL)
-    assert (caught.value.expected, caught.value.found) == (1, 5)
+    assert (caught.value.expected, caught.value.actual) == (1, 5)
     assert (replay.offset, replay.image().features) == (1, {"a": 1})
 
 
@@ -162,12 +162,12 @@ def test_a_damaged_batch_is_refused_and_what_came_before_is_in(at: int) -> None:
 def test_an_image_does_not_change_when_the_log_continues() -> None:
     replay = Replay()
     replay.append(batch(0, level("a", 1), broker(1, 5), controller(3001)), below=ALL)
-    before = replay.image()
+    earlier = replay.image()
     replay.append(batch(3, level("a", 0), unregister(1, 5), controller(3002)), below=ALL)
-    assert (before.features, list(before.brokers), list(before.controllers)) == ({"a": 1}, [1], [3001])
-    assert before.counts == {12: 1, 0: 1, 27: 1}
+    assert (earlier.features, list(earlier.brokers), list(earlier.controllers)) == ({"a": 1}, [1], [3001])
+    assert earlier.counts == {12: 1, 0: 1, 27: 1}
     with pytest.raises(TypeError):
-        before.features["a"] = 2  # type: ignore[index] # what it refuses is what is tested
+        earlier.features["a"] = 2  # type: ignore[index] # what it refuses is what is tested
 
 
 def test_a_snapshot_replaces_everything() -> None:
@@ -187,10 +187,10 @@ def test_a_snapshot_cut_at_any_byte_is_refused_and_the_state_stays() -> None:
     for end_of_file in range(len(WHOLE)):
         replay = Replay()
         replay.append(batch(0, level("old", 1)), below=ALL)
-        before = replay.image()
+        earlier = replay.image()
         with pytest.raises(SnapshotIncomplete):
             replay.load_snapshot(WHOLE[:end_of_file], end_offset=900, epoch=3)
-        assert replay.image() == before, end_of_file
+        assert replay.image() == earlier, end_of_file
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def restore(files: Mapping[str, bytes], at: int | None = None) -> Restored:
 
 def says(image: Image) -> tuple[Any, ...]:
     """What is said of the cluster, however it was read."""
-    voters = None if image.voters is None else tuple(sorted(one.id for one in image.voters))
+    voters = None if image.voters is None else tuple(sorted(voter.id for voter in image.voters))
     return (
         image.offset, dict(image.features), image.kraft_version, dict(image.brokers), dict(image.controllers), voters,
         image.zk_migration_state, image.in_transaction, image.unreadable,
@@ -63,10 +63,10 @@ def test_of_a_real_log_the_image_has_every_record_below_it_and_none_else(path: P
             one_by_one.append(alone, below=record.offset + 1)
             if (record.offset + 1) % 5 and whole.data[HEADER_SIZE:] == ONLY_NO_OP:
                 continue  # most of the log
-            found = restore(files, record.offset + 1)
-            assert says(found.image) == says(one_by_one.image())
-            assert found.image.epoch == whole.leader_epoch
-            made_of.add(found.made_of)
+            restored = restore(files, record.offset + 1)
+            assert says(restored.image) == says(one_by_one.image())
+            assert restored.image.epoch == whole.leader_epoch
+            made_of.add(restored.made_of)
     assert len(made_of) == 3  # of the log alone, of the snapshot alone, and of both
     assert says(restore(files).image) == says(one_by_one.image())
 
@@ -78,9 +78,9 @@ def test_an_offset_inside_of_a_batch_has_the_records_before_it() -> None:
 
 def test_what_a_transaction_changed_is_there_from_its_end_on() -> None:
     files = {FIRST: log([begin(), level(METADATA, 7)], [level("a", 1), end()], [begin(), level("b", 1), abort()])}
-    found = [restore(files, at).image for at in range(8)]
-    assert [one.in_transaction for one in found] == [False, True, True, True, False, True, True, False]
-    assert [dict(one.features) for one in found] == [{}] * 4 + [{METADATA: 7, "a": 1}] * 4
+    restored = [restore(files, at).image for at in range(8)]
+    assert [one.in_transaction for one in restored] == [False, True, True, True, False, True, True, False]
+    assert [dict(one.features) for one in restored] == [{}] * 4 + [{METADATA: 7, "a": 1}] * 4
 
 
 def test_a_log_of_many_pieces_is_read_whole() -> None:
@@ -96,10 +96,10 @@ def test_the_newest_whole_snapshot_before_the_offset_is_begun_with_and_others_ar
         checkpoint(2): snapshot(level(METADATA, 7)),
         checkpoint(4): snapshot(level(METADATA, 8))[:-1],
     }
-    found = restore(files)
-    assert found.made_of == (checkpoint(2), segment(2))
-    assert found.image.features[METADATA] == 9
-    assert found.left_out == (f"{checkpoint(4)}: the last batch is cut, at byte 174 of the snapshot",)
+    restored = restore(files)
+    assert restored.made_of == (checkpoint(2), segment(2))
+    assert restored.image.features[METADATA] == 9
+    assert restored.left_out == (f"{checkpoint(4)}: the last batch is cut, at byte 174 of the snapshot",)
     assert restore(files, 4).image.features[METADATA] == 7
 
 
@@ -142,9 +142,9 @@ CUT = {FIRST: log([level(METADATA, 7)], [no_op()])[:-5], segment(2): log([no_op(
 def test_behind_what_is_missing_no_state_is_known_and_up_to_it_every_one(
     files: Mapping[str, bytes], known: int, why: str
 ) -> None:
-    found = restore(files)
-    assert (found.image.offset, found.stopped) == (known, why)
-    assert restore(files, known).stopped == ""
+    restored = restore(files)
+    assert (restored.image.offset, restored.stop_reason) == (known, why)
+    assert restore(files, known).stop_reason == ""
     with pytest.raises(StateUnknown) as refused:
         restore(files, known + 1)
     assert (str(refused.value), refused.value.exact_until) == (why, known)
@@ -186,8 +186,8 @@ def test_an_offset_that_cannot_be_reached_is_refused_with_the_reason(
 
 @pytest.mark.parametrize("tail", [batch(1, no_op())[:-3], bytes(100_000), b"\x00"], ids=["cut", "zeros", "one byte"])
 def test_the_end_of_the_newest_segment_may_be_in_the_making(tail: bytes) -> None:
-    found = restore({FIRST: log([level(METADATA, 7)]) + tail})
-    assert (found.image.offset, found.stopped) == (1, "")
+    restored = restore({FIRST: log([level(METADATA, 7)]) + tail})
+    assert (restored.image.offset, restored.stop_reason) == (1, "")
 
 
 def test_a_record_that_is_not_understood_counts_against_the_image() -> None:

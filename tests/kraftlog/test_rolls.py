@@ -31,7 +31,7 @@ def history_of(data: bytes, since_ms: int = 0, most: int = 50) -> RollHistory:
 
 
 def offsets(absence: Absence) -> list[int | None]:
-    return [one and one.offset for one in absence.moments]
+    return [moment and moment.offset for moment in absence.moments]
 
 
 # --- real nodes ---
@@ -46,7 +46,7 @@ def dumped() -> dict[int, Json]:
 def in_effect() -> Iterator[tuple[Json, int]]:
     """The dumped records, and the ms at which each took effect: those of a metadata transaction at its end."""
     lines = [one for one in dump_of(MIGRATION).splitlines() if "payload: {" in one]
-    stamps = [int(one.split("CreateTime: ")[1].split()[0]) for one in lines]
+    stamps = [int(line.split("CreateTime: ")[1].split()[0]) for line in lines]
     waiting: list[Json] | None = None
     for record, at_ms in zip(dumped().values(), stamps, strict=True):
         if record["type"] == "BEGIN_TRANSACTION_RECORD":
@@ -63,15 +63,15 @@ def in_effect() -> Iterator[tuple[Json, int]]:
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_each_phase_of_a_real_brokers_restart_is_the_record_that_the_dump_tool_shows(number: int) -> None:
     records = dumped()
-    (found,) = (
+    (absence,) = (
         one for one in history_of(MIGRATION.read_bytes()).absences if (one.role, one.node_id) == ("broker", number)
     )
-    stop, fenced, registered, unfenced, in_sync = (records[one.offset] for one in found.moments if one is not None)
+    stop, fenced, registered, unfenced, in_sync = (records[one.offset] for one in absence.moments if one is not None)
     assert (stop["data"]["inControlledShutdown"], fenced["data"]["fenced"], unfenced["data"]["fenced"]) == (1, 1, -1)
     assert registered["type"] == "REGISTER_BROKER_RECORD"
     assert {one["data"]["brokerId"] for one in (stop, fenced, registered, unfenced)} == {number}
     assert number in in_sync["data"]["isr"]
-    begin, last = (one.offset for one in (found.moments[0], found.moments[-1]) if one is not None)
+    begin, last = (moment.offset for moment in (absence.moments[0], absence.moments[-1]) if moment is not None)
     isrs: dict[int, list[int]] = {}
     for offset, record in records.items():
         if begin < offset <= last and record["data"].get("isr") is not None:
@@ -80,8 +80,8 @@ def test_each_phase_of_a_real_brokers_restart_is_the_record_that_the_dump_tool_s
 
 
 def test_partitions_of_real_nodes_lacked_a_replica_for_as_long_as_the_dump_says() -> None:
-    found = history_of(MIGRATION.read_bytes())
-    assert (found.partitions, found.affected, found.without_leader, found.unreadable) == (14, 12, 0, 0)
+    history = history_of(MIGRATION.read_bytes())
+    assert (history.partitions, history.affected, history.without_leader, history.unreadable) == (14, 12, 0, 0)
     lacked: dict[int, int] = {}
     since: dict[int, int] = {}
     for record, at_ms in in_effect():
@@ -92,7 +92,7 @@ def test_partitions_of_real_nodes_lacked_a_replica_for_as_long_as_the_dump_says(
             lacked[number] = lacked.get(number, 0) + at_ms - since.pop(number)
         elif not is_whole:
             since.setdefault(number, at_ms)
-    assert {one.partition: one.under_replicated_ms for one in found.strips} == lacked
+    assert {strip.partition: strip.under_replicated_ms for strip in history.strips} == lacked
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=name)
@@ -102,15 +102,15 @@ def test_from_a_snapshot_on_it_says_the_same_as_from_the_beginning(path: Path) -
     whole, late = history_of(data), RollReader(since_ms=0)
     late.load_snapshot(path.read_bytes(), end_offset=offset, epoch=epoch)
     late.append(data, below=ALL)
-    found = late.finish(50)
-    assert found.known_from is not None
-    assert (found.known_from.offset, found.end, found.partitions) == (offset, whole.end, whole.partitions)
-    assert found.absences == tuple(one for one in whole.absences if one.first.offset >= offset)
-    assert found.unreadable == 0
+    history = late.finish(50)
+    assert history.known_from is not None
+    assert (history.known_from.offset, history.end, history.partitions) == (offset, whole.end, whole.partitions)
+    assert history.absences == tuple(absence for absence in whole.absences if absence.first.offset >= offset)
+    assert history.unreadable == 0
 
 
 def test_a_real_broker_that_was_unregistered_does_not_come_back() -> None:
-    (gone,) = (one for one in history_of(CHANGES.read_bytes()).absences if one.node_id == 4)
+    (gone,) = (absence for absence in history_of(CHANGES.read_bytes()).absences if absence.node_id == 4)
     assert gone.unregistered
     assert gone.registered is None
 
@@ -157,10 +157,10 @@ def test_the_phases_of_recorded_restarts_on_kubernetes_are_as_recorded(release: 
     cluster, *restarts = map(json.loads, lines)
     for restart in restarts:
         records = [one for one in restart["timeline"] if "type" in one]
-        found = history_of(bytes_of(cluster, records))
-        assert found.unreadable == 0
-        assert {one.node_id for one in found.absences} == set(restart["restarted"])
-        for one in found.absences:
+        history = history_of(bytes_of(cluster, records))
+        assert history.unreadable == 0
+        assert {absence.node_id for absence in history.absences} == set(restart["restarted"])
+        for one in history.absences:
             if one.role == "controller":
                 continue
             told_of = [record for record in records if record.get("brokerId") == one.node_id]
@@ -172,7 +172,7 @@ def test_the_phases_of_recorded_restarts_on_kubernetes_are_as_recorded(release: 
                 [record["at"] for record in records if one.node_id in record.get("isr", ())][-1],
             ]
             assert [moment and (moment.at_ms - NOW) / 1000 for moment in one.moments] == expected
-        assert len(restart["restarted"]) == len(found.absences)
+        assert len(restart["restarted"]) == len(history.absences)
 
 
 # --- what real nodes do on demand only rarely ---
@@ -185,37 +185,37 @@ def test_what_a_fenced_broker_is_taken_out_of_in_the_same_batch_is_waited_for() 
     """A controller writes the partitions first, and then that the broker is fenced."""
     crash = (partition_change(1, 0, isr=(2,), leader=2), partition_change(1, 1, isr=(2,)), change(1, 1, fenced=1))
     back = (broker(1, 9), change(1, 9, fenced=-1))
-    (found,) = history_of(log(START, crash, back, [partition_change(1, 0, isr=(2, 1))])).absences
-    assert offsets(found) == [None, 7, 8, 9, None]
-    (found,) = history_of(
+    (absence,) = history_of(log(START, crash, back, [partition_change(1, 0, isr=(2, 1))])).absences
+    assert offsets(absence) == [None, 7, 8, 9, None]
+    (absence,) = history_of(
         log(START, crash, back, [partition_change(1, 0, isr=(2, 1))], [partition_change(1, 1, isr=(1, 2))])
     ).absences
-    assert offsets(found) == [None, 7, 8, 9, 11]
+    assert offsets(absence) == [None, 7, 8, 9, 11]
 
 
 def test_a_partition_that_a_broker_was_not_in_sync_with_before_is_not_waited_for() -> None:
     stop = (change(1, 1, inControlledShutdown=1), partition_change(1, 0, isr=(2,), leader=2))
     back = (change(1, 1, fenced=1), broker(1, 9), change(1, 9, fenced=-1), partition_change(1, 0, isr=(2, 1)))
-    (found,) = history_of(log(START, [partition_change(1, 1, isr=(2,), leader=2)], stop, back)).absences
-    assert offsets(found) == [6, 8, 9, 10, 11]
+    (absence,) = history_of(log(START, [partition_change(1, 1, isr=(2,), leader=2)], stop, back)).absences
+    assert offsets(absence) == [6, 8, 9, 10, 11]
 
 
 def test_a_broker_without_partitions_is_in_sync_once_it_is_unfenced() -> None:
-    (found,) = history_of(log([broker(7, 1, fenced=False)], [broker(7, 2), change(7, 2, fenced=-1)])).absences
-    assert offsets(found) == [None, None, 1, 2, 2]
+    (absence,) = history_of(log([broker(7, 1, fenced=False)], [broker(7, 2), change(7, 2, fenced=-1)])).absences
+    assert offsets(absence) == [None, None, 1, 2, 2]
 
 
 def test_a_broker_that_was_only_fenced_for_a_while_was_not_restarted() -> None:
-    (found,) = history_of(log(START, [change(1, 1, fenced=1)], [change(1, 1, fenced=-1)])).absences
-    assert offsets(found) == [None, 5, None, 6, 6]
+    (absence,) = history_of(log(START, [change(1, 1, fenced=1)], [change(1, 1, fenced=-1)])).absences
+    assert offsets(absence) == [None, 5, None, 6, 6]
 
 
 def test_a_broker_that_goes_again_before_it_is_in_sync_is_away_twice() -> None:
     crash = (partition_change(1, 0, isr=(2,), leader=2), change(1, 1, fenced=1))
-    found = history_of(
+    history = history_of(
         log(START, crash, [broker(1, 9), change(1, 9, fenced=-1)], [change(1, 9, fenced=1)], [broker(1, 12)])
     )
-    assert [offsets(one) for one in found.absences] == [[None, 6, 7, 8, None], [None, 9, 10, None, None]]
+    assert [offsets(absence) for absence in history.absences] == [[None, 6, 7, 8, None], [None, 9, 10, None, None]]
 
 
 def test_a_broker_that_begins_its_first_life_was_not_away() -> None:
@@ -225,8 +225,8 @@ def test_a_broker_that_begins_its_first_life_was_not_away() -> None:
 def test_a_combined_node_is_reported_once() -> None:
     both = (broker(1, 1, fenced=False), controller(1))
     again = (controller(1, 2), change(1, 1, fenced=1), broker(1, 4), change(1, 4, fenced=-1))
-    (found,) = history_of(log(both, again)).absences
-    assert (found.role, offsets(found)) == ("node", [None, 3, 4, 5, 5])
+    (absence,) = history_of(log(both, again)).absences
+    assert (absence.role, offsets(absence)) == ("node", [None, 3, 4, 5, 5])
 
 
 def test_of_a_snapshot_who_is_away_is_known_but_not_since_when() -> None:
@@ -236,22 +236,22 @@ def test_of_a_snapshot_who_is_away_is_known_but_not_since_when() -> None:
         end_offset=100, epoch=1,
     )  # fmt: skip
     reader.append(batch(100, broker(1, 101), change(1, 101, fenced=-1)), below=ALL)
-    found = reader.finish(50)
-    assert found.known_from == Moment(NOW - 5, 100)
-    assert [offsets(one) for one in found.absences] == [[None, 100, 100, 101, 101], [100, None, None, None, None]]
+    history = reader.finish(50)
+    assert history.known_from == Moment(NOW - 5, 100)
+    assert [offsets(one) for one in history.absences] == [[None, 100, 100, 101, 101], [100, None, None, None, None]]
 
 
 def test_what_a_transaction_that_was_aborted_says_did_not_happen() -> None:
-    whole = history_of(log(START, [begin(), change(1, 1, fenced=1), end()]))
-    assert [offsets(one) for one in whole.absences] == [[None, 7, None, None, None]]  # at the end of it
+    complete = history_of(log(START, [begin(), change(1, 1, fenced=1), end()]))
+    assert [offsets(absence) for absence in complete.absences] == [[None, 7, None, None, None]]  # at the end of it
     assert history_of(log(START, [begin(), change(1, 1, fenced=1), abort()])).absences == ()
 
 
 def test_what_was_over_before_the_window_is_not_reported() -> None:
     crash, back = [change(1, 1, fenced=1)], [broker(1, 6), change(1, 6, fenced=-1)]
     data = log(START, crash, back, [change(2, 2, fenced=1)])
-    assert [one.node_id for one in history_of(data, since_ms=NOW + 7).absences] == [1, 2]
-    assert [one.node_id for one in history_of(data, since_ms=NOW + 8).absences] == [2]
+    assert [absence.node_id for absence in history_of(data, since_ms=NOW + 7).absences] == [1, 2]
+    assert [absence.node_id for absence in history_of(data, since_ms=NOW + 8).absences] == [2]
 
 
 def test_nothing_that_is_not_committed_counts_and_records_are_taken_once() -> None:
@@ -260,7 +260,7 @@ def test_nothing_that_is_not_committed_counts_and_records_are_taken_once() -> No
     assert reader.append(data, below=5) == 5
     assert reader.append(data, below=7) == reader.offset == 7
     assert reader.append(data, below=7) == 7
-    assert [offsets(one) for one in reader.finish(50).absences] == [[None, 5, None, None, None]]
+    assert [offsets(absence) for absence in reader.finish(50).absences] == [[None, 5, None, None, None]]
 
 
 def test_a_log_with_a_gap_is_refused() -> None:
@@ -282,10 +282,10 @@ def test_a_log_with_a_gap_is_refused() -> None:
     ],
 )
 def test_what_does_not_read_or_contradicts_is_counted(value: bytes) -> None:
-    found = history_of(log(START, [value]))
-    assert (found.unreadable, found.absences, found.affected) == (1, (), 0)
+    history = history_of(log(START, [value]))
+    assert (history.unreadable, history.absences, history.affected) == (1, (), 0)
 
 
 def test_the_end_is_that_of_an_idle_log_too() -> None:
-    found = history_of(log(START, [no_op()], [no_op()]))
-    assert found.end == Moment(NOW + 6, 6)
+    history = history_of(log(START, [no_op()], [no_op()]))
+    assert history.end == Moment(NOW + 6, 6)

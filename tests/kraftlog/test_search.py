@@ -47,10 +47,10 @@ DATA = st.lists(PARTS, max_size=12).map(b"".join)
 
 def walked(data: bytes) -> tuple[list[Batch | Damage], int]:
     """All that a walk says, and what it has left to check."""
-    walk, found = Walk(data), []
+    walk, items = Walk(data), []
     while walk.is_open:
-        found += list(walk.next())
-    return found, walk._heads.left
+        items += list(walk.next())
+    return items, walk._heads.budget
 
 
 def test_the_length_of_a_longer_batch_ends_with_a_small_byte() -> None:

@@ -55,10 +55,10 @@ def agree(part: Image, whole: Image, sections: Iterable[Section]) -> None:
 @pytest.mark.parametrize("path", SEGMENTS, ids=name)
 def test_any_part_of_a_real_log_says_what_the_whole_says(path: Path) -> None:
     data = path.read_bytes()
-    whole = image_of(data)
+    complete = image_of(data)
     for sections in CHOICES:
         part = image_of(data, sections)
-        agree(part, whole, sections)
+        agree(part, complete, sections)
         assert pickle.loads(pickle.dumps(part)) == part, sections
 
 
@@ -74,7 +74,7 @@ def test_a_part_of_a_real_snapshot_says_what_the_whole_says(path: Path, sections
 
 def test_the_fields_here_are_those_of_the_sections() -> None:
     assert FIELDS.keys() == set(Section)
-    properties = {field for field, found in vars(Image).items() if isinstance(found, property)}
+    properties = {field for field, value in vars(Image).items() if isinstance(value, property)}
     assert properties == {field for fields in FIELDS.values() for field in fields}
 
 

@@ -38,13 +38,13 @@ def only(found: RollHistory) -> Strip:
 
 
 def test_a_partition_lacks_a_replica_from_the_record_that_says_so_to_the_one_that_has_all_back() -> None:
-    found = history_of(log(ONE, [change(1, 0, isr=(1, 2))], [no_op()] * 7, [change(1, 0, isr=(2, 1, 3))], [no_op()]))
-    strip = only(found)
+    history = history_of(log(ONE, [change(1, 0, isr=(1, 2))], [no_op()] * 7, [change(1, 0, isr=(2, 1, 3))], [no_op()]))
+    strip = only(history)
     assert (strip.topic, strip.partition, strip.fewest, strip.replicas) == ("topic-1", 0, 2, 3)
     assert (strip.under_replicated_ms, strip.without_leader_ms, strip.lasts) == (8, 0, False)
     ((begin, end, in_sync, led),) = [(o.begin_ms, o.end_ms, o.in_sync, o.has_leader) for o in strip.stretches]
     assert (begin, end, in_sync, led) == (NOW + 2, NOW + 10, 2, True)
-    assert (found.partitions, found.affected) == (1, 1)
+    assert (history.partitions, history.affected) == (1, 1)
 
 
 def test_each_number_of_replicas_in_sync_is_a_stretch_of_its_own_and_the_last_lasts_until_the_end() -> None:
@@ -60,10 +60,10 @@ def test_who_is_in_sync_may_change_without_a_new_stretch() -> None:
 
 def test_the_only_replica_stays_in_sync_and_the_partition_has_no_leader() -> None:
     single = (topic(1), partition(1, 0, 1))
-    found = history_of(log(single, [change(1, 0, leader=-1)], [no_op()] * 3, [change(1, 0, leader=1)]))
-    strip = only(found)
+    history = history_of(log(single, [change(1, 0, leader=-1)], [no_op()] * 3, [change(1, 0, leader=1)]))
+    strip = only(history)
     assert (strip.without_leader_ms, strip.under_replicated_ms, strip.fewest) == (4, 0, 1)
-    assert found.without_leader == 1
+    assert history.without_leader == 1
 
 
 def test_a_replica_that_is_being_added_is_not_missed() -> None:
@@ -91,15 +91,15 @@ def test_a_replica_that_is_being_added_is_not_missed() -> None:
 def test_below_the_minimum_is_reported_where_the_minimum_is_known(
     settings_of_it: tuple[bytes, ...], default: int | None, below: bool | None
 ) -> None:
-    found = history_of(log((*ONE, *settings_of_it), [change(1, 0, isr=(1, 2))], [no_op()] * 4), default=default)
-    assert [one.below_minimum for one in only(found).stretches] == [below]
-    assert found.minimum_known == (below is not None)
-    assert (found.below_minimum, only(found).below_minimum_ms) == ((1, 4) if below else (0, 0))
+    history = history_of(log((*ONE, *settings_of_it), [change(1, 0, isr=(1, 2))], [no_op()] * 4), default=default)
+    assert [stretch.below_minimum for stretch in only(history).stretches] == [below]
+    assert history.minimum_known == (below is not None)
+    assert (history.below_minimum, only(history).below_minimum_ms) == ((1, 4) if below else (0, 0))
 
 
 def test_the_worst_is_first_and_the_rest_is_counted() -> None:
     several = (topic(1), *(partition(1, at, 1, 2, 3) for at in range(4)))
-    found = history_of(
+    history = history_of(
         log(
             several,
             [change(1, 0, isr=(1, 2)), change(1, 1, isr=(1,)), change(1, 2, leader=-1, isr=(1,))],
@@ -109,8 +109,8 @@ def test_the_worst_is_first_and_the_rest_is_counted() -> None:
         default=2,
         most=2,
     )
-    assert [one.partition for one in found.strips] == [2, 1]
-    assert (found.affected, found.partitions, found.without_leader, found.below_minimum) == (3, 4, 1, 2)
+    assert [strip.partition for strip in history.strips] == [2, 1]
+    assert (history.affected, history.partitions, history.without_leader, history.below_minimum) == (3, 4, 1, 2)
 
 
 def test_what_was_before_the_window_is_not_counted() -> None:
@@ -123,30 +123,30 @@ def test_what_was_before_the_window_is_not_counted() -> None:
 def test_what_ended_by_a_clock_that_is_behind_took_no_time_and_was_there(since_ms: int) -> None:
     """The next controller leads with another clock."""
     ended = encode_batch([Record(3, NOW - 998, change(1, 0, isr=(1, 2, 3), leader=1))], leader_epoch=2)
-    found = history_of(log(ONE, [change(1, 0, isr=(), leader=-1)]) + ended, since_ms=since_ms, default=2)
-    assert (found.affected, found.without_leader, found.below_minimum) == (1, 1, 1)
-    strip = only(found)
+    history = history_of(log(ONE, [change(1, 0, isr=(), leader=-1)]) + ended, since_ms=since_ms, default=2)
+    assert (history.affected, history.without_leader, history.below_minimum) == (1, 1, 1)
+    strip = only(history)
     assert (strip.fewest, strip.without_leader_ms, strip.under_replicated_ms, strip.lasts) == (0, 0, 0, False)
-    assert [(one.begin_ms, one.end_ms) for one in strip.stretches] == [(NOW + 2, NOW + 2)]
+    assert [(stretch.begin_ms, stretch.end_ms) for stretch in strip.stretches] == [(NOW + 2, NOW + 2)]
 
 
 def test_a_topic_that_is_deleted_lacks_nothing_any_more() -> None:
-    found = history_of(log(ONE, [change(1, 0, isr=(1,))], [remove(1)], [no_op()] * 5))
-    assert (found.partitions, only(found).under_replicated_ms, only(found).lasts) == (0, 1, False)
+    history = history_of(log(ONE, [change(1, 0, isr=(1,))], [remove(1)], [no_op()] * 5))
+    assert (history.partitions, only(history).under_replicated_ms, only(history).lasts) == (0, 1, False)
 
 
 def test_of_too_many_stretches_those_of_the_best_are_given_up_and_no_number_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     many = (topic(1), *(partition(1, at, 1, 2, 3) for at in range(6)))
-    turns = [one for _ in range(5) for at in range(6) for one in _gone_for(at, at + 1)]
-    whole = history_of(log(many, *turns))
+    turns = [turn for _ in range(5) for at in range(6) for turn in _gone_for(at, at + 1)]
+    complete = history_of(log(many, *turns))
     monkeypatch.setattr(strips, "MAX_STRETCHES", 12)
     bounded = history_of(log(many, *turns))
-    assert sum(len(one.stretches) for one in bounded.strips) <= 12
-    assert [one.severity for one in bounded.strips] == [one.severity for one in whole.strips]
-    assert [one.is_cut for one in whole.strips] == [False] * 6
-    assert all(one.is_cut or len(one.stretches) == 5 for one in bounded.strips)
+    assert sum(len(strip.stretches) for strip in bounded.strips) <= 12
+    assert [strip.severity for strip in bounded.strips] == [strip.severity for strip in complete.strips]
+    assert [strip.is_cut for strip in complete.strips] == [False] * 6
+    assert all(strip.is_cut or len(strip.stretches) == 5 for strip in bounded.strips)
 
 
 def _gone_for(at: int, ms: int) -> Iterator[list[bytes]]:
@@ -180,8 +180,8 @@ def test_after_any_records_those_lack_something_that_do_by_the_image(values: lis
         now = {key for key, row in rows.items() if is_ill(row)}
         for key in now:
             before.setdefault(key, offset)
-    found = history_of(log(*([one] for one in values)), most=10_000)
-    assert {(one.topic, one.partition) for one in found.strips if one.lasts} == now
-    assert {(one.topic, one.partition) for one in found.strips} >= set(before)
-    assert found.partitions == len(replay.image().partitions)
-    assert found.unreadable == replay.image().unreadable
+    history = history_of(log(*([one] for one in values)), most=10_000)
+    assert {(strip.topic, strip.partition) for strip in history.strips if strip.lasts} == now
+    assert {(strip.topic, strip.partition) for strip in history.strips} >= set(before)
+    assert history.partitions == len(replay.image().partitions)
+    assert history.unreadable == replay.image().unreadable

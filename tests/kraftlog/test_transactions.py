@@ -52,6 +52,6 @@ def test_an_image_and_a_history_agree_on_what_took_effect(said: list[str | int])
     replay.append(data, below=len(values))
     batches = [each for each in walk(data) if isinstance(each, Batch)]
     events = [event.change for each in batches for event in history.take(each)]
-    last = [one.level for one in events if isinstance(one, LevelChange)][-1:]
+    last = [event.level for event in events if isinstance(event, LevelChange)][-1:]
     assert last == [replay.image().features[NAME]] if NAME in replay.image().features else not last
     assert (history.open_transaction is not None) == replay.image().in_transaction

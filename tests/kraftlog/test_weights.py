@@ -92,14 +92,14 @@ def test_what_goes_weighs_nothing() -> None:
     """Only a level that was given up is kept: a binary that does not support it must know."""
     replay = Replay()
     replay.append(batch(0, level("a", 1), begin(), broker(1, 5)), below=ALL)
-    held = replay.weight
+    weight = replay.weight
     replay.append(batch(3, end(), broker(1, 6), broker(1, 7), level("a", 2), level("a", 0)), below=ALL)
     replay.append(batch(8, level("b", 1), level("b", 1)), below=ALL)
     fresh = Replay()
     fresh.append(
         batch(0, level("a", 1), level("a", 2), level("a", 0), broker(1, 7), level("b", 1), begin(), end()), below=ALL
     )
-    assert replay.weight == fresh.weight < held
+    assert replay.weight == fresh.weight < weight
 
 
 def test_beyond_the_limit_nothing_more_is_taken() -> None:
@@ -147,12 +147,12 @@ def parts_of(data: bytes, cuts: Iterable[int]) -> Iterable[bytes]:
 @settings(deadline=None)
 @given(st.lists(st.integers(0, len(WHOLE)), max_size=30))
 def test_a_snapshot_in_any_parts_gives_the_image_of_the_whole(cuts: list[int]) -> None:
-    whole = Replay()
-    whole.load_snapshot(WHOLE, end_offset=900, epoch=3)
+    complete = Replay()
+    complete.load_snapshot(WHOLE, end_offset=900, epoch=3)
     reader = SnapshotReader(end_offset=900, epoch=3)
     for part in parts_of(WHOLE, cuts):
         reader.feed(part)
-    assert reader.finish().image() == whole.image()
+    assert reader.finish().image() == complete.image()
 
 
 @given(st.integers(0, len(WHOLE) - 1), st.lists(st.integers(0, len(WHOLE)), max_size=5))

@@ -168,7 +168,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "pipeline",
         "kraftlog/walks.py",
         ("what looked like a batch is checked for nothing",
-         "                heads.left -= size\n            elif", "                pass\n            elif"),
+         "                heads.budget -= size\n            elif", "                pass\n            elif"),
         ("the last header of a file is not seen",
          "count = len(piece) - HEADER_SIZE + 1", "count = len(piece) - HEADER_SIZE"),
         ("a batch of the smallest size is not seen",

@@ -39,23 +39,23 @@ _OF_CONTENT = RECORDS.names[RECORDS.get_field_index("api_key") :]
 """The columns of which `framing` does not know what they say."""
 
 
-def record_batch(reading: Reading, found: Records, origin: str, begins_at: int, redact: bool) -> pa.RecordBatch:
+def record_batch(reading: Reading, records: Records, origin: str, begins_at: int, redact: bool) -> pa.RecordBatch:
     """The rows of these records; counts them."""
-    rows = len(found)
+    rows = len(records)
     columns: dict[str, pa.Array] = {
         "origin": pa.repeat(origin, rows),
-        "offset": pa.array(found.offset),
-        "batch_position": pa.array(found.batch_position + begins_at),
-        "size": pa.array(found.end - found.start),
-        "timestamp_ms": pa.array(found.timestamp),
-        "leader_epoch": pa.array(found.leader_epoch),
+        "offset": pa.array(records.offset),
+        "batch_position": pa.array(records.batch_position + begins_at),
+        "size": pa.array(records.end - records.start),
+        "timestamp_ms": pa.array(records.timestamp),
+        "leader_epoch": pa.array(records.leader_epoch),
         "is_control": pa.repeat(False, rows),
     }
-    content = read(reading, found, redact, lambda entry: plain.row(entry, "", 0, redact))
+    content = read(reading, records, redact, lambda entry: plain.row(entry, "", 0, redact))
     pieces = content.pieces
-    if content.others:
-        alone = plain.record_batch(list(content.others.values()))
-        at = np.fromiter(content.others, dtype=np.int64)
+    if content.singles:
+        alone = plain.record_batch(list(content.singles.values()))
+        at = np.fromiter(content.singles, dtype=np.int64)
         for name in _OF_CONTENT:
             pieces.setdefault(name, []).append((at, alone.column(name)))
     for name in _OF_CONTENT:
@@ -65,40 +65,41 @@ def record_batch(reading: Reading, found: Records, origin: str, begins_at: int, 
 
 @dataclass(frozen=True, slots=True)
 class Content(Generic[T]):
-    """What records say. pieces: by column, of those that are read at once. names, versions: of all, as they are framed.
-    others: what was made of those that are read one by one, by their row.
+    """Columns of records. pieces: by column, of those that are read at once. names, versions: of all, as they are
+    framed. singles: by row, what was made of those that are read one by one.
     """
 
     pieces: dict[str, list[Found]]
     names: pa.Array
     versions: NDArray[np.int16]
-    others: dict[int, T]
+    singles: dict[int, T]
 
 
-def read(reading: Reading, found: Records, redact: bool, made: Callable[[Entry], T]) -> Content[T]:
-    """What these records say; counts them. made: of those that are read one by one, each before the next is read, since
-    the values of a record may take a hundred times the memory of its bytes.
+def read(reading: Reading, records: Records, redact: bool, convert: Callable[[Entry], T]) -> Content[T]:
+    """Read and count these records. convert: called for those that are read one by one, each before the next is read,
+    since the values of a record may take a hundred times the memory of its bytes.
     """
-    before = reading.first
-    key, version = (found.view[found.value + at].astype(np.int16) for at in (1, 2))
-    pieces, done = _together(reading, found, key, version, redact)
+    earlier_first = reading.first
+    key, version = (records.view[records.value + at].astype(np.int16) for at in (1, 2))
+    pieces, done = _together(reading, records, key, version, redact)
     names = _NAMES.take(pa.array(key & 0x7F))
     pieces["api_key"], pieces["version"] = [(None, pa.array(key))], [(None, pa.array(version))]
-    pieces["record_type"], pieces["status"] = [(None, names)], [(None, pa.repeat(DECODED, len(found)))]
-    others, types = dict[int, T](), dict[int, str]()
-    for row, entry in _one_by_one(reading, found, np.flatnonzero(~done)):
-        others[row], types[row] = made(entry), reading.last or ""
-    first, last = (types[row] if row in types else str(names[row].as_py()) for row in (0, len(found) - 1))
-    reading.first, reading.last = first if before is None else before, last
-    return Content(pieces, names, version, others)
+    pieces["record_type"], pieces["status"] = [(None, names)], [(None, pa.repeat(DECODED, len(records)))]
+    singles, types = dict[int, T](), dict[int, str]()
+    for row, entry in _one_by_one(reading, records, np.flatnonzero(~done)):
+        singles[row], types[row] = convert(entry), reading.last or ""
+    first, last = (types[row] if row in types else str(names[row].as_py()) for row in (0, len(records) - 1))
+    reading.first, reading.last = first if earlier_first is None else earlier_first, last
+    return Content(pieces, names, version, singles)
 
 
 def _together(
-    reading: Reading, found: Records, key: NDArray[np.int16], version: NDArray[np.int16], redact: bool
+    reading: Reading, records: Records, key: NDArray[np.int16], version: NDArray[np.int16], redact: bool
 ) -> tuple[dict[str, list[Found]], NDArray[np.bool_]]:
-    """What is read at once, and of which records."""
-    size, sizes, done = found.behind - found.value, found.end - found.start, np.zeros(len(found), dtype=np.bool_)
-    framed = (found.view[found.value] == FRAME_VERSION) & (size > _FRAME) & (key < _MORE) & (version < _MORE)
+    """Columns of the records that are read at once, and a mask of these records."""
+    size, sizes = records.value_end - records.value, records.end - records.start
+    done = np.zeros(len(records), dtype=np.bool_)
+    framed = (records.view[records.value] == FRAME_VERSION) & (size > _FRAME) & (key < _MORE) & (version < _MORE)
     kinds = np.where(framed & (size <= MAX_RECORD), key.astype(np.int64) << 7 | version, -1)
     pieces: dict[str, list[Found]] = {}
     for number in np.unique(kinds).tolist():
@@ -108,7 +109,7 @@ def _together(
         at = np.flatnonzero(kinds == number)
         if len(at) < _FEW:
             continue
-        body = fields.Rows(found.view, found.value[at], found.behind[at], found.value[at] + _FRAME)
+        body = fields.Rows(records.view, records.value[at], records.value_end[at], records.value[at] + _FRAME)
         text, values = fields.read(kind, its_version, body, redact)
         good = at[body.good]
         if not len(good):
@@ -116,8 +117,8 @@ def _together(
         done[good] = True
         reading.account.add(reading.account.decoded, kind.name, len(good), int(sizes[good].sum()))
         pieces.setdefault("body", []).append((at, text))
-        for column, here, array in _typed(kind, values, len(at)):
-            pieces.setdefault(column, []).append((at if here is None else at[here], array))
+        for column, rows, array in _typed(kind, values, len(at)):
+            pieces.setdefault(column, []).append((at if rows is None else at[rows], array))
     return pieces, done
 
 
@@ -129,7 +130,7 @@ def _typed(
         if name not in values:
             continue
         value = values[name]
-        data, here, unset = value.data, value.rows, value.null
+        data, at, unset = value.data, value.rows, value.null
         if kind is table.BROKER_REGISTRATION_CHANGE and column in ("fenced", "controlled_shutdown"):
             data, unset = data == 1, np.abs(data.astype(np.int16)) != 1
         elif kind is table.PARTITION_CHANGE and column == "leader":
@@ -138,18 +139,18 @@ def _typed(
             data = bare(data)
         array = data if isinstance(data, pa.Array) else pa.array(data, RECORDS.field(column).type)
         if unset is not None and unset.any():
-            kept = np.flatnonzero(~unset)
-            here, array = kept if here is None else here[kept], array.take(pa.array(kept))
-        yield column, here, array
+            present = np.flatnonzero(~unset)
+            at, array = present if at is None else at[present], array.take(pa.array(present))
+        yield column, at, array
     for column, constant in CONSTANT.get((False, kind.key), {}).items():
         yield column, None, pa.repeat(pa.scalar(constant, RECORDS.field(column).type), rows)
 
 
-def _one_by_one(reading: Reading, found: Records, which: Positions) -> Iterator[tuple[int, Entry]]:
-    """What is not read at once; counted."""
-    for row in which.tolist():
-        size = int(found.end[row] - found.start[row])
-        content = content_of(found.view[found.value[row] : found.behind[row]].tobytes())
+def _one_by_one(reading: Reading, records: Records, rows: Positions) -> Iterator[tuple[int, Entry]]:
+    """Decode and count the records of these rows."""
+    for row in rows.tolist():
+        size = int(records.end[row] - records.start[row])
+        content = content_of(records.view[records.value[row] : records.value_end[row]].tobytes())
         reading.count(content, size)
-        place = int(found.batch_position[row]), size, int(found.offset[row]), int(found.timestamp[row])
-        yield row, Entry(*place, int(found.leader_epoch[row]), False, content)
+        head = int(records.batch_position[row]), size, int(records.offset[row]), int(records.timestamp[row])
+        yield row, Entry(*head, int(records.leader_epoch[row]), False, content)

@@ -52,7 +52,7 @@ _ITEMS = 32  # of structs in an array: they are read one behind the other
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a field holds. rows: in which rows, None for all of them. null: where it is null."""
+    """Values of one field. rows: in which rows, None for all of them. null: where it is null."""
 
     data: Any
     rows: Positions | None = None
@@ -84,32 +84,32 @@ class Rows:
     def fixed(self, kind: str) -> NDArray[Any]:
         """A value of a fixed size."""
         size = np.dtype(kind).itemsize
-        found = np.ndarray((len(self.view) - size + 1,), dtype=kind, buffer=self.view, strides=(1,))[self.at]
+        values = np.ndarray((len(self.view) - size + 1,), dtype=kind, buffer=self.view, strides=(1,))[self.at]
         self.at = self.at + size
-        return found
+        return values
 
     def length(self) -> Positions:
         """A length of one or two bytes; 0 in rows that are given up."""
         self.judge(self.at < self.ends)
-        found = self.view[self.at].astype(np.int64)
+        lengths = self.view[self.at].astype(np.int64)
         self.at = self.at + 1
-        long = np.flatnonzero(found >= _MORE)
+        long = np.flatnonzero(lengths >= _MORE)
         if len(long):
             high = self.view[self.at[long]].astype(np.int64)
-            found[long] = found[long] & 0x7F | high << 7
+            lengths[long] = lengths[long] & 0x7F | high << 7
             self.at[long] += 1
             good = np.ones(len(self), dtype=np.bool_)
             good[long] = (high < _MORE) & (high > 0)
             self.judge(good)
-        found[~self.good] = 0
-        return found
+        lengths[~self.good] = 0
+        return lengths
 
     def some(self, rows: Positions) -> Rows:
-        """Some of them."""
+        """A selection of the rows."""
         return Rows(self.view, self.home[rows], self.ends[rows], self.at[rows])
 
     def back(self, rows: Positions, some: Rows) -> None:
-        """What became of them."""
+        """Take over the cursors of some rows, and which of them are given up."""
         self.at[rows] = some.at
         if not some.good.all():
             good = np.ones(len(self), dtype=np.bool_)
@@ -119,7 +119,7 @@ class Rows:
 
 @cache
 def is_read(kind: RecordType) -> bool:
-    """Whether records of this type are read here."""
+    """True for types whose records are read here."""
     fields = kind.layouts[0].fields.fields
     has_plain = not fields or any(each.tag is None and not each.since for each in fields)
     return not kind.control and has_plain and all(_is_read(each.type) for each in fields)
@@ -164,26 +164,26 @@ def _object(texts: dict[str, Parts]) -> Parts:
 
 def _tagged(struct: Struct, version: int, rows: Rows, values: dict[str, Value]) -> Parts:
     """Reads the fields with a tag, which stand in the order of their tags. A row with an unknown tag is given up."""
-    left, parts = rows.length(), Parts()
-    known = {each.tag: each for each in struct.fields if each.tag is not None and each.since <= version}
-    tags = np.where(left > 0, rows.view[rows.at], _NO_TAG)
-    for tag, each in sorted(known.items(), key=lambda one: one[0] or 0):
-        here = np.flatnonzero(tags == tag)
-        if not len(here):
+    remaining, parts = rows.length(), Parts()
+    tagged_fields = {each.tag: each for each in struct.fields if each.tag is not None and each.since <= version}
+    tags = np.where(remaining > 0, rows.view[rows.at], _NO_TAG)
+    for tag, each in sorted(tagged_fields.items(), key=lambda item: item[0] or 0):
+        present = np.flatnonzero(tags == tag)
+        if not len(present):
             continue
-        some = rows.some(here)
+        some = rows.some(present)
         some.at = some.at + 1
         ends = some.length() + some.at
         some.judge(ends <= some.ends)
         inner = Rows(rows.view, some.home, np.where(some.good, ends, some.ends), some.at)
         text, value = _value(each, version, inner)
         inner.judge((inner.at == inner.ends) & some.good)
-        rows.back(here, inner)
-        left[here] -= 1
-        tags[here] = np.where((left[here] > 0) & inner.good, rows.view[inner.at], _NO_TAG)
-        parts.append(spread(joined([f',"{each.name}":', *text], len(here)), here, len(rows)))
-        values[each.name] = Value(value.data, here, value.null)
-    rows.judge(left == 0)
+        rows.back(present, inner)
+        remaining[present] -= 1
+        tags[present] = np.where((remaining[present] > 0) & inner.good, rows.view[inner.at], _NO_TAG)
+        parts.append(spread(joined([f',"{each.name}":', *text], len(present)), present, len(rows)))
+        values[each.name] = Value(value.data, present, value.null)
+    rows.judge(remaining == 0)
     return parts
 
 
@@ -197,21 +197,21 @@ def _value(each: Field, version: int, rows: Rows) -> tuple[Parts, Value]:
         text = quoted(rows.fixed(f"V{UUID}"))
         return [text], Value(text)
     assert isinstance(kind, Scalar)  # noqa: S101 - `is_read` says so
-    found = rows.fixed(_NUMBERS[kind])
+    values = rows.fixed(_NUMBERS[kind])
     if kind is Scalar.BOOL:
-        rows.judge(found <= 1)
-        return [_BOOLEANS.take(pa.array(np.minimum(found, 1)))], Value(found == 1)
-    native = found.astype(found.dtype.newbyteorder("="))
+        rows.judge(values <= 1)
+        return [_BOOLEANS.take(pa.array(np.minimum(values, 1)))], Value(values == 1)
+    native = values.astype(values.dtype.newbyteorder("="))
     return [numbers(native)], Value(native)
 
 
 def _count(each: Field, rows: Rows, size: int) -> tuple[Positions, Bools | None]:
-    """How many items of a size there are, and where there is null instead."""
-    found = rows.length() - 1
-    is_null = found < 0
+    """Read how many items of a size each row has, and where there is null instead."""
+    lengths = rows.length() - 1
+    is_null = lengths < 0
     if not each.nullable:
         rows.judge(~is_null)
-    count = np.maximum(found, 0)
+    count = np.maximum(lengths, 0)
     rows.judge(rows.at + count * size <= rows.ends)
     count[~rows.good] = 0
     return count, is_null if each.nullable and is_null.any() else None
@@ -225,10 +225,10 @@ def _or_null(parts: Parts, is_null: Bools | None) -> Parts:
 
 def _string(each: Field, rows: Rows) -> tuple[Parts, Value]:
     size, is_null = _count(each, rows, 1)
-    found = spans(rows.view, rows.at, size, pa.string())
+    texts = spans(rows.view, rows.at, size, pa.string())
     rows.at = rows.at + size
-    rows.judge(are_plain(found))
-    return _or_null(['"', found, '"'], is_null), Value(found, null=is_null)
+    rows.judge(are_plain(texts))
+    return _or_null(['"', texts, '"'], is_null), Value(texts, null=is_null)
 
 
 def _array(each: Field, kind: Array, version: int, rows: Rows) -> tuple[Parts, Value]:
@@ -254,16 +254,16 @@ def _structs(each: Field, struct: Struct, version: int, rows: Rows) -> tuple[Par
     count, is_null = _count(each, rows, 1)
     rows.judge(count <= _ITEMS)
     count[~rows.good] = 0
-    offsets, found = np.concatenate([[0], np.cumsum(count)]), []
+    offsets, pieces = np.concatenate([[0], np.cumsum(count)]), []
     for number in range(int(count.max(initial=0))):
-        here = np.flatnonzero((count > number) & rows.good)
-        some = rows.some(here)
+        present = np.flatnonzero((count > number) & rows.good)
+        some = rows.some(present)
         texts, _ = _plain(struct, version, some)
         some.judge(some.length() == 0)  # tags
-        rows.back(here, some)
-        found.append((offsets[here] + number, joined(_object(texts), len(here))))
-    every = placed(found, int(offsets[-1]), pa.string())
-    return _or_null(["[", pc.binary_join(lists(offsets, every.fill_null("")), ","), "]"], is_null), Value(None)
+        rows.back(present, some)
+        pieces.append((offsets[present] + number, joined(_object(texts), len(present))))
+    items = placed(pieces, int(offsets[-1]), pa.string())
+    return _or_null(["[", pc.binary_join(lists(offsets, items.fill_null("")), ","), "]"], is_null), Value(None)
 
 
 def _shown(text: Parts, values: dict[str, Value], good: Bools) -> Parts:
@@ -273,10 +273,11 @@ def _shown(text: Parts, values: dict[str, Value], good: Bools) -> Parts:
     names = pc.if_else(pa.array(good), values["name"].data, "").dictionary_encode()
     kinds = values["resourceType"].data.astype(np.int64)
     pairs = kinds << 32 | np.asarray(names.indices, dtype=np.int64)
-    every, which = np.unique(pairs, return_inverse=True)
-    known = names.dictionary.to_pylist()
-    shown = np.array([is_shown(int(pair >> 32), known[pair & 0xFFFFFFFF]) for pair in every], dtype=np.bool_)[which]
+    distinct, inverse = np.unique(pairs, return_inverse=True)
+    config_names = names.dictionary.to_pylist()
+    is_visible = (is_shown(int(pair >> 32), config_names[pair & 0xFFFFFFFF]) for pair in distinct)
+    visible = np.array([*is_visible], dtype=np.bool_)[inverse]
     null = values["value"].null
     if null is not None:
-        shown = shown | null
-    return [pc.if_else(pa.array(shown), joined(text, len(good)), f'"{REDACTED}"')]
+        visible = visible | null
+    return [pc.if_else(pa.array(visible), joined(text, len(good)), f'"{REDACTED}"')]

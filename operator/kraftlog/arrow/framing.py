@@ -36,15 +36,15 @@ _NULL_KEY = 1
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records of usual batches, in order. start, end: of each in `view`; value, behind: of its value. batch_position,
-    leader_epoch: of its batch, the former in the file.
+    """Records of usual batches, in order. start, end: of each in `view`; value, value_end: of its value.
+    batch_position, leader_epoch: of its batch, the former in the file.
     """
 
     view: Bytes
     start: Positions
     end: Positions
     value: Positions
-    behind: Positions
+    value_end: Positions
     offset: Positions
     timestamp: Positions
     batch_position: Positions
@@ -54,7 +54,7 @@ class Records:
         return len(self.start)
 
     def part(self, first: int, end: int) -> Records:
-        """Some of them."""
+        """A slice of the records."""
         return Records(self.view, *(getattr(self, each.name)[first:end] for each in fields(self)[1:]))
 
 
@@ -102,8 +102,8 @@ def framed(run: Run) -> Framed:
 def _starts(
     view: Bytes, sections: Positions, ends: Positions, counts: Positions, usual: Bools
 ) -> tuple[Positions, Positions, Positions]:
-    """Where each record of the usual batches begins, of which batch it is, and where it ends. Those whose records do
-    not end with them are usual no more.
+    """Positions at which the records of the usual batches begin, the batch of each, and where it ends. Batches whose
+    records do not end with them are usual no more.
     """
     first = np.concatenate([[0], np.cumsum(np.where(usual, counts, 0))])
     start, end = np.zeros(first[-1], dtype=np.int64), np.zeros(first[-1], dtype=np.int64)
@@ -114,29 +114,29 @@ def _starts(
     good = np.ones(len(few), dtype=np.bool_)
     for step in range(int(steps.max(initial=0))):
         active = int(np.searchsorted(-steps, -step, side="left"))  # those with more records than that
-        here = at[:active]
-        length = view[here].astype(np.int64)
-        high = view[here + 1].astype(np.int64)
+        current = at[:active]
+        length = view[current].astype(np.int64)
+        high = view[current + 1].astype(np.int64)
         long = length >= _MORE
         size = np.where(long, 2 + ((length & 0x7F | high << 7) >> 1), 1 + (length >> 1))
-        behind = here + size
-        fits = (length & 1 == 0) & (~long | (high < _MORE)) & (behind <= ends[few[:active]])
+        stop = current + size
+        fits = (length & 1 == 0) & (~long | (high < _MORE)) & (stop <= ends[few[:active]])
         good[:active] &= fits
-        behind = np.where(fits, behind, here)
-        place = first[few[:active]] + step
-        start[place], end[place] = here, behind
-        at[:active] = behind
+        stop = np.where(fits, stop, current)
+        index = first[few[:active]] + step
+        start[index], end[index] = current, stop
+        at[:active] = stop
     usual[few[~(good & (at == ends[few]))]] = False
     for number in np.flatnonzero(usual & (counts > _TOGETHER)).tolist():
         try:
-            found = edges(memoryview(view[sections[number] : ends[number]].data), int(counts[number]))
+            bounds = edges(memoryview(view[sections[number] : ends[number]].data), int(counts[number]))
         except MalformedError:
-            found = None
-        if found is None:
+            bounds = None
+        if bounds is None:
             usual[number] = False
             continue
         its = slice(first[number], first[number + 1])
-        start[its], end[its] = found[:-1] + sections[number], found[1:] + sections[number]
+        start[its], end[its] = bounds[:-1] + sections[number], bounds[1:] + sections[number]
     return start, batch, end
 
 
@@ -149,28 +149,30 @@ class _Framing:
 
 
 def _framing(view: Bytes, start: Positions, end: Positions) -> _Framing:
-    """What lies in front of the values: a length, attributes, two deltas, no key, a length. Behind them: no headers."""
+    """Read the bytes in front of the values: a length, attributes, two deltas, no key, a length. Behind them: no
+    headers.
+    """
     _, at, good = _number(view, start, 5)
-    timestamp, at, whole = _number(view, at + 1, 9)  # a time of more bytes is not in any real log
-    good &= whole
-    offset, at, whole = _number(view, np.minimum(at, end), 5)
-    good &= whole & (np.abs(offset) < 1 << 31)
+    timestamp, at, fits = _number(view, at + 1, 9)  # a time of more bytes is not in any real log
+    good &= fits
+    offset, at, fits = _number(view, np.minimum(at, end), 5)
+    good &= fits & (np.abs(offset) < 1 << 31)
     at = np.minimum(at, end)
     good &= view[at] == _NULL_KEY
-    size, value, whole = _number(view, at + 1, 5)
-    good &= whole & (size >= 0) & (value + size + 1 == end) & (view[end - 1] == 0)
+    size, value, fits = _number(view, at + 1, 5)
+    good &= fits & (size >= 0) & (value + size + 1 == end) & (view[end - 1] == 0)
     return _Framing(timestamp, offset, value, good)
 
 
 def _number(view: Bytes, at: Positions, most: int) -> tuple[Positions, Positions, Bools]:
     """Zigzag numbers of so many bytes at most, what is behind them, and which of them are no longer."""
     raw = view[at].astype(np.int64)
-    at, good, more, shift = at + 1, np.ones(len(at), dtype=np.bool_), np.flatnonzero(raw >= _MORE), 7
+    at, good, unfinished, shift = at + 1, np.ones(len(at), dtype=np.bool_), np.flatnonzero(raw >= _MORE), 7
     raw &= 0x7F
-    while len(more) and shift < 7 * most:
-        byte = view[at[more]]
-        raw[more] |= (byte & 0x7F).astype(np.int64) << shift
-        at[more] += 1
-        more, shift = more[byte >= _MORE], shift + 7
-    good[more] = False
+    while len(unfinished) and shift < 7 * most:
+        byte = view[at[unfinished]]
+        raw[unfinished] |= (byte & 0x7F).astype(np.int64) << shift
+        at[unfinished] += 1
+        unfinished, shift = unfinished[byte >= _MORE], shift + 7
+    good[unfinished] = False
     return (raw >> 1) ^ -(raw & 1), at, good

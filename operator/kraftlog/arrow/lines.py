@@ -28,24 +28,24 @@ def lines(reading: Reading, form: Form, *, redact: bool = True) -> Iterator[str 
         if isinstance(item, Records):
             yield _many(reading, item, form, redact)
         else:
-            yield item if isinstance(item, Damage) else form.one(item) + "\n"
+            yield item if isinstance(item, Damage) else form.entry(item) + "\n"
 
 
-def _many(reading: Reading, found: Records, form: Form, redact: bool) -> str:
-    rows = len(found)
-    content = columns.read(reading, found, redact, lambda entry: form.one(entry) + "\n")
-    times = pa.array(found.timestamp).dictionary_encode()
-    written = (
-        pc.utf8_lpad(numbers(found.offset), form.offset_width),
+def _many(reading: Reading, records: Records, form: Form, redact: bool) -> str:
+    rows = len(records)
+    content = columns.read(reading, records, redact, lambda entry: form.entry(entry) + "\n")
+    times = pa.array(records.timestamp).dictionary_encode()
+    fields = (
+        pc.utf8_lpad(numbers(records.offset), form.offset_width),
         pa.array(map(form.time, times.dictionary.to_pylist()), pa.string()).take(times.indices),
         content.names,
         numbers(content.versions),
         placed(content.pieces.get("body", ()), rows, pa.string()),
     )
-    first, *others = form.around
-    parts: Parts = [first, *chain.from_iterable(zip(written, others, strict=True)), "\n"]
+    first, *separators = form.separators
+    parts: Parts = [first, *chain.from_iterable(zip(fields, separators, strict=True)), "\n"]
     text = joined(parts, rows)
-    if content.others:
-        at = np.fromiter(content.others, dtype=np.int64)
-        text = placed([(None, text), (at, pa.array(content.others.values(), pa.string()))], rows, pa.string())
+    if content.singles:
+        at = np.fromiter(content.singles, dtype=np.int64)
+        text = placed([(None, text), (at, pa.array(content.singles.values(), pa.string()))], rows, pa.string())
     return str(memoryview(text.buffers()[2])[: np.frombuffer(text.buffers()[1], dtype=np.int32)[rows]], "utf-8")

@@ -34,18 +34,18 @@ _SWITCHES = {1: True, -1: False}
 def row(item: Entry | Damage, origin: str, begins_at: int, redact: bool) -> Row:
     """`begins_at`: where in the file the data begins that positions are of."""
     if isinstance(item, Damage):
-        where = (origin, None, begins_at + item.position, item.size, *[None] * 6)
-        return *where, DAMAGED, item.reason.value, item.detail or None, *[None] * (2 + len(_TYPED))
-    found, (key, version) = item.content, _numbers(item)
-    name = found.type.name if isinstance(found, Decoded) else _name(item.control, key)
+        head = (origin, None, begins_at + item.position, item.size, *[None] * 6)
+        return *head, DAMAGED, item.reason.value, item.detail or None, *[None] * (2 + len(_TYPED))
+    content, (key, version) = item.content, _numbers(item)
+    name = content.type.name if isinstance(content, Decoded) else _name(item.control, key)
     text = raw = reason = detail = None
     typed = _NONE
-    if isinstance(found, Decoded):
-        status, text, typed = DECODED, body(found, redact=redact), _typed(found)
+    if isinstance(content, Decoded):
+        status, text, typed = DECODED, body(content, redact=redact), _typed(content)
     else:
-        raw = None if redact else found.value
-        status, reason = (KEPT, found.reason.value) if isinstance(found, Raw) else (DAMAGED, UNREADABLE)
-        detail = None if isinstance(found, Raw) else found.why
+        raw = None if redact else content.value
+        status, reason = (KEPT, content.reason.value) if isinstance(content, Raw) else (DAMAGED, UNREADABLE)
+        detail = None if isinstance(content, Raw) else content.detail
     return (
         origin, _int64(item.offset), begins_at + item.position, item.size, _int64(item.timestamp_ms), item.leader_epoch,
         item.control, key, version, name, status, reason, detail, text, raw, *map(typed.get, _TYPED),
@@ -61,8 +61,8 @@ def record_batch(rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def _numbers(item: Entry) -> tuple[int | None, int | None]:
-    found = item.content
-    key, version = (found.type.key if isinstance(found, Decoded) else found.key), found.version
+    content = item.content
+    key, version = (content.type.key if isinstance(content, Decoded) else content.key), content.version
     return (key if key in _INT16 else None), (version if version in _INT16 else None)
 
 
@@ -70,8 +70,8 @@ def _name(control: bool, key: int | None) -> str | None:
     if key is None:
         return None
     if control:
-        known = BY_KEY.get((True, key))
-        return known.name if known else None
+        record_type = BY_KEY.get((True, key))
+        return record_type.name if record_type else None
     return NAMES.get(key)
 
 
@@ -79,18 +79,18 @@ def _int64(value: int) -> int | None:
     return value if value in _INT64 else None
 
 
-def _typed(found: Decoded) -> Mapping[str, object]:
+def _typed(record: Decoded) -> Mapping[str, object]:
     """The columns of its type; what a change leaves as it is has none."""
-    kind, data = (found.type.control, found.type.key), found.data
+    kind, data = (record.type.control, record.type.key), record.data
     if kind not in FIELDS:
         return _NONE
     values = {column: _value(data.get(field)) for column, field in FIELDS[kind].items()}
-    if found.type is table.BROKER_REGISTRATION_CHANGE:
+    if record.type is table.BROKER_REGISTRATION_CHANGE:
         for column in ("fenced", "controlled_shutdown"):
             values[column] = _SWITCHES.get(data.get(FIELDS[kind][column], 0))
-    elif found.type is table.PARTITION_CHANGE and values["leader"] == LEADER_UNCHANGED:
+    elif record.type is table.PARTITION_CHANGE and values["leader"] == LEADER_UNCHANGED:
         values["leader"] = None
-    elif found.layout and "maxFeatureLevel" in data:
+    elif record.layout and "maxFeatureLevel" in data:
         values["level"] = data["maxFeatureLevel"]
     return {**values, **CONSTANT.get(kind, {})}
 

@@ -22,12 +22,12 @@ _FEW = 256  # records of a run that are quicker one by one
 
 
 def items(reading: Reading) -> Iterator[Records | Entry | Damage]:
-    """What is in the file, in order: many usual records at once, everything else one by one."""
-    for found in reading.runs():
-        if isinstance(found, Run):
-            yield from _of_run(reading, found)
+    """Contents of the file, in order: many usual records at once, everything else one by one."""
+    for item in reading.runs():
+        if isinstance(item, Run):
+            yield from _of_run(reading, item)
         else:
-            yield found
+            yield item
 
 
 def _of_run(reading: Reading, run: Run) -> Iterator[Records | Entry | Damage]:

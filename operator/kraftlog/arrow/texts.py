@@ -47,7 +47,7 @@ def joined(parts: Sequence[str | pa.Array], rows: int) -> pa.Array:
 
 
 def numbers(values: NDArray[np.signedinteger]) -> pa.Array:
-    """In decimal."""
+    """Numbers as decimal text."""
     if len(values) and values.min() >= 0 and values.max() < _SMALL:
         return _SMALL_TEXTS.take(pa.array(values))
     return pc.cast(pa.array(values), pa.string())
@@ -58,10 +58,10 @@ _SMALL_TEXTS = pc.cast(pa.array(np.arange(_SMALL, dtype=np.int32)), pa.string())
 
 def quoted(content: NDArray[np.void]) -> pa.Array:
     """Uuids of 16 bytes as Kafka writes them (`Uuid.java`), in quotes. Most are there many times."""
-    every = pa.FixedSizeBinaryArray.from_buffers(pa.binary(UUID), len(content), [None, pa.py_buffer(content)])
-    found = every.dictionary_encode()
-    distinct = np.frombuffer(found.dictionary.buffers()[1] or b"", dtype=np.uint8)[: len(found.dictionary) * UUID]
-    return _quoted(distinct.reshape(-1, UUID)).take(found.indices)
+    uuids = pa.FixedSizeBinaryArray.from_buffers(pa.binary(UUID), len(content), [None, pa.py_buffer(content)])
+    encoded = uuids.dictionary_encode()
+    distinct = np.frombuffer(encoded.dictionary.buffers()[1] or b"", dtype=np.uint8)[: len(encoded.dictionary) * UUID]
+    return _quoted(distinct.reshape(-1, UUID)).take(encoded.indices)
 
 
 def _quoted(content: Bytes) -> pa.Array:
@@ -91,7 +91,7 @@ def fixed(content: Bytes) -> pa.Array:
 
 
 def spans(view: Bytes, starts: Positions, sizes: Positions, kind: pa.DataType) -> pa.Array:
-    """What lies there in the bytes, in their order: copies."""
+    """Copies of these pieces of the bytes, in their order."""
     offsets = np.empty(2 * len(starts) + 1, dtype=np.int32)
     offsets[0:-1:2] = starts
     offsets[1::2] = starts + sizes
@@ -101,17 +101,17 @@ def spans(view: Bytes, starts: Positions, sizes: Positions, kind: pa.DataType) -
 
 
 def are_plain(texts: pa.Array) -> Bools:
-    """Which of them JSON has as they are: printable ASCII without quotes and backslashes."""
+    """True for texts that JSON has as they are: printable ASCII without quotes and backslashes."""
     offsets = offsets_of(texts)
     content = np.frombuffer(texts.buffers()[2] or b"", dtype=np.uint8)[: offsets[-1]]
     odd = np.flatnonzero(~_PLAIN[content])
-    found = np.ones(len(texts), dtype=np.bool_)
-    found[np.searchsorted(offsets, odd, side="right") - 1] = False
-    return found
+    plain = np.ones(len(texts), dtype=np.bool_)
+    plain[np.searchsorted(offsets, odd, side="right") - 1] = False
+    return plain
 
 
 def offsets_of(array: pa.Array) -> NDArray[np.int32]:
-    """Where the items of an array begin and end, which begins with its buffers."""
+    """Offsets of the items of an array that begins with its buffers, and of its end."""
     return np.frombuffer(array.buffers()[1], dtype=np.int32)[: len(array) + 1]
 
 
@@ -130,18 +130,18 @@ def spread(texts: pa.Array, rows: Positions, count: int) -> pa.Array:
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), texts.buffers()[2])
 
 
-def placed(found: Sequence[tuple[Positions | None, pa.Array]], rows: int, kind: pa.DataType) -> pa.Array:
+def placed(pieces: Sequence[tuple[Positions | None, pa.Array]], rows: int, kind: pa.DataType) -> pa.Array:
     """Items at their rows (at all of them, if None), those that come later instead of what came before; the others are
     null.
     """
-    if not found:
+    if not pieces:
         return pa.nulls(rows, kind)
-    if len(found) == 1 and found[0][0] is None:
-        return found[0][1]
+    if len(pieces) == 1 and pieces[0][0] is None:
+        return pieces[0][1]
     index, size = np.full(rows, -1, dtype=np.int64), 0
-    for at, array in found:
+    for at, array in pieces:
         index[slice(None) if at is None else at] = np.arange(size, size + len(array))
         size += len(array)
-    every = pa.concat_arrays([array for _, array in found]) if len(found) > 1 else found[0][1]
+    combined = pa.concat_arrays([array for _, array in pieces]) if len(pieces) > 1 else pieces[0][1]
     missing = index < 0
-    return every.take(pa.array(index, mask=missing) if missing.any() else pa.array(index))
+    return combined.take(pa.array(index, mask=missing) if missing.any() else pa.array(index))

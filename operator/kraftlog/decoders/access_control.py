@@ -56,7 +56,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     at = stop
     operation, permission_type = _INT8_INT8.unpack_from(data, at)
     at += 2
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "resourceType": resource_type,
         "resourceName": resource_name,
         "patternType": pattern_type,
@@ -70,8 +70,8 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

@@ -11,7 +11,7 @@ from kraftlog.decoders.parts import Readers, beyond, misfit, order, read_unsigne
 from kraftlog.schema.types import UNKNOWN_TAGS
 
 
-def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any]) -> int:
+def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any]) -> int:
     previous = -1
     unknown = []
     for _ in range(count):
@@ -42,27 +42,27 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any]) -> 
                     raise beyond(size - 1, at, stop)
                 name = data[at:behind].decode()
                 at = behind
-            found["name"] = name
+            fields["name"] = name
             if at != stop:
                 raise misfit("name", at, stop)
         else:
             unknown.append((tag, data[at:stop]))
             at = stop
     if unknown:
-        found[UNKNOWN_TAGS] = tuple(unknown)
+        fields[UNKNOWN_TAGS] = tuple(unknown)
     return at
 
 
 def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found)
-    return found, at
+        at = _tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

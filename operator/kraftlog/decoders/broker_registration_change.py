@@ -16,7 +16,7 @@ _INT32_INT64 = Struct(">iq")
 _INT8 = Struct(">b")
 
 
-def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], version: int) -> int:
+def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], version: int) -> int:
     previous = -1
     unknown = []
     for _ in range(count):
@@ -37,13 +37,13 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
         if tag == 0:
             (fenced,) = _INT8.unpack_from(data, at)
             at += 1
-            found["fenced"] = fenced
+            fields["fenced"] = fenced
             if at != stop:
                 raise misfit("fenced", at, stop)
         elif tag == 1 and version >= 1:
             (in_controlled_shutdown,) = _INT8.unpack_from(data, at)
             at += 1
-            found["inControlledShutdown"] = in_controlled_shutdown
+            fields["inControlledShutdown"] = in_controlled_shutdown
             if at != stop:
                 raise misfit("inControlledShutdown", at, stop)
         elif tag == 2 and version >= 2:
@@ -58,7 +58,7 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
             behind = at + (size - 1) * 16
             log_dirs = tuple([uuid_of(data[each : each + 16]) for each in range(at, behind, 16)])
             at = behind
-            found["logDirs"] = log_dirs
+            fields["logDirs"] = log_dirs
             if at != stop:
                 raise misfit("logDirs", at, stop)
         elif tag == 3 and version >= 3:
@@ -74,14 +74,14 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
                 behind = at + (size - 1) * 16
                 cordoned_log_dirs = tuple([uuid_of(data[each : each + 16]) for each in range(at, behind, 16)])
                 at = behind
-            found["cordonedLogDirs"] = cordoned_log_dirs
+            fields["cordonedLogDirs"] = cordoned_log_dirs
             if at != stop:
                 raise misfit("cordonedLogDirs", at, stop)
         else:
             unknown.append((tag, data[at:stop]))
             at = stop
     if unknown:
-        found[UNKNOWN_TAGS] = tuple(unknown)
+        fields[UNKNOWN_TAGS] = tuple(unknown)
     return at
 
 
@@ -89,56 +89,56 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
     at += 12
-    found: dict[str, Any] = {"brokerId": broker_id, "brokerEpoch": broker_epoch}
+    fields: dict[str, Any] = {"brokerId": broker_id, "brokerEpoch": broker_epoch}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found, 0)
-    return found, at
+        at = _tags(data, at, end, count, fields, 0)
+    return fields, at
 
 
 def _v1(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
     at += 12
-    found: dict[str, Any] = {"brokerId": broker_id, "brokerEpoch": broker_epoch}
+    fields: dict[str, Any] = {"brokerId": broker_id, "brokerEpoch": broker_epoch}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found, 1)
-    return found, at
+        at = _tags(data, at, end, count, fields, 1)
+    return fields, at
 
 
 def _v2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
     at += 12
-    found: dict[str, Any] = {"brokerId": broker_id, "brokerEpoch": broker_epoch}
+    fields: dict[str, Any] = {"brokerId": broker_id, "brokerEpoch": broker_epoch}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found, 2)
-    return found, at
+        at = _tags(data, at, end, count, fields, 2)
+    return fields, at
 
 
 def _v3(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     broker_id, broker_epoch = _INT32_INT64.unpack_from(data, at)
     at += 12
-    found: dict[str, Any] = {"brokerId": broker_id, "brokerEpoch": broker_epoch}
+    fields: dict[str, Any] = {"brokerId": broker_id, "brokerEpoch": broker_epoch}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found, 3)
-    return found, at
+        at = _tags(data, at, end, count, fields, 3)
+    return fields, at
 
 
 READERS: Readers = (

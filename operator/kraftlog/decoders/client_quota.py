@@ -14,7 +14,7 @@ _FLOAT64_BOOL = Struct(">dB")
 
 
 def _items_of_entity(data: bytes, at: int, end: int, items: int) -> tuple[tuple[Any, ...], int]:
-    every = []
+    values = []
     for _ in range(items):
         size = data[at]
         at += 1
@@ -46,8 +46,8 @@ def _items_of_entity(data: bytes, at: int, end: int, items: int) -> tuple[tuple[
             count, at = read_unsigned(data, at - 1)
         if count:
             at = other_tags(data, at, end, count, each)
-        every.append(each)
-    return tuple(every), at
+        values.append(each)
+    return tuple(values), at
 
 
 def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -76,14 +76,14 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     at += 9
     if remove > 1:
         raise no_boolean("remove", remove)
-    found: dict[str, Any] = {"entity": entity, "key": key, "value": value, "remove": remove == 1}
+    fields: dict[str, Any] = {"entity": entity, "key": key, "value": value, "remove": remove == 1}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

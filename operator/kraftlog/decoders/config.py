@@ -51,14 +51,19 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
             raise beyond(size - 1, at, end)
         value = data[at:stop].decode()
         at = stop
-    found: dict[str, Any] = {"resourceType": resource_type, "resourceName": resource_name, "name": name, "value": value}
+    fields: dict[str, Any] = {
+        "resourceType": resource_type,
+        "resourceName": resource_name,
+        "name": name,
+        "value": value,
+    }
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

@@ -14,7 +14,7 @@ _INT64_INT64_INT64 = Struct(">qqq")
 
 
 def _items_of_renewers(data: bytes, at: int, end: int, items: int) -> tuple[tuple[Any, ...], int]:
-    every = []
+    values = []
     for _ in range(items):
         size = data[at]
         at += 1
@@ -27,8 +27,8 @@ def _items_of_renewers(data: bytes, at: int, end: int, items: int) -> tuple[tupl
             raise beyond(size - 1, at, end)
         each = data[at:stop].decode()
         at = stop
-        every.append(each)
-    return tuple(every), at
+        values.append(each)
+    return tuple(values), at
 
 
 def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -77,7 +77,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise beyond(size - 1, at, end)
     token_id = data[at:stop].decode()
     at = stop
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "owner": owner,
         "requester": requester,
         "renewers": renewers,
@@ -91,8 +91,8 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 def _v0_of_3_0_to_3_5(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -130,7 +130,7 @@ def _v0_of_3_0_to_3_5(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise beyond(size - 1, at, end)
     token_id = data[at:stop].decode()
     at = stop
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "owner": owner,
         "renewers": renewers,
         "issueTimestamp": issue_timestamp,
@@ -143,8 +143,8 @@ def _v0_of_3_0_to_3_5(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (

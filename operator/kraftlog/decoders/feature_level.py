@@ -29,14 +29,14 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     at = stop
     (feature_level,) = _INT16.unpack_from(data, at)
     at += 2
-    found: dict[str, Any] = {"name": name, "featureLevel": feature_level}
+    fields: dict[str, Any] = {"name": name, "featureLevel": feature_level}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 def _v0_of_3_0_to_3_2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -54,14 +54,14 @@ def _v0_of_3_0_to_3_2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     at = stop
     min_feature_level, max_feature_level = _INT16_INT16.unpack_from(data, at)
     at += 4
-    found: dict[str, Any] = {"name": name, "minFeatureLevel": min_feature_level, "maxFeatureLevel": max_feature_level}
+    fields: dict[str, Any] = {"name": name, "minFeatureLevel": min_feature_level, "maxFeatureLevel": max_feature_level}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (

@@ -17,14 +17,14 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     version, k_raft_version = _INT16_INT16.unpack_from(data, at)
     at += 4
-    found: dict[str, Any] = {"version": version, "kRaftVersion": k_raft_version}
+    fields: dict[str, Any] = {"version": version, "kRaftVersion": k_raft_version}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

@@ -17,7 +17,7 @@ _INT16_INT16 = Struct(">hh")
 
 
 def _items_of_endpoints(data: bytes, at: int, end: int, items: int) -> tuple[tuple[Any, ...], int]:
-    every = []
+    values = []
     for _ in range(items):
         size = data[at]
         at += 1
@@ -50,25 +50,28 @@ def _items_of_endpoints(data: bytes, at: int, end: int, items: int) -> tuple[tup
             count, at = read_unsigned(data, at - 1)
         if count:
             at = other_tags(data, at, end, count, each)
-        every.append(each)
-    return tuple(every), at
+        values.append(each)
+    return tuple(values), at
 
 
 def _struct_v0_voters_k_raft_version_feature(data: bytes, at: int, end: int) -> tuple[dict[str, Any], int]:
     min_supported_version, max_supported_version = _INT16_INT16.unpack_from(data, at)
     at += 4
-    found: dict[str, Any] = {"minSupportedVersion": min_supported_version, "maxSupportedVersion": max_supported_version}
+    fields: dict[str, Any] = {
+        "minSupportedVersion": min_supported_version,
+        "maxSupportedVersion": max_supported_version,
+    }
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 def _items_of_voters(data: bytes, at: int, end: int, items: int) -> tuple[tuple[Any, ...], int]:
-    every = []
+    values = []
     for _ in range(items):
         voter_id, voter_directory_id = _INT32_UUID.unpack_from(data, at)
         at += 20
@@ -94,8 +97,8 @@ def _items_of_voters(data: bytes, at: int, end: int, items: int) -> tuple[tuple[
             count, at = read_unsigned(data, at - 1)
         if count:
             at = other_tags(data, at, end, count, each)
-        every.append(each)
-    return tuple(every), at
+        values.append(each)
+    return tuple(values), at
 
 
 def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -111,14 +114,14 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if size - 1 > (end - at) // 27:
         raise too_many("voters", size - 1, end - at)
     voters, at = _items_of_voters(data, at, end, size - 1)
-    found: dict[str, Any] = {"version": version, "voters": voters}
+    fields: dict[str, Any] = {"version": version, "voters": voters}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

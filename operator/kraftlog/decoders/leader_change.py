@@ -16,7 +16,7 @@ _INT32_UUID = Struct(">i16s")
 
 
 def _items_of_voters(data: bytes, at: int, end: int, items: int) -> tuple[tuple[Any, ...], int]:
-    every = []
+    values = []
     for _ in range(items):
         (voter_id,) = _INT32.unpack_from(data, at)
         at += 4
@@ -27,8 +27,8 @@ def _items_of_voters(data: bytes, at: int, end: int, items: int) -> tuple[tuple[
             count, at = read_unsigned(data, at - 1)
         if count:
             at = other_tags(data, at, end, count, each)
-        every.append(each)
-    return tuple(every), at
+        values.append(each)
+    return tuple(values), at
 
 
 def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -53,7 +53,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if size - 1 > (end - at) // 5:
         raise too_many("grantingVoters", size - 1, end - at)
     granting_voters, at = _items_of_voters(data, at, end, size - 1)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "version": version,
         "leaderId": leader_id,
         "voters": voters,
@@ -64,12 +64,12 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 def _items_of_voters_(data: bytes, at: int, end: int, items: int) -> tuple[tuple[Any, ...], int]:
-    every = []
+    values = []
     for _ in range(items):
         voter_id, voter_directory_id = _INT32_UUID.unpack_from(data, at)
         at += 20
@@ -80,8 +80,8 @@ def _items_of_voters_(data: bytes, at: int, end: int, items: int) -> tuple[tuple
             count, at = read_unsigned(data, at - 1)
         if count:
             at = other_tags(data, at, end, count, each)
-        every.append(each)
-    return tuple(every), at
+        values.append(each)
+    return tuple(values), at
 
 
 def _v1(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -106,7 +106,7 @@ def _v1(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if size - 1 > (end - at) // 21:
         raise too_many("grantingVoters", size - 1, end - at)
     granting_voters, at = _items_of_voters_(data, at, end, size - 1)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "version": version,
         "leaderId": leader_id,
         "voters": voters,
@@ -117,8 +117,8 @@ def _v1(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (

@@ -12,14 +12,14 @@ from kraftlog.decoders.parts import Readers, other_tags, read_unsigned
 
 def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

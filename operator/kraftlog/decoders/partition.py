@@ -16,7 +16,7 @@ _INT32_INT32_INT32 = Struct(">iii")
 _INT8 = Struct(">b")
 
 
-def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], version: int) -> int:
+def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], version: int) -> int:
     previous = -1
     unknown = []
     for _ in range(count):
@@ -37,7 +37,7 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
         if tag == 0:
             (leader_recovery_state,) = _INT8.unpack_from(data, at)
             at += 1
-            found["leaderRecoveryState"] = leader_recovery_state
+            fields["leaderRecoveryState"] = leader_recovery_state
             if at != stop:
                 raise misfit("leaderRecoveryState", at, stop)
         elif tag == 1 and version >= 2:
@@ -52,7 +52,7 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
                     raise too_many("eligibleLeaderReplicas", size - 1, stop - at)
                 eligible_leader_replicas = unpack_from(f">{size - 1}i", data, at)
                 at += (size - 1) * 4
-            found["eligibleLeaderReplicas"] = eligible_leader_replicas
+            fields["eligibleLeaderReplicas"] = eligible_leader_replicas
             if at != stop:
                 raise misfit("eligibleLeaderReplicas", at, stop)
         elif tag == 2 and version >= 2:
@@ -67,14 +67,14 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
                     raise too_many("lastKnownElr", size - 1, stop - at)
                 last_known_elr = unpack_from(f">{size - 1}i", data, at)
                 at += (size - 1) * 4
-            found["lastKnownElr"] = last_known_elr
+            fields["lastKnownElr"] = last_known_elr
             if at != stop:
                 raise misfit("lastKnownElr", at, stop)
         else:
             unknown.append((tag, data[at:stop]))
             at = stop
     if unknown:
-        found[UNKNOWN_TAGS] = tuple(unknown)
+        fields[UNKNOWN_TAGS] = tuple(unknown)
     return at
 
 
@@ -124,7 +124,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     at += (size - 1) * 4
     leader, leader_epoch, partition_epoch = _INT32_INT32_INT32.unpack_from(data, at)
     at += 12
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "partitionId": partition_id,
         "topicId": uuid_of(topic_id),
         "replicas": replicas,
@@ -140,8 +140,8 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found, 0)
-    return found, at
+        at = _tags(data, at, end, count, fields, 0)
+    return fields, at
 
 
 def _v1(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -201,7 +201,7 @@ def _v1(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     behind = at + (size - 1) * 16
     directories = tuple([uuid_of(data[each : each + 16]) for each in range(at, behind, 16)])
     at = behind
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "partitionId": partition_id,
         "topicId": uuid_of(topic_id),
         "replicas": replicas,
@@ -218,8 +218,8 @@ def _v1(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found, 1)
-    return found, at
+        at = _tags(data, at, end, count, fields, 1)
+    return fields, at
 
 
 def _v2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -279,7 +279,7 @@ def _v2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     behind = at + (size - 1) * 16
     directories = tuple([uuid_of(data[each : each + 16]) for each in range(at, behind, 16)])
     at = behind
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "partitionId": partition_id,
         "topicId": uuid_of(topic_id),
         "replicas": replicas,
@@ -296,8 +296,8 @@ def _v2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found, 2)
-    return found, at
+        at = _tags(data, at, end, count, fields, 2)
+    return fields, at
 
 
 READERS: Readers = (

@@ -17,7 +17,7 @@ _INT32 = Struct(">i")
 _INT8 = Struct(">b")
 
 
-def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], version: int) -> int:
+def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], version: int) -> int:
     previous = -1
     unknown = []
     for _ in range(count):
@@ -47,13 +47,13 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
                     raise too_many("isr", size - 1, stop - at)
                 isr = unpack_from(f">{size - 1}i", data, at)
                 at += (size - 1) * 4
-            found["isr"] = isr
+            fields["isr"] = isr
             if at != stop:
                 raise misfit("isr", at, stop)
         elif tag == 1:
             (leader,) = _INT32.unpack_from(data, at)
             at += 4
-            found["leader"] = leader
+            fields["leader"] = leader
             if at != stop:
                 raise misfit("leader", at, stop)
         elif tag == 2:
@@ -68,7 +68,7 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
                     raise too_many("replicas", size - 1, stop - at)
                 replicas = unpack_from(f">{size - 1}i", data, at)
                 at += (size - 1) * 4
-            found["replicas"] = replicas
+            fields["replicas"] = replicas
             if at != stop:
                 raise misfit("replicas", at, stop)
         elif tag == 3:
@@ -83,7 +83,7 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
                     raise too_many("removingReplicas", size - 1, stop - at)
                 removing_replicas = unpack_from(f">{size - 1}i", data, at)
                 at += (size - 1) * 4
-            found["removingReplicas"] = removing_replicas
+            fields["removingReplicas"] = removing_replicas
             if at != stop:
                 raise misfit("removingReplicas", at, stop)
         elif tag == 4:
@@ -98,13 +98,13 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
                     raise too_many("addingReplicas", size - 1, stop - at)
                 adding_replicas = unpack_from(f">{size - 1}i", data, at)
                 at += (size - 1) * 4
-            found["addingReplicas"] = adding_replicas
+            fields["addingReplicas"] = adding_replicas
             if at != stop:
                 raise misfit("addingReplicas", at, stop)
         elif tag == 5:
             (leader_recovery_state,) = _INT8.unpack_from(data, at)
             at += 1
-            found["leaderRecoveryState"] = leader_recovery_state
+            fields["leaderRecoveryState"] = leader_recovery_state
             if at != stop:
                 raise misfit("leaderRecoveryState", at, stop)
         elif tag == 6 and version >= 2:
@@ -119,7 +119,7 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
                     raise too_many("eligibleLeaderReplicas", size - 1, stop - at)
                 eligible_leader_replicas = unpack_from(f">{size - 1}i", data, at)
                 at += (size - 1) * 4
-            found["eligibleLeaderReplicas"] = eligible_leader_replicas
+            fields["eligibleLeaderReplicas"] = eligible_leader_replicas
             if at != stop:
                 raise misfit("eligibleLeaderReplicas", at, stop)
         elif tag == 7 and version >= 2:
@@ -134,7 +134,7 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
                     raise too_many("lastKnownElr", size - 1, stop - at)
                 last_known_elr = unpack_from(f">{size - 1}i", data, at)
                 at += (size - 1) * 4
-            found["lastKnownElr"] = last_known_elr
+            fields["lastKnownElr"] = last_known_elr
             if at != stop:
                 raise misfit("lastKnownElr", at, stop)
         elif tag == 8 and version >= 1:
@@ -150,14 +150,14 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
                 behind = at + (size - 1) * 16
                 directories = tuple([uuid_of(data[each : each + 16]) for each in range(at, behind, 16)])
                 at = behind
-            found["directories"] = directories
+            fields["directories"] = directories
             if at != stop:
                 raise misfit("directories", at, stop)
         else:
             unknown.append((tag, data[at:stop]))
             at = stop
     if unknown:
-        found[UNKNOWN_TAGS] = tuple(unknown)
+        fields[UNKNOWN_TAGS] = tuple(unknown)
     return at
 
 
@@ -165,42 +165,42 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     partition_id, topic_id = _INT32_UUID.unpack_from(data, at)
     at += 20
-    found: dict[str, Any] = {"partitionId": partition_id, "topicId": uuid_of(topic_id)}
+    fields: dict[str, Any] = {"partitionId": partition_id, "topicId": uuid_of(topic_id)}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found, 0)
-    return found, at
+        at = _tags(data, at, end, count, fields, 0)
+    return fields, at
 
 
 def _v1(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     partition_id, topic_id = _INT32_UUID.unpack_from(data, at)
     at += 20
-    found: dict[str, Any] = {"partitionId": partition_id, "topicId": uuid_of(topic_id)}
+    fields: dict[str, Any] = {"partitionId": partition_id, "topicId": uuid_of(topic_id)}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found, 1)
-    return found, at
+        at = _tags(data, at, end, count, fields, 1)
+    return fields, at
 
 
 def _v2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     partition_id, topic_id = _INT32_UUID.unpack_from(data, at)
     at += 20
-    found: dict[str, Any] = {"partitionId": partition_id, "topicId": uuid_of(topic_id)}
+    fields: dict[str, Any] = {"partitionId": partition_id, "topicId": uuid_of(topic_id)}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found, 2)
-    return found, at
+        at = _tags(data, at, end, count, fields, 2)
+    return fields, at
 
 
 READERS: Readers = (

@@ -53,7 +53,7 @@ def misfit(name: str, at: int, stop: int) -> MalformedError:
     return MalformedError(f"{where} the value of {name}")
 
 
-def other_tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any]) -> int:
+def other_tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any]) -> int:
     """The tagged section of a struct that has no tags of its own: all are kept. Gives the position behind it."""
     previous = -1
     unknown = []
@@ -68,7 +68,7 @@ def other_tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any]
             raise beyond(size, at, end)
         unknown.append((tag, data[at:stop]))
         at = stop
-    found[UNKNOWN_TAGS] = tuple(unknown)
+    fields[UNKNOWN_TAGS] = tuple(unknown)
     return at
 
 

@@ -32,7 +32,7 @@ _INT32_BOOL_UUID_INT64 = Struct(">iB16sq")
 
 
 def _items_of_end_points(data: bytes, at: int, end: int, items: int) -> tuple[tuple[Any, ...], int]:
-    every = []
+    values = []
     for _ in range(items):
         size = data[at]
         at += 1
@@ -65,12 +65,12 @@ def _items_of_end_points(data: bytes, at: int, end: int, items: int) -> tuple[tu
             count, at = read_unsigned(data, at - 1)
         if count:
             at = other_tags(data, at, end, count, each)
-        every.append(each)
-    return tuple(every), at
+        values.append(each)
+    return tuple(values), at
 
 
 def _items_of_features(data: bytes, at: int, end: int, items: int) -> tuple[tuple[Any, ...], int]:
-    every = []
+    values = []
     for _ in range(items):
         size = data[at]
         at += 1
@@ -96,8 +96,8 @@ def _items_of_features(data: bytes, at: int, end: int, items: int) -> tuple[tupl
             count, at = read_unsigned(data, at - 1)
         if count:
             at = other_tags(data, at, end, count, each)
-        every.append(each)
-    return tuple(every), at
+        values.append(each)
+    return tuple(values), at
 
 
 def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -138,7 +138,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     at += 1
     if fenced > 1:
         raise no_boolean("fenced", fenced)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "brokerId": broker_id,
         "incarnationId": uuid_of(incarnation_id),
         "brokerEpoch": broker_epoch,
@@ -152,8 +152,8 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 def _v1(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -196,7 +196,7 @@ def _v1(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_boolean("fenced", fenced)
     if in_controlled_shutdown > 1:
         raise no_boolean("inControlledShutdown", in_controlled_shutdown)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "brokerId": broker_id,
         "incarnationId": uuid_of(incarnation_id),
         "brokerEpoch": broker_epoch,
@@ -211,8 +211,8 @@ def _v1(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 def _v2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -257,7 +257,7 @@ def _v2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_boolean("fenced", fenced)
     if in_controlled_shutdown > 1:
         raise no_boolean("inControlledShutdown", in_controlled_shutdown)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "brokerId": broker_id,
         "isMigratingZkBroker": is_migrating_zk_broker == 1,
         "incarnationId": uuid_of(incarnation_id),
@@ -273,11 +273,11 @@ def _v2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
-def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], version: int) -> int:
+def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], version: int) -> int:
     previous = -1
     unknown = []
     for _ in range(count):
@@ -307,7 +307,7 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
             behind = at + (size - 1) * 16
             log_dirs = tuple([uuid_of(data[each : each + 16]) for each in range(at, behind, 16)])
             at = behind
-            found["logDirs"] = log_dirs
+            fields["logDirs"] = log_dirs
             if at != stop:
                 raise misfit("logDirs", at, stop)
         elif tag == 1 and version >= 4:
@@ -323,14 +323,14 @@ def _tags(data: bytes, at: int, end: int, count: int, found: dict[str, Any], ver
                 behind = at + (size - 1) * 16
                 cordoned_log_dirs = tuple([uuid_of(data[each : each + 16]) for each in range(at, behind, 16)])
                 at = behind
-            found["cordonedLogDirs"] = cordoned_log_dirs
+            fields["cordonedLogDirs"] = cordoned_log_dirs
             if at != stop:
                 raise misfit("cordonedLogDirs", at, stop)
         else:
             unknown.append((tag, data[at:stop]))
             at = stop
     if unknown:
-        found[UNKNOWN_TAGS] = tuple(unknown)
+        fields[UNKNOWN_TAGS] = tuple(unknown)
     return at
 
 
@@ -376,7 +376,7 @@ def _v3(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_boolean("fenced", fenced)
     if in_controlled_shutdown > 1:
         raise no_boolean("inControlledShutdown", in_controlled_shutdown)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "brokerId": broker_id,
         "isMigratingZkBroker": is_migrating_zk_broker == 1,
         "incarnationId": uuid_of(incarnation_id),
@@ -392,8 +392,8 @@ def _v3(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found, 3)
-    return found, at
+        at = _tags(data, at, end, count, fields, 3)
+    return fields, at
 
 
 def _v4(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -438,7 +438,7 @@ def _v4(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_boolean("fenced", fenced)
     if in_controlled_shutdown > 1:
         raise no_boolean("inControlledShutdown", in_controlled_shutdown)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "brokerId": broker_id,
         "isMigratingZkBroker": is_migrating_zk_broker == 1,
         "incarnationId": uuid_of(incarnation_id),
@@ -454,8 +454,8 @@ def _v4(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = _tags(data, at, end, count, found, 4)
-    return found, at
+        at = _tags(data, at, end, count, fields, 4)
+    return fields, at
 
 
 READERS: Readers = (

@@ -16,7 +16,7 @@ _INT16_INT16 = Struct(">hh")
 
 
 def _items_of_end_points(data: bytes, at: int, end: int, items: int) -> tuple[tuple[Any, ...], int]:
-    every = []
+    values = []
     for _ in range(items):
         size = data[at]
         at += 1
@@ -49,12 +49,12 @@ def _items_of_end_points(data: bytes, at: int, end: int, items: int) -> tuple[tu
             count, at = read_unsigned(data, at - 1)
         if count:
             at = other_tags(data, at, end, count, each)
-        every.append(each)
-    return tuple(every), at
+        values.append(each)
+    return tuple(values), at
 
 
 def _items_of_features(data: bytes, at: int, end: int, items: int) -> tuple[tuple[Any, ...], int]:
-    every = []
+    values = []
     for _ in range(items):
         size = data[at]
         at += 1
@@ -80,8 +80,8 @@ def _items_of_features(data: bytes, at: int, end: int, items: int) -> tuple[tupl
             count, at = read_unsigned(data, at - 1)
         if count:
             at = other_tags(data, at, end, count, each)
-        every.append(each)
-    return tuple(every), at
+        values.append(each)
+    return tuple(values), at
 
 
 def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -108,7 +108,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if size - 1 > (end - at) // 6:
         raise too_many("features", size - 1, end - at)
     features, at = _items_of_features(data, at, end, size - 1)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "controllerId": controller_id,
         "incarnationId": uuid_of(incarnation_id),
         "zkMigrationReady": zk_migration_ready == 1,
@@ -120,8 +120,8 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

@@ -17,14 +17,14 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     (id_,) = _UUID.unpack_from(data, at)
     at += 16
-    found: dict[str, Any] = {"id": uuid_of(id_)}
+    fields: dict[str, Any] = {"id": uuid_of(id_)}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

@@ -23,14 +23,14 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise beyond(size - 1, at, end)
     name = data[at:stop].decode()
     at = stop
-    found: dict[str, Any] = {"name": name}
+    fields: dict[str, Any] = {"name": name}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

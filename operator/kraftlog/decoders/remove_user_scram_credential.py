@@ -28,14 +28,14 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     at = stop
     (mechanism,) = _INT8.unpack_from(data, at)
     at += 1
-    found: dict[str, Any] = {"name": name, "mechanism": mechanism}
+    fields: dict[str, Any] = {"name": name, "mechanism": mechanism}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

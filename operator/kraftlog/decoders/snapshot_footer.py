@@ -17,14 +17,14 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     (version,) = _INT16.unpack_from(data, at)
     at += 2
-    found: dict[str, Any] = {"version": version}
+    fields: dict[str, Any] = {"version": version}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

@@ -17,14 +17,14 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     version, last_contained_log_timestamp = _INT16_INT64.unpack_from(data, at)
     at += 10
-    found: dict[str, Any] = {"version": version, "lastContainedLogTimestamp": last_contained_log_timestamp}
+    fields: dict[str, Any] = {"version": version, "lastContainedLogTimestamp": last_contained_log_timestamp}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

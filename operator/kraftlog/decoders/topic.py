@@ -28,14 +28,14 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     at = stop
     (topic_id,) = _UUID.unpack_from(data, at)
     at += 16
-    found: dict[str, Any] = {"name": name, "topicId": uuid_of(topic_id)}
+    fields: dict[str, Any] = {"name": name, "topicId": uuid_of(topic_id)}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

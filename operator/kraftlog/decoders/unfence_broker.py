@@ -17,14 +17,14 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     id_, epoch = _INT32_INT64.unpack_from(data, at)
     at += 12
-    found: dict[str, Any] = {"id": id_, "epoch": epoch}
+    fields: dict[str, Any] = {"id": id_, "epoch": epoch}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

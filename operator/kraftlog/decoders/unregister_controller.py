@@ -17,14 +17,14 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     end = len(data)
     (controller_id,) = _INT32.unpack_from(data, at)
     at += 4
-    found: dict[str, Any] = {"controllerId": controller_id}
+    fields: dict[str, Any] = {"controllerId": controller_id}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (((_v0, ""),),)

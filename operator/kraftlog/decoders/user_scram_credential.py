@@ -64,7 +64,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     at = stop
     (iterations,) = _INT32.unpack_from(data, at)
     at += 4
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": name,
         "mechanism": mechanism,
         "salt": salt,
@@ -77,12 +77,12 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 def _items_of_credential_infos(data: bytes, at: int, end: int, items: int) -> tuple[tuple[Any, ...], int]:
-    every = []
+    values = []
     for _ in range(items):
         (mechanism,) = _INT8.unpack_from(data, at)
         at += 1
@@ -122,8 +122,8 @@ def _items_of_credential_infos(data: bytes, at: int, end: int, items: int) -> tu
             count, at = read_unsigned(data, at - 1)
         if count:
             at = other_tags(data, at, end, count, each)
-        every.append(each)
-    return tuple(every), at
+        values.append(each)
+    return tuple(values), at
 
 
 def _v0_of_3_0_to_3_4(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -148,14 +148,14 @@ def _v0_of_3_0_to_3_4(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     if size - 1 > (end - at) // 8:
         raise too_many("credentialInfos", size - 1, end - at)
     credential_infos, at = _items_of_credential_infos(data, at, end, size - 1)
-    found: dict[str, Any] = {"name": name, "credentialInfos": credential_infos}
+    fields: dict[str, Any] = {"name": name, "credentialInfos": credential_infos}
     count = data[at]
     at += 1
     if count > 127:
         count, at = read_unsigned(data, at - 1)
     if count:
-        at = other_tags(data, at, end, count, found)
-    return found, at
+        at = other_tags(data, at, end, count, fields)
+    return fields, at
 
 
 READERS: Readers = (

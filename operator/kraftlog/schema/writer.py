@@ -45,11 +45,11 @@ def _struct_writer(struct: Struct, version: int) -> Writer:
     plain = [(f.name, _field_writer(f, version)) for f in plain_fields]
     tagged = [(tag, f.name, _field_writer(f, version)) for tag, f in sorted(tagged_fields.items())]
     needed = frozenset(f.name for f in plain_fields)
-    known = needed | {f.name for f in tagged_fields.values()} | {UNKNOWN_TAGS}
+    allowed = needed | {f.name for f in tagged_fields.values()} | {UNKNOWN_TAGS}
 
     def write(data: Any) -> bytes:
-        if not isinstance(data, dict) or not needed <= data.keys() <= known:
-            raise ValueError(f"version {version} takes the fields {sorted(known - {UNKNOWN_TAGS})}")
+        if not isinstance(data, dict) or not needed <= data.keys() <= allowed:
+            raise ValueError(f"version {version} takes the fields {sorted(allowed - {UNKNOWN_TAGS})}")
         out = bytearray()
         for name, write_field in plain:
             out += write_field(data[name])

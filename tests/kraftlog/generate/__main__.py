@@ -12,12 +12,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.kraftlog.generate import decoders, tables, texts
+from tests.kraftlog.generate import decoders, tables
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = ROOT / "operator/kraftlog/schema"
 DECODERS = ROOT / "operator/kraftlog/decoders"
-TEXTS = ROOT / "operator/kraftlog/texts"
 BY_HAND = {"__init__.py", "parts.py"}
 
 
@@ -25,9 +24,9 @@ def table_files() -> Mapping[Path, str]:
     """The tables, and the configs that may be shown, from the definitions of Kafka's releases."""
     from tests.kraftlog.generate import configs, definitions
 
-    found, control = definitions.metadata(), definitions.control()
-    images = [one for one in found if one.type.key in tables.IN_IMAGES]
-    others = [one for one in found if one.type.key not in tables.IN_IMAGES]
+    metadata, control = definitions.metadata(), definitions.control()
+    images = [record_type for record_type in metadata if record_type.type.key in tables.IN_IMAGES]
+    others = [record_type for record_type in metadata if record_type.type.key not in tables.IN_IMAGES]
     texts = {
         SCHEMA / "table.py": tables.table(images, control, others),
         SCHEMA / "others.py": tables.others(others),
@@ -37,16 +36,14 @@ def table_files() -> Mapping[Path, str]:
 
 
 def decoder_files() -> Mapping[Path, str]:
-    """The decoders, from the tables; and what gives the text of records without secrets."""
+    """The decoders, from the tables."""
     from kraftlog.records import module_name
-    from kraftlog.redaction import has_secrets
     from kraftlog.schema import CONTROL_TYPES, METADATA_TYPES
     from kraftlog.schema.others import OTHER_TYPES
 
-    metadata = (*METADATA_TYPES, *OTHER_TYPES)
-    made = {DECODERS / f"{module_name(kind)}.py": decoders.module(kind) for kind in (*metadata, *CONTROL_TYPES)}
-    made |= {TEXTS / f"{module_name(kind)}.py": texts.module(kind) for kind in metadata if not has_secrets(kind)}
-    return {path: formatted(text) for path, text in made.items()}
+    kinds = (*METADATA_TYPES, *OTHER_TYPES, *CONTROL_TYPES)
+    modules = {DECODERS / f"{module_name(kind)}.py": decoders.module(kind) for kind in kinds}
+    return {path: formatted(text) for path, text in modules.items()}
 
 
 def formatted(text: str) -> str:
@@ -68,7 +65,7 @@ def main(words: list[str]) -> None:
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(text)
                 print(path.relative_to(ROOT))
-    for path in (*DECODERS.glob("*.py"), *TEXTS.glob("*.py")):
+    for path in DECODERS.glob("*.py"):
         if path not in files and path.name not in BY_HAND:
             path.unlink()
 

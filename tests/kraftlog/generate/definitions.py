@@ -89,7 +89,7 @@ def control() -> list[Merged]:
     merged: dict[int, Merged] = {}
     for version in (OLD, MIDDLE, RECENT, NEWEST):
         jar = release(version).home / "libs" / f"kafka-clients-{version}.jar"
-        by_name = {one["name"]: one for one in read(jar, "common/message/")}
+        by_name = {part["name"]: part for part in read(jar, "common/message/")}
         for key, name in CONTROL.items():
             _merge(merged, key, CONTROL_NAMES.get(name) or _constant(name), by_name[name], version, control=True)
     return [merged[key] for key in sorted(merged)]
@@ -116,39 +116,39 @@ def _merge(
     first, _, last = defined["validVersions"].partition("-")
     if first != "0":
         raise ValueError(f"{name} of {version} has no version 0")
-    structs = {one["name"]: one["fields"] for one in defined.get("commonStructs", ())}
+    structs = {part["name"]: part["fields"] for part in defined.get("commonStructs", ())}
     layout = Layout(Struct(tuple(fields(defined["fields"], structs))))
-    now = RecordType(key, name, int(last or first), (layout,), control)
-    before = merged.get(key)
-    if before is None:
-        merged[key] = Merged(now, minor, minor, {0: (minor, minor)})
+    record_type = RecordType(key, name, int(last or first), (layout,), control)
+    earlier = merged.get(key)
+    if earlier is None:
+        merged[key] = Merged(record_type, minor, minor, {0: (minor, minor)})
         return
-    if before.type.name != name:
-        raise ValueError(f"key {key} is {name} in {version}, and was {before.type.name}")
-    newest, *older = before.type.layouts
-    count = len(before.type.layouts)
-    since, until = before.spans[count - 1]
-    if _continues(newest.fields, layout.fields, min(before.type.last_version, now.last_version)):
-        before.type, before.spans[count - 1] = replace(now, layouts=(layout, *older)), (since, minor)
+    if earlier.type.name != name:
+        raise ValueError(f"key {key} is {name} in {version}, and was {earlier.type.name}")
+    newest, *older = earlier.type.layouts
+    count = len(earlier.type.layouts)
+    since, until = earlier.spans[count - 1]
+    if _continues(newest.fields, layout.fields, min(earlier.type.last_version, record_type.last_version)):
+        earlier.type, earlier.spans[count - 1] = replace(record_type, layouts=(layout, *older)), (since, minor)
     else:
-        if now.last_version or before.type.last_version:
+        if record_type.last_version or earlier.type.last_version:
             raise ValueError(f"{name} of {version} has another layout, and more than one version")
-        before.type = replace(now, layouts=(layout, Layout(newest.fields, f"{since}-{until}"), *older))
-        before.spans[count] = (minor, minor)
-    before.until = minor
+        earlier.type = replace(record_type, layouts=(layout, Layout(newest.fields, f"{since}-{until}"), *older))
+        earlier.spans[count] = (minor, minor)
+    earlier.until = minor
 
 
 def fields(defined: Iterable[dict[str, Any]], structs: dict[str, list[dict[str, Any]]]) -> list[Field]:
     """What Kafka's definition says, in our vocabulary."""
     return [
         Field(
-            one["name"][0].lower() + one["name"][1:],
-            _kind(one, structs),
-            since=_since(one["versions"]),
-            tag=int(one["tag"]) if "tag" in one else None,  # some have it in quotes
-            nullable=bool(one.get("nullableVersions")),
+            part["name"][0].lower() + part["name"][1:],
+            _kind(part, structs),
+            since=_since(part["versions"]),
+            tag=int(part["tag"]) if "tag" in part else None,  # some have it in quotes
+            nullable=bool(part.get("nullableVersions")),
         )
-        for one in defined
+        for part in defined
     ]
 
 
@@ -175,18 +175,18 @@ def _continues(before: Struct, now: Struct, last: int) -> bool:
     and with tags that only become more.
     """
     old, new = _present(before, last), _present(now, last)
-    tags = {one.tag: one for one in new if one.tag is not None}
+    tags = {part.tag: part for part in new if part.tag is not None}
     return _all_same(_plain(old), _plain(new), last) and all(
-        one.tag in tags and _all_same([one], [tags[one.tag]], last) for one in old if one.tag is not None
+        part.tag in tags and _all_same([part], [tags[part.tag]], last) for part in old if part.tag is not None
     )
 
 
 def _present(struct: Struct, version: int) -> list[Field]:
-    return [one for one in struct.fields if one.since <= version]
+    return [part for part in struct.fields if part.since <= version]
 
 
 def _plain(found: Sequence[Field]) -> list[Field]:
-    return [one for one in found if one.tag is None]
+    return [part for part in found if part.tag is None]
 
 
 def _all_same(old: Sequence[Field], new: Sequence[Field], last: int) -> bool:

@@ -58,9 +58,9 @@ Made from Kafka's jars by `python -m tests.kraftlog.generate`; do not edit. Load
 def table(found: Sequence[Merged], control: Sequence[Merged], others: Sequence[Merged]) -> str:
     """The text of `table.py`; of the others it has the names."""
     body = _body([*found, *control])
-    listed = "\n".join(f"    {_name(one.type)}," for one in found)
-    controls = "\n".join(f"    {_name(one.type)}," for one in control)
-    names = "\n".join(f'    {one.type.key}: "{one.type.name}",' for one in others)
+    listed = "\n".join(f"    {_name(merged.type)}," for merged in found)
+    controls = "\n".join(f"    {_name(merged.type)}," for merged in control)
+    names = "\n".join(f'    {merged.type.key}: "{merged.type.name}",' for merged in others)
     return (
         f"{TABLE}\nfrom __future__ import annotations\n\nfrom collections.abc import Mapping\n"
         f"from types import MappingProxyType\n\n{_imports([*found, *control])}\n\n{body}\n"
@@ -77,7 +77,7 @@ def table(found: Sequence[Merged], control: Sequence[Merged], others: Sequence[M
 
 def others(found: Sequence[Merged]) -> str:
     """The text of `others.py`."""
-    listed = "\n".join(f"    {_name(one.type)}," for one in found)
+    listed = "\n".join(f"    {_name(merged.type)}," for merged in found)
     return (
         f"{OTHERS}\nfrom __future__ import annotations\n\n{_imports(found)}\n\n{_body(found)}\n"
         f"OTHER_TYPES: tuple[RecordType, ...] = (\n{listed}\n)\n"
@@ -89,15 +89,15 @@ def _name(kind: RecordType) -> str:
 
 
 def _imports(found: Sequence[Merged]) -> str:
-    used = {scalar for one in found for layout in one.type.layouts for scalar in _scalars(layout.fields)}
-    old = any(len(one.type.layouts) > 1 for one in found)
-    array = any(isinstance(f.type, Array) for one in found for f in _all(one.type))
+    used = {scalar for merged in found for layout in merged.type.layouts for scalar in _scalars(layout.fields)}
+    old = any(len(merged.type.layouts) > 1 for merged in found)
+    array = any(isinstance(f.type, Array) for merged in found for f in _all(merged.type))
     names = ["Array"] * array + ["Field"] + ["Layout"] * old + ["RecordType", "Scalar"]
-    names += ["control"] * any(one.type.control for one in found) + ["metadata", "struct"]
+    names += ["control"] * any(merged.type.control for merged in found) + ["metadata", "struct"]
     short = [scalar for scalar in _SHORT if scalar in used]
     return (
         f"from kraftlog.schema.types import {', '.join(names)}\n\n"
-        f"{', '.join(_SHORT[one] for one in short)} = {', '.join(f'Scalar.{one.name}' for one in short)}"
+        f"{', '.join(_SHORT[merged] for merged in short)} = {', '.join(f'Scalar.{merged.name}' for merged in short)}"
     )
 
 
@@ -107,16 +107,16 @@ def _all(kind: RecordType) -> Iterator[Field]:
 
 
 def _fields(struct: Struct) -> Iterator[Field]:
-    for one in struct.fields:
-        yield one
-        inner = one.type.of if isinstance(one.type, Array) else one.type
+    for field in struct.fields:
+        yield field
+        inner = field.type.of if isinstance(field.type, Array) else field.type
         if isinstance(inner, Struct):
             yield from _fields(inner)
 
 
 def _scalars(struct: Struct) -> Iterator[Scalar]:
-    for one in _fields(struct):
-        inner = one.type.of if isinstance(one.type, Array) else one.type
+    for field in _fields(struct):
+        inner = field.type.of if isinstance(field.type, Array) else field.type
         if isinstance(inner, Scalar):
             yield inner
 
@@ -124,11 +124,11 @@ def _scalars(struct: Struct) -> Iterator[Scalar]:
 def _body(found: Sequence[Merged]) -> str:
     shared = _shared(found)
     parts = [f"{name} = {_struct(struct, {})}" for struct, name in shared.items()]
-    for one in found:
+    for merged in found:
         parts.append("")
-        kind, name = one.type, _name(one.type)
-        if one.until != NEWEST_RELEASE:
-            parts.append(f"# Kafka {one.since} to {one.until}.")
+        kind, name = merged.type, _name(merged.type)
+        if merged.until != NEWEST_RELEASE:
+            parts.append(f"# Kafka {merged.since} to {merged.until}.")
         parts += [f"# {line}" for line in _wrapped(NOTES.get(name, ""))]
         parts.append(f"{name} = {_entry(kind, name, shared)}")
     return "\n".join(parts) + "\n"
@@ -142,8 +142,8 @@ def _shared(found: Sequence[Merged]) -> dict[Struct, str]:
     """Structs that several fields have, with a name."""
     count: Counter[Struct] = Counter()
     name: dict[Struct, str] = {}
-    for one in found:
-        for each in _all(one.type):
+    for merged in found:
+        for each in _all(merged.type):
             if isinstance(each.type, Array) and isinstance(each.type.of, Struct):
                 count[each.type.of] += 1
                 name.setdefault(each.type.of, re.sub(r"(?=[A-Z])", "_", each.name).upper().removesuffix("S"))
@@ -154,10 +154,13 @@ def _entry(kind: RecordType, name: str, shared: Mapping[Struct, str]) -> str:
     last = f", last_version={kind.last_version}" if kind.last_version else ""
     if len(kind.layouts) == 1:
         call = "control" if kind.control else "metadata"
-        inner = "".join(f"\n    {_field(one, shared)},{_note(name, one)}" for one in kind.layouts[0].fields.fields)
+        inner = "".join(
+            f"\n    {_field(merged, shared)},{_note(name, merged)}" for merged in kind.layouts[0].fields.fields
+        )
         return f'{call}(\n    {kind.key},\n    "{kind.name}",{inner}{last and f"{chr(10)}    {last[2:]},"}\n)'
     layouts = "".join(
-        f"Layout({_struct(one.fields, shared)}{f', {one.name!r}' if one.name else ''})," for one in kind.layouts
+        f"Layout({_struct(merged.fields, shared)}{f', {merged.name!r}' if merged.name else ''}),"
+        for merged in kind.layouts
     )
     return f'RecordType(\n    {kind.key}, "{kind.name}", {kind.last_version}, ({layouts}),\n)'
 
@@ -168,7 +171,7 @@ def _note(name: str, one: Field) -> str:
 
 
 def _struct(struct: Struct, shared: Mapping[Struct, str]) -> str:
-    return f"struct({', '.join(_field(one, shared) for one in struct.fields)})"
+    return f"struct({', '.join(_field(field, shared) for field in struct.fields)})"
 
 
 def _field(one: Field, shared: Mapping[Struct, str]) -> str:

@@ -221,7 +221,7 @@ def _shown(entry: Entry, no_redact: bool) -> tuple[str, int, str]:
         layout = f',"layout":"{content.layout}"' if content.layout else ""
         return content.type.name, content.version, f"{_DATA}{text}{layout}"
     name = "" if entry.control else NAMES.get(content.key, "")
-    reason = content.reason.value if isinstance(content, Raw) else content.why
+    reason = content.reason.value if isinstance(content, Raw) else content.detail
     shape = bytes_of(content.value, redact=not no_redact, data=None, key=content.key, why=reason)
     return name or "UNKNOWN", content.version, json.dumps(shape, separators=(",", ":"))[1:-1]
 

@@ -68,7 +68,7 @@ def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SM
         stop = next((each for each in impossible if _stops(each, base, state.image.offset)), None)
         if stop is None:
             messages = tuple(f"{each.file}: {each}" for each in impossible)
-            return Restored(state.image, state.made_of, state.left_out, state.stopped, messages)
+            return Restored(state.image, state.made_of, state.left_out, state.stop_reason, messages)
         if at is not None:
             raise StateUnknown(f"{stop.file}: {stop}", stop.begins)
         begin = image_at(folder.names, folder.opened, at=stop.begins, sections=sections, limit=MAX_IMAGE)
@@ -90,8 +90,8 @@ def _stops(judged: Judged, base: int, end: int) -> bool:
 def problems_of(restored: Restored) -> list[str]:
     """Reasons why there may be more to it than the image says."""
     image, says = restored.image, []
-    if restored.stopped:
-        says.append(f"the state behind offset {image.offset} is not known: {restored.stopped}")
+    if restored.stop_reason:
+        says.append(f"the state behind offset {image.offset} is not known: {restored.stop_reason}")
     says += restored.impossible[:_SHOWN]
     if (omitted := len(restored.impossible) - _SHOWN) > 0:
         says.append(f"Kafka stops at {omitted} more of the records; see log verify")

@@ -156,7 +156,7 @@ _SHAPES: dict[type, Callable[[Any], Json]] = {
     LeaderElection: lambda one: {
         "event": "Leader", "leader": one.leader_id, "epoch": one.epoch, "voters": list(one.voters),
     },
-    NotUnderstood: lambda one: {"event": "NotUnderstood", "what": one.what, "why": one.why},
+    NotUnderstood: lambda one: {"event": "NotUnderstood", "what": one.subject, "why": one.reason},
     AbortedTransaction: lambda one: {
         "event": "AbortedTransaction", "beginsAt": one.begins_at, "changes": one.changes,
     },
@@ -255,8 +255,8 @@ def words_of(change: Change) -> str:
             return f"voters {was} -> {_ids(voters)}"
         case LeaderElection(leader_id=id_, epoch=epoch):
             return f"controller {id_} is the leader of epoch {epoch}"
-        case NotUnderstood(what=what, why=why):
-            return f"{what} was not understood, and may have changed anything: {why}"
+        case NotUnderstood(subject=subject, reason=reason):
+            return f"{subject} was not understood, and may have changed anything: {reason}"
         case AbortedTransaction(begins_at=begins, changes=count):
             return f"the transaction that began at {begins} was aborted: {count} changes never took effect"
 

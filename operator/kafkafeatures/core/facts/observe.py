@@ -187,7 +187,7 @@ def _source(probe: ClusterProbe, log: LogReading | None) -> Source:
 def _past_levels(log: LogReading) -> PastLevels:
     former = log.image.former_levels
     since = None if former.since_ms < 0 else _moment(former.since_ms)
-    times = {key: _moment(ms) for key, ms in former.left.items()}
+    times = {key: _moment(ms) for key, ms in former.dropped.items()}
     return PastLevels(times, since, _moment(log.image.timestamp_ms), former.since_offset, former.moves)
 
 

@@ -55,7 +55,7 @@ format: $(VENV)/.dev ## let the formatter and the linter mend what they can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 docs: $(VENV)/.dev ## write anew what is made of the code: docs/reference, docs/runbooks, files of the chart, the output in README and docs
-	@$(BIN)/python -m tests.contract.reference
+	@$(BIN)/python -m docs.make.reference
 
 site: $(VENV)/.site ## the pages of docs as a web site in build/site; a dead link fails it
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build

@@ -44,28 +44,28 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--url", default="", help="where the archives will be published; default: this folder")
     parser.add_argument("--platform", action="append", choices=PLATFORMS, help="default: all")
     parser.add_argument("--python", action="append", choices=PYTHONS, help="default: all")
-    given = parser.parse_args(words)
-    folder: Path = given.folder.resolve()
+    arguments = parser.parse_args(words)
+    folder: Path = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    pythons, platforms = given.python or PYTHONS, given.platform or list(PLATFORMS)
+    pythons, platforms = arguments.python or PYTHONS, arguments.platform or list(PLATFORMS)
     with tempfile.TemporaryDirectory() as temporary:
         wheel = build_wheel(Path(temporary))
-        archives = {one: folder / f"{NAME}-{one.replace('/', '-')}.tar.gz" for one in platforms}
+        archives = {platform_: folder / f"{NAME}-{platform_.replace('/', '-')}.tar.gz" for platform_ in platforms}
         for platform, archive in archives.items():
-            place = Path(temporary) / platform
-            install_dependencies(place / "app", platform, pythons)
-            add_command_line(place, wheel, pythons)
-            pack(place, archive)
+            plugin = Path(temporary) / platform
+            install_dependencies(plugin / "app", platform, pythons)
+            add_command_line(plugin, wheel, pythons)
+            pack(plugin, archive)
     version = wheel.name.split("-")[1]
-    url = given.url.rstrip("/") or folder.as_uri()
+    url = arguments.url.rstrip("/") or folder.as_uri()
     (folder / "kafkafeatures.yaml").write_text(manifest(version, url, archives, pythons), encoding="utf-8")
 
 
 def build_wheel(folder: Path) -> Path:
     """Our own wheel, from the sources."""
     _pip("wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT))
-    (made,) = folder.glob("*.whl")
-    return made
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
 def install_dependencies(target: Path, platform: str, pythons: Sequence[str]) -> None:
@@ -73,28 +73,28 @@ def install_dependencies(target: Path, platform: str, pythons: Sequence[str]) ->
     lock = str(ROOT / "requirements" / "runtime.lock")
     tags = [word for tag in PLATFORMS[platform] for word in ("--platform", tag)]
     for python in pythons:
-        with tempfile.TemporaryDirectory() as one:
+        with tempfile.TemporaryDirectory() as folder:
             _pip(
                 "install", "--no-deps", "--only-binary=:all:", "--no-compile", "--require-hashes", "-r", lock,
-                *tags, "--implementation", "cp", "--python-version", f"{python}.{NEWEST_PATCH}", "--target", one,
+                *tags, "--implementation", "cp", "--python-version", f"{python}.{NEWEST_PATCH}", "--target", folder,
             )  # fmt: skip
-            shutil.rmtree(Path(one) / "bin", ignore_errors=True)
-            shutil.copytree(one, target, dirs_exist_ok=True)
+            shutil.rmtree(Path(folder) / "bin", ignore_errors=True)
+            shutil.copytree(folder, target, dirs_exist_ok=True)
 
 
-def add_command_line(place: Path, wheel: Path, pythons: Sequence[str]) -> None:
+def add_command_line(plugin: Path, wheel: Path, pythons: Sequence[str]) -> None:
     """Our own packages beside the dependencies, and what starts them."""
-    app = place / "app"
+    app = plugin / "app"
     with zipfile.ZipFile(wheel) as content:
         content.extractall(app)  # noqa: S202 - built a moment ago
     (app / "__main__.py").write_text(MAIN, encoding="utf-8")
     script = (HERE / NAME).read_text(encoding="utf-8").replace("@PYTHONS@", " ".join(pythons))
-    (place / NAME).write_text(script, encoding="utf-8")
-    (place / NAME).chmod(0o755)
-    shutil.copy(ROOT / "LICENSE", place)
+    (plugin / NAME).write_text(script, encoding="utf-8")
+    (plugin / NAME).chmod(0o755)
+    shutil.copy(ROOT / "LICENSE", plugin)
 
 
-def pack(place: Path, archive: Path) -> None:
+def pack(plugin: Path, archive: Path) -> None:
     """The same files make the same bytes."""
 
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -108,8 +108,8 @@ def pack(place: Path, archive: Path) -> None:
         gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w") as content,
     ):
-        for one in sorted(place.rglob("*")):
-            content.add(one, str(one.relative_to(place)), recursive=False, filter=plain)
+        for path in sorted(plugin.rglob("*")):
+            content.add(path, str(path.relative_to(plugin)), recursive=False, filter=plain)
 
 
 def manifest(version: str, url: str, archives: dict[str, Path], pythons: Sequence[str]) -> str:

@@ -14,19 +14,19 @@ from release.programs import ReleaseError
 
 def main(plan: Plan) -> int:
     """1 if a check or a step fails, with one line for each problem."""
-    found = problems(plan, steps.programs(plan))
-    if not found:
+    failures = problems(plan, steps.programs(plan))
+    if not failures:
         try:
             steps.run_all(plan)
         except ReleaseError as error:
-            found = [str(error)]
-    for one in found:
-        print(f"release: {one}", file=sys.stderr)
-    if not found:
+            failures = [str(error)]
+    for failure in failures:
+        print(f"release: {failure}", file=sys.stderr)
+    if not failures:
         print(f"release {plan.version} is in {plan.out}")
         for pushed in sorted(plan.out.glob("*-reference.txt")):
             print(f"pushed: {pushed.read_text(encoding='utf-8').strip()}")
-    return int(bool(found))
+    return int(bool(failures))
 
 
 if __name__ == "__main__":

@@ -21,25 +21,25 @@ def package(plan: Plan) -> None:
         copy = Path(shutil.copytree(plan.root / "charts" / NAME, Path(temporary) / NAME))
         if plan.registry:
             values, chart = copy / "values.yaml", copy / "Chart.yaml"
-            given = {"registry": plan.registry, "digest": Layout(plan.layout).digest}
-            values.write_text(with_image(values.read_text(encoding="utf-8"), given), encoding="utf-8")
-            named = f"{NAME}:{plan.version}"
-            text = chart.read_text(encoding="utf-8").replace(f"image: {named}\n", f"image: {images.reference(plan)}\n")
+            image_fields = {"registry": plan.registry, "digest": Layout(plan.layout).digest}
+            values.write_text(with_image(values.read_text(encoding="utf-8"), image_fields), encoding="utf-8")
+            tag = f"{NAME}:{plan.version}"
+            text = chart.read_text(encoding="utf-8").replace(f"image: {tag}\n", f"image: {images.reference(plan)}\n")
             chart.write_text(text, encoding="utf-8")
         words = [f"--version={plan.version}", f"--app-version={plan.version}", f"--destination={plan.out}"]
         run(plan, "helm", "package", copy, *words)
 
 
-def with_image(values: str, given: dict[str, str]) -> str:
+def with_image(values: str, image_fields: dict[str, str]) -> str:
     """The text of values.yaml with fields of `image` set; comments stay."""
-    start, block, rest = re.split(r"(?m)^(image:\n(?:  .*\n)+)", values, maxsplit=1)
-    for field, value in given.items():
+    start, block, end = re.split(r"(?m)^(image:\n(?:  .*\n)+)", values, maxsplit=1)
+    for field, value in image_fields.items():
         block, count = re.subn(rf'(?m)^  {field}: ""', f'  {field}: "{value}"', block)
         if count != 1:
             raise ReleaseError(
                 f"values.yaml of the chart has no empty image.{field} to set: leave it empty in the tree"
             )
-    return start + block + rest
+    return start + block + end
 
 
 def push(plan: Plan) -> None:

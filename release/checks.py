@@ -55,8 +55,8 @@ def version_is_given(plan: Plan) -> str:
 def versions_agree(plan: Plan) -> str:
     if version_is_given(plan):
         return ""
-    found = [read(plan) for read in VERSIONS]
-    wrong = [f"{path}: {field} is {value}" for path, field, value in found if value != plan.version]
+    versions = [version_in(plan) for version_in in VERSIONS]
+    wrong = [f"{path}: {field} is {value}" for path, field, value in versions if value != plan.version]
     return f"{', '.join(wrong)}, expected {plan.version}: change and commit it" if wrong else ""
 
 
@@ -80,8 +80,8 @@ def _base(name: str) -> Callable[[Plan], str]:
         value = plan.settings[name]
         if BY_DIGEST.fullmatch(value):
             return ""
-        found = f": invalid value '{value}'" if value else " is not set"
-        return f"{name}{found}; expected an image by digest, NAME@sha256:..., so that the release can be built again"
+        problem = f": invalid value '{value}'" if value else " is not set"
+        return f"{name}{problem}; expected an image by digest, NAME@sha256:..., so that the release can be built again"
 
     return is_pinned
 
@@ -94,7 +94,7 @@ def registry_is_an_address(plan: Plan) -> str:
 
 def what_belongs_together_is_set(plan: Plan) -> str:
     needs = {"COSIGN_KEY": "REGISTRY", "REGISTRY_USER": "REGISTRY", "REGISTRY_PASSWORD": "REGISTRY_USER"}
-    wrong = [f"{one} is set, but {other} is not" for one, other in needs.items() if plan.settings[one] > ""
+    wrong = [f"{setting} is set, but {other} is not" for setting, other in needs.items() if plan.settings[setting] > ""
              and not plan.settings[other]]  # fmt: skip
     return f"{', '.join(wrong)}: set both or neither" if wrong else ""
 
@@ -114,6 +114,8 @@ CHECKS: tuple[Callable[[Plan], str], ...] = (
 def problems(plan: Plan, programs: Iterable[str]) -> list[str]:
     """One line for each check that fails, and for each program that is missing. `programs`: those that will be run."""
     path = plan.environment.get("PATH")
-    missing = [one for one in programs if shutil.which(one, path=path) is None]
-    found = [check(plan) for check in CHECKS]
-    return [one for one in found if one] + [f"{one} is not on the PATH: install it" for one in missing]
+    missing = [program for program in programs if shutil.which(program, path=path) is None]
+    failures = [check(plan) for check in CHECKS]
+    return [failure for failure in failures if failure] + [
+        f"{program} is not on the PATH: install it" for program in missing
+    ]

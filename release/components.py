@@ -35,17 +35,17 @@ def describe(plan: Plan, layout: Layout, architecture: str) -> str:
     bom = Bom(serial_number=uuid5(NAMESPACE_URL, digest))
     bom.metadata.component = image
     bom.metadata.timestamp = datetime.fromisoformat(plan.time)
-    found: dict[str, Component] = {}
+    components: dict[str, Component] = {}
     for path, content in layout.files(architecture):
         if PYTHON.fullmatch(path):
-            one = _of_python(content.decode(errors="replace"))
-            found[str(one.purl)] = one
+            component = _of_python(content.decode(errors="replace"))
+            components[str(component.purl)] = component
         elif path == DEBIAN:  # of a layer above another one: the newer state
-            found = {key: one for key, one in found.items() if not key.startswith("pkg:deb/")}
-            found |= {str(one.purl): one for one in _of_debian(content.decode(errors="replace"))}
-    for one in found.values():
-        bom.components.add(one)
-    bom.register_dependency(image, found.values())
+            components = {key: component for key, component in components.items() if not key.startswith("pkg:deb/")}
+            components |= {str(component.purl): component for component in _of_debian(content.decode(errors="replace"))}
+    for component in components.values():
+        bom.components.add(component)
+    bom.register_dependency(image, components.values())
     text: str = JsonV1Dot6(bom).output_as_string(indent=1)
     if error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
         raise ReleaseError(f"the list of components of the image for {architecture} is invalid CycloneDX: {error}")
@@ -53,16 +53,16 @@ def describe(plan: Plan, layout: Layout, architecture: str) -> str:
 
 
 def _of_python(metadata: str) -> Component:
-    said = email.message_from_string(metadata)
-    package, version = str(said["Name"]), str(said["Version"])
+    fields = email.message_from_string(metadata)
+    package, version = str(fields["Name"]), str(fields["Version"])
     purl = PackageURL("pypi", None, re.sub(r"[-_.]+", "-", package).lower(), version)
     return Component(name=package, version=version, type=ComponentType.LIBRARY, purl=purl, bom_ref=str(purl))
 
 
 def _of_debian(status: str) -> Iterator[Component]:
     for block in status.split("\n\n"):
-        said = email.message_from_string(block.strip())
-        if said["Package"] and "installed" in str(said["Status"]).split():
-            package, version = str(said["Package"]), str(said["Version"])
-            purl = PackageURL("deb", "debian", package, version, {"arch": str(said["Architecture"])})
+        fields = email.message_from_string(block.strip())
+        if fields["Package"] and "installed" in str(fields["Status"]).split():
+            package, version = str(fields["Package"]), str(fields["Version"])
+            purl = PackageURL("deb", "debian", package, version, {"arch": str(fields["Architecture"])})
             yield Component(name=package, version=version, type=ComponentType.LIBRARY, purl=purl, bom_ref=str(purl))

@@ -31,7 +31,7 @@ def build(plan: Plan) -> None:
 def compare(wheel: Path, other: Path, source: Path) -> None:
     """Raises an error that names a file in which the wheels differ."""
     ours, theirs = contents(wheel), contents(other)
-    differing = sorted(one for one in ours.keys() | theirs.keys() if ours.get(one) != theirs.get(one))
+    differing = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
     if differing:
         raise ReleaseError(
             f"{source}: the wheel built from it differs from {wheel.name} in {len(differing)} files, such as "
@@ -42,12 +42,12 @@ def compare(wheel: Path, other: Path, source: Path) -> None:
 def contents(wheel: Path) -> dict[str, str]:
     """A digest of each file, by its name."""
     with zipfile.ZipFile(wheel) as archive:
-        return {one: hashlib.sha256(archive.read(one)).hexdigest() for one in archive.namelist()}
+        return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
 
 
 def _built(plan: Plan, project: Path, folder: Path, kind: str, name: str) -> Path:
     run(plan, sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder, cwd=project)
-    made = folder / name
-    if not made.exists():
+    distribution = folder / name
+    if not distribution.exists():
         raise ReleaseError(f"{project}: hatchling made no {name}: its version or name in pyproject.toml differs")
-    return made
+    return distribution

@@ -14,7 +14,7 @@ _ELF = b"\x7fELF"
 
 
 def labels(plan: Plan) -> dict[str, str]:
-    """What OCI defines for an image, beside what the Dockerfile says."""
+    """Labels that OCI defines for an image, besides those of the Dockerfile."""
     name, _, digest = plan.settings["RUNTIME_BASE"].partition("@")
     of_ours = {
         "version": plan.version,
@@ -24,34 +24,34 @@ def labels(plan: Plan) -> dict[str, str]:
         "base.digest": digest,
         "source": plan.settings["SOURCE_URL"],
     }
-    return {f"org.opencontainers.image.{one}": value for one, value in of_ours.items() if value}
+    return {f"org.opencontainers.image.{label}": value for label, value in of_ours.items() if value}
 
 
 def build(plan: Plan) -> None:
     """One image for each architecture, and a list of them, in the folder `image`."""
-    here = f"linux/{HERE[platform.machine()]}"
+    build_platform = f"linux/{HERE[platform.machine()]}"
     name = f"localhost/release/{NAME}:{plan.version}"
-    for one in ARCHITECTURES:
+    for architecture in ARCHITECTURES:
         arguments = {
             "BUILD_BASE": plan.settings["BUILD_BASE"],
             "RUNTIME_BASE": plan.settings["RUNTIME_BASE"],
-            "BUILDPLATFORM": here,  # older releases of buildah do not say these two
-            "TARGETPLATFORM": f"linux/{one}",
+            "BUILDPLATFORM": build_platform,  # older releases of buildah do not say these two
+            "TARGETPLATFORM": f"linux/{architecture}",
         }
         words = [f"--build-arg={key}={value}" for key, value in arguments.items()]
         words += [f"--label={key}={value}" for key, value in labels(plan).items()]
         run(
             plan, "buildah", "bud", "--network=host", "--pull",
-            f"--platform=linux/{one}", f"--timestamp={plan.seconds}",
-            *words, f"--tag={name}-{one}", f"--file={plan.root / 'Dockerfile'}", plan.root,
+            f"--platform=linux/{architecture}", f"--timestamp={plan.seconds}",
+            *words, f"--tag={name}-{architecture}", f"--file={plan.root / 'Dockerfile'}", plan.root,
         )  # fmt: skip
-    made = run(plan, "buildah", "manifest", "create", f"{name}-{secrets.token_hex(4)}").split()[-1]
+    manifest = run(plan, "buildah", "manifest", "create", f"{name}-{secrets.token_hex(4)}").split()[-1]
     try:
-        for one in ARCHITECTURES:
-            run(plan, "buildah", "manifest", "add", made, f"containers-storage:{name}-{one}")
-        run(plan, "buildah", "manifest", "push", "--all", "--format=oci", made, f"oci:{plan.layout}:{plan.version}")
+        for architecture in ARCHITECTURES:
+            run(plan, "buildah", "manifest", "add", manifest, f"containers-storage:{name}-{architecture}")
+        run(plan, "buildah", "manifest", "push", "--all", "--format=oci", manifest, f"oci:{plan.layout}:{plan.version}")
     finally:
-        run(plan, "buildah", "rmi", made, *(f"{name}-{one}" for one in ARCHITECTURES))
+        run(plan, "buildah", "rmi", manifest, *(f"{name}-{architecture}" for architecture in ARCHITECTURES))
     check(Layout(plan.layout))
 
 
@@ -63,9 +63,9 @@ def check(layout: Layout) -> None:
         )
     for architecture, machine in ARCHITECTURES.items():
         for path, content in layout.files(architecture):
-            if content.startswith(_ELF) and (found := int.from_bytes(content[18:20], "little")) != machine:
+            if content.startswith(_ELF) and (other := int.from_bytes(content[18:20], "little")) != machine:
                 raise ReleaseError(
-                    f"{layout.folder}: /{path} of the image for {architecture} is a program for machine {found}, "
+                    f"{layout.folder}: /{path} of the image for {architecture} is a program for machine {other}, "
                     f"expected {machine}: build with a newer buildah"
                 )
 

@@ -18,22 +18,25 @@ class Layout:
     @property
     def digest(self) -> str:
         """Of the whole image: what users pull by."""
-        (one,) = json.loads((self.folder / "index.json").read_text(encoding="utf-8"))["manifests"]
-        return str(one["digest"])
+        (manifest,) = json.loads((self.folder / "index.json").read_text(encoding="utf-8"))["manifests"]
+        return str(manifest["digest"])
 
     @property
     def digests(self) -> dict[str, str]:
         """By architecture."""
-        return {one["platform"]["architecture"]: one["digest"] for one in self._content(self.digest)["manifests"]}
+        return {
+            manifest["platform"]["architecture"]: manifest["digest"]
+            for manifest in self._content(self.digest)["manifests"]
+        }
 
     def labels(self, architecture: str) -> dict[str, str]:
         manifest = self._content(self.digests[architecture])
-        found: dict[str, str] = self._content(manifest["config"]["digest"])["config"]["Labels"]
-        return found
+        image_labels: dict[str, str] = self._content(manifest["config"]["digest"])["config"]["Labels"]
+        return image_labels
 
     def layers(self, architecture: str) -> list[Path]:
         """The archives that the image consists of, the lowest one first."""
-        return [self._blob(one["digest"]) for one in self._content(self.digests[architecture])["layers"]]
+        return [self._blob(layer["digest"]) for layer in self._content(self.digests[architecture])["layers"]]
 
     def files(self, architecture: str) -> Iterator[tuple[str, bytes]]:
         """Path and content of each file, from the lowest layer to the highest."""
@@ -44,8 +47,8 @@ class Layout:
                         yield member.name.removeprefix("./"), content.read()
 
     def _content(self, digest: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = json.loads(self._blob(digest).read_text(encoding="utf-8"))
-        return found
+        document: Mapping[str, Any] = json.loads(self._blob(digest).read_text(encoding="utf-8"))
+        return document
 
     def _blob(self, digest: str) -> Path:
         return self.folder / "blobs" / digest.replace(":", "/")

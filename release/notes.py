@@ -11,8 +11,8 @@ def section(plan: Plan) -> str:
     """The text below the heading of the version, which may also name a date; empty if there is none."""
     text = (plan.root / "CHANGELOG.md").read_text(encoding="utf-8")
     heading = rf"^## \[?{re.escape(plan.version)}\]?(?: [^\n]*)?$"
-    found = re.search(rf"{heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    return found[1].strip() if found else ""
+    match = re.search(rf"{heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return match[1].strip() if match else ""
 
 
 def write(plan: Plan) -> None:

@@ -49,7 +49,7 @@ class Plan:
 
     @property
     def seconds(self) -> int:
-        """When it was committed, since 1970: the time of all that is made, so that the same commit makes the same."""
+        """Time of the commit, since 1970: the time of all that is made, so that the same commit makes the same."""
         return int(self.git("log", "-1", "--format=%ct"))
 
     @property

@@ -28,12 +28,12 @@ def run(plan: Plan, *words: str | Path, given: str = "", cwd: Path | None = None
     return done.stdout
 
 
-def _environment(plan: Plan, more: Mapping[str, str]) -> dict[str, str]:
+def _environment(plan: Plan, variables: Mapping[str, str]) -> dict[str, str]:
     """After the login of a release, all programs read the file that skopeo wrote; else each has its own."""
     login = plan.out / ".login" / "config.json"
     logins = {"REGISTRY_AUTH_FILE": login, "HELM_REGISTRY_CONFIG": login, "DOCKER_CONFIG": login.parent}
     used = {name: str(path) for name, path in logins.items()} if login.exists() else {}
-    return {**plan.environment, **used, "SOURCE_DATE_EPOCH": str(plan.seconds), **more}
+    return {**plan.environment, **used, "SOURCE_DATE_EPOCH": str(plan.seconds), **variables}
 
 
 def _named(command: Sequence[str]) -> str:

@@ -28,8 +28,8 @@ def write(plan: Plan) -> None:
 
 def statement(plan: Plan) -> dict[str, Any]:
     """Subjects and predicate."""
-    made = sorted(one for one in plan.out.iterdir() if one.is_file() and one.name not in NOT_SUBJECTS)
-    subjects = [{"name": one.name, "digest": {"sha256": sha256(one)}} for one in made]
+    files = sorted(path for path in plan.out.iterdir() if path.is_file() and path.name not in NOT_SUBJECTS)
+    subjects = [{"name": path.name, "digest": {"sha256": sha256(path)}} for path in files]
     return {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [_of_image(plan), *([_named(chart.reference(plan))] if plan.registry else []), *subjects],
@@ -39,12 +39,12 @@ def statement(plan: Plan) -> dict[str, Any]:
 
 
 def predicate(plan: Plan) -> dict[str, Any]:
-    """What goes into an attestation of the image; cosign adds the subject."""
-    shown = ("VERSION", "REGISTRY", "BUILD_BASE", "RUNTIME_BASE", "SOURCE_URL")
+    """The predicate of an attestation of the image; cosign adds the subject."""
+    public = ("VERSION", "REGISTRY", "BUILD_BASE", "RUNTIME_BASE", "SOURCE_URL")
     return {
         "buildDefinition": {
             "buildType": TYPE,
-            "externalParameters": {one: plan.settings[one] for one in shown if plan.settings[one]},
+            "externalParameters": {setting: plan.settings[setting] for setting in public if plan.settings[setting]},
             "internalParameters": {"machine": platform.machine(), "python": platform.python_version()},
             "resolvedDependencies": materials(plan),
         },
@@ -58,20 +58,20 @@ def predicate(plan: Plan) -> dict[str, Any]:
 def materials(plan: Plan) -> list[dict[str, Any]]:
     """The commit, the bases of the image, and the locks, which have the hash of each dependency."""
     source = {"uri": f"git+{plan.settings['SOURCE_URL'] or NAME}", "digest": {"gitCommit": plan.commit}}
-    bases = [_named(plan.settings[one]) for one in ("BUILD_BASE", "RUNTIME_BASE")]
-    locks = [plan.root / "requirements" / f"{one}.lock" for one in ("build", "operator")]
+    bases = [_named(plan.settings[setting]) for setting in ("BUILD_BASE", "RUNTIME_BASE")]
+    locks = [plan.root / "requirements" / f"{lock}.lock" for lock in ("build", "operator")]
     return [
         source,
-        *({"uri": f"oci:{one['name']}", "digest": one["digest"]} for one in bases),
-        *({"uri": f"requirements/{one.name}", "digest": {"sha256": sha256(one)}} for one in locks),
+        *({"uri": f"oci:{base['name']}", "digest": base["digest"]} for base in bases),
+        *({"uri": f"requirements/{lock.name}", "digest": {"sha256": sha256(lock)}} for lock in locks),
     ]
 
 
 def checksums(plan: Plan) -> None:
     """SHA256SUMS, for `sha256sum --check`: all files, and of the image the file that names its digest."""
-    files = [one for one in plan.out.iterdir() if one.is_file() and one.name not in {"log.txt", "SHA256SUMS"}]
-    names = sorted([one.name for one in files] + ["image/index.json"])
-    text = "".join(f"{sha256(plan.out / one)}  {one}\n" for one in names)
+    files = [file for file in plan.out.iterdir() if file.is_file() and file.name not in {"log.txt", "SHA256SUMS"}]
+    names = sorted([file.name for file in files] + ["image/index.json"])
+    text = "".join(f"{sha256(plan.out / file)}  {file}\n" for file in names)
     (plan.out / "SHA256SUMS").write_text(text, encoding="utf-8")
 
 

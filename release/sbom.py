@@ -13,10 +13,10 @@ def write(plan: Plan) -> None:
     from release.components import describe  # what it needs is installed only where a release is made
 
     layout = Layout(plan.layout)
-    for one in ARCHITECTURES:
-        path(plan, one).write_text(describe(plan, layout, one) + "\n", encoding="utf-8")
+    for architecture in ARCHITECTURES:
+        path(plan, architecture).write_text(describe(plan, layout, architecture) + "\n", encoding="utf-8")
 
 
 def path(plan: Plan, architecture: str) -> Path:
-    """Where the file of this architecture is."""
+    """The path of the file of this architecture."""
     return plan.out / f"{NAME}-{plan.version}-linux-{architecture}.cdx.json"

@@ -22,7 +22,7 @@ def sign(plan: Plan) -> None:
 
 
 def commands(plan: Plan, predicate: Path) -> list[list[str]]:
-    """What cosign is asked for. Nothing goes to a public log: who has the public key can check without one."""
+    """Arguments of each run of cosign. Nothing goes to a public log: who has the public key can check without one."""
     image, layout = images.reference(plan), Layout(plan.layout)
     keyed = ["--yes", f"--key={plan.settings['COSIGN_KEY']}", "--tlog-upload=false"]
     sums = plan.out / "SHA256SUMS"
@@ -34,10 +34,10 @@ def commands(plan: Plan, predicate: Path) -> list[list[str]]:
                 "attest",
                 *keyed,
                 "--type=cyclonedx",
-                f"--predicate={sbom.path(plan, one)}",
-                f"{plan.registry}/{NAME}@{layout.digests[one]}",
+                f"--predicate={sbom.path(plan, architecture)}",
+                f"{plan.registry}/{NAME}@{layout.digests[architecture]}",
             ]
-            for one in ARCHITECTURES
+            for architecture in ARCHITECTURES
         ),
         ["sign", *keyed, chart.reference(plan)],
         ["sign-blob", *keyed, f"--output-signature={sums}.sig", str(sums)],

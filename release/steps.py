@@ -51,11 +51,11 @@ STEPS = (
 
 def of(plan: Plan) -> list[Step]:
     """The steps of this release."""
-    return [one for one in STEPS if not one.wanted or plan.settings[one.wanted]]
+    return [step for step in STEPS if not step.wanted or plan.settings[step.wanted]]
 
 
 def programs(plan: Plan) -> list[str]:
-    """What the steps run, each once."""
+    """Programs that the steps run, each once."""
     return list(dict.fromkeys(["git", *(program for step in of(plan) for program in step.programs)]))
 
 
@@ -67,7 +67,7 @@ def run_all(plan: Plan) -> None:
         for step in of(plan):
             began = time.monotonic()
             step.run(plan)
-            missing = [one for one in step.makes if not list(plan.out.glob(one))]
+            missing = [pattern for pattern in step.makes if not list(plan.out.glob(pattern))]
             if missing:
                 raise ReleaseError(f"{step.name}: made no {', '.join(missing)}; see {plan.out / 'log.txt'}")
             print(f"{step.name}: done in {time.monotonic() - began:.0f} s", flush=True)

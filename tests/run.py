@@ -96,7 +96,7 @@ KUBERNETES = [
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
     Suite("types", [[*PY, "mypy"]], 0.3),
-    Suite("test-types", [[*PY, "mypy", "-p", "tests"]], 0.3),
+    Suite("test-types", [[*PY, "mypy", "-p", "tests", "-p", "docs.make"]], 0.3),
     Suite("layers", [["lint-imports", "--no-cache"]], 0.2),
     Suite(
         "unit",

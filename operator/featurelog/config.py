@@ -41,7 +41,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """Whether Spark is used, where, and with which settings of its own."""
+    """The use of Spark: its master, and settings of its own."""
 
     enabled: bool = True
     master: str = LOCAL
@@ -69,52 +69,52 @@ _EXPECTED = {list: "a list of folders or URIs", str: "a text", bool: "true or fa
 
 def read(path: Path) -> Config:
     """`-` is standard input. Raises ConfigError."""
-    where = "stdin" if path == STDIN else str(path)
+    source = "stdin" if path == STDIN else str(path)
     try:
         with open(0, "rb", closefd=False) if path == STDIN else path.open("rb") as file:
             document = yaml.safe_load(file.read())
     except OSError as error:
-        raise ConfigError(f"{where}: {error.strerror}") from None
+        raise ConfigError(f"{source}: {error.strerror}") from None
     except _NOT_YAML as error:
-        raise ConfigError(f"{where}: {_problem_of(error)}") from None
-    found = _checked(document, _FIELDS, f"{where}: ")
+        raise ConfigError(f"{source}: {_problem_of(error)}") from None
+    settings_document = _checked(document, _FIELDS, f"{source}: ")
     for name in ("inputs", "output"):
-        if not found.get(name):
-            raise ConfigError(f"{where}: {name}: required field is missing")
-    inputs, mode = found["inputs"], found.get("mode", PERMISSIVE)
-    if not all(isinstance(one, str) and one for one in inputs):
-        raise ConfigError(f"{where}: inputs: invalid value; expected {_EXPECTED[list]}")
-    for one in inputs:
+        if not settings_document.get(name):
+            raise ConfigError(f"{source}: {name}: required field is missing")
+    inputs, mode = settings_document["inputs"], settings_document.get("mode", PERMISSIVE)
+    if not all(isinstance(uri, str) and uri for uri in inputs):
+        raise ConfigError(f"{source}: inputs: invalid value; expected {_EXPECTED[list]}")
+    for uri in inputs:
         try:
-            stores.check(one)
+            stores.check(uri)
         except stores.StoreError as error:
-            raise ConfigError(f"{where}: inputs: {error}") from None
+            raise ConfigError(f"{source}: inputs: {error}") from None
     for name in ("output", "documents", "metrics"):
-        if stores.is_uri(found.get(name, "")):
-            raise ConfigError(f"{where}: {name}: {_FOLDER}")
+        if stores.is_uri(settings_document.get(name, "")):
+            raise ConfigError(f"{source}: {name}: {_FOLDER}")
     if mode not in MODES:
-        raise ConfigError(f"{where}: mode: invalid value {mode!r}; expected {', '.join(MODES)}")
-    spark = _checked(found.get("spark", {}), _SPARK, f"{where}: spark.")
+        raise ConfigError(f"{source}: mode: invalid value {mode!r}; expected {', '.join(MODES)}")
+    spark = _checked(settings_document.get("spark", {}), _SPARK, f"{source}: spark.")
     conf = {str(name): _text(value) for name, value in spark.get("conf", {}).items()}
 
-    def place(name: str) -> Path | None:
-        return path.parent / Path(found[name]).expanduser() if name in found else None
+    def path_of(name: str) -> Path | None:
+        return path.parent / Path(settings_document[name]).expanduser() if name in settings_document else None
 
     settings = Settings(
-        tuple(one if stores.is_uri(one) else str(path.parent / Path(one).expanduser()) for one in inputs),
-        (place("output") or path).absolute(),
+        tuple(uri if stores.is_uri(uri) else str(path.parent / Path(uri).expanduser()) for uri in inputs),
+        (path_of("output") or path).absolute(),
         mode,
     )
-    return Config(settings, Spark(**{**spark, "conf": conf}), place("documents"), place("metrics"))
+    return Config(settings, Spark(**{**spark, "conf": conf}), path_of("documents"), path_of("metrics"))
 
 
 def documents(folder: Path) -> Iterator[object]:
-    """What is in the YAML and JSON files of a folder. Raises ConfigError."""
+    """Documents in the YAML and JSON files of a folder. Raises ConfigError."""
     try:
-        found = sorted(one for one in folder.iterdir() if one.suffix in {".yaml", ".yml", ".json"})
-        for path in found:
+        paths = sorted(file for file in folder.iterdir() if file.suffix in {".yaml", ".yml", ".json"})
+        for path in paths:
             try:
-                yield from (one for one in yaml.safe_load_all(path.read_bytes()) if one is not None)
+                yield from (document for document in yaml.safe_load_all(path.read_bytes()) if document is not None)
             except _NOT_YAML as error:
                 raise ConfigError(f"{path}: {_problem_of(error)}") from None
     except OSError as error:
@@ -124,22 +124,22 @@ def documents(folder: Path) -> Iterator[object]:
 def _problem_of(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     if isinstance(error, yaml.YAMLError):
-        said = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
     else:
-        said = "nested too deeply" if isinstance(error, RecursionError) else "a value does not match its tag"
-    return f"{f'line {mark.line + 1}: ' if mark else ''}invalid YAML: {said}"
+        problem = "nested too deeply" if isinstance(error, RecursionError) else "a value does not match its tag"
+    return f"{f'line {mark.line + 1}: ' if mark else ''}invalid YAML: {problem}"
 
 
-def _checked(document: Any, fields: Mapping[str, type], where: str) -> dict[str, Any]:
+def _checked(document: Any, fields: Mapping[str, type], prefix: str) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise ConfigError(f"{where.rstrip('. ').rstrip(':')}: expected a mapping of fields: {', '.join(fields)}")
+        raise ConfigError(f"{prefix.rstrip('. ').rstrip(':')}: expected a mapping of fields: {', '.join(fields)}")
     for name, value in document.items():
         if name not in fields:
             similar = get_close_matches(str(name), fields, n=1)
             meant = f"did you mean {similar[0]!r}? " if similar else ""
-            raise ConfigError(f"{where}{name}: unknown field; {meant}valid fields: {', '.join(fields)}")
+            raise ConfigError(f"{prefix}{name}: unknown field; {meant}valid fields: {', '.join(fields)}")
         if not isinstance(value, fields[name]):
-            raise ConfigError(f"{where}{name}: invalid value {value!r}; expected {_EXPECTED[fields[name]]}")
+            raise ConfigError(f"{prefix}{name}: invalid value {value!r}; expected {_EXPECTED[fields[name]]}")
     return document
 
 

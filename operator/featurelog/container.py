@@ -42,7 +42,7 @@ def command(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
 
 
 def _executor(environment: Mapping[str, str]) -> list[str]:
-    options = sorted((int(found[1]), name) for name in environment if (found := _OPTION.fullmatch(name)))
+    options = sorted((int(match[1]), name) for name in environment if (match := _OPTION.fullmatch(name)))
     memory = environment[_MEMORY]
     classes = [environment.get("SPARK_CONF_DIR", ""), str(_spark() / "jars" / "*")]
     flags = [word for flag, name in _FLAGS.items() for word in (flag, environment[name])]
@@ -51,10 +51,10 @@ def _executor(environment: Mapping[str, str]) -> list[str]:
 
 
 def _spark() -> Path:
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
         sys.exit("executor: pyspark is not installed; use the image of Dockerfile.pipeline")
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ PIECE = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where to look. until: all batches begin before it. end: nothing behind it is read."""
+    """Bytes to survey. until: all batches begin before it. end: nothing behind it is read."""
 
     begin: int
     until: int
@@ -56,73 +56,73 @@ def spans(start: int, size: int, piece: int = PIECE) -> list[Span]:
 
 def survey(data: Pieces, begin: int, until: int) -> Survey | None:
     """The first batches that begin from `begin` on, up to `until`; None where none does."""
-    walk, found = Walk(data, begin), None
+    walk, result = Walk(data, begin), None
     while walk.position < until and walk.is_open:
         run = walk.run()
         if run is not None:
-            found, is_whole = _with(found, run, until)
+            result, is_whole = _with(result, run, until)
             if not is_whole:
                 break
-        elif found is not None:
+        elif result is not None:
             break
         else:
             for _ in walk.next():
                 pass
-    return found
+    return result
 
 
-def _with(found: Survey | None, run: Run, until: int) -> tuple[Survey | None, bool]:
+def _with(result: Survey | None, run: Run, until: int) -> tuple[Survey | None, bool]:
     """The survey with the batches of a run added, as far as they are asked for and in order; and whether those are the
     same.
     """
-    asked = bisect_left(run.starts, until - run.position, 0, len(run.starts) - 1)
-    count = min([asked, *run.breaks])
+    due = bisect_left(run.starts, until - run.position, 0, len(run.starts) - 1)
+    count = min([due, *run.breaks])
     if not count:
-        return found, False
+        return result, False
     last = run.batch(count - 1)
     end = run.position + run.starts[count], last.last_offset + 1, last.leader_epoch
-    if found is None:
+    if result is None:
         first = run.batch(0)
-        return Survey(first.position, first.base_offset, first.leader_epoch, *end), count == asked
-    return Survey(found.first, found.base_offset, found.epoch, *end), count == asked
+        return Survey(first.position, first.base_offset, first.leader_epoch, *end), count == due
+    return Survey(result.first, result.base_offset, result.epoch, *end), count == due
 
 
-def joined(start: int, size: int, wanted: Sequence[Span], surveys: Iterable[Survey | None]) -> list[tuple[int, int]]:
+def joined(start: int, size: int, spans: Sequence[Span], surveys: Iterable[Survey | None]) -> list[tuple[int, int]]:
     """The ranges, from `start` to the end of the file. surveys: one for each span, and no more are taken than tell."""
-    begins = list(_begins(start, wanted, surveys)) or [start]
+    begins = list(_begins(start, spans, surveys)) or [start]
     return list(zip(begins, [*begins[1:], size], strict=True)) if start < size else []
 
 
-def _begins(start: int, wanted: Iterable[Span], surveys: Iterable[Survey | None]) -> Iterator[int]:
+def _begins(start: int, spans: Iterable[Span], surveys: Iterable[Survey | None]) -> Iterator[int]:
     last: Survey | None = None
-    for span, found in zip(wanted, surveys, strict=False):
+    for span, survey in zip(spans, surveys, strict=False):
         if last is not None and last.end >= span.until:
             continue  # a batch that is larger than a span
-        if found is None or not _follows(found, last, start):
+        if survey is None or not _follows(survey, last, start):
             return
-        yield found.first
-        last = found
+        yield survey.first
+        last = survey
 
 
-def _follows(found: Survey, last: Survey | None, start: int) -> bool:
+def _follows(survey: Survey, last: Survey | None, start: int) -> bool:
     if last is None:
-        return found.first == start
-    return (found.first, found.base_offset) == (last.end, last.end_offset) and found.epoch >= last.end_epoch
+        return survey.first == start
+    return (survey.first, survey.base_offset) == (last.end, last.end_offset) and survey.epoch >= last.end_epoch
 
 
 def range_in(data: Pieces, number: int, piece: int) -> tuple[int, int] | None:
     """The range of a whole file that begins in this one of its `spans`; None where none does. What lies before it is
     looked at, as that says whether the file may be cut here; of what lies behind it, no more than where it ends.
     """
-    size, found = len(data), None
-    wanted = spans(0, size, piece) or [Span(0, size, size)]
-    for begin in _begins(0, wanted, (survey(data, one.begin, one.until) for one in wanted)):
-        if found is not None:
-            return found, begin
-        if begin >= wanted[number].begin:
-            if begin >= wanted[number].until:
+    size, start = len(data), None
+    file_spans = spans(0, size, piece) or [Span(0, size, size)]
+    for begin in _begins(0, file_spans, (survey(data, span.begin, span.until) for span in file_spans)):
+        if start is not None:
+            return start, begin
+        if begin >= file_spans[number].begin:
+            if begin >= file_spans[number].until:
                 return None
-            found = begin
-    if found is None and number == 0:
-        found = 0  # whatever it begins with
-    return None if found is None or not size else (found, size)
+            start = begin
+    if start is None and number == 0:
+        start = 0  # whatever it begins with
+    return None if start is None or not size else (start, size)

@@ -47,8 +47,8 @@ class Disk:
     @contextlib.contextmanager
     def seen(self, path: Path) -> Iterator[None]:
         """An empty file as long as this lasts: who sees it sees the folder. Those that killed runs left are removed."""
-        for left in path.parent.glob(f"{PROOF}*"):
-            left.unlink(missing_ok=True)
+        for leftover in path.parent.glob(f"{PROOF}*"):
+            leftover.unlink(missing_ok=True)
         path.touch()
         try:
             yield

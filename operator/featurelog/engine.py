@@ -33,7 +33,7 @@ from featurelog.tables.inputs import ClusterCopies
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a task has no part. is_fatal: the mode ends the run. is_lost: nothing else can be read there either."""
+    """Reason why a task has no part. is_fatal: the mode ends the run. is_lost: nothing else there can be read."""
 
     text: str
     is_fatal: bool = False
@@ -66,7 +66,7 @@ Derived = Mapping[str, TableFile]
 
 
 class Engine(Protocol):
-    """Who reads, and who makes the tables of clusters: gives what came of each, in the order in which they are given.
+    """Reads files, and makes the tables of clusters; gives the result of each, in the order in which they are given.
 
     surveys: of the spans of each file; not all of them need be taken. derive: what `pickle` can write, if the engine is
     not this process.
@@ -94,12 +94,12 @@ class OneCore:
 
     def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> Iterator[Derived]:
         """Makes the tables of the clusters, each when its result is asked for."""
-        return (derived(derive, one, output) for one in clusters)
+        return (derived(derive, cluster, output) for cluster in clusters)
 
 
 def outcome(task: Task, folder: str) -> Outcome:
-    """What becomes of one task; sent to workers by value, as all of `parts` is. Who does not see the folder of the
-    output would write to a disk of its own.
+    """The part of one task, or a problem; sent to workers by value, as all of `parts` is. A worker that does not see
+    the folder of the output would write to a disk of its own.
     """
     if task.proof and not os.path.exists(task.proof):
         output = os.path.dirname(task.proof)
@@ -116,26 +116,28 @@ def outcome(task: Task, folder: str) -> Outcome:
 
 
 def seen(look: Look) -> Seen:
-    """What is found in one span; sent to workers by value, too."""
+    """The survey of one span; sent to workers by value, too."""
     try:
         data = open_range(look.uri, look.path, look.begin, look.end, look.where, version=look.version)
-        found = cuts.survey(data, 0, look.until - look.begin)
+        result = cuts.survey(data, 0, look.until - look.begin)
     except InputChangedError as error:
         return Problem(str(error))
     except OSError as error:
         return Problem(f"{look.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
-    return found and found.moved(look.begin)
+    return result and result.moved(look.begin)
 
 
 def derived(derive: Derive, cluster: ClusterCopies, output: Path) -> Derived:
     """The tables of one cluster, written and safe on disk. Raises OSError."""
-    found = {}
+    files = {}
     for name, table in derive(cluster).items():
         if table.num_rows:
             path = Path(new_path(str(manifest.folder_of(output, name, cluster.cluster))))
             path.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(table, path, compression="zstd")
             synced(str(path))
-            place = str(path.relative_to(output))
-            found[name] = TableFile(cluster.cluster, cluster.cluster_id, place, table.num_rows, path.stat().st_size)
-    return found
+            relative_path = str(path.relative_to(output))
+            files[name] = TableFile(
+                cluster.cluster, cluster.cluster_id, relative_path, table.num_rows, path.stat().st_size
+            )
+    return files

@@ -33,7 +33,7 @@ from featurelog.parts import ROWS, batches_of, new_path, row_groups
 from featurelog.run import METADATA_RECORDS
 from featurelog.tables import TABLES
 
-SCHEMAS: Mapping[str, pa.Schema] = {METADATA_RECORDS: ROWS, **{name: one.schema for name, one in TABLES.items()}}
+SCHEMAS: Mapping[str, pa.Schema] = {METADATA_RECORDS: ROWS, **{name: table.schema for name, table in TABLES.items()}}
 """The schema of every table that is exported, of those without rows as well."""
 WRITER = "kafkafeatures-pipeline"
 """The application whose transaction, in the log of a table, says that this module writes it."""
@@ -59,15 +59,15 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Where tables go: a folder, or a bucket. options: of delta-rs."""
+class DeltaTarget:
+    """The folder or bucket that tables go to. options: of delta-rs."""
 
-    place: str
+    address: str
     uri: str
     options: Mapping[str, str]
 
     @classmethod
-    def of(cls, to: str) -> Target:
+    def of(cls, to: str) -> DeltaTarget:
         """Raises ExportError."""
         if not stores.is_uri(to):
             folder = str(Path(to).expanduser().absolute())
@@ -75,12 +75,12 @@ class Target:
         if not to.startswith("s3://"):
             raise ExportError(f"{to.partition('://')[0]}://: exports go to a folder or to s3://bucket/prefix")
         try:
-            place, options = stores.for_delta(to)
+            delta_uri, options = stores.for_delta(to)
         except stores.StoreError as error:
             raise ExportError(str(error)) from None
         except OSError as error:
             raise ExportError(f"{to}: {stores.reason(error)}") from None
-        return cls(place, to, options)
+        return cls(delta_uri, to, options)
 
     def open(self) -> tuple[FileSystem, str]:
         """The file system, and the path in it. Raises OSError."""
@@ -91,67 +91,69 @@ class Target:
         if stores.is_uri(self.uri):
             return
         try:
-            os.makedirs(self.place, exist_ok=True)
+            os.makedirs(self.address, exist_ok=True)
         except OSError as error:
-            raise ExportError(f"{self.place}: {stores.reason(error)}; no table was written") from None
+            raise ExportError(f"{self.address}: {stores.reason(error)}; no table was written") from None
 
     def table(self, name: str) -> DeltaTable | None:
         """The Delta table that is there; None where nothing is. Raises ExportError for data that this module did not
         write.
         """
-        place = f"{self.place}/{name}"
+        delta_uri = f"{self.address}/{name}"
         system, path = self.open()
         inside = system.get_file_info(FileSelector(f"{path}/{name}", allow_not_found=True))
-        if DeltaTable.is_deltatable(place, dict(self.options)):
-            found = DeltaTable(place, storage_options=dict(self.options))
-            if found.transaction_version(WRITER) is None:
-                raise ExportError(f"{place}: a Delta table that another program wrote; choose another place")
-            return found
-        if any(one.base_name != _LOG for one in inside):
-            raise ExportError(f"{place}: files are here that are no Delta table; choose another place")
+        if DeltaTable.is_deltatable(delta_uri, dict(self.options)):
+            table = DeltaTable(delta_uri, storage_options=dict(self.options))
+            if table.transaction_version(WRITER) is None:
+                raise ExportError(f"{delta_uri}: a Delta table that another program wrote; choose another place")
+            return table
+        if any(file.base_name != _LOG for file in inside):
+            raise ExportError(f"{delta_uri}: files are here that are no Delta table; choose another place")
         return None
 
 
 def export(tables: Manifest, to: str) -> Iterator[Exported]:
     """Each table as it is written or found; nothing is written before all were looked at. Raises ExportError."""
-    target = Target.of(to)
+    target = DeltaTarget.of(to)
     name, done = next(iter(SCHEMAS)), 0
     try:
-        found = {}
+        delta_tables = {}
         for name in SCHEMAS:
-            found[name] = target.table(name)
+            delta_tables[name] = target.table(name)
         target.make()
-        for name, table in found.items():
+        for name, table in delta_tables.items():
             yield _exported(tables, name, target, table)
             done += 1
     except (DeltaError, OSError, pa.ArrowException) as error:
-        kept = "tables before it are complete: run it again" if done else "no table is complete: run it again"
-        raise ExportError(f"{target.place}/{name}: {stores.reason(error)}; {kept}") from None
+        remedy = "tables before it are complete: run it again" if done else "no table is complete: run it again"
+        raise ExportError(f"{target.address}/{name}: {stores.reason(error)}; {remedy}") from None
 
 
-def _exported(tables: Manifest, name: str, target: Target, found: DeltaTable | None) -> Exported:
+def _exported(tables: Manifest, name: str, target: DeltaTarget, delta_table: DeltaTable | None) -> Exported:
     files = tables.tables.get(name, ())
-    rows, digest = sum(one.rows for one in files), _digest(tables, name)
-    if found is not None and found.history(1)[0].get(FILES) == digest:
-        return Exported(name, rows, found.version(), is_new=False)
+    rows, digest = sum(file.rows for file in files), _digest(tables, name)
+    if delta_table is not None and delta_table.history(1)[0].get(FILES) == digest:
+        return Exported(name, rows, delta_table.version(), is_new=False)
     ours = [Transaction(WRITER, tables.sequence)]
-    if found is None:  # first an empty one that is marked as ours: what lies there is then never taken for another's
-        found = DeltaTable.create(
-            f"{target.place}/{name}", SCHEMAS[name], storage_options=dict(target.options),
+    if (
+        delta_table is None
+    ):  # first an empty one that is marked as ours: what lies there is then never taken for another's
+        delta_table = DeltaTable.create(
+            f"{target.address}/{name}", SCHEMAS[name], storage_options=dict(target.options),
             commit_properties=CommitProperties(app_transactions=ours),
         )  # fmt: skip
     else:
-        found.vacuum(dry_run=False, full=True)  # what was replaced, or left by a killed export, a week ago
-    said = CommitProperties({SEQUENCE: str(tables.sequence), FILES: digest}, app_transactions=ours)
+        delta_table.vacuum(dry_run=False, full=True)  # what was replaced, or left by a killed export, a week ago
+    commit = CommitProperties({SEQUENCE: str(tables.sequence), FILES: digest}, app_transactions=ours)
     schema = Schema.from_arrow(SCHEMAS[name])
-    written: list[AddAction | RemoveAction] = [
+    actions: list[AddAction | RemoveAction] = [
         *_written(target, name, _rows(tables.paths(name), SCHEMAS[name]), pa.schema(schema.to_arrow()))
     ]
-    found.create_write_transaction(written, "overwrite", schema, commit_properties=said)
-    return Exported(name, rows, found.version(), is_new=True)
+    delta_table.create_write_transaction(actions, "overwrite", schema, commit_properties=commit)
+    return Exported(name, rows, delta_table.version(), is_new=True)
 
 
-def _written(target: Target, name: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[AddAction]:
+def _written(target: DeltaTarget, name: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[AddAction]:
     """Writes the files of a table, which no reader sees before they are committed. delta-rs could write them as well,
     and would have hundreds of megabytes of rows in memory: it counts rows, however wide they are.
     """
@@ -166,8 +168,8 @@ def _written(target: Target, name: str, rows: Iterable[pa.RecordBatch], schema: 
                 count += group.num_rows
                 if output.tell() >= _FILE:
                     break
-        size, now = system.get_file_info(path).size, int(time.time() * 1000)
-        yield AddAction(file, size, {}, now, data_change=True, stats=json.dumps({"numRecords": count}))
+        size, now_ms = system.get_file_info(path).size, int(time.time() * 1000)
+        yield AddAction(file, size, {}, now_ms, data_change=True, stats=json.dumps({"numRecords": count}))
 
 
 def _rows(paths: Iterable[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -186,5 +188,5 @@ def _rows(paths: Iterable[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 def _digest(tables: Manifest, name: str) -> str:
     """A digest of the files that the table's rows come from; file names are never used twice."""
-    files = [(one.path, one.rows, one.size) for one in tables.tables.get(name, ())]
+    files = [(file.path, file.rows, file.size) for file in tables.tables.get(name, ())]
     return hashlib.sha256(json.dumps([str(SCHEMAS[name]), files]).encode()).hexdigest()[:16]

@@ -30,7 +30,7 @@ CLOCKS_DIFFER_MS = 5 * 60 * 1000
 
 
 class Verdict(StrEnum):
-    """What the gate says of a cluster, and of all of them."""
+    """Verdict on a cluster, and on all of them."""
 
     READY = "ready"
     BLOCKED = "blocked"
@@ -55,7 +55,7 @@ class ClusterName:
 
 @dataclass(frozen=True, slots=True)
 class ClusterVerdict:
-    """What the gate says of one cluster. row: the row of `upgrade_readiness` behind it, None where there is none.
+    """Verdict on one cluster. row: the row of `upgrade_readiness` behind it, None where there is none.
     unknown_because: (kind, text).
     """
 
@@ -65,7 +65,7 @@ class ClusterVerdict:
     row: Row | None
 
     def as_json(self) -> Json:
-        """What the document says of this cluster."""
+        """The entry of this cluster in the document."""
         row: Row = self.row or {}
         return {
             "cluster": self.name.cluster,
@@ -101,33 +101,36 @@ class Gate:
     @property
     def verdict(self) -> Verdict:
         """Blocked where a cluster is; ready only where all are, and there is one."""
-        found = {one.verdict for one in self.clusters}
-        if Verdict.BLOCKED in found:
+        verdicts = {cluster.verdict for cluster in self.clusters}
+        if Verdict.BLOCKED in verdicts:
             return Verdict.BLOCKED
-        return Verdict.READY if found == {Verdict.READY} else Verdict.UNKNOWN
+        return Verdict.READY if verdicts == {Verdict.READY} else Verdict.UNKNOWN
 
     def as_json(self) -> Json:
         """The document."""
-        counts = Counter(one.verdict for one in self.clusters)
+        counts = Counter(cluster.verdict for cluster in self.clusters)
         return {
             "apiVersion": API_VERSION,
             "kind": "Gate",
             "target": {"kind": self.target.kind, "name": self.target.name},
             "verdict": self.verdict.value,
             "evaluatedAt": _moment(self.at_ms),
-            "counts": {one.value: counts[one] for one in Verdict},
-            "clusters": [one.as_json() for one in self.clusters],
+            "counts": {verdict.value: counts[verdict] for verdict in Verdict},
+            "clusters": [cluster.as_json() for cluster in self.clusters],
         }
 
 
 def judge(target: Target, rows: Iterable[Row], clusters: Iterable[ClusterName], *, at_ms: int) -> Gate:
     """`rows`: of `upgrade_readiness`, at least those for this target. `clusters`: all that the tables know."""
-    names = sorted(set(clusters), key=lambda one: (one.cluster, one.cluster_id or ""))
-    found: dict[ClusterName, list[Row]] = {}
+    names = sorted(set(clusters), key=lambda name: (name.cluster, name.cluster_id or ""))
+    rows_by_name: dict[ClusterName, list[Row]] = {}
     for row in rows:
         if (row["target_kind"], row["target"]) == (target.kind, target.name):
-            found.setdefault(ClusterName(row["cluster"], row["cluster_id"]), []).append(row)
-    folders, ids = Counter(one.cluster for one in names), Counter(one.cluster_id for one in names if one.cluster_id)
+            rows_by_name.setdefault(ClusterName(row["cluster"], row["cluster_id"]), []).append(row)
+    folders, ids = (
+        Counter(name.cluster for name in names),
+        Counter(name.cluster_id for name in names if name.cluster_id),
+    )
     verdicts = []
     for name in names:
         doubts = []
@@ -135,7 +138,7 @@ def judge(target: Target, rows: Iterable[Row], clusters: Iterable[ClusterName], 
             doubts.append((TWO_CLUSTERS, f"folder {name.cluster} holds logs of several clusters"))
         if name.cluster_id and ids[name.cluster_id] > 1:
             doubts.append((TWO_PLACES, f"logs of cluster {name.cluster_id} lie in several folders"))
-        verdicts.append(_of_cluster(name, found.get(name, []), doubts, at_ms))
+        verdicts.append(_of_cluster(name, rows_by_name.get(name, []), doubts, at_ms))
     return Gate(target, at_ms, tuple(verdicts))
 
 
@@ -146,23 +149,23 @@ def _of_cluster(
         text = "the tables say nothing of this target" if not rows else f"the tables have {len(rows)} rows for it"
         return ClusterVerdict(name, Verdict.UNKNOWN, (*doubts, ("no_row", text)), None)
     (row,) = rows
-    why = [*doubts, *_age(row, at_ms)]
-    said = [(one["kind"], one["text"]) for one in row["unknown_because"] or ()]
-    if why:
-        return ClusterVerdict(name, Verdict.UNKNOWN, (*why, *said), row)
+    unknown = [*doubts, *_age(row, at_ms)]
+    unknown_in_row = [(finding["kind"], finding["text"]) for finding in row["unknown_because"] or ()]
+    if unknown:
+        return ClusterVerdict(name, Verdict.UNKNOWN, (*unknown, *unknown_in_row), row)
     if row["verdict"] == Verdict.BLOCKED:
-        return ClusterVerdict(name, Verdict.BLOCKED, tuple(said), row)
-    why = list(dict.fromkeys((*said, *coverage(row))))  # an older release made rows without it
-    if row["verdict"] != Verdict.READY and not why:
-        why.append(("verdict", "the tables do not say why"))
+        return ClusterVerdict(name, Verdict.BLOCKED, tuple(unknown_in_row), row)
+    unknown = list(dict.fromkeys((*unknown_in_row, *coverage(row))))  # an older release made rows without it
+    if row["verdict"] != Verdict.READY and not unknown:
+        unknown.append(("verdict", "the tables do not say why"))
     blocks = row["blocking_nodes"] or row["downgrade_losses"] or row["other_blockers"]
-    if blocks and not why:
-        why.append(("contradiction", "the tables name what blocks it, and that it is ready"))
-    return ClusterVerdict(name, Verdict.UNKNOWN if why else Verdict.READY, tuple(why), row)
+    if blocks and not unknown:
+        unknown.append(("contradiction", "the tables name what blocks it, and that it is ready"))
+    return ClusterVerdict(name, Verdict.UNKNOWN if unknown else Verdict.READY, tuple(unknown), row)
 
 
 def _age(row: Row, at_ms: int) -> list[tuple[str, str]]:
-    """Whether what was read still stands."""
+    """Reasons why the rows may be out of date: kind and text."""
     last, until = _ms(row["watermark_ts"]), _ms(row["valid_until"])
     if last is None or until is None:
         return [("too_old", "when the last record was appended is not known")]

@@ -25,7 +25,7 @@ def check() -> None:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - the user's own
     except OSError as error:
         raise JavaError(f"Spark needs Java {VERSION} or newer; {java}: {error.strerror}; {_REMEDY}") from None
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
-    if found is None or int(found[1]) < VERSION:
-        which = f"is version {found[1]}" if found else "does not say its version"
-        raise JavaError(f"Spark needs Java {VERSION} or newer, and {java} {which}; {_REMEDY}")
+    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    if match is None or int(match[1]) < VERSION:
+        version = f"is version {match[1]}" if match else "does not say its version"
+        raise JavaError(f"Spark needs Java {VERSION} or newer, and {java} {version}; {_REMEDY}")

@@ -57,16 +57,16 @@ class LogFile:
         return self.name.endswith(".checkpoint")
 
     def is_as_listed(self, uri: str) -> bool:
-        """Whether the object of this name still has this size and time, in seconds: some stores list parts of them
+        """True if the object of this name still has this size and time, in seconds: some stores list parts of them
         that they do not tell of one object. Raises OSError.
         """
-        (now,) = stores.open_store(uri)[0].get_file_info([self.path])
-        return (now.size, (now.mtime_ns or 0) // _SECOND) == (self.size, self.modified // _SECOND)
+        (info,) = stores.open_store(uri)[0].get_file_info([self.path])
+        return (info.size, (info.mtime_ns or 0) // _SECOND) == (self.size, self.modified // _SECOND)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLog:
-    """What lies of one node's log.
+    """Files of one node's log.
 
     cluster, node: names of folders. cluster_id: what the node itself says, or None. files: by name, which is by
     offset. unused: (name, why). voters: of a static quorum, as the node says; None where it says none. node_id: what
@@ -90,9 +90,9 @@ class Root:
     uri: str
 
     @classmethod
-    def of(cls, place: str) -> Root:
+    def of(cls, uri: str) -> Root:
         """A path may be relative and begin with `~`; a URI is taken as it is."""
-        return cls(place if stores.is_uri(place) else str(Path(place).expanduser().absolute()))
+        return cls(uri if stores.is_uri(uri) else str(Path(uri).expanduser().absolute()))
 
     def open(self) -> tuple[FileSystem, str]:
         """The file system, and the path in it. Raises InputsError."""
@@ -108,66 +108,68 @@ class Root:
         system, base = self.open()
         try:
             clusters = _folders(system, base)
-            inside = stores.each(lambda one: _folders(system, one.path), clusters, self.uri)
-            pairs = [(one.base_name, node) for one, nodes in zip(clusters, inside, strict=True) for node in nodes]
-            found = stores.each(lambda pair: _node(system, *pair), pairs, self.uri)
-            yield from (one for one in found if one is not None)
+            inside = stores.each(lambda cluster: _folders(system, cluster.path), clusters, self.uri)
+            pairs = [
+                (cluster.base_name, node) for cluster, nodes in zip(clusters, inside, strict=True) for node in nodes
+            ]
+            logs = stores.each(lambda pair: _node(system, *pair), pairs, self.uri)
+            yield from (log for log in logs if log is not None)
         except OSError as error:
             raise InputsError(f"{self.uri}: {stores.reason(error)}; check the path and the rights to read it") from None
 
 
 def _listed(system: FileSystem, path: str) -> list[FileInfo]:
-    found: list[FileInfo] = system.get_file_info(FileSelector(path))
-    if len(found) > MOST:
-        raise InputsError(f"{path}: {len(found)} names, more than {MOST}; expected folders of clusters and nodes")
-    return found
+    infos: list[FileInfo] = system.get_file_info(FileSelector(path))
+    if len(infos) > MOST:
+        raise InputsError(f"{path}: {len(infos)} names, more than {MOST}; expected folders of clusters and nodes")
+    return infos
 
 
 def _folders(system: FileSystem, path: str) -> list[FileInfo]:
-    found = _listed(system, path)
-    return sorted((one for one in found if one.type is FileType.Directory), key=lambda one: str(one.path))
+    infos = _listed(system, path)
+    return sorted((info for info in infos if info.type is FileType.Directory), key=lambda info: str(info.path))
 
 
 def _node(system: FileSystem, cluster: str, folder: FileInfo) -> NodeLog | None:
-    """What lies in the folder of a node; None where no log does."""
+    """Log files in the folder of a node; None where there is no log."""
     places = [f"{folder.path}/{files.DIRECTORY}", f"{folder.path}/{files.PROPERTIES}"]
     log, properties = system.get_file_info(places)
     if log.type is not FileType.Directory:
         return None
     logs, voters, vote = [], None, None
     listed = _listed(system, log.path)
-    compressed = files.compressed(one.base_name for one in listed)
+    compressed = files.compressed(info.base_name for info in listed)
     unused = [(name, f"compressed; decompress it there: {command} {name}") for name, command in compressed.items()]
-    for one in listed:
-        if one.base_name == QUORUM_STATE:
-            state = _quorum_state(system, one)
+    for info in listed:
+        if info.base_name == QUORUM_STATE:
+            state = _quorum_state(system, info)
             voters, vote = _voters(state), _vote(state)
-        elif files.parse(one.base_name) is None:
-            unused += [(one.base_name, why) for end, why in _UNUSED if one.base_name.endswith(end)]
-        elif one.type is not FileType.File:
-            unused.append((one.base_name, "not a regular file"))
+        elif files.parse(info.base_name) is None:
+            unused += [(info.base_name, reason) for end, reason in _UNUSED if info.base_name.endswith(end)]
+        elif info.type is not FileType.File:
+            unused.append((info.base_name, "not a regular file"))
         else:
-            logs.append(LogFile(one.path, one.base_name, one.size, one.mtime_ns or 0))
-    logs.sort(key=lambda one: one.name)
+            logs.append(LogFile(info.path, info.base_name, info.size, info.mtime_ns or 0))
+    logs.sort(key=lambda log_file: log_file.name)
     cluster_id, node_id = _identity(system, properties)
     return NodeLog(cluster, folder.base_name, cluster_id, tuple(logs), tuple(sorted(unused)), voters, node_id, vote)
 
 
 def _identity(system: FileSystem, properties: FileInfo) -> tuple[str | None, int | None]:
-    """What a node says of its cluster and of itself; of two ids it says none."""
+    """The cluster id and the node id that `meta.properties` has; no node id where it has two."""
     if properties.type is not FileType.File:
         return None, None
     with system.open_input_file(properties.path) as file:
         text = file.read(_LARGEST).decode(errors="replace")
-    cluster, nodes = _CLUSTER_ID.search(text), {int(one) for one in _NODE_ID.findall(text)}
+    cluster, nodes = _CLUSTER_ID.search(text), {int(id_) for id_ in _NODE_ID.findall(text)}
     return cluster[1] if cluster else None, nodes.pop() if len(nodes) == 1 else None
 
 
-def _quorum_state(system: FileSystem, found: FileInfo) -> object:
-    """What the node keeps of elections (`QuorumStateData.json`); None where that is not readable."""
-    if found.type is not FileType.File:
+def _quorum_state(system: FileSystem, info: FileInfo) -> object:
+    """Content of `quorum-state` (`QuorumStateData.json`); None where it is not readable."""
+    if info.type is not FileType.File:
         return None
-    with system.open_input_file(found.path) as file:
+    with system.open_input_file(info.path) as file:
         data = file.read(_LARGEST)
     try:
         state: object = json.loads(data)
@@ -181,10 +183,10 @@ def _voters(state: object) -> tuple[int, ...] | None:
     if not isinstance(state, dict):
         return None
     try:
-        ids = [one["voterId"] for one in state["currentVoters"]]
+        ids = [voter["voterId"] for voter in state["currentVoters"]]
     except (TypeError, KeyError):
         return None
-    is_static = state.get("data_version") == 0 and ids and all(type(one) is int and one >= 0 for one in ids)
+    is_static = state.get("data_version") == 0 and ids and all(type(id_) is int and id_ >= 0 for id_ in ids)
     return tuple(sorted(set(ids))) if is_static else None
 
 
@@ -192,7 +194,7 @@ def _vote(state: object) -> tuple[int, int, str] | None:
     """Epoch, candidate, and its directory (empty in version 0)."""
     if not isinstance(state, dict):
         return None
-    epoch, voted, directory = (state.get(one) for one in ("leaderEpoch", "votedId", "votedDirectoryId"))
+    epoch, voted, directory = (state.get(field) for field in ("leaderEpoch", "votedId", "votedDirectoryId"))
     if type(epoch) is not int or type(voted) is not int or min(epoch, voted) < 0:
         return None
     return epoch, voted, directory[:_LONGEST_ID] if isinstance(directory, str) else ""

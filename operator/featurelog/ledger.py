@@ -65,24 +65,24 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A file of which something is to be read. kept: the parts that stay; what is read continues behind them."""
+    """A file of which something is to be read. kept_parts: those that stay; what is read continues behind them."""
 
     node: Node
     uri: str
     file: LogFile
     fingerprint: str
     is_open: bool
-    kept: tuple[Part, ...] = ()
+    kept_parts: tuple[Part, ...] = ()
 
     @property
     def start(self) -> int:
         """The first byte to read."""
-        return self.kept[-1].next if self.kept else 0
+        return self.kept_parts[-1].next if self.kept_parts else 0
 
     @property
     def lead(self) -> int:
-        """Where the batch before it begins."""
-        return self.kept[-1].stamped if self.kept else 0
+        """The first byte of the batch before it."""
+        return self.kept_parts[-1].stamped if self.kept_parts else 0
 
     @property
     def size(self) -> int:
@@ -110,24 +110,24 @@ class Ledger:
         """The one that a log is of; a new one is added. A node that did not say its cluster's id before says it now,
         and one that says none any more is the one it was.
         """
-        same = [one for one in self.nodes if (one.cluster, one.node) == (log.cluster, log.node)]
-        fits = [one for one in same if one.cluster_id == log.cluster_id]
-        if not fits and log.cluster_id is None and len(same) == 1:
-            fits = same
+        same_folder = [node for node in self.nodes if (node.cluster, node.node) == (log.cluster, log.node)]
+        fits = [node for node in same_folder if node.cluster_id == log.cluster_id]
+        if not fits and log.cluster_id is None and len(same_folder) == 1:
+            fits = same_folder
         if not fits and log.cluster_id is not None:
-            fits = [one for one in same if one.cluster_id is None]
+            fits = [node for node in same_folder if node.cluster_id is None]
         if not fits:
             fits = [Node(log.cluster, log.node, log.cluster_id)]
             self.nodes.append(fits[0])
-        found = fits[0]
-        found.cluster_id, found.voters = log.cluster_id or found.cluster_id, log.voters
-        found.node_id = found.node_id if log.node_id is None else log.node_id
-        found.vote = log.vote
-        return found
+        node = fits[0]
+        node.cluster_id, node.voters = log.cluster_id or node.cluster_id, log.voters
+        node.node_id = node.node_id if log.node_id is None else log.node_id
+        node.vote = log.vote
+        return node
 
     def to_json(self) -> dict[str, Any]:
         """The ledger as plain JSON values; nodes and their files are written by their fields."""
-        ordered = sorted(self.nodes, key=lambda one: (one.cluster, one.node, one.cluster_id or ""))
+        ordered = sorted(self.nodes, key=lambda node: (node.cluster, node.node, node.cluster_id or ""))
         return {"version": VERSION, "nodes": ordered, "derived": dict(sorted(self.derived.items()))}
 
     @classmethod
@@ -135,42 +135,42 @@ class Ledger:
         """Raises KeyError, TypeError or ValueError for what is none."""
         if document["version"] != VERSION:
             raise ValueError(f"version {document['version']!r} of a ledger, expected {VERSION}")
-        return cls([_node(one) for one in document["nodes"]], dict(document["derived"]))
+        return cls([_node(node) for node in document["nodes"]], dict(document["derived"]))
 
 
-def due(known: Node, uri: str, log: NodeLog, stamp: Stamper) -> list[Due]:
+def due(node: Node, uri: str, log: NodeLog, stamp: Stamper) -> list[Due]:
     """The files of a node that hold something new: those that were never read, have grown, or are others now."""
     segments = [file.name for file in log.files if not file.is_snapshot]
-    found = []
+    dues = []
     for file in log.files:
         is_open = file.name in segments[-1:]
-        one = _due(known.files.get(file.name), Due(known, uri, file, "", is_open), stamp)
-        found += [] if one is None else [one]
-    return found
+        new_due = _due(node.files.get(file.name), Due(node, uri, file, "", is_open), stamp)
+        dues += [] if new_due is None else [new_due]
+    return dues
 
 
 def _due(entry: Entry | None, new: Due, stamp: Stamper) -> Due | None:
-    file, kept = new.file, entry.parts if entry else ()
+    file, parts = new.file, entry.parts if entry else ()
     is_as_large = entry is not None and file.size == entry.size and (new.is_open or entry.next == entry.size)
     if entry is not None and is_as_large and file.modified and file.modified == entry.modified:
         return None
-    if kept and not kept[-1].is_final:
-        kept = kept[:-1]
+    if parts and not parts[-1].is_final:
+        parts = parts[:-1]
     first = stamp(new.uri, file.path, 0, min(file.size, HEADER_SIZE))
     is_same = entry is not None and first == entry.fingerprint
-    if kept and (not is_same or stamp(new.uri, file.path, kept[-1].stamped, kept[-1].next) != kept[-1].stamp):
-        kept, is_same = (), False  # it was cut behind a new leader, or is another file of this name
+    if parts and (not is_same or stamp(new.uri, file.path, parts[-1].stamped, parts[-1].next) != parts[-1].stamp):
+        parts, is_same = (), False  # it was cut behind a new leader, or is another file of this name
     if is_same and is_as_large:
         return None
-    return replace(new, fingerprint=first, kept=kept)
+    return replace(new, fingerprint=first, kept_parts=parts)
 
 
 def _node(document: dict[str, Any]) -> Node:
     files = {
-        name: Entry(**{**one, "parts": tuple(Part(**part) for part in one["parts"])})
-        for name, one in document["files"].items()
+        name: Entry(**{**entry, "parts": tuple(Part(**part) for part in entry["parts"])})
+        for name, entry in document["files"].items()
     }
-    unused = tuple((name, why) for name, why in document["unused"])
+    unused = tuple((name, reason) for name, reason in document["unused"])
     voters = None if document.get("voters") is None else tuple(document["voters"])
     vote = None if document.get("vote") is None else tuple(document["vote"])
     return Node(**{**document, "unused": unused, "files": files, "voters": voters, "vote": vote})

@@ -58,12 +58,12 @@ class Manifest:
     def paths(self, table: str, cluster: str | None = None) -> list[Path]:
         """The files of a table, of all clusters or of one."""
         files = self.tables.get(table, ())
-        return [self.root / one.path for one in files if cluster is None or one.cluster == cluster]
+        return [self.root / file.path for file in files if cluster is None or file.cluster == cluster]
 
     def read(self, table: str, schema: pa.Schema, cluster: str | None = None) -> pa.Table:
         """A table in memory; an empty one where nothing was written."""
-        found = [pq.read_table(path, schema=schema, partitioning=None) for path in self.paths(table, cluster)]
-        return pa.concat_tables(found) if found else schema.empty_table()
+        tables = [pq.read_table(path, schema=schema, partitioning=None) for path in self.paths(table, cluster)]
+        return pa.concat_tables(tables) if tables else schema.empty_table()
 
     def to_json(self) -> dict[str, Any]:
         """The manifest as plain JSON values; files are written by their fields."""
@@ -81,7 +81,7 @@ def ledger_name(sequence: int) -> str:
 
 
 def folder_of(root: Path, table: str, cluster: str) -> Path:
-    """Where the files of a table are; the name of a cluster is made fit for one folder on any system."""
+    """The folder of a table's files; the name of a cluster is made fit for one folder on any system."""
     safe = quote(cluster, safe="")
     return root / table / (safe if safe.strip(".") else safe.replace(".", "%2E"))
 
@@ -92,23 +92,23 @@ def load(root: Path) -> tuple[Manifest, Ledger]:
     try:
         if not latest.exists():
             return Manifest(root), Ledger()
-        found = _NAME.fullmatch(latest.read_text().strip())
-        if found is None:
+        match = _NAME.fullmatch(latest.read_text().strip())
+        if match is None:
             raise ValueError("it names no manifest")
-        manifest = _read(root, int(found[1]))
+        manifest = _read(root, int(match[1]))
         return manifest, Ledger.from_json(json.loads((root / FOLDER / ledger_name(manifest.sequence)).read_bytes()))
     except OSError as error:
         raise OutputError(f"{error.filename or root}: {error.strerror}; check the path and the rights") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = f"what it names cannot be read ({type(error).__name__}: {error})"
-        raise OutputError(f"{latest}: {why}; restore it, or give another output") from None
+        problem = f"what it names cannot be read ({type(error).__name__}: {error})"
+        raise OutputError(f"{latest}: {problem}; restore it, or give another output") from None
 
 
 def _read(root: Path, sequence: int) -> Manifest:
     document = json.loads((root / FOLDER / name(sequence)).read_bytes())
     if document["version"] != VERSION:
         raise ValueError(f"version {document['version']!r} of a manifest, expected {VERSION}")
-    tables = {table: tuple(TableFile(**one) for one in files) for table, files in document["tables"].items()}
+    tables = {table: tuple(TableFile(**file) for file in files) for table, files in document["tables"].items()}
     return Manifest(root, sequence, tables)
 
 
@@ -116,7 +116,7 @@ def commit(disk: Disk, manifest: Manifest, ledger: Ledger) -> None:
     """Make it the latest: from the last line on, and not before. Raises OutputError where a file that it names is not
     there as it was written.
     """
-    for file in (one for files in manifest.tables.values() for one in files):
+    for file in (file for files in manifest.tables.values() for file in files):
         _look_at(manifest.root / file.path, file.size)
     folder = manifest.root / FOLDER
     disk.write(folder / ledger_name(manifest.sequence), _json(ledger.to_json()))
@@ -126,24 +126,33 @@ def commit(disk: Disk, manifest: Manifest, ledger: Ledger) -> None:
 
 def _look_at(path: Path, size: int) -> None:
     try:
-        found = path.stat().st_size
+        real_size = path.stat().st_size
     except FileNotFoundError:
-        found = None
-    if found != size:
-        state = "is not there" if found is None else f"has {found} bytes"
-        why = f"a worker wrote {size} bytes to it, and here it {state}"
-        raise OutputError(f"{path}: {why}; nothing was committed; use a folder that the run and all workers share")
+        real_size = None
+    if real_size != size:
+        state = "is not there" if real_size is None else f"has {real_size} bytes"
+        problem = f"a worker wrote {size} bytes to it, and here it {state}"
+        raise OutputError(f"{path}: {problem}; nothing was committed; use a folder that the run and all workers share")
 
 
 def sweep(disk: Disk, manifest: Manifest) -> None:
     """Remove what is in no table: of runs that were killed, and what was replaced. What the manifest before this one
     names stays as well: it may still be read.
     """
-    shown = [manifest]
+    manifests = [manifest]
     if (manifest.root / FOLDER / name(manifest.sequence - 1)).exists():
-        shown.append(_read(manifest.root, manifest.sequence - 1))
-    live = {manifest.root / file.path for one in shown for files in one.tables.values() for file in files}
-    live |= {manifest.root / FOLDER / each(one.sequence) for one in shown for each in (name, ledger_name)}
+        manifests.append(_read(manifest.root, manifest.sequence - 1))
+    live = {
+        manifest.root / file.path
+        for live_manifest in manifests
+        for files in live_manifest.tables.values()
+        for file in files
+    }
+    live |= {
+        manifest.root / FOLDER / each(live_manifest.sequence)
+        for live_manifest in manifests
+        for each in (name, ledger_name)
+    }
     for path in sorted(_ours(manifest.root)):
         if path not in live:
             disk.remove(path)
@@ -165,4 +174,4 @@ def _fields(value: Any) -> dict[str, Any]:
     """The fields of a dataclass. `asdict` would copy everything below as well, which takes longer than writing the
     files of a year.
     """
-    return {one.name: getattr(value, one.name) for one in fields(value)}
+    return {field_.name: getattr(value, field_.name) for field_ in fields(value)}

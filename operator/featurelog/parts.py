@@ -64,7 +64,7 @@ class DamagedInputError(Exception):
 
 
 class EngineError(Exception):
-    """Who reads cannot continue: why, and what to do. What was committed before is kept."""
+    """The engine cannot continue; the text says why, and what to do. What was committed before is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What was made of a task.
+    """Rows and account of a task.
 
     path: of the Parquet file, or None where no row is kept. next: where the part behind it begins; `end` but for what
     may yet be completed. is_final: what is before `next` is as it will always be. stamped: where the last sound batch
@@ -136,9 +136,9 @@ class Range:
     def __getitem__(self, piece: slice) -> memoryview:
         start, end, _ = piece.indices(self._size)
         if not self._start <= start <= end <= self._start + len(self._piece):
-            wanted = max(end, min(start + self._most, self._size)) - start
-            self._start, self._piece = start, self._file.read_at(wanted, self._from + start)
-            if len(self._piece) < wanted:
+            size = max(end, min(start + self._most, self._size)) - start
+            self._start, self._piece = start, self._file.read_at(size, self._from + start)
+            if len(self._piece) < size:
                 self._start, self._piece = 0, b""
                 raise InputChangedError(f"{self._name}: changed while it was read; run again")
         return memoryview(self._piece)[start - self._start : end - self._start]
@@ -150,16 +150,16 @@ def open_range(uri: str, path: str, start: int, end: int, name: str, *, version:
     """
     system, _ = stores.open_store(uri)
     try:
-        found = Range(system.open_input_file(path), start, end, name)
+        data = Range(system.open_input_file(path), start, end, name)
     except FileNotFoundError:
         raise InputChangedError(f"{name}: deleted since it was listed; run again") from None
-    if version and found.version != version:
+    if version and data.version != version:
         raise InputChangedError(f"{name}: replaced while it was read; run again")
-    return found
+    return data
 
 
 def stamp(data: Range, start: int, end: int) -> str:
-    """What tells these bytes from others."""
+    """A digest of these bytes."""
     digest = hashlib.sha256()
     for at in range(start, end, _PIECE):
         digest.update(data[at : min(at + _PIECE, end)])
@@ -227,23 +227,23 @@ class PartReader:
 
     def account(self) -> dict[str, Any]:
         """The account of the part's bytes, without the batch before it and without the end that is not read yet."""
-        before = self.task.start - self.task.lead
-        found = asdict(self.reading.account)
-        if before:
-            lead = Reading(self.data[:before])
+        lead_size = self.task.start - self.task.lead
+        account = asdict(self.reading.account)
+        if lead_size:
+            lead = Reading(self.data[:lead_size])
             collections.deque(lead, maxlen=0)
-            found = combined(found, asdict(lead.account), -1)
-        if left := self.task.end - self.next:
-            tail = {"size": left, "damaged": {self._tail: {"records": 0, "bytes": left}}}
-            found = combined(found, tail, -1)
-        return found
+            account = combined(account, asdict(lead.account), -1)
+        if unread := self.task.end - self.next:
+            tail = {"size": unread, "damaged": {self._tail: {"records": 0, "bytes": unread}}}
+            account = combined(account, tail, -1)
+        return account
 
 
-def combined(one: dict[str, Any], other: dict[str, Any], sign: int = 1) -> dict[str, Any]:
+def combined(account: dict[str, Any], other: dict[str, Any], sign: int = 1) -> dict[str, Any]:
     """The sum of two accounts, or what is left of one."""
     result: dict[str, Any] = {}
-    for name in {**one, **other}:
-        mine, theirs = one.get(name), other.get(name)
+    for name in {**account, **other}:
+        mine, theirs = account.get(name), other.get(name)
         if isinstance(mine, dict) or isinstance(theirs, dict):
             result[name] = combined(mine or {}, theirs or {}, sign)
         else:
@@ -256,15 +256,15 @@ def kept_of(rows: pa.RecordBatch) -> Any:
     epoch. An idle controller writes two a second; how many there were is in the account.
     """
     no_ops = pc.fill_null(pc.equal(rows["record_type"], table.NO_OP.name), fill_value=False)
-    kept = ~no_ops.to_numpy(zero_copy_only=False)
-    at = np.flatnonzero(~kept)
+    mask = ~no_ops.to_numpy(zero_copy_only=False)
+    at = np.flatnonzero(~mask)
     if len(at):
         hours = pc.fill_null(rows["timestamp_ms"], 0).to_numpy(zero_copy_only=False)[at] // _HOUR
         epochs = pc.fill_null(rows["leader_epoch"], -1).to_numpy(zero_copy_only=False)[at]
         holes = np.cumsum(rows["offset"].is_null().to_numpy(zero_copy_only=False))[at]
         changes = np.diff(hours) | np.diff(epochs) | np.diff(holes) != 0
-        kept[at[np.append(True, changes) | np.append(changes, True)]] = True
-    return kept
+        mask[at[np.append(True, changes) | np.append(changes, True)]] = True
+    return mask
 
 
 def write_part(task: Task, folder: str) -> Part:
@@ -311,16 +311,16 @@ def _written(batches: Iterable[pa.RecordBatch], folder: str) -> tuple[str | None
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Collects rows into pieces that are neither many nor large."""
-    found: list[pa.RecordBatch] = []
+    batches_of_group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        found.append(batch)
+        batches_of_group.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= _ROWS or size >= _GROUP:
-            yield pa.Table.from_batches(found)
-            found, rows, size = [], 0, 0
+            yield pa.Table.from_batches(batches_of_group)
+            batches_of_group, rows, size = [], 0, 0
     if rows:
-        yield pa.Table.from_batches(found)
+        yield pa.Table.from_batches(batches_of_group)
 
 
 def batches_of(path: str | Path) -> Iterator[pa.RecordBatch]:
@@ -336,7 +336,7 @@ def _writer(path: str, *, is_small: bool) -> pq.ParquetWriter:
     """
     options: dict[str, Any] = {**PARQUET}
     for columns in ("use_dictionary", "write_statistics"):
-        options[columns] = [*(one.name for one in _LABELS), *options[columns]]
+        options[columns] = [*(label.name for label in _LABELS), *options[columns]]
     if is_small:
         options |= {"compression": "snappy", "compression_level": None}
     return pq.ParquetWriter(path, ROWS, **options)

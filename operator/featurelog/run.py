@@ -55,7 +55,7 @@ MOST_PARTS = 24
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to read, and where to write. piece: bytes of a file that one task reads at least."""
+    """Inputs and output of a run. piece: bytes of a file that one task reads at least."""
 
     inputs: tuple[str, ...]
     output: Path
@@ -67,7 +67,7 @@ class Settings:
 
 @dataclass(slots=True)
 class Summary:
-    """What a run did. account: of all bytes it read. problems: files that could not be read. doubts: of clusters."""
+    """Result of a run. account: of all bytes it read. problems: files that could not be read. doubts: of clusters."""
 
     clusters: int = 0
     files: int = 0
@@ -118,26 +118,26 @@ class Run:
 
     def _work(self, dues: Sequence[Due]) -> None:
         """Read what is due, and commit it in groups."""
-        total, done, engine = sum(one.size for one in dues), 0, None
+        total, done, engine = sum(due_file.size for due_file in dues), 0, None
         for group in self._groups(dues):
             engine = engine or self._start_engine()
-            for one, parts in self._read(engine, group):
-                self._keep(one, parts)
-                done += one.size
+            for due_file, parts in self._read(engine, group):
+                self._keep(due_file, parts)
+                done += due_file.size
                 self._progress(done, total)
-            self._commit(engine, {one.node.cluster for one in group})
+            self._commit(engine, {due_file.node.cluster for due_file in group})
         self._commit(engine or OneCore(), None)
         self.summary.sequence = self._manifest.sequence
 
     def _plan(self) -> list[Due]:
-        """What is new, by cluster. Every node that is in the inputs is in the ledger then."""
+        """Files with new bytes, by cluster. Adds every node of the inputs to the ledger."""
         logs: dict[tuple[str, str], tuple[str, NodeLog]] = {}
         again: dict[tuple[str, str], list[str]] = {}
         for root in map(Root.of, self.settings.inputs):
-            found = list(root.nodes())
-            if not found:
+            logs_of_root = list(root.nodes())
+            if not logs_of_root:
                 raise InputsError(f"{root.uri}: no metadata log is here; expected <cluster>/<node>/{DIRECTORY}/*")
-            for log in found:
+            for log in logs_of_root:
                 key = log.cluster, log.node
                 if key in logs:
                     again.setdefault(key, []).append(root.uri)
@@ -145,21 +145,21 @@ class Run:
         nodes = []
         for key, (uri, log) in sorted(logs.items()):
             node = self._ledger.node(log)
-            places = ((f"{log.node}/", f"also in {place}, which is not read") for place in again.get(key, ()))
+            places = ((f"{log.node}/", f"also in {uri_again}, which is not read") for uri_again in again.get(key, ()))
             node.unused = (*log.unused, *places)
             nodes.append((node, uri, log))
-        dues = stores.each(lambda one: due(*one, _stamp), nodes, *self.settings.inputs)
-        return [one for of_node in dues for one in of_node]
+        dues = stores.each(lambda node_log: due(*node_log, _stamp), nodes, *self.settings.inputs)
+        return [due_file for of_node in dues for due_file in of_node]
 
     def _groups(self, dues: Iterable[Due]) -> Iterator[list[Due]]:
         group: list[Due] = []
         size = 0
-        for one in dues:
-            if group and one.node.cluster != group[-1].node.cluster and size >= self.settings.bytes_per_commit:
+        for due_file in dues:
+            if group and due_file.node.cluster != group[-1].node.cluster and size >= self.settings.bytes_per_commit:
                 yield group
                 group, size = [], 0
-            group.append(one)
-            size += one.size
+            group.append(due_file)
+            size += due_file.size
         if group:
             yield group
 
@@ -167,11 +167,11 @@ class Run:
         """The files of a group that were read to their end, each with its parts."""
         tasks: list[tuple[Task, str]] = []
         owners = []
-        for one, found in self._planned(engine, group):
-            owners.append((one, len(found)))
-            tasks += ((task, self._folder(one.node)) for task in found)
+        for due_file, file_tasks in self._planned(engine, group):
+            owners.append((due_file, len(file_tasks)))
+            tasks += ((task, self._folder(due_file.node)) for task in file_tasks)
         results = iter(engine.outcomes(tasks))
-        for one, count in owners:
+        for due_file, count in owners:
             outcomes = [next(results) for _ in range(count)]
             parts = [each for each in outcomes if isinstance(each, Part)]
             problems = [each for each in outcomes if isinstance(each, Problem)]
@@ -182,64 +182,69 @@ class Run:
                     raise _lost(each.text)
             self.summary.problems += sorted({each.text for each in problems})
             if len(parts) == count:
-                yield one, parts
+                yield due_file, parts
 
     def _planned(self, engine: Engine, group: Sequence[Due]) -> Iterator[tuple[Due, list[Task]]]:
         """The files that can be read, each with its tasks. The engine surveys large files, where it also reads them."""
         dues, versions = [], []
-        for one, version in zip(group, stores.each(self._version, group, *self.settings.inputs), strict=True):
+        for due_file, version in zip(group, stores.each(self._version, group, *self.settings.inputs), strict=True):
             if isinstance(version, Problem):
                 self._gone(version)
                 continue
-            dues.append(one)
+            dues.append(due_file)
             versions.append(version)
-        wanted = [cuts.spans(one.start, one.file.size, self.settings.piece) for one in dues]
+        spans = [cuts.spans(due_file.start, due_file.file.size, self.settings.piece) for due_file in dues]
         looks = [
-            [Look(one.uri, one.file.path, one.where, version, each.begin, each.until, each.end) for each in found]
-            for one, version, found in zip(dues, versions, wanted, strict=True)
+            [
+                Look(due_file.uri, due_file.file.path, due_file.where, version, each.begin, each.until, each.end)
+                for each in file_spans
+            ]
+            for due_file, version, file_spans in zip(dues, versions, spans, strict=True)
         ]
-        for one, version, found, surveys in zip(dues, versions, wanted, engine.surveys(looks), strict=True):
+        for due_file, version, file_spans, surveys in zip(dues, versions, spans, engine.surveys(looks), strict=True):
             problems: list[Problem] = []
-            ranges = cuts.joined(one.start, one.file.size, found, _surveys(surveys, problems))
+            ranges = cuts.joined(due_file.start, due_file.file.size, file_spans, _surveys(surveys, problems))
             if problems:
                 self._gone(problems[0])
             else:
-                yield one, [self._task(one, version, start, end) for start, end in ranges]
+                yield due_file, [self._task(due_file, version, start, end) for start, end in ranges]
 
     def _gone(self, problem: Problem) -> None:
         if problem.is_lost:
             raise _lost(problem.text)
         self.summary.problems.append(problem.text)
 
-    def _version(self, one: Due) -> str | Problem:
+    def _version(self, due_file: Due) -> str | Problem:
         """The version of the object now; a Problem if it is not the one that was listed."""
         try:
-            data = open_range(one.uri, one.file.path, 0, one.file.size, one.where)
-            if data.version and not one.file.is_as_listed(one.uri):
-                return Problem(f"{one.where}: replaced since it was listed; run again")
+            data = open_range(due_file.uri, due_file.file.path, 0, due_file.file.size, due_file.where)
+            if data.version and not due_file.file.is_as_listed(due_file.uri):
+                return Problem(f"{due_file.where}: replaced since it was listed; run again")
         except InputChangedError as error:
             return Problem(str(error))
         except OSError as error:
-            return Problem(f"{one.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
+            return Problem(f"{due_file.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
         return data.version
 
-    def _task(self, one: Due, version: str, start: int, end: int) -> Task:
+    def _task(self, due_file: Due, version: str, start: int, end: int) -> Task:
+        file, node = due_file.file, due_file.node
+        lead = due_file.lead if start == due_file.start else start
         return Task(
-            uri=one.uri, path=one.file.path, cluster=one.node.cluster, node=one.node.node, file=one.file.name,
-            fingerprint=one.fingerprint, lead=one.lead if start == one.start else start, start=start, end=end,
-            is_open=one.is_open and end == one.file.size, mode=self.settings.mode, redact=self.settings.redact,
+            uri=due_file.uri, path=file.path, cluster=node.cluster, node=node.node, file=file.name,
+            fingerprint=due_file.fingerprint, lead=lead, start=start, end=end,
+            is_open=due_file.is_open and end == file.size, mode=self.settings.mode, redact=self.settings.redact,
             version=version, proof=str(self._proof),
         )  # fmt: skip
 
-    def _keep(self, one: Due, read: Sequence[Part]) -> None:
+    def _keep(self, due_file: Due, new_parts: Sequence[Part]) -> None:
         self.summary.files += 1
-        for part in read:
+        for part in new_parts:
             self.summary.account = combined(self.summary.account, part.account)
-        parts = [*one.kept, *(self._placed(part) for part in read)]
+        parts = [*due_file.kept_parts, *(self._placed(part) for part in new_parts)]
         if len(parts) > MOST_PARTS and parts[-1].is_final:
-            whole = [replace(part, path=part.path and str(self.settings.output / part.path)) for part in parts]
-            parts = [self._placed(merged(whole, self._folder(one.node)))]
-        one.node.files[one.file.name] = one.entry(parts)
+            absolute = [replace(part, path=part.path and str(self.settings.output / part.path)) for part in parts]
+            parts = [self._placed(merged(absolute, self._folder(due_file.node)))]
+        due_file.node.files[due_file.file.name] = due_file.entry(parts)
 
     def _placed(self, part: Part) -> Part:
         """With its path within the output, which may be moved."""
@@ -253,39 +258,39 @@ class Run:
         nodes = self._ledger.nodes
         clusters = clusters_of(self._copy(node) for node in nodes)
         self.summary.clusters = len(clusters)
-        self.summary.doubts = sorted({text for one in clusters for _, text in one.doubts})
+        self.summary.doubts = sorted({text for cluster in clusters for _, text in cluster.doubts})
         parts = {(node.cluster, node.node, node.cluster_id): [part.path for part in node.parts()] for node in nodes}
         sizes: Counter[str] = Counter()
         for node in nodes:
             sizes[node.cluster] += sum(part.size for part in node.parts())
         tables: defaultdict[str, list[TableFile]] = defaultdict(list)
-        kept: set[tuple[str, str | None]] = set()
-        made: dict[str, str] = {}
+        unchanged: set[tuple[str, str | None]] = set()
+        sources: dict[str, str] = {}
         changed: list[ClusterCopies] = []
-        for one in clusters:
-            key, source = json.dumps(_id(one)), _source(one, parts, self._beside)
-            before = self._ledger.derived.get(key)
-            if before == source or (folders is not None and one.cluster not in folders):
-                kept.add(_id(one))
-                if before is not None:
-                    made[key] = before
+        for cluster in clusters:
+            key, source = json.dumps(_id(cluster)), _source(cluster, parts, self._beside)
+            previous_source = self._ledger.derived.get(key)
+            if previous_source == source or (folders is not None and cluster.cluster not in folders):
+                unchanged.add(_id(cluster))
+                if previous_source is not None:
+                    sources[key] = previous_source
                 continue
-            changed.append(one)
-            made[key] = source
-        changed.sort(key=lambda one: -sizes[one.cluster])  # the largest first: none is left alone at the end
+            changed.append(cluster)
+            sources[key] = source
+        changed.sort(key=lambda cluster: -sizes[cluster.cluster])  # the largest first: none is left alone at the end
         for files in engine.derived(self._derive, changed, self.settings.output):
             for name, file in files.items():
                 tables[name].append(file)
-        if made == self._ledger.derived:
+        if sources == self._ledger.derived:
             return
-        self._ledger.derived = made
-        for name, there in self._manifest.tables.items():
-            tables[name] += [file for file in there if (file.cluster, file.cluster_id) in kept]
+        self._ledger.derived = sources
+        for name, old_files in self._manifest.tables.items():
+            tables[name] += [file for file in old_files if (file.cluster, file.cluster_id) in unchanged]
         tables[METADATA_RECORDS] = [
             TableFile(node.cluster, node.cluster_id, part.path, part.rows, part.size)
             for node in nodes for part in node.parts() if part.path is not None
         ]  # fmt: skip
-        ordered = {name: tuple(sorted(files, key=lambda one: one.path)) for name, files in tables.items()}
+        ordered = {name: tuple(sorted(files, key=lambda file: file.path)) for name, files in tables.items()}
         self._manifest = Manifest(self.settings.output, self._manifest.sequence + 1, ordered)
         manifest.commit(self._disk, self._manifest, self._ledger)
         manifest.sweep(self._disk, self._manifest)
@@ -312,13 +317,13 @@ class _Rows:
             yield from pq.ParquetFile(path).iter_batches(columns=COLUMNS)
 
 
-def _surveys(seen: Iterable[Seen], problems: list[Problem]) -> Iterator[Survey | None]:
+def _surveys(outcomes: Iterable[Seen], problems: list[Problem]) -> Iterator[Survey | None]:
     """Up to the first problem, which is kept."""
-    for one in seen:
-        if isinstance(one, Problem):
-            problems.append(one)
+    for outcome in outcomes:
+        if isinstance(outcome, Problem):
+            problems.append(outcome)
             return
-        yield one
+        yield outcome
 
 
 def _id(cluster: ClusterCopies) -> tuple[str, str | None]:
@@ -328,7 +333,7 @@ def _id(cluster: ClusterCopies) -> tuple[str, str | None]:
 def _source(
     cluster: ClusterCopies, parts: Mapping[tuple[str, str, str | None], Sequence[str | None]], beside: str
 ) -> str:
-    """What tells whether the tables of a cluster would be the same again. parts: files of rows, by node."""
+    """A digest of all that the tables of a cluster are made of. parts: files of rows, by node."""
     files = [
         [copy.node, copy.node_id, copy.vote, copy.unused, copy.voters, parts[copy.cluster, copy.node, copy.cluster_id]]
         for copy in cluster.copies

@@ -62,9 +62,9 @@ class StoreError(ValueError):
     """A URI that is not one, or says what it may not say."""
 
 
-def is_uri(place: str) -> bool:
+def is_uri(path: str) -> bool:
     """Rather than a path."""
-    return "://" in place
+    return "://" in path
 
 
 def open_store(uri: str) -> tuple[FileSystem, str]:
@@ -90,7 +90,7 @@ def open_store(uri: str) -> tuple[FileSystem, str]:
 
 
 def each(ask: Callable[[_In], _Out], items: Iterable[_In], *places: str) -> Iterator[_Out]:
-    """What is found of each, in order. Several are asked for at once where one of the places is not a folder."""
+    """The answer for each item, in order. Asks for several at once where one of the places is not a folder."""
     if not any(map(is_uri, places)):
         yield from map(ask, items)
         return
@@ -102,36 +102,38 @@ def each(ask: Callable[[_In], _Out], items: Iterable[_In], *places: str) -> Iter
 
 
 def version(file: NativeFile) -> str:
-    """What tells an object from another one under its name; "" in a folder, where files grow while they are read."""
+    """Metadata that tells an object from another one under its name; "" in a folder, where files grow while they are
+    read.
+    """
     return " ".join(f"{name}={value!r}" for name, value in sorted(file.metadata().items()))
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether a store cannot be reached at all: then nothing else in it can be read either."""
+    """True if a store cannot be reached at all: then nothing else in it can be read either."""
     return _LOST in str(error)
 
 
 def reason(error: Exception) -> str:
-    """Why a system or a store refused, in one line. Arrow says where as well, which the line does already; what a
-    store says of the request may name the key that signed it.
+    """The message of a system or a store that refused, in one line. Arrow names the path as well, which the line has
+    already; what a store says of the request may name the key that signed it.
     """
-    said = getattr(error, "strerror", None) or str(error)
-    said = re.sub(r"\x1b\[\d*m|\u21b3", "", said)  # delta-rs: a tree, in colours
-    code = re.search(r"<Code>(\w{1,60})</Code>", said)
-    text = " ".join(re.split(r"<\?xml|<Error>", said)[0].split())
+    message = getattr(error, "strerror", None) or str(error)
+    message = re.sub(r"\x1b\[\d*m|\u21b3", "", message)  # delta-rs: a tree, in colours
+    code = re.search(r"<Code>(\w{1,60})</Code>", message)
+    text = " ".join(re.split(r"<\?xml|<Error>", message)[0].split())
     text = re.sub(r".*Detail: (\[errno \d+\] )?", "", text) + (f" {code[1]}" if code else "")
-    if found := _AWS.fullmatch(text):
-        said_so = {"code": found[1], "operation": found[2], "why": found[3]}
-        text = _REFUSED.get(found[1], "{code} ({operation}): {why}").format(**said_so)
+    if match := _AWS.fullmatch(text):
+        said_so = {"code": match[1], "operation": match[2], "why": match[3]}
+        text = _REFUSED.get(match[1], "{code} ({operation}): {why}").format(**said_so)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def check(place: str) -> None:
-    """Whether a URI may be used; any path may. Raises StoreError."""
-    if place.startswith(_S3):
-        _of_bucket(place)
-    elif is_uri(place):
-        split = _split(place)
+def check(uri: str) -> None:
+    """Check that a URI may be used; any path may. Raises StoreError."""
+    if uri.startswith(_S3):
+        _of_bucket(uri)
+    elif is_uri(uri):
+        split = _split(uri)
         if ":" in split.netloc.rpartition("@")[0] or any(_SECRET.search(name) for name, _ in parse_qsl(split.query)):
             raise StoreError(f"{split.scheme}://{split.netloc.rpartition('@')[2]}{split.path}: {_NO_CREDENTIALS}")
 
@@ -139,35 +141,37 @@ def check(place: str) -> None:
 def for_delta(uri: str) -> tuple[str, dict[str, str]]:
     """The place and the options that delta-rs wants for the same. Raises StoreError."""
     bucket, prefix, options = _of_bucket(uri)
-    found = {
+    delta_options = {
         "connect_timeout": f"{CONNECT_SECONDS}s",
         "max_retries": str(ATTEMPTS - 1),
         "AWS_REGION": _region(bucket, options) or "us-east-1",
     }
     scheme = options.get("scheme", "https")
     if "endpoint_override" in options:
-        found["AWS_ENDPOINT_URL"] = f"{scheme}://{options['endpoint_override']}"
+        delta_options["AWS_ENDPOINT_URL"] = f"{scheme}://{options['endpoint_override']}"
     if scheme == "http":
-        found["AWS_ALLOW_HTTP"] = "true"
-    return f"s3://{bucket}/{prefix}".rstrip("/"), found
+        delta_options["AWS_ALLOW_HTTP"] = "true"
+    return f"s3://{bucket}/{prefix}".rstrip("/"), delta_options
 
 
 def _of_bucket(uri: str) -> tuple[str, str, Mapping[str, str]]:
     """Bucket, prefix, options."""
     split = _split(uri)
-    shown = f"{_S3}{split.netloc.rpartition('@')[2]}{split.path}"
+    uri_shown = f"{_S3}{split.netloc.rpartition('@')[2]}{split.path}"
     if "@" in split.netloc:
-        raise StoreError(f"{shown}: {_NO_CREDENTIALS}")
+        raise StoreError(f"{uri_shown}: {_NO_CREDENTIALS}")
     if not split.netloc or split.fragment or "//" in split.path:
-        raise StoreError(f"{shown}: expected s3://bucket/prefix")
+        raise StoreError(f"{uri_shown}: expected s3://bucket/prefix")
     options = dict(parse_qsl(split.query, keep_blank_values=True))
     for name in options:
         if name not in _OPTIONS:
-            known = ", ".join(_OPTIONS)
-            more = f"; {_NO_CREDENTIALS}" if _SECRET.search(name) else ""
-            raise StoreError(f"{shown}: unknown option {name[:40]!r} behind the '?'; expected {known}{more}")
+            options_known = ", ".join(_OPTIONS)
+            hint = f"; {_NO_CREDENTIALS}" if _SECRET.search(name) else ""
+            raise StoreError(
+                f"{uri_shown}: unknown option {name[:40]!r} behind the '?'; expected {options_known}{hint}"
+            )
     if options.get("scheme", "https") not in ("http", "https"):
-        raise StoreError(f"{shown}: option scheme: expected http or https")
+        raise StoreError(f"{uri_shown}: option scheme: expected http or https")
     return split.netloc, split.path.strip("/"), options
 
 
@@ -182,7 +186,7 @@ def _region(bucket: str, options: Mapping[str, str]) -> str | None:
     """The region from the options, from the environment, or from Amazon's answer; None where an endpoint does not need
     one.
     """
-    said = [options.get("region"), *map(os.environ.get, _REGIONS)]
-    if any(said) or "endpoint_override" in options or any(map(os.environ.get, _ENDPOINTS)):
-        return next((one for one in said if one), None)
+    regions = [options.get("region"), *map(os.environ.get, _REGIONS)]
+    if any(regions) or "endpoint_override" in options or any(map(os.environ.get, _ENDPOINTS)):
+        return next((region for region in regions if region), None)
     return str(resolve_s3_region(bucket))

@@ -71,10 +71,10 @@ def _release(text: str) -> Release:
 def _metadata_version(text: str) -> int:
     if text.isdecimal():
         return int(text)
-    found = metadata_version_named(text)
-    if found is None:
+    version = metadata_version_named(text)
+    if version is None:
         raise argparse.ArgumentTypeError(f"invalid metadata.version {text!r}: expected a level or a name")
-    return found.level
+    return version.level
 
 
 def _level(text: str) -> tuple[str, int]:
@@ -171,10 +171,10 @@ async def _control(server: SimulatorServer, at_end: asyncio.Event | None) -> Non
 
 def _raise_file_limit(listeners: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * listeners + _FILES_BESIDE_LISTENERS  # a listener and a connection of each node
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    needed = 2 * listeners + _FILES_BESIDE_LISTENERS  # a listener and a connection of each node
+    if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(
-            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+            resource.RLIMIT_NOFILE, (needed if hard == resource.RLIM_INFINITY else min(needed, hard), hard)
         )
 
 

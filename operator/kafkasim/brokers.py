@@ -21,7 +21,7 @@ from kafkasim import registrations, replicas
 from kafkasim.log import MetadataLog, Write
 from kafkasim.node import Key, Node
 from kafkasim.plan import Timing
-from kafkasim.replicas import Found
+from kafkasim.replicas import TopicPartition
 from kraftlog import Image
 from kraftlog.schema import table
 
@@ -31,7 +31,7 @@ SHUTDOWN_LIMIT_MS = 300_000  # so long a broker asks for its controlled shutdown
 
 
 class Cluster(Protocol):
-    """What it needs of a world."""
+    """The part of a world that brokers need."""
 
     now_ms: int
     random: Random
@@ -46,7 +46,7 @@ class Cluster(Protocol):
     @property
     def metadata_version(self) -> int: ...
 
-    def partitions(self) -> list[Found]: ...
+    def partitions(self) -> list[TopicPartition]: ...
 
     def finish_moves(self) -> None: ...
 
@@ -56,19 +56,19 @@ class Cluster(Protocol):
 
 
 class Brokers:
-    """What happens to the brokers of one world: registrations, sessions, controlled shutdowns, fencing."""
+    """Brokers of one world: their registrations, sessions, controlled shutdowns, fencing."""
 
     def __init__(self, world: Cluster) -> None:
         self._world = world
 
     # --- what is there ---
 
-    def hosted(self, broker_id: int) -> list[Found]:
+    def hosted(self, broker_id: int) -> list[TopicPartition]:
         """The partitions that it has a replica of, with what is not committed yet."""
         return [each for each in self._world.partitions() if broker_id in each.state.replicas]
 
     def alive(self) -> set[int]:
-        """Who may lead and be in sync: registered, unfenced, not in controlled shutdown."""
+        """Brokers that may lead and be in sync: registered, unfenced, not in controlled shutdown."""
         brokers = self._world.leader_image.brokers
         return {each.id for each in brokers.values() if not each.fenced and not each.in_controlled_shutdown}
 
@@ -86,11 +86,11 @@ class Brokers:
         node.refused = any(
             level not in registrations.supported(node, feature) for feature, level in image.features.items()
         )
-        there = image.brokers.get(node.id)
-        if there is not None and there.incarnation == node.incarnation:
+        registered = image.brokers.get(node.id)
+        if registered is not None and registered.incarnation == node.incarnation:
             return  # an earlier try got through
         # A session that has not ended yet prevents it too (DUPLICATE_BROKER_REGISTRATION).
-        duplicate = there is not None and not there.fenced and there.incarnation != node.incarnation
+        duplicate = registered is not None and not registered.fenced and registered.incarnation != node.incarnation
         if node.refused or duplicate:
             world.after(RETRY_MS, lambda: self.register(node))
             return
@@ -195,31 +195,31 @@ class Brokers:
             self.catch_up(node)
 
     def catch_up(self, node: Node) -> None:
-        """What it hosts and is not in sync will be, each leader's partitions after a time of their own."""
+        """Let replicas of a broker that are not in sync catch up, those of each leader after a time of their own."""
         by_leader: dict[int, set[tuple[str, int]]] = {}
-        for found in self.hosted(node.id):
-            if node.id not in found.state.in_sync:
-                by_leader.setdefault(found.state.leader, set()).add((found.topic, found.number))
+        for partition in self.hosted(node.id):
+            if node.id not in partition.state.in_sync:
+                by_leader.setdefault(partition.state.leader, set()).add((partition.topic, partition.number))
         world = self._world
         for leader in sorted(by_leader):
             delay = world.random.randint(*world.timing.catch_up)
             world.after(delay, partial(self._caught_up, node, node.incarnation, by_leader[leader]))
 
-    def _caught_up(self, node: Node, incarnation: UUID, wanted: set[tuple[str, int]]) -> None:
+    def _caught_up(self, node: Node, incarnation: UUID, names_due: set[tuple[str, int]]) -> None:
         world, alive = self._world, self.alive()
         registered = world.leader_image.brokers.get(node.id)
         if not self._lives(node, incarnation) or node.stopping:
             return
         if registered is None or registered.incarnation != incarnation:
             return
-        behind = [
+        out_of_sync = [
             each
             for each in self.hosted(node.id)
-            if (each.topic, each.number) in wanted and node.id not in each.state.in_sync
+            if (each.topic, each.number) in names_due and node.id not in each.state.in_sync
         ]
-        ready = [each for each in behind if each.state.leader in alive and node.id in alive]
-        if world.active is None or len(ready) < len(behind):  # again with the next leader
-            waiting = behind if world.active is None else [each for each in behind if each not in ready]
+        ready = [each for each in out_of_sync if each.state.leader in alive and node.id in alive]
+        if world.active is None or len(ready) < len(out_of_sync):  # again with the next leader
+            waiting = out_of_sync if world.active is None else [each for each in out_of_sync if each not in ready]
             names = {(each.topic, each.number) for each in waiting}
             world.after(RETRY_MS, partial(self._caught_up, node, incarnation, names))
         if ready and world.active is not None:

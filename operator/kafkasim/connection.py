@@ -32,7 +32,7 @@ TURNS = 3
 
 
 class Access(Struct, frozen=True):
-    """What a client reaches and may do. `brokers`, `controllers`: whether it was given addresses of that kind."""
+    """Nodes that a client reaches, and its rights. `brokers`, `controllers`: True if it has addresses of that kind."""
 
     brokers: bool = True
     controllers: bool = True
@@ -59,7 +59,7 @@ class _Passing:
         world = self._world
         if world.now_ms >= self.until_ms:
             raise TimeoutError
-        ends = [one for one in (self.until_ms, until_ms, world.next_due()) if one is not None]
+        ends = [moment for moment in (self.until_ms, until_ms, world.next_due()) if moment is not None]
         world.advance(max(min(ends), world.now_ms))
 
     def now_ms(self) -> int:
@@ -139,14 +139,16 @@ class TypedConnection:
 
 
 class Network:
-    """What one client reaches of a world, and its time. Its addresses are those of the nodes that run when it is
+    """Part of a world that one client reaches, and its time. Its addresses are those of the nodes that run when it is
     made.
     """
 
     def __init__(self, world: World, access: Access) -> None:
         self.world, self.access = world, access
-        given = {Role.BROKER: access.brokers, Role.CONTROLLER: access.controllers}
-        brokers, controllers = (self.addresses(role) if given[role] else () for role in (Role.BROKER, Role.CONTROLLER))
+        bootstrap = {Role.BROKER: access.brokers, Role.CONTROLLER: access.controllers}
+        brokers, controllers = (
+            self.addresses(role) if bootstrap[role] else () for role in (Role.BROKER, Role.CONTROLLER)
+        )
         self.settings = ClusterSettings(brokers, controllers, request_timeout=access.request_timeout_ms / 1000)
         self.environment = Environment(
             clock=self.now, monotonic=lambda: world.now_ms / 1000, random=lambda: 0.5, sleep=self._sleep
@@ -154,7 +156,7 @@ class Network:
 
     def addresses(self, role: Role) -> tuple[Address, ...]:
         """At which the client looks for nodes of a role."""
-        return tuple(Address(one.host, one.port) for one in self.world.of_role(role) if one.running)
+        return tuple(Address(node.host, node.port) for node in self.world.of_role(role) if node.running)
 
     @cached_property
     def _nodes(self) -> Mapping[Address, Node]:
@@ -174,7 +176,7 @@ class Network:
         return datetime.fromtimestamp(self.world.now_ms / 1000, UTC)
 
     def reaches(self, node: Node) -> bool:
-        """Whether a request to this node arrives now."""
+        """True if a request to this node arrives now."""
         access = self.access
         return node.listening and (access.reaches_brokers if node.role is Role.BROKER else access.reaches_controllers)
 

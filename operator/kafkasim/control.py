@@ -55,7 +55,7 @@ def _set(world: World, feature: str, level: int) -> None:
     verdict = world.update_features(active, [update], validate_only=False).verdict
     codes = [
         (verdict.error_code, verdict.error_message),
-        *((one.error_code, one.error_message) for one in verdict.results),
+        *((result.error_code, result.error_message) for result in verdict.results),
     ]
     if failed := [message for code, message in codes if code]:
         raise RefusedError(str(failed[0]))
@@ -76,8 +76,8 @@ async def _back(server: SimulatorServer, node: Node) -> None:
             return False
         if node.role is Role.CONTROLLER or node.refused:
             return True
-        found = world.image.brokers.get(node.id)
-        return found is not None and found.incarnation == node.incarnation and not found.fenced
+        registration = world.image.brokers.get(node.id)
+        return registration is not None and registration.incarnation == node.incarnation and not registration.fenced
 
     await server.until(is_back)
     if node.refused:
@@ -87,10 +87,10 @@ async def _back(server: SimulatorServer, node: Node) -> None:
 
 
 def _node(world: World, role: str, node_id: str) -> Node:
-    found = world.nodes.get((_ROLES[role], int(node_id))) if role in _ROLES and node_id.isdecimal() else None
-    if found is None:
+    node = world.nodes.get((_ROLES[role], int(node_id))) if role in _ROLES and node_id.isdecimal() else None
+    if node is None:
         raise RefusedError(f"{role} {node_id} does not exist")
-    return found
+    return node
 
 
 def _release(name: str) -> Release:

@@ -62,7 +62,7 @@ class Ledger:
     # --- time ---
 
     def next_due(self) -> int | None:
-        """When something happens by itself next, in ms; None if never."""
+        """The time of the next event, in ms; None if never."""
         due = self._due[0][0] if self._due else None
         if self.active is None:
             return due
@@ -70,7 +70,7 @@ class Ledger:
         return idle if due is None else min(due, idle)
 
     def next_event(self) -> int | None:
-        """When something other than a NoOp happens by itself next, in ms; None if never."""
+        """The time of the next event that is no NoOp, in ms; None if never."""
         return self._due[0][0] if self._due else None
 
     def advance(self, now_ms: int, *, sparse: bool = False) -> None:

@@ -42,7 +42,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class Piece(Protocol):
-    """What was appended at once: a batch, or many of an idle controller. `first_ms`: of its first record."""
+    """Bytes that were appended at once: a batch, or many of an idle controller. `first_ms`: of its first record."""
 
     @property
     def base_offset(self) -> int: ...
@@ -125,11 +125,14 @@ class MetadataLog:
         return self._pieces[min(index, len(self._pieces) - 1)].epoch if index >= 0 and self._pieces else 0
 
     def diverging(self, offset: int, last_epoch: int) -> Position | None:
-        """Where a reader's log parts from this one, None if it does not (`ReplicatedLog.validateOffsetAndEpoch`)."""
+        """The position at which a reader's log parts from this one; None if it does not.
+
+        `ReplicatedLog.validateOffsetAndEpoch`.
+        """
         if offset == 0:
             return None
-        known = bisect_right(self._pieces, last_epoch, key=lambda piece: piece.epoch)
-        end = Position(self._pieces[known - 1].end_offset, self._pieces[known - 1].epoch) if known else Position(0, 0)
+        count = bisect_right(self._pieces, last_epoch, key=lambda piece: piece.epoch)
+        end = Position(self._pieces[count - 1].end_offset, self._pieces[count - 1].epoch) if count else Position(0, 0)
         return None if end.epoch == last_epoch and offset <= end.offset else end
 
 

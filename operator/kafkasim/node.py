@@ -46,5 +46,5 @@ class Node:
 
     @property
     def listening(self) -> bool:
-        """Whether its port is open: that of a broker is when it was let in."""
+        """True if its port is open: that of a broker is when it was let in."""
         return self.running and self.let_in and not self.refused

@@ -41,8 +41,8 @@ class TopicPlan(Struct, frozen=True):
 
 
 class Timing(Struct, frozen=True):
-    """How long brokers with replicas take, in ms, as recorded of real nodes (tests/golden/restarts). One without takes
-    no time for any of it.
+    """Times that brokers with replicas take, in ms, as recorded of real nodes (tests/golden/restarts). One without
+    takes no time for any of it.
 
     fenced: from the controlled shutdown until the answer that lets it go. shutdown: until its process ends. load: from
     its registration until it wants to be unfenced. recovery: so much longer after an unclean stop. catch_up: from then
@@ -105,5 +105,5 @@ class Plan(Struct, frozen=True):
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the voters are in the log (KIP-853)."""
+        """True if the voters are in the log (KIP-853)."""
         return self.levels.get(KRAFT_VERSION, 0) > 0

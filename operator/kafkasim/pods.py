@@ -60,11 +60,11 @@ class _Pod:
 
 @dataclass(eq=False)
 class _Set:
-    """`seen`: the image of the template that Kubernetes has processed."""
+    """`processed_image`: that of the template that Kubernetes has processed."""
 
     plan: SetPlan
     image: str
-    seen: str
+    processed_image: str
     update_strategy: str = "OnDelete"
     uid: str = ""
 
@@ -76,13 +76,13 @@ class Pods:
         self.world = world
         self.timing = timing or PodTiming()
         self.budgets: list[BudgetPlan] = []
-        self.sets = {one.name: _Set(one, one.image, one.image, uid=self._uid()) for one in sets}
+        self.sets = {plan.name: _Set(plan, plan.image, plan.image, uid=self._uid()) for plan in sets}
         self._cordoned: set[str] = set()
         self._pods: dict[str, _Pod] = {}
         self._addresses = 0
-        for one in sets:
-            for ordinal, node_id in enumerate(one.nodes):
-                pod = self._made(f"{one.name}-{ordinal}", one.image, node_id)
+        for plan in sets:
+            for ordinal, node_id in enumerate(plan.nodes):
+                pod = self._made(f"{plan.name}-{ordinal}", plan.image, node_id)
                 pod.phase, pod.running, pod.ready = "Running", True, True
                 pod.started_ms = world.now_ms
 
@@ -90,11 +90,11 @@ class Pods:
 
     def set_image(self, stateful_set: str, image: str) -> None:
         """Change the template; the pods stay as they are."""
-        one = self.sets[stateful_set]
-        one.image = image
+        changed_set = self.sets[stateful_set]
+        changed_set.image = image
 
         def process() -> None:
-            one.seen = one.image
+            changed_set.processed_image = changed_set.image
 
         self.world.after(self.timing.update, process)
 
@@ -161,44 +161,44 @@ class Pods:
         return self._pods[name].uid if name in self._pods else ""
 
     def node_of(self, name: str) -> int:
-        """Which node a pod runs, whether it is there or not."""
+        """The id of the node that a pod runs, also of a pod that is not there."""
         stateful_set, _, ordinal = name.rpartition("-")
         return self.sets[stateful_set].plan.nodes[int(ordinal)]
 
     # --- what can be read ---
 
     def reading(self) -> WorkloadsReading:
-        """What a driver would have read."""
+        """The reading of a driver."""
         return WorkloadsReading(
             _moment(self.world.now_ms),
-            tuple(self._stateful_set(one) for one in self.sets.values()),
-            tuple(self._budget(one) for one in self.budgets),
+            tuple(self._stateful_set(set_) for set_ in self.sets.values()),
+            tuple(self._budget(budget) for budget in self.budgets),
             namespace=NAMESPACE,
         )
 
-    def _stateful_set(self, one: _Set) -> StatefulSet:
-        release = release_of(one.image)
+    def _stateful_set(self, set_: _Set) -> StatefulSet:
+        release = release_of(set_.image)
         return StatefulSet(
-            name=one.plan.name,
-            uid=one.uid,
-            role=one.plan.role,
-            replicas=len(one.plan.nodes),
-            update_revision=revision_of(one.plan.name, one.seen),
-            update_strategy=one.update_strategy,
-            observed=one.seen == one.image,
-            image=one.image,
+            name=set_.plan.name,
+            uid=set_.uid,
+            role=set_.plan.role,
+            replicas=len(set_.plan.nodes),
+            update_revision=revision_of(set_.plan.name, set_.processed_image),
+            update_strategy=set_.update_strategy,
+            observed=set_.processed_image == set_.image,
+            image=set_.image,
             release="" if release is None else release.name,
             grace_seconds=self.timing.grace // 1000,
-            pods=tuple(self._pod(each, one) for each in self._of(one)),
+            pods=tuple(self._pod(each, set_) for each in self._of(set_)),
         )
 
-    def _pod(self, pod: _Pod, one: _Set) -> Pod:
+    def _pod(self, pod: _Pod, set_: _Set) -> Pod:
         return Pod(
             name=pod.name,
             uid=pod.uid,
-            stateful_set=one.plan.name,
-            revision=revision_of(one.plan.name, pod.image),
-            host_names=(host_of(pod.name, one.plan.name), pod.ip),
+            stateful_set=set_.plan.name,
+            revision=revision_of(set_.plan.name, pod.image),
+            host_names=(host_of(pod.name, set_.plan.name), pod.ip),
             ips=(pod.ip,),
             ready=pod.ready,
             terminating=pod.terminating,
@@ -261,9 +261,9 @@ class Pods:
     def _replace(self, pod: _Pod) -> None:
         """Replace a pod by one of the template as Kubernetes has it now."""
         stateful_set = pod.name.rpartition("-")[0]
-        made = self._made(pod.name, self.sets[stateful_set].seen, pod.node_id)
+        new_pod = self._made(pod.name, self.sets[stateful_set].processed_image, pod.node_id)
         if pod.name not in self._cordoned:
-            self.world.after(self.timing.start, partial(self._run, made))
+            self.world.after(self.timing.start, partial(self._run, new_pod))
 
     def _run(self, pod: _Pod) -> None:
         """The container begins; the node in it a while later, or never."""
@@ -344,9 +344,9 @@ class Pods:
     def _is_there(self, pod: _Pod) -> bool:
         return self._pods.get(pod.name) is pod
 
-    def _of(self, one: _Set) -> Iterator[_Pod]:
-        for ordinal in range(len(one.plan.nodes)):
-            pod = self._pods.get(f"{one.plan.name}-{ordinal}")
+    def _of(self, set_: _Set) -> Iterator[_Pod]:
+        for ordinal in range(len(set_.plan.nodes)):
+            pod = self._pods.get(f"{set_.plan.name}-{ordinal}")
             if pod is not None:
                 yield pod
 

@@ -96,12 +96,12 @@ class SimulatedCluster:
         return readings
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
-        """What the adapter reads: a document that needs it, of a cluster with ZooKeeper, is judged by it alone."""
+        """Reads as the adapter does: a document that needs it, of a cluster with ZooKeeper, is judged by it alone."""
         self._pass_time(CALL_MS)
         return await self._adapter.named_controllers()
 
     async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
-        """What the adapter finds there."""
+        """Asks at these addresses as the adapter does."""
         self._pass_time(CALL_MS)
         return await self._adapter.former_controllers(addresses)
 
@@ -116,8 +116,8 @@ class SimulatedCluster:
         node = self._stop_for_changes()
         if node is None:
             yield NotSent("no way to the active controller")
-        elif why := self.moved(node, change):
-            yield NotSent(why)
+        elif reason := self.moved(node, change):
+            yield NotSent(reason)
         else:
             yield _Prepared(self, node, change)
 
@@ -153,8 +153,8 @@ class SimulatedCluster:
         return next(iter(self._reached([direct]) if direct is not None else self._stops()), None)
 
     def moved(self, node: Node, change: UpdateFeature) -> str:
-        """Why the change may not leave: the node says that the level has moved; "" if it does not. Production reads
-        this from the ApiVersions of the connection.
+        """Reason why the change may not leave: the node says that the level has moved; "" if it does not. Production
+        reads this from the ApiVersions of the connection.
         """
         levels, epoch = self.world.finalized(node)
         unsaid = epoch < 0 or (change.feature == KRAFT_VERSION and node.role is Role.BROKER)
@@ -170,12 +170,12 @@ class SimulatedCluster:
 
     def _stops(self) -> list[Node]:
         """The nodes on the way of a request that listen still; a request never leaves for one that does not."""
-        way = self._route()
-        return [] if way.closed else self._reached(way.stops)
+        route = self._route()
+        return [] if route.closed else self._reached(route.stops)
 
     def _reached(self, stops: Sequence[ProbedNode]) -> list[Node]:
-        known = (self.world.nodes.get((one.role, one.id)) for one in stops if one.id is not None)
-        return [node for node in known if node is not None and self._network.reaches(node)]
+        nodes = (self.world.nodes.get((stop.role, stop.id)) for stop in stops if stop.id is not None)
+        return [node for node in nodes if node is not None and self._network.reaches(node)]
 
     def _ask(self, node: Node, changes: Sequence[UpdateFeature], *, validate_only: bool) -> Verdict | None:
         """The answer; None where a broker keeps the request, and carries it out when a controller is active again."""
@@ -220,8 +220,8 @@ class _Prepared:
         """Sends the change unless the connection ended, the level moved, or it is withheld, in production's order."""
         if not self._node.listening or self._node.incarnation != self._life:
             return NotSent("the connection ended")
-        if why := self._cluster.moved(self._node, self._change) or withheld():
-            return NotSent(why)
+        if reason := self._cluster.moved(self._node, self._change) or withheld():
+            return NotSent(reason)
         return await self._cluster.update(self._change)
 
 
@@ -232,15 +232,15 @@ class SimulatedWorkloads:
         self._pods = pods
 
     async def read(self) -> WorkloadsReading | Failure:
-        """What a driver would have read now."""
+        """The reading of a driver now."""
         self._pass_time()
         return self._pods.reading()
 
     async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
         """By name and uid; 429 where a budget says no."""
         self._pass_time()
-        if why := withheld():
-            return NotSent(why)
+        if reason := withheld():
+            return NotSent(reason)
         return Applied() if self._pods.evict(step.pod, step.pod_uid) else Rejected(429, REFUSED)
 
     def _pass_time(self) -> None:

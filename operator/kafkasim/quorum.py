@@ -59,24 +59,24 @@ class Quorum(Ledger):
     def _node(self, plan: Plan, node: NodePlan) -> Node:
         alone = "127.0.0.1", FIRST_PORT + plan.nodes.index(node)  # by it a connection finds the node
         host, port = plan.addresses.get((node.role, node.id), alone)
-        ids, now = (self._uuid(), self._uuid()), self.now_ms
+        ids, now_ms = (self._uuid(), self._uuid()), self.now_ms
         return Node(
-            node.role, node.id, node.release, host, port, *ids, running=not (node.ghost or node.later), started_ms=now,
-            snapshot_ms=now, migrating=node.migrating,
+            node.role, node.id, node.release, host, port, *ids, running=not (node.ghost or node.later),
+            started_ms=now_ms, snapshot_ms=now_ms, migrating=node.migrating,
         )  # fmt: skip
 
     def _uuid(self) -> UUID:
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def has_role(self, id_: int, role: Role) -> bool:
-        """Whether the process with this id has the role by its file: not where only its registration is left."""
+        """True if the process with this id has the role by its file: not where only its registration is left."""
         node = self.nodes.get((role, id_))
         return node is not None and (node.running or (role, id_) not in self._ghosts)
 
     # --- elections ---
 
     def keep(self, at: Node, request: Callable[[], object]) -> None:
-        """What a broker does with a request while no controller is active, also when its client has given up."""
+        """Keep a request of a broker while no controller is active, also when its client has given up."""
         self._kept.append((at, at.incarnation, request))
 
     def _quorum_changed(self) -> None:
@@ -99,8 +99,8 @@ class Quorum(Ledger):
         self._told = {self.active}
         for voter in running:
             self._tell_soon(voter.id)
-        kept, self._kept = self._kept, []
-        for broker, incarnation, request in kept:
+        requests, self._kept = self._kept, []
+        for broker, incarnation, request in requests:
             if broker.running and broker.incarnation == incarnation:
                 request()
 
@@ -136,9 +136,9 @@ class Quorum(Ledger):
     # --- what controllers report ---
 
     def _commit(self, offset: int) -> None:
-        before = self._level_records()
+        old_records = self._level_records()
         super()._commit(offset)
-        if self._level_records() > before:  # an unchanged level moves it too, the quorum's own records do not
+        if self._level_records() > old_records:  # an unchanged level moves it too, the quorum's own records do not
             for node in self.of_role(Role.CONTROLLER):
                 node.features_epoch = self._image.offset - 1
 

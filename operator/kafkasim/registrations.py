@@ -37,7 +37,7 @@ def level(feature: str, value: int) -> Write:
 
 
 def migration(state: int) -> Write:
-    """How far the cluster is from ZooKeeper: 0 it never was there, 2 waits for brokers, 1 writes to both, 3 is over."""
+    """State of a migration from ZooKeeper: 0 it never was there, 2 waits for brokers, 1 writes to both, 3 is over."""
     return Write(table.ZK_MIGRATION_STATE, {"zkMigrationState": state})
 
 
@@ -62,8 +62,8 @@ def broker(node: Node, epoch: int, metadata_version: int) -> Write:
 
 
 def _fitting(data: dict[str, Any], version: int) -> dict[str, Any]:
-    known = {field.name for field in table.REGISTER_BROKER.layouts[0].fields.fields if field.since <= version}
-    return {name: value for name, value in data.items() if name in known}
+    names = {field.name for field in table.REGISTER_BROKER.layouts[0].fields.fields if field.since <= version}
+    return {name: value for name, value in data.items() if name in names}
 
 
 def controller(node: Node) -> Write:
@@ -90,11 +90,11 @@ def leader_change(leader: int, voters: Sequence[Node], granting: Sequence[Node],
 
 
 def quorum_records(voters: Sequence[Node], kraft_version: int) -> list[Write]:
-    """What raising kraft.version writes: the level and the voters with their directories."""
-    written = []
+    """Records that a raise of kraft.version writes: the level and the voters with their directories."""
+    voter_records = []
     for node in voters:
         kraft = supported(node, KRAFT_VERSION)
-        written.append(
+        voter_records.append(
             {
                 "voterId": node.id,
                 "voterDirectoryId": node.directory,
@@ -104,7 +104,7 @@ def quorum_records(voters: Sequence[Node], kraft_version: int) -> list[Write]:
         )
     return [
         Write(table.KRAFT_VERSION, {"kRaftVersion": kraft_version}),
-        Write(table.KRAFT_VOTERS, {"voters": tuple(written)}),
+        Write(table.KRAFT_VOTERS, {"voters": tuple(voter_records)}),
     ]
 
 
@@ -142,28 +142,28 @@ def snapshot(
     return b"".join(chunks)
 
 
-def _registered(node: Node, found: BrokerRegistration, metadata_version: int) -> Write:
+def _registered(node: Node, registration: BrokerRegistration, metadata_version: int) -> Write:
     """A registration as it stands in the image: not what the node may have become since."""
-    write = broker(node, found.epoch, metadata_version)
+    write = broker(node, registration.epoch, metadata_version)
     data = dict(write.data)
     data |= {
-        "incarnationId": found.incarnation,
-        "endPoints": _endpoints(found.endpoints),
-        "features": _features(found.features),
-        "fenced": found.fenced,
-        "inControlledShutdown": found.in_controlled_shutdown,
-        "logDirs": found.log_dirs,
+        "incarnationId": registration.incarnation,
+        "endPoints": _endpoints(registration.endpoints),
+        "features": _features(registration.features),
+        "fenced": registration.fenced,
+        "inControlledShutdown": registration.in_controlled_shutdown,
+        "logDirs": registration.log_dirs,
     }
     return Write(write.type, _fitting(data, write.version), write.version)
 
 
-def _registered_controller(found: ControllerRegistration) -> Write:
+def _registered_controller(registration: ControllerRegistration) -> Write:
     data = {
-        "controllerId": found.id,
-        "incarnationId": found.incarnation,
-        "zkMigrationReady": found.zk_migration_ready,
-        "endPoints": _endpoints(found.endpoints),
-        "features": _features(found.features),
+        "controllerId": registration.id,
+        "incarnationId": registration.incarnation,
+        "zkMigrationReady": registration.zk_migration_ready,
+        "endPoints": _endpoints(registration.endpoints),
+        "features": _features(registration.features),
     }
     return Write(table.REGISTER_CONTROLLER, data)
 

@@ -115,7 +115,7 @@ RELEASES: Mapping[str, Release] = MappingProxyType(
 
 def release_named(name: str) -> Release:
     """The row of "4.2", also for "4.2.0". ValueError for a release that is not simulated."""
-    found = RELEASES.get(".".join(name.split(".")[:2]))
-    if found is None:
+    release = RELEASES.get(".".join(name.split(".")[:2]))
+    if release is None:
         raise ValueError(f"Kafka {name} is not simulated; expected one of {', '.join(RELEASES)}")
-    return found
+    return release

@@ -29,7 +29,7 @@ _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # ConfigResource.Type
 _PARTITION = ((23, 2), (17, 1))
 
 
-class Found(NamedTuple):
+class TopicPartition(NamedTuple):
     """A partition of a topic, as the log says."""
 
     topic_id: UUID
@@ -41,22 +41,22 @@ class Found(NamedTuple):
 Changes = Mapping[str, Any]
 
 
-def found_in(image: Image) -> Iterator[Found]:
+def partitions_in(image: Image) -> Iterator[TopicPartition]:
     """All partitions, by topic and number."""
     ids = {topic.name: topic.id for topic in image.partitions.topics.values()}
     for name, number, state in sorted(image.partitions.rows(), key=lambda row: row[:2]):
-        yield Found(ids[name], name, number, state)
+        yield TopicPartition(ids[name], name, number, state)
 
 
 def all_of(image: Image, directories: Mapping[int, UUID], metadata_version: int) -> list[Write]:
-    """What a snapshot holds of them: topics, partitions, and what is set of min.insync.replicas."""
-    there = image.partitions
-    writes = [Write(table.TOPIC, {"name": each.name, "topicId": each.id}) for each in there.topics.values()]
-    writes += [whole(found, directories, metadata_version) for found in found_in(image)]
-    writes += [topic_config(name, value) for name, value in there.min_insync_replicas.topics.items()]
-    writes += [broker_config(broker_id, value) for broker_id, value in there.min_insync_replicas.brokers.items()]
-    if there.min_insync_replicas.cluster is not None:
-        writes.append(broker_config(None, there.min_insync_replicas.cluster))
+    """Records of a snapshot: topics, partitions, and settings of min.insync.replicas."""
+    partitions = image.partitions
+    writes = [Write(table.TOPIC, {"name": each.name, "topicId": each.id}) for each in partitions.topics.values()]
+    writes += [whole(partition, directories, metadata_version) for partition in partitions_in(image)]
+    writes += [topic_config(name, value) for name, value in partitions.min_insync_replicas.topics.items()]
+    writes += [broker_config(broker_id, value) for broker_id, value in partitions.min_insync_replicas.brokers.items()]
+    if partitions.min_insync_replicas.cluster is not None:
+        writes.append(broker_config(None, partitions.min_insync_replicas.cluster))
     return writes
 
 
@@ -81,12 +81,12 @@ def created(topic: TopicPlan, topic_id: UUID, directories: Mapping[int, UUID], m
     return writes
 
 
-def whole(found: Found, directories: Mapping[int, UUID], metadata_version: int) -> Write:
+def whole(partition: TopicPartition, directories: Mapping[int, UUID], metadata_version: int) -> Write:
     """A partition with everything that is known of it."""
-    state = found.state
+    state = partition.state
     data: dict[str, Any] = {
-        "partitionId": found.number,
-        "topicId": found.topic_id,
+        "partitionId": partition.number,
+        "topicId": partition.topic_id,
         "replicas": state.replicas,
         "isr": _in_order(state.in_sync, state.replicas),
         "removingReplicas": _in_order(state.removing, state.replicas),
@@ -122,71 +122,85 @@ def _config(kind: int, name: str, value: int | None) -> Write:
     return Write(table.CONFIG, {"resourceType": kind, "resourceName": name, "name": MIN_INSYNC_REPLICAS, "value": text})
 
 
-def without(partitions: Iterable[Found], broker: int, alive: Collection[int], metadata_version: int) -> list[Write]:
+def without(
+    partitions: Iterable[TopicPartition], broker: int, alive: Collection[int], metadata_version: int
+) -> list[Write]:
     """The broker leaves every ISR, and leads nothing more. `alive`: brokers that may lead."""
     writes = []
-    for found in partitions:
-        state = found.state
+    for partition in partitions:
+        state = partition.state
         if broker not in state.in_sync and state.leader != broker:
             continue
-        left = tuple(each for each in _in_order(state.in_sync, state.replicas) if each != broker)
-        changes: dict[str, Any] = {"isr": left} if left and broker in state.in_sync else {}
+        remaining = tuple(each for each in _in_order(state.in_sync, state.replicas) if each != broker)
+        changes: dict[str, Any] = {"isr": remaining} if remaining and broker in state.in_sync else {}
         if state.leader == broker:
-            changes["leader"] = _leader(state.replicas, left, alive)
+            changes["leader"] = _leader(state.replicas, remaining, alive)
         if changes:
-            writes.append(_change(found, changes, metadata_version))
+            writes.append(_change(partition, changes, metadata_version))
     return writes
 
 
-def with_leaders(partitions: Iterable[Found], broker: int, metadata_version: int) -> list[Write]:
-    """What had no leader, and has this broker in its ISR, is led by it."""
+def with_leaders(partitions: Iterable[TopicPartition], broker: int, metadata_version: int) -> list[Write]:
+    """Changes that make this broker the leader of partitions without one that have it in their ISR."""
     return [
-        _change(found, {"leader": broker}, metadata_version)
-        for found in partitions
-        if found.state.leader == NO_LEADER and broker in found.state.in_sync
+        _change(partition, {"leader": broker}, metadata_version)
+        for partition in partitions
+        if partition.state.leader == NO_LEADER and broker in partition.state.in_sync
     ]
 
 
-def in_sync(partitions: Iterable[Found], broker: int, metadata_version: int) -> list[Write]:
+def in_sync(partitions: Iterable[TopicPartition], broker: int, metadata_version: int) -> list[Write]:
     """The leaders take it into the ISR of these partitions; a replica that is being added may complete the move."""
     return [
-        _change(found, {"isr": _in_order({*found.state.in_sync, broker}, found.state.replicas)}, metadata_version)
-        for found in partitions
+        _change(
+            partition,
+            {"isr": _in_order({*partition.state.in_sync, broker}, partition.state.replicas)},
+            metadata_version,
+        )
+        for partition in partitions
     ]
 
 
-def fallen_behind(partitions: Iterable[Found], broker: int, metadata_version: int) -> list[Write]:
+def fallen_behind(partitions: Iterable[TopicPartition], broker: int, metadata_version: int) -> list[Write]:
     """The leaders of these partitions drop the broker from the ISR; it stays in those that it leads."""
     return [
-        _change(found, {"isr": left}, metadata_version)
-        for found in partitions
-        if broker in found.state.in_sync
-        and found.state.leader not in (broker, NO_LEADER)
-        and (left := tuple(each for each in _in_order(found.state.in_sync, found.state.replicas) if each != broker))
+        _change(partition, {"isr": remaining}, metadata_version)
+        for partition in partitions
+        if broker in partition.state.in_sync
+        and partition.state.leader not in (broker, NO_LEADER)
+        and (
+            remaining := tuple(
+                each for each in _in_order(partition.state.in_sync, partition.state.replicas) if each != broker
+            )
+        )
     ]
 
 
-def moving(found: Found, target: Sequence[int], directories: Mapping[int, UUID], metadata_version: int) -> Write:
+def moving(
+    partition: TopicPartition, target: Sequence[int], directories: Mapping[int, UUID], metadata_version: int
+) -> Write:
     """A reassignment begins: the new replicas first, then those that are to go (KIP-455)."""
-    now = found.state.replicas
+    current = partition.state.replicas
     changes: dict[str, Any] = {
-        "replicas": (*target, *(each for each in now if each not in target)),
-        "removingReplicas": tuple(each for each in now if each not in target),
-        "addingReplicas": tuple(each for each in target if each not in now),
+        "replicas": (*target, *(each for each in current if each not in target)),
+        "removingReplicas": tuple(each for each in current if each not in target),
+        "addingReplicas": tuple(each for each in target if each not in current),
     }
-    return _change(found, changes, metadata_version, directories)
+    return _change(partition, changes, metadata_version, directories)
 
 
-def moved(found: Found, alive: Collection[int], directories: Mapping[int, UUID], metadata_version: int) -> list[Write]:
-    """What ends a reassignment, once every replica that is to stay is in sync; nothing before."""
-    state = found.state
+def moved(
+    partition: TopicPartition, alive: Collection[int], directories: Mapping[int, UUID], metadata_version: int
+) -> list[Write]:
+    """The change that ends a reassignment, once every replica that is to stay is in sync; nothing before."""
+    state = partition.state
     target = tuple(each for each in state.replicas if each not in state.removing)
     if not state.in_sync.issuperset(target):
         return []
     changes: dict[str, Any] = {"isr": target, "replicas": target, "removingReplicas": (), "addingReplicas": ()}
     if state.leader not in target:
         changes["leader"] = _leader(target, target, alive)
-    return [_change(found, changes, metadata_version, directories)]
+    return [_change(partition, changes, metadata_version, directories)]
 
 
 def _leader(replicas: Sequence[int], in_sync: Collection[int], alive: Collection[int]) -> int:
@@ -195,9 +209,9 @@ def _leader(replicas: Sequence[int], in_sync: Collection[int], alive: Collection
 
 
 def _change(
-    found: Found, changes: Changes, metadata_version: int, directories: Mapping[int, UUID] | None = None
+    partition: TopicPartition, changes: Changes, metadata_version: int, directories: Mapping[int, UUID] | None = None
 ) -> Write:
-    data = {"partitionId": found.number, "topicId": found.topic_id, **changes}
+    data = {"partitionId": partition.number, "topicId": partition.topic_id, **changes}
     version = _version(metadata_version)
     if directories is not None and version >= 1:
         data["directories"] = tuple(directories[each] for each in changes["replicas"])

@@ -60,7 +60,7 @@ class FeatureUpdate(Struct, frozen=True):
 
 
 class FeatureResult(Struct, frozen=True):
-    """What v0 and v1 answer per feature."""
+    """The answer of v0 and v1 for one feature."""
 
     feature: str
     error_code: int
@@ -82,7 +82,7 @@ class Verdict(Struct, frozen=True):
 
 
 class View(Struct, frozen=True):
-    """What the active controller knows when it judges. `voters`: `controller.quorum.voters`, empty if not set.
+    """Facts by which the active controller judges. `voters`: `controller.quorum.voters`, empty if not set.
     `voters_reported`: whether each of them has reported to this leader which kraft.version it supports.
     """
 
@@ -151,13 +151,13 @@ def _refusal(view: View, update: FeatureUpdate, proposed: Mapping[str, int]) -> 
 
 
 def _unfit(view: View, update: FeatureUpdate) -> str | None:
-    """Whether the type and level mean anything, and whether every node that counts supports the level."""
+    """The reason why the type or level is invalid, or not supported by a node that counts; None if all fit."""
     if update.type is UpgradeType.UNKNOWN:
         return "The controller does not support the given upgrade type."
     if update.level < 0:
         return "A feature version cannot be less than 0."
-    own = view.release.features.get(update.feature, _DISABLED)
-    if reason := _unsupported(f"Local controller {view.controller_id}", own, update.level):
+    local_range = view.release.features.get(update.feature, _DISABLED)
+    if reason := _unsupported(f"Local controller {view.controller_id}", local_range, update.level):
         return reason
     for broker_id, broker in sorted(view.image.brokers.items()):  # fenced or not, alive or not
         supported = VersionRange(*broker.features.get(update.feature, (0, 0)))
@@ -183,8 +183,8 @@ def _unsupported(who: str, supported: VersionRange, level: int) -> str | None:
         return None
     if supported == _DISABLED:
         return f"{who} does not support this feature."
-    shown = str(supported) if supported.min != supported.max else str(supported.min)
-    return f"{who} only supports versions {shown}"
+    versions = str(supported) if supported.min != supported.max else str(supported.min)
+    return f"{who} only supports versions {versions}"
 
 
 def _wrong_direction(current: int, update: FeatureUpdate) -> str | None:

@@ -82,16 +82,16 @@ def minimum_of(world: World, broker_id: int) -> int:
 
 
 def minimum_layers(world: World, node: Node) -> dict[SettingSource, str]:
-    """What is said of `min.insync.replicas`, the strongest first."""
-    found: dict[SettingSource, int] = {}
+    """Values of `min.insync.replicas` by their source, the strongest first."""
+    layers: dict[SettingSource, int] = {}
     if world.image.partitioned is not None:
-        there = world.image.partitions.min_insync_replicas
-        if node.role is Role.BROKER and node.id in there.brokers:
-            found[SettingSource.NODE] = there.brokers[node.id]
-        if there.cluster is not None:
-            found[SettingSource.ALL_BROKERS] = there.cluster
+        minimums = world.image.partitions.min_insync_replicas
+        if node.role is Role.BROKER and node.id in minimums.brokers:
+            layers[SettingSource.NODE] = minimums.brokers[node.id]
+        if minimums.cluster is not None:
+            layers[SettingSource.ALL_BROKERS] = minimums.cluster
     in_file = world.min_insync_replicas if node.role is Role.BROKER else world.controllers_min_insync_replicas
     if in_file != 1:
-        found[SettingSource.FILE] = in_file
-    found[SettingSource.DEFAULT] = 1
-    return {source: str(value) for source, value in found.items()}
+        layers[SettingSource.FILE] = in_file
+    layers[SettingSource.DEFAULT] = 1
+    return {source: str(value) for source, value in layers.items()}

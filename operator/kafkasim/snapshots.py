@@ -19,12 +19,12 @@ def newest_ms(node: Node, now_ms: int, every_ms: int) -> int:
     """Up to when it holds everything."""
     if not node.running:
         return node.snapshot_ms
-    written = (now_ms - node.started_ms) // every_ms
-    return node.started_ms + written * every_ms if written > 0 else node.snapshot_ms
+    count = (now_ms - node.started_ms) // every_ms
+    return node.started_ms + count * every_ms if count > 0 else node.snapshot_ms
 
 
 def image_at(log: MetadataLog, at_ms: int, sections: Collection[Section]) -> Image:
-    """What was committed at that time."""
+    """The image that was committed at that time."""
     replay = Replay(sections=sections)
     for piece in log.pieces:
         if piece.first_ms > at_ms or piece.end_offset > log.high_watermark:
@@ -35,8 +35,8 @@ def image_at(log: MetadataLog, at_ms: int, sections: Collection[Section]) -> Ima
 
 def unsupported(image: Image, since_ms: int, release: Release) -> str:
     """A level that was finalized at that time or later, and that this release does not support; empty where all are."""
-    found = [key for key, at in image.former_levels.left.items() if at >= since_ms]
-    for feature, level in (*found, *image.features.items()):
+    former_levels = [key for key, at in image.former_levels.left.items() if at >= since_ms]
+    for feature, level in (*former_levels, *image.features.items()):
         supported = release.features.get(feature)
         if supported is None or level not in supported:
             return f"{feature} {level}"

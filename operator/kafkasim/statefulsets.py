@@ -70,17 +70,17 @@ def host_of(pod: str, stateful_set: str) -> str:
 
 
 def addresses(sets: Sequence[SetPlan], roles: Sequence[Role] = tuple(Role)) -> dict[tuple[Role, int], tuple[str, int]]:
-    """Where the nodes of these StatefulSets are, for the plan of a world."""
-    found: dict[tuple[Role, int], tuple[str, int]] = {}
-    for one in sets:
-        for ordinal, node_id in enumerate(one.nodes):
-            at = host_of(f"{one.name}-{ordinal}", one.name)
-            found |= {(role, node_id): (at, PORT + number) for number, role in enumerate(roles)}
-    return found
+    """Addresses of the nodes of these StatefulSets, for the plan of a world."""
+    by_node: dict[tuple[Role, int], tuple[str, int]] = {}
+    for plan in sets:
+        for ordinal, node_id in enumerate(plan.nodes):
+            at = host_of(f"{plan.name}-{ordinal}", plan.name)
+            by_node |= {(role, node_id): (at, PORT + number) for number, role in enumerate(roles)}
+    return by_node
 
 
 def release_of(image: str) -> Release | None:
-    """What an image runs; None for one that cannot."""
+    """The release that an image runs; None for one that runs none."""
     try:
         return release_named(image.rpartition(":")[2])
     except ValueError:

@@ -25,7 +25,7 @@ from kafkasim.node import Key, Node
 from kafkasim.plan import Plan, TopicPlan
 from kafkasim.quorum import Quorum
 from kafkasim.releases import ELR_VERSION, KRAFT_VERSION, Release
-from kafkasim.replicas import Found
+from kafkasim.replicas import TopicPartition
 from kafkasim.rules import CONTROLLER_REGISTRATION, NOT_CONTROLLER, FeatureUpdate, Verdict, View, finalized, judge
 from kraftlog import Image, Section
 from kraftlog.image import SMALL
@@ -79,7 +79,7 @@ class World(Quorum):
         self.controllers_min_insync_replicas = plan.min_insync_replicas if of_controllers is None else of_controllers
         self._snapshot_ms = now_ms  # up to when the checkpoint goes that readers are sent to
         self._brokers = Brokers(self)
-        self._found: tuple[Partitions, list[Found]] | None = None  # of the last state that was looked at
+        self._found: tuple[Partitions, list[TopicPartition]] | None = None  # of the last state that was looked at
         self._begin(plan)
 
     # --- what nodes know ---
@@ -89,13 +89,13 @@ class World(Quorum):
         return dict(finalized(self.image, node.release)), self.features_epoch(node)
 
     def features_epoch(self, node: Node) -> int:
-        """What a node reports as epoch of its features: a controller where a level moved last, a broker the newest
+        """The epoch of its features that a node reports: a controller where a level moved last, a broker the newest
         offset it holds.
         """
         return node.features_epoch if node.role is Role.CONTROLLER else self._image.offset - 1
 
     def progress(self, node: Node) -> tuple[int, int, int]:
-        """How far it has the metadata log: its end, when it fetched last, when it had everything; -1 unknown."""
+        """Progress in the metadata log: end offset, times of its last fetch and of its last full one; -1 unknown."""
         if not node.running:
             return -1, -1, -1
         if self.now_ms < node.caught_up_ms:
@@ -106,12 +106,12 @@ class World(Quorum):
         """Voters and observers as the leader names them: each with its directory, as far as that is known, and how far
         it is. In a dynamic quorum a voter whose disk is another one only observes, and the voter never fetches again.
         """
-        known = {voter.id: voter.directory_id for voter in self.image.voters or ()}
+        directories = {voter.id: voter.directory_id for voter in self.image.voters or ()}
         voters: list[Replica] = []
         observers: list[Replica] = []
         for node in self.voting():
-            replaced = known.get(node.id, node.directory) != node.directory
-            voters.append((node, known.get(node.id), (-1, -1, -1) if replaced else self.progress(node)))
+            replaced = directories.get(node.id, node.directory) != node.directory
+            voters.append((node, directories.get(node.id), (-1, -1, -1) if replaced else self.progress(node)))
             if replaced and node.running:
                 observers.append((node, node.directory, self.progress(node)))
         for _, node in sorted(self.nodes.items()):
@@ -119,13 +119,13 @@ class World(Quorum):
                 observers.append((node, node.directory, self.progress(node)))
         return voters, observers
 
-    def partitions(self) -> list[Found]:
+    def partitions(self) -> list[TopicPartition]:
         """Every partition, by topic and number, with what is not committed yet; none in a world that has no topics."""
-        there = self._leader_image.partitioned
-        if not there:
+        partitions = self._leader_image.partitioned
+        if not partitions:
             return []
-        if self._found is None or self._found[0] is not there:
-            self._found = there, list(replicas.found_in(self._leader_image))
+        if self._found is None or self._found[0] is not partitions:
+            self._found = partitions, list(replicas.partitions_in(self._leader_image))
         return self._found[1]
 
     # --- requests ---
@@ -135,8 +135,10 @@ class World(Quorum):
         leader, refused = self._route(at)
         if leader is None:
             return refused
-        told = self._told.issuperset(self.voters)
-        verdict = judge(View(leader.id, leader.release, self.leader_image, self._static_voters(), told), updates)
+        voters_reported = self._told.issuperset(self.voters)
+        verdict = judge(
+            View(leader.id, leader.release, self.leader_image, self._static_voters(), voters_reported), updates
+        )
         if validate_only:
             return ControllerAnswer(verdict)
         if verdict.kraft_version is not None:
@@ -144,25 +146,27 @@ class World(Quorum):
             self.append([Write(table.NO_OP, {})])  # gives the request an offset to wait for
         if verdict.levels:
             levels = [registrations.level(*each) for each in verdict.levels]
-            before = self.leader_image.features.get(METADATA_VERSION, 0)
+            old_level = self.leader_image.features.get(METADATA_VERSION, 0)
             self.append([*self._before_elr(verdict.levels), *levels])
-            if before < CONTROLLER_REGISTRATION <= self.leader_image.features.get(METADATA_VERSION, 0):
+            if old_level < CONTROLLER_REGISTRATION <= self.leader_image.features.get(METADATA_VERSION, 0):
                 self._register_controllers()
         return ControllerAnswer(verdict, self.log.end_offset)
 
     def _before_elr(self, levels: Iterable[tuple[str, int]]) -> list[Write]:
-        """What is written of min.insync.replicas where eligible.leader.replicas.version is raised from 0.
+        """Writes of min.insync.replicas where eligible.leader.replicas.version is raised from 0.
 
         `ConfigurationControlManager.maybeGenerateElrSafetyRecords`.
         """
         if not any(name == ELR_VERSION and level > 0 for name, level in levels) or self._level(ELR_VERSION):
             return []
         image = self._leader_image
-        there = image.partitions.min_insync_replicas if image.partitioned is not None else None
-        found = []
-        if there is None or there.cluster is None:
-            found.append(replicas.broker_config(None, self.controllers_min_insync_replicas))
-        return found + [replicas.broker_config(id_, None) for id_ in sorted(there.brokers if there is not None else ())]
+        minimums = image.partitions.min_insync_replicas if image.partitioned is not None else None
+        writes = []
+        if minimums is None or minimums.cluster is None:
+            writes.append(replicas.broker_config(None, self.controllers_min_insync_replicas))
+        return writes + [
+            replicas.broker_config(id_, None) for id_ in sorted(minimums.brokers if minimums is not None else ())
+        ]
 
     def unregister_broker(self, at: Node, broker_id: int) -> ControllerAnswer:
         """UnregisterBroker as sent to this node."""
@@ -305,18 +309,18 @@ class World(Quorum):
 
     def reassign(self, topic: str, number: int, target: Sequence[int]) -> None:
         """Move a partition: who is new fetches everything first."""
-        (found,) = (one for one in self.partitions() if (one.topic, one.number) == (topic, number))
-        self.append([replicas.moving(found, target, self._directories(), self.metadata_version)])
+        (partition,) = (each for each in self.partitions() if (each.topic, each.number) == (topic, number))
+        self.append([replicas.moving(partition, target, self._directories(), self.metadata_version)])
         for broker_id in target:
             self._brokers.catch_up(self.nodes[Role.BROKER, broker_id])
         self.finish_moves()
 
     def finish_moves(self) -> None:
-        """What is being reassigned, and has all its new replicas in sync."""
+        """End the reassignments that have all their new replicas in sync."""
         alive, directories = self._brokers.alive(), self._directories()
-        for found in self.partitions():
-            if found.state.adding or found.state.removing:
-                done = replicas.moved(found, alive, directories, self.metadata_version)
+        for partition in self.partitions():
+            if partition.state.adding or partition.state.removing:
+                done = replicas.moved(partition, alive, directories, self.metadata_version)
                 if done:
                     self.append(done)
 
@@ -357,7 +361,7 @@ class World(Quorum):
         of it is committed.
         """
         now_ms, self.now_ms = self.now_ms, self.now_ms - RUNS_FOR_MS
-        later = {(one.role, one.id) for one in plan.nodes if one.later}
+        later = {(node.role, node.id) for node in plan.nodes if node.later}
         self.active, self.epoch = plan.leader or self.voters[0], 1
         first = [registrations.leader_change(self.active, self.voting(), self.voting(), dynamic=plan.is_dynamic)]
         if plan.is_dynamic:

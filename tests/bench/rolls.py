@@ -27,7 +27,8 @@ from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.facts.readings import PartitionsReading
 from kafkafeatures.core.facts.replication import Replication
-from kafkafeatures.core.roll.planner import MOST_IN_FLIGHT, advice, bounds, cap, order
+from kafkafeatures.core.roll.advice import advice_on_moves
+from kafkafeatures.core.roll.planner import MOST_IN_FLIGHT, cap, order, planned_rounds
 from tests.bench.snapshots import write_snapshot
 from tests.rolls.placements import anywhere, striped
 
@@ -91,19 +92,16 @@ def to_plan(size: Size) -> None:
 
 
 def rounds(size: Size) -> None:
-    """Against the bound that is printed to people."""
+    """Against what three racks need at least that share partitions, each broker with each of another rack."""
     for brokers, partitions in ((size.few, size.smaller), (size.many, size.smaller), (size.many, size.partitions)):
         most = cap(MaxParallel(10, percent=True), brokers)
+        least = 3 * -(-brokers // 3 // most)
         for strays in (0.0, 0.0001, 0.001):
-            found = []
-            for seed in range(size.draws):
-                placed = Replication(striped(brokers, partitions, racks=3, seed=seed, strays=strays))
-                found.append(bounds(placed, range(brokers), most=most))
-            worst = max(found, key=lambda each: each.planned / each.at_least)
-            planned, least = _range([each.planned for each in found]), _range([each.at_least for each in found])
+            placements = [striped(brokers, partitions, racks=3, seed=seed, strays=strays) for seed in range(size.draws)]
+            planned = [planned_rounds(Replication(placed), range(brokers), most=most) for placed in placements]
             print(
                 f"simulated, {brokers} brokers x {partitions:,} in 3 racks, {strays:.2%} strays, {most} at once: "
-                f"{planned} rounds for a bound of {least}, at most {worst.planned / worst.at_least:.2f}x"
+                f"{_range(planned)} rounds for a bound of {least}, at most {max(planned) / least:.2f}x"
             )
 
 
@@ -129,7 +127,7 @@ def rolls(size: Size) -> None:
         serial, waved, slid = (statistics.median(each) / 60 for each in zip(*found, strict=True))
         against_serial = statistics.median(each[0] / each[2] for each in found)
         against_waves = statistics.median(each[1] / each[2] for each in found)
-        told = advice(Replication(place(0)), range(brokers), most=most)
+        told = advice_on_moves(Replication(place(0)), range(brokers), most=most)
         more = f"; to move {told.partitions} partitions would save {told.rounds - told.then} rounds" if told else ""
         print(
             f"simulated, {brokers} brokers x {size.smaller:,}, {name}, {most} at once: one by one {serial:.0f} min, "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 
 import pytest
 
@@ -12,6 +11,7 @@ from kafkafeatures.core.engine.decisions import Act
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.facts.releases import bundle
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.kafka.wire.codec import decode_response
 from kafkasim.plan import Plan
@@ -23,31 +23,11 @@ from tests.kafkafeatures.worlds import answer, node, observation, telling
 from tests.kafkasim.clusters import exchange, plan, served, settle
 from tests.kafkasim.clusters import world as simulated
 
-LEVELS: Mapping[str, dict[str, int]] = {
-    "3.9": {"metadata.version": 20},
-    "4.1": {"metadata.version": 25, "group.version": 1, "transaction.version": 2},
-    "4.3": {
-        "metadata.version": 27,
-        "group.version": 1,
-        "transaction.version": 2,
-        "eligible.leader.replicas.version": 1,
-    },
-    "4.4": {
-        "metadata.version": 29,
-        "group.version": 1,
-        "transaction.version": 2,
-        "eligible.leader.replicas.version": 1,
-        "share.version": 1,
-        "streams.version": 1,
-    },
-}
-"""What formatting at `World.format` finalizes."""
-
 EVERY = pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
 
 
 def planned(world: World) -> Plan:
-    return replace(plan({1: world.release}, {3001: world.release}), levels=LEVELS[world.release])
+    return replace(plan({1: world.release}, {3001: world.release}), levels=bundle(world.format) or {})
 
 
 def said_by(world: World, reply: bytes) -> dict[str, tuple[int, str]]:
@@ -91,7 +71,7 @@ def test_the_simulated_world_judges_as_the_real_node_did(world: World) -> None:
 
 def as_we_would(world: World, updates: Updates) -> bool:
     """Whether we would ever send these: a raise as a raise, a downgrade as a safe one, and no level that is there."""
-    levels = LEVELS[world.release]
+    levels = bundle(world.format) or {}
     moves = [(level - levels.get(feature, 0), kind) for feature, level, kind in updates]
     return all((by > 0 and kind == UPGRADE) or (by < 0 and kind == SAFE) for by, kind in moves)
 
@@ -99,7 +79,7 @@ def as_we_would(world: World, updates: Updates) -> bool:
 @EVERY
 def test_our_preflight_lets_through_what_kafka_accepts_and_nothing_else(world: World) -> None:
     """With every consent given: what is left is what Kafka itself would say."""
-    levels = LEVELS[world.release]
+    levels = bundle(world.format) or {}
     ranges = {name: (r.min, r.max) for name, r in release_named(world.release).features.items()}
     nodes = [node(i, said=answer(ranges, levels), written=ranges) for i in (3001, 1)]
     seen = observation(*(telling(one, min__insync__replicas="1") for one in nodes), levels=levels)

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from docs.make.alerts import ALERTS
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import BrokersByMode, MigrationStatus, Status, StatusCondition
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.metrics import Metrics, RecorderMetrics
-from tests.contract.alerts import ALERTS
 from tests.contract.promql import Vector, evaluated
 
 ORDERS = ResourceKey("kafka", "orders")

@@ -11,7 +11,6 @@ import pytest
 import yaml
 from lupa.lua51 import LuaRuntime, lua_type
 
-from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.names import APPROVE, PAUSE
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import EMPTY, Status
@@ -140,7 +139,7 @@ def test_the_health_of_a_resource(name: str) -> None:
 def test_every_way_of_being_unreachable_that_requires_action_is_degraded() -> None:
     for kind in FailureKind:
         status = unreachable(kind)
-        human = EXPLAINED[Reason(status.reason(Condition.REACHABLE))].needs_action
+        human = Reason(status.reason(Condition.REACHABLE)).needs_action
         assert run(HEALTH, resource(status))["status"] == ("Degraded" if human else "Progressing"), kind
 
 

@@ -12,8 +12,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("operator", "tests", "release", "krew")
-OURS = {"kafkafeatures", "kraftlog", "kafkasim", "featurelog", "tests", "release", "krew"}
+FOLDERS = ("operator", "tests", "docs/make", "release", "krew")
+OURS = {"kafkafeatures", "kraftlog", "kafkasim", "featurelog", "tests", "docs", "release", "krew"}
 
 
 def imported() -> Iterator[str]:

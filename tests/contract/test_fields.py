@@ -10,6 +10,8 @@ from enum import StrEnum
 import pytest
 import yaml
 
+from docs.make.fields_page import CRD, Field, fields, root, version
+from docs.make.reference import PAGES
 from kafkafeatures.api.reasons import BlockerKind, Condition, Phase
 from kafkafeatures.api.spec import Availability, Desired
 from kafkafeatures.api.status import ApprovedBy, ComparisonState, FeatureState, Result, StepState, Via
@@ -27,8 +29,6 @@ from kafkafeatures.core.roll.drivers import DRIVERS
 from kafkafeatures.core.roll.proposal import ROLL
 from kafkafeatures.core.roll.restart_node import RestartNode
 from kraftlog.image import ZkMigrationState
-from tests.contract.fields_page import CRD, Field, fields, root, version
-from tests.contract.reference import PAGES
 
 FIELDS = {one.path: one for one in fields()}
 COLUMNS = {one["name"]: one for one in version()["additionalPrinterColumns"]}

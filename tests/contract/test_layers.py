@@ -92,8 +92,8 @@ LIBRARIES = {
     "markupsafe": "cli.pages.html_parts",
     "msgspec": "api core environment health kafka kube reconcile settings zookeeper cli kafkasim",
     "numpy": (
-        "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.planner "
-        "kafka.partitions kraftlog featurelog kafkasim"
+        "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.advice "
+        "core.roll.planner kafka.partitions kraftlog featurelog kafkasim"
     ),
     "prometheus_client": "health metrics",
     "py4j": "featurelog.spark",

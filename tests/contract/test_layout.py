@@ -39,8 +39,9 @@ def is_readable(text: str) -> bool:
     return said != "" and len(text.splitlines()) <= (500 if GENERATED in said else 400)
 
 
-def test_no_module_of_the_tests_is_longer_than_one_of_the_product_may_be() -> None:
-    lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py")}
+def test_no_module_of_tests_and_docs_is_longer_than_one_of_the_product_may_be() -> None:
+    paths = [path for room in ("tests", "docs") for path in (ROOT / room).rglob("*.py")]
+    lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in paths}
     assert len(lengths) > 100
     assert not {path: length for path, length in lengths.items() if length > 400}
 

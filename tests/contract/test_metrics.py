@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from docs.make.alerts import ALERTS, OF_REASON, STALLED
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import (
@@ -25,7 +26,6 @@ from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.metrics import Metrics
-from tests.contract.alerts import ALERTS, OF_REASON, STALLED
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()

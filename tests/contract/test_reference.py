@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkafeatures.api.explained import EXPLAINED
-from kafkafeatures.api.reasons import Reason
-from tests.contract.reference import PAGES, ROOT
+from docs.make.reference import PAGES, ROOT
+from kafkafeatures.api.reasons import BlockerKind, Reason
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -14,5 +13,9 @@ def test_a_page_is_what_the_code_says(name: str) -> None:
     assert (ROOT / name).read_text() == PAGES[name](), "run: make docs"
 
 
-def test_every_reason_is_explained() -> None:
-    assert set(EXPLAINED) == set(Reason)
+def test_the_row_of_a_reason_has_conditions_and_a_meaning() -> None:
+    assert [reason for reason in Reason if not (reason.conditions and reason.meaning)] == []
+
+
+def test_a_kind_of_blocker_has_a_reason_that_requires_action_or_resolves_automatically() -> None:
+    assert [kind for kind in BlockerKind if not kind.reason.outcome] == []

@@ -66,7 +66,7 @@ OPENING = re.compile(
 )
 """How no docstring begins: with a reference to a text that stands elsewhere."""
 
-READ = ("operator", "tests")
+READ = ("operator", "tests", "docs")
 
 
 def _spoken(path: Path) -> Iterator[tuple[int, str]]:

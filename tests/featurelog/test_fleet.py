@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from featurelog.gate import Target, Verdict
-from kafkafeatures.core.facts.releases import bundle
+from kafkafeatures.core.facts.releases import bundle, releases
 from kafkasim.fleet.history import History
 from kafkasim.fleet.plan import UNTIL_MS, Story
 from kafkasim.rules import finalized
@@ -19,7 +19,7 @@ from kraftlog.schema import table
 from tests.featurelog.fleet import HOUR_MS, fleet, gate, of, tables
 from tests.kafkasim.fleets import histories, history_with, written
 
-RELEASES = ("4.0", "4.1", "4.2", "4.3", "4.4")
+RELEASES = releases()[releases().index("4.0") :]
 
 
 def moment(ms: int) -> datetime:

@@ -47,7 +47,7 @@ def asked(known: Entry, listed: LogFile) -> list[Due]:
 def test_a_part_that_may_yet_change_is_read_again_and_those_before_it_are_kept() -> None:
     first, second = part(0, 500), part(500, 700, is_final=False)
     (found,) = asked(entry(first, second, size=700), file(modified=2))
-    assert (found.kept, found.start, found.lead) == ((first,), 500, 0)
+    assert (found.kept_parts, found.start, found.lead) == ((first,), 500, 0)
     (found,) = asked(entry(first, replace(second, is_final=True), size=700), file(modified=2))
     assert (found.start, found.lead) == (700, 500)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.kafka.base.api_names import API_NAMES
 from kafkasim.brokers import SESSION_MS
 from kafkasim.log import Position, Write, encode
 from kafkasim.plan import NOOP_MS
@@ -219,6 +220,12 @@ def test_the_releases_are_those_of_kafka(release: str, metadata: tuple[int, int]
     found = RELEASES[release].features["metadata.version"]
     assert (found.min, found.max) == metadata
     assert release_named(f"{release}.1") is RELEASES[release]
+
+
+def test_every_api_of_a_release_has_a_name() -> None:
+    assert not {
+        key for each in RELEASES.values() for key in (*each.broker_apis, *each.controller_apis) if key not in API_NAMES
+    }
 
 
 def test_a_cluster_that_no_real_one_could_have_become_is_refused() -> None:

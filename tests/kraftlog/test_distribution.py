@@ -12,7 +12,7 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from tests.contract.kraftlog_page import ARROW, AT, AT_SAYS, FOLDER, IMAGE, IMAGE_SAYS, PARTITIONED, READING, WALK
+from docs.make.kraftlog_page import ARROW, AT, AT_SAYS, FOLDER, IMAGE, IMAGE_SAYS, PARTITIONED, READING, WALK
 from tests.kraftlog.dump import parse_dump
 from tests.kraftlog.golden import CHANGES, KRAFT, dump_of
 

@@ -20,9 +20,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "levels",
-        "kafkafeatures/core/engine/approval.py",
+        "kafkafeatures/core/engine/plan.py",
         ("an approval of another plan holds nothing",
-         "return is_another_named(plan.hash, approvals)", "return False"),
+         "return any(not is_named(plan_hash, approval) for approval in approvals)", "return False"),
     ),
     *of(
         "levels",

@@ -95,7 +95,7 @@ def results_of(tree: str) -> Path:
 def tree_hash() -> str:
     """A hash of everything that is run."""
     digest = hashlib.sha256()
-    for path in sorted(path for folder in ("operator", "tests") for path in (ROOT / folder).rglob("*.py")):
+    for path in sorted(path for folder in ("operator", "tests", "docs") for path in (ROOT / folder).rglob("*.py")):
         digest.update(f"{path.relative_to(ROOT)}\n".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkasim.plan import NodePlan, Plan, Timing, TopicPlan
 from kafkasim.pods import Pods
 from kafkasim.releases import Release, release_named
-from kafkasim.replicas import found_in
+from kafkasim.replicas import partitions_in
 from kafkasim.settings import minimum_of
 from kafkasim.statefulsets import LEAKY, PodTiming, SetPlan, addresses, release_of, revision_of
 from kraftlog.partitions import Partitions
@@ -165,7 +165,7 @@ class RecordedPods(Pods):
     def _unheld(self) -> Iterator[tuple[int, str]]:
         levels = self._history.image.features.items()
         for one in self.sets.values():
-            release = release_of(one.seen)
+            release = release_of(one.processed_image)
             if release is not None:
                 missing = [f"{name} {level}" for name, level in levels if not _holds(release, name, level)]
                 if missing:
@@ -191,7 +191,7 @@ class RecordedPods(Pods):
                 f"{one.topic}-{one.number}": Copies(
                     frozenset(one.state.replicas), one.state.in_sync, least.get(one.topic, default)
                 )
-                for one in (self.world.partitions() if current else found_in(image))
+                for one in (self.world.partitions() if current else partitions_in(image))
             }
             self._known = partitions, default, copies
         return self._known[2]

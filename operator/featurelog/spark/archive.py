@@ -24,7 +24,7 @@ def write(path: Path) -> None:
 
 
 def _modules() -> Iterator[tuple[Path, str]]:
-    """Where each lies, and its name within the archive."""
+    """The path of each module, and its name within the archive."""
     for package in (featurelog, api, core):
         folder = Path(package.__path__[0])
         for source in folder.rglob("*.py"):

@@ -53,33 +53,33 @@ class OnSpark:
         self._context.addPyFile(str(code))
 
     def surveys(self, files: Sequence[Sequence[Look]]) -> list[Iterator[Seen]]:
-        """What every file shows, of all files at once; raises EngineError."""
+        """Surveys all files at once; raises EngineError."""
 
         def looked(fields: _Plain) -> tuple[str, _Plain] | None:
-            found = seen(Look(**fields))
-            return None if found is None else (type(found).__name__, asdict(found))
+            result = seen(Look(**fields))
+            return None if result is None else (type(result).__name__, asdict(result))
 
         results = iter(self._each(looked, [asdict(look) for looks in files for look in looks]))
         plain = [[next(results) for _ in looks] for looks in files]
         return [map(_seen, each) for each in plain]
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> list[Outcome]:
-        """What became of every task; raises EngineError."""
+        """Runs all tasks; raises EngineError."""
         sizes = [task.end - task.start for task, _ in tasks]
         bundles = bundled(sizes, sum(sizes) // (BUNDLES * self._context.defaultParallelism))
         work = self._work
 
         def outcomes(bundle: Sequence[tuple[_Plain, str]]) -> list[tuple[str, _Plain]]:
-            found = (work(Task(**fields), folder) for fields, folder in bundle)
-            return [(type(one).__name__, asdict(one)) for one in found]
+            task_outcomes = (work(Task(**fields), folder) for fields, folder in bundle)
+            return [(type(task_outcome).__name__, asdict(task_outcome)) for task_outcome in task_outcomes]
 
-        bundles.sort(key=lambda one: sum(sizes[slice(*one)]), reverse=True)  # none is left alone at the end
-        plain = [[(asdict(task), folder) for task, folder in tasks[slice(*one)]] for one in bundles]
+        bundles.sort(key=lambda bundle: sum(sizes[slice(*bundle)]), reverse=True)  # none is left alone at the end
+        plain = [[(asdict(task), folder) for task, folder in tasks[slice(*bundle)]] for bundle in bundles]
         in_order = sorted(zip(bundles, self._each(outcomes, plain), strict=True))
         return [
             Part(**fields) if name == Part.__name__ else Problem(**fields)
-            for _, found in in_order
-            for name, fields in found
+            for _, results in in_order
+            for name, fields in results
         ]
 
     def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> list[Derived]:
@@ -89,34 +89,34 @@ class OnSpark:
         code = pickle.dumps((derived, derive, output))
 
         def made(cluster: bytes) -> bytes:
-            found: Derived | OSError | None
+            result: Derived | OSError | None
             try:
                 make, derive, output = pickle.loads(code)  # noqa: S301 - of the driver
-                found = make(derive, pickle.loads(cluster), output)  # noqa: S301 - of the driver
+                result = make(derive, pickle.loads(cluster), output)  # noqa: S301 - of the driver
             except ImportError:
-                found = None
+                result = None
             except OSError as error:
-                found = error
-            return pickle.dumps(found)
+                result = error
+            return pickle.dumps(result)
 
-        results = [pickle.loads(one) for one in self._each(made, [pickle.dumps(one) for one in clusters])]  # noqa: S301 - of our workers
-        for one in results:
-            if isinstance(one, OSError):
-                raise one
+        results = [pickle.loads(result) for result in self._each(made, [pickle.dumps(result) for result in clusters])]  # noqa: S301 - of our workers
+        for result in results:
+            if isinstance(result, OSError):
+                raise result
         return [
-            derived(derive, cluster, output) if one is None else one
-            for one, cluster in zip(results, clusters, strict=True)
+            derived(derive, cluster, output) if result is None else result
+            for result, cluster in zip(results, clusters, strict=True)
         ]
 
     def _each(self, work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
-        """What came of each; there is a task of Spark for each, and they begin in order. Raises EngineError."""
+        """The result of each item; there is a task of Spark for each, and they begin in order. Raises EngineError."""
         if not items:
             return []
         try:
-            found: list[_Out] = self._context.parallelize(items, len(items)).map(work).collect()
+            results: list[_Out] = self._context.parallelize(items, len(items)).map(work).collect()
         except (Py4JError, PySparkException, OSError) as error:
             raise EngineError(f"Spark failed: {first_reason(str(error))}; what was committed before is kept") from None
-        return found
+        return results
 
 
 def _seen(plain: tuple[str, _Plain] | None) -> Seen:
@@ -127,13 +127,13 @@ def _seen(plain: tuple[str, _Plain] | None) -> Seen:
 
 
 def bundled(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
-    """Which tasks go together: from, to, in order. most: bytes of a bundle, within bounds."""
+    """Ranges of tasks that go together: from, to, in order. most: bytes of a bundle, within bounds."""
     most = max(LEAST, min(BUNDLE, most))
-    found: list[tuple[int, int]] = []
-    begun, size = 0, 0
-    for place, one in enumerate(sizes):
-        if place > begun and size + one > most:
-            found.append((begun, place))
-            begun, size = place, 0
-        size += one
-    return [*found, (begun, len(sizes))] if sizes else found
+    bundles: list[tuple[int, int]] = []
+    first, size = 0, 0
+    for number, size_of_task in enumerate(sizes):
+        if number > first and size + size_of_task > most:
+            bundles.append((first, number))
+            first, size = number, 0
+        size += size_of_task
+    return [*bundles, (first, len(sizes))] if sizes else bundles

@@ -19,9 +19,9 @@ from featurelog.parts import EngineError
 PYTHON = "spark.pyspark.python"
 
 
-def settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
-    """What a session is started with: defaults, and over them what the user gave."""
-    found = {
+def settings(master: str, overrides: Mapping[str, str]) -> dict[str, str]:
+    """The configuration that a session is started with: defaults, and over them what the user gave."""
+    defaults = {
         "spark.app.name": "kafkafeatures pipeline",
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -29,28 +29,28 @@ def settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
         PYTHON: sys.executable,
     }
     if master.startswith("local"):
-        found |= {
+        defaults |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": "1g",
         }
-    return {**found, **given, "spark.master": master}
+    return {**defaults, **overrides, "spark.master": master}
 
 
 @contextmanager
-def session(master: str, given: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+def session(master: str, overrides: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """Started, and stopped at the end. What its JVM says is kept from the terminal. Raises EngineError.
 
     Whether there is a Java is asked before PySpark is imported (`featurelog.java`), so not here.
     """
-    wanted = settings(master, given or {})
-    os.environ["PYSPARK_PYTHON"] = wanted[PYTHON]  # PySpark asks for nothing else
-    with tempfile.TemporaryFile() as said, _stderr(said.fileno()):
+    config = settings(master, overrides or {})
+    os.environ["PYSPARK_PYTHON"] = config[PYTHON]  # PySpark asks for nothing else
+    with tempfile.TemporaryFile() as output, _stderr(output.fileno()):
         try:
-            spark = SparkSession.builder.config(map=wanted).getOrCreate()
+            spark = SparkSession.builder.config(map=config).getOrCreate()
         except Exception as error:  # of py4j, of PySpark, of the system: whatever it is, there is no session
-            said.seek(0)
-            reason = first_reason(said.read().decode(errors="replace")) or first_reason(str(error))
+            output.seek(0)
+            reason = first_reason(output.read().decode(errors="replace")) or first_reason(str(error))
             raise EngineError(f"Spark did not start on {master}: {reason}") from None
     try:
         spark.sparkContext.setLogLevel("OFF")
@@ -71,11 +71,11 @@ def first_reason(text: str) -> str:
 def _stderr(to: int) -> Iterator[None]:
     """For this process and those that it starts: a JVM keeps what it was started with."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    stderr = os.dup(2)
     os.dup2(to, 2)
     try:
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)

@@ -94,20 +94,20 @@ class Reader(DataSourceReader):
     """Plans in the driver, reads in the workers."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        known = {name.lower(): value for name, value in options.items()}
-        self._path = known.get("path", "")
-        self._mode = known.get("mode", PERMISSIVE).upper()
+        lowered = {name.lower(): value for name, value in options.items()}
+        self._path = lowered.get("path", "")
+        self._mode = lowered.get("mode", PERMISSIVE).upper()
         if not self._path:
             raise OptionError(f"{NAME}: option path is missing: .load(PATH)")
         if self._mode not in MODES:
             raise OptionError(f"{NAME}: invalid mode {self._mode!r}; expected one of {', '.join(MODES)}")
-        self._redact = known.get("redact", "true").lower() != "false"
-        self._piece = int(known["piece"]) if "piece" in known else None
+        self._redact = lowered.get("redact", "true").lower() != "false"
+        self._piece = int(lowered["piece"]) if "piece" in lowered else None
         self._conditions: list[Condition] = []
 
     def partitions(self) -> list[InputPartition]:
         """Files, and places in large ones where to look for a range; what is in a file is looked at by workers only."""
-        return [InputPartition(one) for one in self._places()] or [InputPartition(None)]
+        return [InputPartition(place_in_file) for place_in_file in self._places()] or [InputPartition(None)]
 
     def _places(self) -> Iterator[tuple[Task, int, int]]:
         """The whole file, the number of a span in it, and how long spans are."""
@@ -130,7 +130,9 @@ class Reader(DataSourceReader):
 
     def _fits(self, labels: tuple[str, ...]) -> bool:
         row = pa.RecordBatch.from_arrays([pa.array([label]) for label in labels], names=list(_LABELS))
-        return all(met(row, one).to_pylist() == [True] for one in self._conditions if one[0] in _LABELS)
+        return all(
+            met(row, condition).to_pylist() == [True] for condition in self._conditions if condition[0] in _LABELS
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows; called in a worker."""
@@ -138,21 +140,21 @@ class Reader(DataSourceReader):
             return
         task, number, piece = partition.value
         data = open_range(task.uri, task.path, 0, task.end, task.where, version=task.version)
-        found = cuts.range_in(data, number, piece)
-        if found is None:
+        bounds = cuts.range_in(data, number, piece)
+        if bounds is None:
             return
-        start, end = found
+        start, end = bounds
         for rows in PartReader(
             replace(
                 task, fingerprint=fingerprint(data), lead=start, start=start, end=end,
                 is_open=task.is_open and end == task.end,
             )
         ):  # fmt: skip
-            kept = rows
-            for one in self._conditions:
-                kept = kept.filter(met(kept, one))
-            if kept.num_rows:
-                arrays = [column.cast(field.type) for column, field in zip(kept.columns, _ARROW, strict=True)]
+            matching = rows
+            for condition in self._conditions:
+                matching = matching.filter(met(matching, condition))
+            if matching.num_rows:
+                arrays = [column.cast(field.type) for column, field in zip(matching.columns, _ARROW, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
 
@@ -161,10 +163,10 @@ class PushedReader(Reader):
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
         """Keeps those it applies in full; gives back the others."""
-        for one in filters:
-            condition = condition_of(one)
+        for filter_ in filters:
+            condition = condition_of(filter_)
             if condition is None:
-                yield one
+                yield filter_
             else:
                 self._conditions.append(condition)
 
@@ -173,29 +175,29 @@ _LABELS = ("cluster", "node", "file", "origin")
 
 
 def condition_of(filter: Any) -> Condition | None:  # noqa: A002 - Spark's name
-    """What a filter asks, where it can be asked of Arrow in the same way."""
+    """The condition of a filter; None where Arrow would not judge it in the same way."""
     kind = type(filter).__name__
     path: tuple[str, ...] = getattr(filter, "attribute", ())
     if len(path) != 1 or path[0] not in ROWS.names:
         return None
-    wanted = ROWS.field(path[0]).type
+    column_type = ROWS.field(path[0]).type
     if kind == "IsNotNull":
         return path[0], kind, None
-    if pa.types.is_list(wanted) or pa.types.is_binary(wanted) or kind not in {*_COMPARED, "In"}:
+    if pa.types.is_list(column_type) or pa.types.is_binary(column_type) or kind not in {*_COMPARED, "In"}:
         return None
     try:
-        pa.array(filter.value if kind == "In" else [filter.value], wanted)
+        pa.array(filter.value if kind == "In" else [filter.value], column_type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError):
         return None
     return path[0], kind, filter.value
 
 
 def met(rows: pa.RecordBatch, condition: Condition) -> pa.Array:
-    """Which rows meet it; null counts as not."""
+    """A mask of the rows that meet the condition; null counts as not."""
     column, kind, value = condition
     if kind == "IsNotNull":
         return rows[column].is_valid()
-    wanted = ROWS.field(column).type
+    column_type = ROWS.field(column).type
     if kind == "In":
-        return pc.is_in(rows[column], value_set=pa.array([one for one in value if one is not None], wanted))
-    return _COMPARED[kind](rows[column], pa.scalar(value, wanted))
+        return pc.is_in(rows[column], value_set=pa.array([item for item in value if item is not None], column_type))
+    return _COMPARED[kind](rows[column], pa.scalar(value, column_type))

@@ -12,8 +12,8 @@ FEWEST_COPIES = 2
 
 
 def coverage(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What prevents `ready` because too little was copied: nothing where enough nodes' copies were read. A node whose
-    log is there twice counts once. `row`: its columns of coverage.
+    """Reasons that prevent `ready` because too little was copied: none where enough nodes' copies were read. A node
+    whose log is there twice counts once. `row`: its columns of coverage.
     """
     copies, nodes, voters = row["copies"] or (), row["copied_nodes"], row["voters"]
     if not voters:

@@ -61,9 +61,11 @@ TABLE = Table(
 )
 
 
-def table(history: History, more: Iterable[Note] = ()) -> pa.Table:
+def table(history: History, notes: Iterable[Note] = ()) -> pa.Table:
     """The table of one cluster, with the notes of other tables."""
-    return TABLE.of(_row(history, one) for one in dict.fromkeys([*_notes(history), *more]))  # a file may be there twice
+    return TABLE.of(
+        _row(history, note) for note in dict.fromkeys([*_notes(history), *notes])
+    )  # a file may be there twice
 
 
 def _row(history: History, note: Note) -> Row:
@@ -88,12 +90,12 @@ def _notes(history: History) -> Iterator[Note]:
     for kind, text in history.cluster.doubts:
         yield Note(kind, text)
     for copy in history.cluster.copies:
-        for file, why in copy.unused:
-            yield Note("unused_file", why, copy.node, file)
+        for file, reason in copy.unused:
+            yield Note("unused_file", reason, copy.node, file)
     for repeated in log.repeated(history.voters or ()):
-        yield Note("same_node", repeated.why, repeated.folder)
-    for one in log.contradictions:
-        yield Note("contradiction", one.text, one.node, one.file, one.offset)
+        yield Note("same_node", repeated.reason, repeated.folder)
+    for contradiction in log.contradictions:
+        yield Note("contradiction", contradiction.text, contradiction.node, contradiction.file, contradiction.offset)
     overwritten: dict[tuple[str, str, int], tuple[int, int]] = {}
     for each in log.overwritten:
         key = each.node, each.file, each.epoch
@@ -122,25 +124,27 @@ def _not_decoded(log: Merged) -> Iterator[Note]:
     """Notes of records that were not decoded: for each node's segments together, however they are cut, and for each
     snapshot by itself, as it is a state.
     """
-    found: dict[tuple[object, ...], Note] = {}
-    for scan in {(one.source.node, one.source.file): one for one in log.scans}.values():
+    notes: dict[tuple[object, ...], Note] = {}
+    for scan in {(scan.source.node, scan.source.file): scan for scan in log.scans}.values():
         node, file = scan.source.node, scan.source.file
         unknown = scan.small.filter(pc.not_equal(scan.small["status"], DECODED))
         if not unknown.num_rows:
             continue
         groups = unknown.group_by(["reason", "api_key", "version", "record_type"], use_threads=False)
-        for one in groups.aggregate(
+        for group in groups.aggregate(
             [("offset", "min"), ("offset", "max"), ("offset", "count"), ("timestamp_ms", "min")]
         ).to_pylist():
-            what = one["record_type"] or (f"type {one['api_key']}" if one["api_key"] is not None else "a record")
-            text = f"{what}, version {one['version']}: {one['reason']}"
+            record_type = group["record_type"] or (
+                f"type {group['api_key']}" if group["api_key"] is not None else "a record"
+            )
+            text = f"{record_type}, version {group['version']}: {group['reason']}"
             key = node, text, file if isinstance(scan.name, Snapshot) else ""
             fresh = Note(
-                "not_decoded", text, node, file, one["offset_min"], one["offset_max"] + 1, one["timestamp_ms_min"],
-                one["offset_count"],
+                "not_decoded", text, node, file, group["offset_min"], group["offset_max"] + 1,
+                group["timestamp_ms_min"], group["offset_count"],
             )  # fmt: skip
-            first = found.setdefault(key, fresh)
+            first = notes.setdefault(key, fresh)
             if first is not fresh:
                 ends = max(first.end_offset or 0, fresh.end_offset or 0)
-                found[key] = replace(first, end_offset=ends, count=first.count + fresh.count)
-    yield from found.values()
+                notes[key] = replace(first, end_offset=ends, count=first.count + fresh.count)
+    yield from notes.values()

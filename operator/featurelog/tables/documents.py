@@ -29,11 +29,11 @@ _DONE = (Result.APPLIED.value, Result.CORRECTED.value)
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One document. name: namespace/name. wanted: None where it cannot be understood, and why is in `problem`."""
+    """One document. name: namespace/name. desired: None where it cannot be understood, and why is in `problem`."""
 
     name: str
     cluster_id: str
-    wanted: DesiredState | None
+    desired: DesiredState | None
     problem: str
     changes: tuple[tuple[UpdateFeature, int], ...]
     """What its history says that the operator changed, and when that was read back, in ms."""
@@ -49,25 +49,29 @@ class Documents:
     @classmethod
     def of(cls, documents: Iterable[object]) -> Documents:
         """Sorts parsed documents by cluster id. A document that cannot be understood is kept with its problem."""
-        resources = sorted((_resource(one) for one in documents), key=lambda one: one.name)
-        found: dict[str, tuple[Resource, ...]] = {}
-        for one in resources:
-            if one.cluster_id:
-                found[one.cluster_id] = (*found.get(one.cluster_id, ()), one)
-        return cls(tuple(resources), found)
+        resources = sorted((_resource(document) for document in documents), key=lambda document: document.name)
+        by_cluster: dict[str, tuple[Resource, ...]] = {}
+        for resource in resources:
+            if resource.cluster_id:
+                by_cluster[resource.cluster_id] = (*by_cluster.get(resource.cluster_id, ()), resource)
+        return cls(tuple(resources), by_cluster)
 
     def of_cluster(self, cluster: ClusterCopies) -> tuple[Resource, ...]:
         """The documents that name this cluster by its id: a name alone may be any cluster's."""
         return self.by_cluster.get(cluster.cluster_id, ()) if cluster.cluster_id else ()
 
-    def attribution(self, cluster: ClusterCopies, feature: str, before: int | None, after: int, at_ms: int) -> str:
-        """The resource whose history has this change, or UNATTRIBUTED. before None: not known."""
-        for one in self.of_cluster(cluster):
-            for change, done_ms in one.changes:
-                if change.feature != feature or change.to_level != after or before not in (None, change.from_level):
+    def attribution(
+        self, cluster: ClusterCopies, feature: str, old_level: int | None, new_level: int, at_ms: int
+    ) -> str:
+        """The resource whose history has this change, or UNATTRIBUTED. old_level None: not known."""
+        for resource in self.of_cluster(cluster):
+            for change, done_ms in resource.changes:
+                if change.feature != feature or change.to_level != new_level:
+                    continue
+                if old_level not in (None, change.from_level):
                     continue
                 if -AFTER_MS <= done_ms - at_ms <= BEFORE_MS:
-                    return one.name
+                    return resource.name
         return UNATTRIBUTED
 
 
@@ -81,13 +85,13 @@ def _resource(document: object) -> Resource:
     name = f"{metadata.get('namespace') or 'default'}/{metadata.get('name') or '?'}"
     raw = body.get("status")
     status, _ = read_status(raw if isinstance(raw, Mapping) else {})
-    wanted, problem = None, ""
+    desired, problem = None, ""
     try:
-        wanted = wanted_of(read_document(document))
+        desired = wanted_of(read_document(document))
     except InvalidDocument as error:
         problem = str(error).splitlines()[0]
-    named = wanted.cluster_id if wanted else ""
-    return Resource(name, status.cluster_id or named, wanted, problem, tuple(_changes(status.history)))
+    cluster_id = desired.cluster_id if desired else ""
+    return Resource(name, status.cluster_id or cluster_id, desired, problem, tuple(_changes(status.history)))
 
 
 def _changes(history: Iterable[HistoryEntry]) -> Iterable[tuple[UpdateFeature, int]]:

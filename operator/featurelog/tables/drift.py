@@ -39,20 +39,20 @@ def table(history: History, documents: Documents) -> pa.Table:
 
 
 def _rows(history: History, documents: Documents) -> Iterator[Row]:
-    levels = {name: one for name, one in history.levels.now.items() if one.value}
+    levels = {name: version for name, version in history.levels.current.items() if version.value}
     resources = documents.of_cluster(history.cluster)
-    document, why = _document(resources, history)
-    finalized = {name: one.value for name, one in levels.items()}
-    desired = document.wanted.desired(finalized) if document and document.wanted else {}
+    document, no_document = _document(resources, history)
+    finalized = {name: version.value for name, version in levels.items()}
+    desired = document.desired.desired(finalized) if document and document.desired else {}
     for feature in sorted(desired or levels):
-        level, wanted = finalized.get(feature, 0), desired.get(feature)
-        reason = why or (history.doubts[0].text if history.doubts else "")
+        level, desired_level = finalized.get(feature, 0), desired.get(feature)
+        reason = no_document or (history.doubts[0].text if history.doubts else "")
         yield {
             **history.cluster.as_columns(),
             "feature": feature,
             "level": level,
-            "desired_level": wanted,
-            "drift": UNKNOWN if reason else IN_SYNC if level == wanted else DRIFTED,
+            "desired_level": desired_level,
+            "drift": UNKNOWN if reason else IN_SYNC if level == desired_level else DRIFTED,
             "reason": reason or None,
             "document": document.name if document else None,
             "since": levels[feature].begin.at_ms if feature in levels else None,
@@ -63,13 +63,11 @@ def _rows(history: History, documents: Documents) -> Iterator[Row]:
 def _document(resources: tuple[Resource, ...], history: History) -> tuple[Resource | None, str]:
     """The one document of the cluster; or why there is none to hold it against."""
     if not resources:
-        known = history.cluster.cluster_id is not None
-        return None, "no KafkaFeatures document names this cluster" if known else "the id of the cluster is not known"
+        has_id = history.cluster.cluster_id is not None
+        return None, "no KafkaFeatures document names this cluster" if has_id else "the id of the cluster is not known"
     if len(resources) > 1:
-        return (
-            None,
-            f"{len(resources)} KafkaFeatures documents name this cluster: {', '.join(one.name for one in resources)}",
-        )
-    if resources[0].wanted is None:
+        names = ", ".join(resource.name for resource in resources)
+        return None, f"{len(resources)} KafkaFeatures documents name this cluster: {names}"
+    if resources[0].desired is None:
         return resources[0], f"the document cannot be understood: {resources[0].problem}"
     return resources[0], ""

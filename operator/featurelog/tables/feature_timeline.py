@@ -54,33 +54,33 @@ def table(history: History, documents: Documents) -> pa.Table:
 
 
 def _rows(history: History, documents: Documents) -> Iterator[Row]:
-    for one in history.levels.versions:
-        previous = one.before if one.before is not None else (0 if one.before_known else None)
+    for version in history.levels.versions:
+        previous = version.replaced if version.replaced is not None else (0 if version.is_replaced_known else None)
         yield {
             **history.cluster.as_columns(),
-            "feature": one.key,
-            "level": one.value,
-            "level_name": level_name(one.key, one.value) or None,
+            "feature": version.key,
+            "level": version.value,
+            "level_name": level_name(version.key, version.value) or None,
             "previous_level": previous,
-            "change": _change(one, previous),
-            **one.as_columns(history.committed_below),
-            "is_current": one.end is None,
-            "attribution": _attribution(history, one, previous, documents),
+            "change": _change(version, previous),
+            **version.as_columns(history.committed_below),
+            "is_current": version.end is None,
+            "attribution": _attribution(history, version, previous, documents),
             "read_until": history.end_ms,
         }
 
 
-def _change(one: Version[int], previous: int | None) -> str:
+def _change(version: Version[int], previous: int | None) -> str:
     if previous is None:
         return "seen"
-    if one.value == 0:
+    if version.value == 0:
         return "removed"
     if previous == 0:
         return "finalized"
-    return "raised" if one.value > previous else "downgraded"
+    return "raised" if version.value > previous else "downgraded"
 
 
-def _attribution(history: History, one: Version[int], previous: int | None, documents: Documents) -> str:
-    if one.begin.at_ms is None:
+def _attribution(history: History, version: Version[int], previous: int | None, documents: Documents) -> str:
+    if version.begin.at_ms is None:
         return UNATTRIBUTED
-    return documents.attribution(history.cluster, one.key, previous, one.value, one.begin.at_ms)
+    return documents.attribution(history.cluster, version.key, previous, version.value, version.begin.at_ms)

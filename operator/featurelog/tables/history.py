@@ -42,7 +42,7 @@ class Migration:
 
 
 class Doubt(NamedTuple):
-    """Why the state is not sure. kind: of `data_quality`."""
+    """Reason why the state is not sure. kind: of `data_quality`."""
 
     kind: str
     text: str
@@ -66,9 +66,10 @@ class Note:
 
 @dataclass(slots=True)
 class History:
-    """What the log of one cluster says. voters: of the quorum, None where nothing says; voter_sets: since which offset.
-    base: the offset from which the state is known without a hole, None where it is not. end, end_ms: of what was read.
-    committed_below: see `table.SPAN`. min_insync: what requests set of it for brokers, as of `min_insync.value_of`.
+    """Contents of the log of one cluster. voters: of the quorum, None where nothing says; voter_sets: since which
+    offset. base: the offset from which the state is known without a hole, None where it is not. end, end_ms: of what
+    was read. committed_below: see `table.SPAN`. min_insync: what requests set of it for brokers, as of
+    `min_insync.value_of`.
     """
 
     cluster: ClusterCopies

@@ -62,7 +62,7 @@ def findings(log: Merged) -> Iterator[JudgedRow]:
 
 
 def _judged(judge: Judge, scan: Scan, offsets: tuple[int, int], end_offset: int | None) -> Iterator[JudgedRow]:
-    where = "" if end_offset is None else " of the snapshot"
+    suffix = "" if end_offset is None else " of the snapshot"
     for row in _rows(scan.source.rows(), *offsets):
         if row["status"] != DECODED:
             judge.miss()
@@ -72,15 +72,15 @@ def _judged(judge: Judge, scan: Scan, offsets: tuple[int, int], end_offset: int 
             continue  # as most records of a log
         if impossible := judge.take(row["api_key"], json.loads(row["body"]), row["offset"]):
             at = Evidence(scan.source.node, scan.source.file, row["offset"], row["timestamp_ms"])
-            yield JudgedRow(f"offset {impossible.offset}{where}: {impossible.reason}", at, end_offset)
+            yield JudgedRow(f"offset {impossible.offset}{suffix}: {impossible.reason}", at, end_offset)
 
 
 def _rows(batches: Iterable[pa.RecordBatch], begin: int, end: int) -> Iterator[dict[str, Any]]:
     """Records that are judged, and those of which it is not known what they change."""
     for rows in batches:
-        wanted = pc.or_(pc.is_in(rows["api_key"], value_set=_KEY_SET), rows["record_type"].is_null())
-        wanted = pc.and_(wanted, pc.invert(pc.fill_null(rows["is_control"], True)))
-        wanted = pc.and_(wanted, pc.and_(pc.greater_equal(rows["offset"], begin), pc.less(rows["offset"], end)))
-        few = rows.select(_COLUMNS).filter(wanted, null_selection_behavior="drop")
+        mask = pc.or_(pc.is_in(rows["api_key"], value_set=_KEY_SET), rows["record_type"].is_null())
+        mask = pc.and_(mask, pc.invert(pc.fill_null(rows["is_control"], True)))
+        mask = pc.and_(mask, pc.and_(pc.greater_equal(rows["offset"], begin), pc.less(rows["offset"], end)))
+        few = rows.select(_COLUMNS).filter(mask, null_selection_behavior="drop")
         for at in range(0, few.num_rows, 4096):
             yield from few.slice(at, 4096).to_pylist()

@@ -53,8 +53,8 @@ class NodeCopy:
     def id(self) -> int | None:
         """The node's id: what the node itself says; otherwise the number that its folder's name is, or ends with."""
         digits = self.node[len(self.node.rstrip("0123456789")) :]
-        found = self.node_id if self.node_id is not None else int(digits[:_LONGEST] or -1)
-        return found if 0 <= found <= _LARGEST_ID else None
+        id_ = self.node_id if self.node_id is not None else int(digits[:_LONGEST] or -1)
+        return id_ if 0 <= id_ <= _LARGEST_ID else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ class ClusterCopies:
     @property
     def static_voters(self) -> frozenset[int] | None:
         """The voters of a static quorum; None unless all nodes that name voters name the same."""
-        said = {frozenset(copy.voters) for copy in self.copies if copy.voters}
-        return said.pop() if len(said) == 1 else None
+        voter_sets = {frozenset(copy.voters) for copy in self.copies if copy.voters}
+        return voter_sets.pop() if len(voter_sets) == 1 else None
 
     @property
     def files(self) -> list[FileRecords]:
         """In a canonical order; a file that is there twice counts once for each."""
-        found = [one for copy in self.copies for one in copy.files]
-        return sorted(found, key=lambda one: (one.node, one.file))
+        files = [file for copy in self.copies for file in copy.files]
+        return sorted(files, key=lambda file: (file.node, file.file))
 
 
 TWO_CLUSTERS = "two_clusters_under_one_name"
@@ -96,22 +96,22 @@ def clusters_of(copies: Iterable[NodeCopy]) -> list[ClusterCopies]:
         folders[copy.cluster].append(copy)
         if copy.cluster_id is not None:
             places[copy.cluster_id].add(copy.cluster)
-    found = []
+    clusters = []
     for cluster, inside in sorted(folders.items()):
         ids = sorted({copy.cluster_id for copy in inside if copy.cluster_id is not None})
         doubts = []
         if len(ids) > 1:
             doubts.append((TWO_CLUSTERS, f"folder {cluster} has nodes of clusters {', '.join(ids)}"))
         doubts += [
-            (TWO_PLACES, f"cluster {one} lies in folders {', '.join(sorted(places[one]))}")
-            for one in ids
-            if len(places[one]) > 1
+            (TWO_PLACES, f"cluster {id_in_folder} lies in folders {', '.join(sorted(places[id_in_folder]))}")
+            for id_in_folder in ids
+            if len(places[id_in_folder]) > 1
         ]
         groups = _by_id(inside) if len(ids) > 1 else {ids[0] if ids else None: inside}
         for id_, members in groups.items():
             ordered = tuple(sorted(members, key=lambda copy: copy.node))
-            found.append(ClusterCopies(cluster, id_, ordered, tuple(doubts)))
-    return sorted(found, key=lambda one: (one.cluster, one.cluster_id or ""))
+            clusters.append(ClusterCopies(cluster, id_, ordered, tuple(doubts)))
+    return sorted(clusters, key=lambda cluster: (cluster.cluster, cluster.cluster_id or ""))
 
 
 def _by_id(copies: Iterable[NodeCopy]) -> Mapping[str | None, list[NodeCopy]]:

@@ -83,7 +83,7 @@ class Merged:
     def copied(self, voters: Collection[int]) -> frozenset[int]:
         """The nodes of whose logs there is a copy that agrees with the log and counts."""
         ids = map(self.witnesses.ids.__getitem__, self.counted(voters))
-        return frozenset(one for one in ids if one is not None)
+        return frozenset(id_ for id_ in ids if id_ is not None)
 
     def repeated(self, voters: Collection[int]) -> tuple[Repeated, ...]:
         """Folders whose copies do not count by themselves."""
@@ -92,58 +92,62 @@ class Merged:
     @property
     def end(self) -> int:
         """The end offset of what was read, exclusive."""
-        of_snapshots = max((one.end for one in self.snapshots), default=0)
+        of_snapshots = max((snapshot.end for snapshot in self.snapshots), default=0)
         return max(of_snapshots, self.pieces[-1].end if self.pieces else 0)
 
 
 def merged(cluster: ClusterCopies) -> Merged:
     """Read all files once, and merge them."""
-    scans = [scan(one) for one in cluster.files]
+    scans = [scan(file) for file in cluster.files]
     whose = witnesses(cluster, scans)
     left_out: set[str] = set()
     contradictions: list[Contradiction] = []
     while True:
-        attempt = _merge([one for one in scans if one.source.node not in left_out], whose)
+        attempt = _merge([file_scan for file_scan in scans if file_scan.source.node not in left_out], whose)
         contradictions += attempt.contradictions
-        worse = {one.node for one in attempt.contradictions if one.node != one.other}
+        worse = {
+            contradiction.node for contradiction in attempt.contradictions if contradiction.node != contradiction.other
+        }
         if not worse:
             break
         left_out.add(max(worse))  # one at a time: what contradicted only this one may stay
-        contradictions = [one for one in contradictions if one.node in left_out]
+        contradictions = [contradiction for contradiction in contradictions if contradiction.node in left_out]
     first: dict[tuple[str, str, str], Contradiction] = {}
-    for one in contradictions:
-        first.setdefault((one.node, one.other, one.file), one)
+    for contradiction in contradictions:
+        first.setdefault((contradiction.node, contradiction.other, contradiction.file), contradiction)
     attempt.scans, attempt.contradictions = scans, list(first.values())
     return attempt
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A span, and whose it is. `place`: of the scan among all, which is the canonical order."""
+    """A span, and whose it is. `number`: of the scan among all, which is the canonical order."""
 
     begin: int
     end: int
     epoch: int
     end_ms: int
-    place: int
+    number: int
 
 
 def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
-    found = Merged(list(scans), whose)
-    _snapshots(found)
+    result = Merged(list(scans), whose)
+    _snapshots(result)
     runs = sorted(
         (
-            _Run(span.begin, span.end, span.epoch, span.end_ms, place)
-            for place, one in enumerate(scans)
-            for span in one.spans
+            _Run(span.begin, span.end, span.epoch, span.end_ms, number)
+            for number, file_scan in enumerate(scans)
+            for span in file_scan.spans
         ),
-        key=lambda run: (run.begin, run.place),
+        key=lambda run: (run.begin, run.number),
     )
-    snapshot_ends = {one.end for one in found.snapshots}
+    snapshot_ends = {snapshot.end for snapshot in result.snapshots}
     points = sorted({end for run in runs for end in (run.begin, run.end)} | snapshot_ends)
-    for one in scans:
-        if one.repeated is not None:
-            found.contradictions.append(_contradiction(one, one, one.repeated, "it has several records"))
+    for file_scan in scans:
+        if file_scan.repeated is not None:
+            result.contradictions.append(
+                _contradiction(file_scan, file_scan, file_scan.repeated, "it has several records")
+            )
     agreed: set[str] = set()  # folders that were seen to have the same as those of other nodes
     pairs: set[frozenset[str]] = set()  # folders that were seen to have the same as each other
     epochs: dict[str, int] = {}  # of each folder, that of the last records that are of the log
@@ -155,55 +159,62 @@ def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
             at += 1
         if not active:
             continue
-        best = min(active, key=lambda run: (-run.epoch, run.place))
-        winner = scans[best.place]
-        found.contradictions += _of_no_leader(found, active, max(best.epoch, floor), epochs, begin)
+        best = min(active, key=lambda run: (-run.epoch, run.number))
+        winner = scans[best.number]
+        result.contradictions += _of_no_leader(result, active, max(best.epoch, floor), epochs, begin)
         if best.epoch < floor:
-            found.overwritten += [_overwritten(scans[run.place], run, begin, end) for run in active]
+            result.overwritten += [_overwritten(scans[run.number], run, begin, end) for run in active]
             continue
-        if best.epoch > floor and not _may_begin(found, best, begin):
-            earlier = [scans[run.place] for run in active if run.epoch < best.epoch]
-            other = next((one for one in earlier if one.source.node != winner.source.node), found.pieces[-1].scan)
-            found.contradictions.append(_unelected(winner, other, best.epoch, begin))
+        if best.epoch > floor and not _may_begin(result, best, begin):
+            earlier = [scans[run.number] for run in active if run.epoch < best.epoch]
+            other = next(
+                (file_scan for file_scan in earlier if file_scan.source.node != winner.source.node),
+                result.pieces[-1].scan,
+            )
+            result.contradictions.append(_unelected(winner, other, best.epoch, begin))
         floor = best.epoch
         for run in active:
-            one = scans[run.place]
+            file_scan = scans[run.number]
             if run.epoch != best.epoch:
-                has_agreed = one.source.node in agreed or frozenset((one.source.node, winner.source.node)) in pairs
-                if why := _why_not_overwritten(one, winner, (begin, end), has_agreed=has_agreed):
-                    found.contradictions.append(_contradiction(one, winner, begin, why))
-                found.overwritten.append(_overwritten(one, run, begin, end))
+                has_agreed = (
+                    file_scan.source.node in agreed or frozenset((file_scan.source.node, winner.source.node)) in pairs
+                )
+                if reason := _why_not_overwritten(file_scan, winner, (begin, end), has_agreed=has_agreed):
+                    result.contradictions.append(_contradiction(file_scan, winner, begin, reason))
+                result.overwritten.append(_overwritten(file_scan, run, begin, end))
                 continue
-            if run is not best and not one.between(begin, end).equals(winner.between(begin, end)):
-                found.contradictions.append(_contradiction(one, winner, begin, "their records differ"))
+            if run is not best and not file_scan.between(begin, end).equals(winner.between(begin, end)):
+                result.contradictions.append(_contradiction(file_scan, winner, begin, "their records differ"))
                 continue
-            if whose.are_two(one.source.node, winner.source.node):
-                agreed |= {one.source.node, winner.source.node}
-            pairs.add(frozenset((one.source.node, winner.source.node)))
-            epochs[one.source.node] = best.epoch
-            _holds(found, one, end)
-        _append(found.pieces, Piece(begin, end, best.epoch, winner, best.end_ms), snapshot_ends)
-    return found
+            if whose.are_two(file_scan.source.node, winner.source.node):
+                agreed |= {file_scan.source.node, winner.source.node}
+            pairs.add(frozenset((file_scan.source.node, winner.source.node)))
+            epochs[file_scan.source.node] = best.epoch
+            _holds(result, file_scan, end)
+        _append(result.pieces, Piece(begin, end, best.epoch, winner, best.end_ms), snapshot_ends)
+    return result
 
 
-def _why_not_overwritten(one: Scan, winner: Scan, offsets: tuple[int, int], *, has_agreed: bool) -> str:
-    """What no leader can have overwritten: a log that never was the same, and what is there again."""
-    if one is not winner and not has_agreed:
+def _why_not_overwritten(loser: Scan, winner: Scan, offsets: tuple[int, int], *, has_agreed: bool) -> str:
+    """Reason why no leader can have overwritten these records: the logs never were the same, or the records are there
+    again.
+    """
+    if loser is not winner and not has_agreed:
         return "their leader epochs differ"
-    is_again = not one.leader_changes(*offsets).isdisjoint(winner.leader_changes(*offsets))
+    is_again = not loser.leader_changes(*offsets).isdisjoint(winner.leader_changes(*offsets))
     return "the same records have different leader epochs" if is_again else ""
 
 
-def _may_begin(found: Merged, run: _Run, at: int) -> bool:
-    """Whether a leader's epoch can begin here: with its leader change, or behind what is missing."""
-    last = found.pieces[-1] if found.pieces else None
-    if last is None or last.end < at or at in found.scans[run.place].leader_change_offsets:
+def _may_begin(result: Merged, run: _Run, at: int) -> bool:
+    """True if a leader's epoch can begin here: with its leader change, or behind what is missing."""
+    last = result.pieces[-1] if result.pieces else None
+    if last is None or last.end < at or at in result.scans[run.number].leader_change_offsets:
         return True
-    return any((each.end, each.epoch) == (at, run.epoch) for each in found.snapshots)
+    return any((each.end, each.epoch) == (at, run.epoch) for each in result.snapshots)
 
 
 def _of_no_leader(
-    found: Merged, active: Sequence[_Run], epoch: int, epochs: Mapping[str, int], at: int
+    result: Merged, active: Sequence[_Run], epoch: int, epochs: Mapping[str, int], at: int
 ) -> Iterator[Contradiction]:
     """Copies that have an earlier leader's records behind those of a later one. What a node truncated, and a copy of
     another time still has, does not count.
@@ -211,72 +222,77 @@ def _of_no_leader(
     for run in active:
         if run.epoch >= epoch:
             continue
-        one = found.scans[run.place]
-        node, before = one.source.node, epochs.get(one.source.node, run.epoch)
-        replaced = any(found.scans[each.place].source.node == node and each.epoch >= before for each in active)
-        if one.goes_back or (run.epoch < before and not replaced):
-            yield _alone(one, run.epoch, at)
+        file_scan = result.scans[run.number]
+        node, latest_epoch = file_scan.source.node, epochs.get(file_scan.source.node, run.epoch)
+        replaced = any(result.scans[each.number].source.node == node and each.epoch >= latest_epoch for each in active)
+        if file_scan.goes_back or (run.epoch < latest_epoch and not replaced):
+            yield _alone(file_scan, run.epoch, at)
 
 
-def _snapshots(found: Merged) -> None:
+def _snapshots(result: Merged) -> None:
     """Whole ones by offset; those that say the same as another node's only once."""
-    whole = [
-        SnapshotFile(one.name.end_offset, one.name.epoch, one)
-        for one in found.scans
-        if isinstance(one.name, files.Snapshot) and not one.incomplete
+    snapshots = [
+        SnapshotFile(file_scan.name.end_offset, file_scan.name.epoch, file_scan)
+        for file_scan in result.scans
+        if isinstance(file_scan.name, files.Snapshot) and not file_scan.incomplete
     ]
     last: pa.Table | None = None
-    for snapshot in sorted(whole, key=lambda one: (one.end, one.epoch)):
-        _holds(found, snapshot.scan, snapshot.end)
+    for snapshot in sorted(snapshots, key=lambda candidate: (candidate.end, candidate.epoch)):
+        _holds(result, snapshot.scan, snapshot.end)
         says = snapshot.scan.small.select(_OF_A_SNAPSHOT)
-        is_other = not found.snapshots or (found.snapshots[-1].end, found.snapshots[-1].epoch) != (
+        is_other = not result.snapshots or (result.snapshots[-1].end, result.snapshots[-1].epoch) != (
             snapshot.end, snapshot.epoch,
         )  # fmt: skip
         if is_other or last is None or not says.equals(last):
-            found.snapshots.append(snapshot)
+            result.snapshots.append(snapshot)
             last = says
 
 
 _OF_A_SNAPSHOT = ["offset", "is_control", "api_key", "status", "body"]  # when it was written differs from node to node
 
 
-def _append(pieces: list[Piece], more: Piece, cuts: Iterable[int]) -> None:
+def _append(pieces: list[Piece], piece: Piece, cuts: Iterable[int]) -> None:
     last = pieces[-1] if pieces else None
-    if last and last.end == more.begin and last.scan is more.scan and last.epoch == more.epoch and last.end not in cuts:
-        pieces[-1] = Piece(last.begin, more.end, more.epoch, more.scan, more.end_ms)
+    if (
+        last
+        and last.end == piece.begin
+        and last.scan is piece.scan
+        and last.epoch == piece.epoch
+        and last.end not in cuts
+    ):
+        pieces[-1] = Piece(last.begin, piece.end, piece.epoch, piece.scan, piece.end_ms)
     else:
-        pieces.append(more)
+        pieces.append(piece)
 
 
-def _holds(found: Merged, one: Scan, end: int) -> None:
-    node = one.source.node
-    found.held_until[node] = max(found.held_until.get(node, 0), end)
+def _holds(result: Merged, file_scan: Scan, end: int) -> None:
+    node = file_scan.source.node
+    result.held_until[node] = max(result.held_until.get(node, 0), end)
 
 
-def _overwritten(one: Scan, run: _Run, begin: int, end: int) -> Overwritten:
-    return Overwritten(one.source.node, one.source.file, begin, end, run.epoch)
+def _overwritten(file_scan: Scan, run: _Run, begin: int, end: int) -> Overwritten:
+    return Overwritten(file_scan.source.node, file_scan.source.file, begin, end, run.epoch)
 
 
-def _contradiction(one: Scan, other: Scan, offset: int, why: str) -> Contradiction:
-    later, earlier = sorted((one, other), key=lambda each: (each.source.node, each.source.file), reverse=True)
-    text = f"{later.source.node} and {earlier.source.node} are no copies of one log: {why} from offset {offset} on"
+def _contradiction(file_scan: Scan, other: Scan, offset: int, reason: str) -> Contradiction:
+    later, earlier = sorted((file_scan, other), key=lambda each: (each.source.node, each.source.file), reverse=True)
+    text = f"{later.source.node} and {earlier.source.node} are no copies of one log: {reason} from offset {offset} on"
     if later.source.node == earlier.source.node:
-        text = (
-            f"files {later.source.file} and {earlier.source.file} of {later.source.node}: {why} from offset {offset} on"
-        )
+        names = f"files {later.source.file} and {earlier.source.file} of {later.source.node}"
+        text = f"{names}: {reason} from offset {offset} on"
     return Contradiction(later.source.node, earlier.source.node, later.source.file, offset, text)
 
 
-def _unelected(one: Scan, other: Scan, epoch: int, offset: int) -> Contradiction:
-    """What one copy has may be left out where another one has something else there."""
-    node, file = one.source.node, one.source.file
+def _unelected(file_scan: Scan, other: Scan, epoch: int, offset: int) -> Contradiction:
+    """A copy that may be left out, where another one has something else there."""
+    node, file = file_scan.source.node, file_scan.source.file
     text = f"{file} of {node}: leader epoch {epoch} begins at offset {offset} without a leader change"
     if other.source.node != node:
         text += f", where {other.source.node} has an earlier one"
     return Contradiction(node, other.source.node, file, offset, text)
 
 
-def _alone(one: Scan, epoch: int, offset: int) -> Contradiction:
-    node, file = one.source.node, one.source.file
+def _alone(file_scan: Scan, epoch: int, offset: int) -> Contradiction:
+    node, file = file_scan.source.node, file_scan.source.file
     text = f"{file} of {node}: the leader epoch goes back to {epoch} at offset {offset}"
     return Contradiction(node, node, file, offset, text)

@@ -48,8 +48,8 @@ def table(history: History) -> pa.Table:
 
 
 def _rows(history: History) -> Iterator[Row]:
-    for one in history.migration.versions:
-        code, version = one.value.code, one.value.metadata_version
+    for change in history.migration.versions:
+        code, version = change.value.code, change.value.metadata_version
         state = ZkMigrationState.of(code)
         yield {
             **history.cluster.as_columns(),
@@ -57,7 +57,7 @@ def _rows(history: History) -> Iterator[Row]:
             "state_name": None if state is None else state.name,
             "written_by_3_4_possible": may_be_by_3_4(code, version),
             "metadata_version": version,
-            "zk_brokers_remaining": list(one.value.zk_brokers),
-            **one.as_columns(history.committed_below),
-            "is_current": one.end is None,
+            "zk_brokers_remaining": list(change.value.zk_brokers),
+            **change.as_columns(history.committed_below),
+            "is_current": change.end is None,
         }

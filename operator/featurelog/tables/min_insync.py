@@ -36,13 +36,13 @@ def value_of(data: Mapping[str, Any]) -> tuple[str, str | None] | None:
 
 
 def findings(configs: Track[str], brokers: Collection[int], below: int) -> Iterator[tuple[str, str]]:
-    """What prevents a raise of ELR from 0, as kind and text; `SETTING` blocks it, any other kind is a doubt.
+    """Settings that prevent a raise of ELR from 0, as kind and text; `SETTING` blocks it, any other kind is a doubt.
 
     brokers: all that are registered, or would be if what is not surely committed is undone. below: what surely is.
     """
-    now = {name: version.value for name, version in configs.now.items()}
-    for_all = now.get(FOR_ALL)
-    effect = raised([(id_, set_by_requests(for_all, now.get(str(id_)))) for id_ in brokers], ())
+    values = {name: version.value for name, version in configs.current.items()}
+    for_all = values.get(FOR_ALL)
+    effect = raised([(id_, set_by_requests(for_all, values.get(str(id_)))) for id_ in brokers], ())
     if not effect.has_default:
         yield MIN_INSYNC, _UNREAD
     elif effect.losing:
@@ -55,6 +55,6 @@ def findings(configs: Track[str], brokers: Collection[int], below: int) -> Itera
 
 
 def _may_change(version: Version[str], for_all: str | None, below: int) -> bool:
-    """Whether a leader may yet undo its beginning or its end, so that another value than that of all brokers holds."""
+    """True if a leader may yet undo its beginning or its end, so that another value than that of all brokers holds."""
     is_undone_to_itself = version.end is not None and version.may_hold(below) and version.value != for_all
     return is_undone_to_itself or (version.key == FOR_ALL and version.end is None and not version.is_committed(below))

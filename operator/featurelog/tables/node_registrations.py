@@ -79,19 +79,19 @@ def table(history: History, fenced_for_ms: int = FENCED_FOR_MS) -> pa.Table:
 
 
 def _rows(history: History, fenced_for_ms: int) -> Iterator[Row]:
-    for one in history.nodes.versions:
-        role, id_ = one.key
-        registration = one.value.registration
-        suspect, why = ghost(history, one, fenced_for_ms)
-        by, last = one.value.by, one.last
+    for version in history.nodes.versions:
+        role, id_ = version.key
+        registration = version.value.registration
+        suspect, ghost_reason = ghost(history, version, fenced_for_ms)
+        by, last = version.value.by, version.last
         is_voter = None if role == BROKER or history.voters is None else id_ in history.voters
         yield {
             **history.cluster.as_columns(),
             "role": role,
             "node_id": id_,
             "incarnation_id": str(registration.incarnation),
-            **one.as_columns(history.committed_below),
-            "is_current": one.end is None,
+            **version.as_columns(history.committed_below),
+            "is_current": version.end is None,
             "registered_node": by.node, "registered_file": by.file, "registered_offset": by.offset,
             "registered_ts": by.at_ms,
             "last_evidence_node": last.node, "last_evidence_file": last.file, "last_evidence_offset": last.offset,
@@ -104,30 +104,31 @@ def _rows(history: History, fenced_for_ms: int) -> Iterator[Row]:
             **_of_role(registration),
             "is_voter": is_voter,
             "ghost_suspect": suspect,
-            "ghost_reason": why or None,
+            "ghost_reason": ghost_reason or None,
         }  # fmt: skip
 
 
-def _of_role(one: BrokerRegistration | ControllerRegistration) -> Row:
-    if isinstance(one, BrokerRegistration):
+def _of_role(registration: BrokerRegistration | ControllerRegistration) -> Row:
+    if isinstance(registration, BrokerRegistration):
         return {
-            "node_epoch": one.epoch, "rack": one.rack, "fenced": one.fenced,
-            "in_controlled_shutdown": one.in_controlled_shutdown, "is_migrating_zk_broker": one.is_migrating_zk_broker,
+            "node_epoch": registration.epoch, "rack": registration.rack, "fenced": registration.fenced,
+            "in_controlled_shutdown": registration.in_controlled_shutdown,
+            "is_migrating_zk_broker": registration.is_migrating_zk_broker,
             "zk_migration_ready": None,
         }  # fmt: skip
     return {
         "node_epoch": None, "rack": None, "fenced": None, "in_controlled_shutdown": None,
         "is_migrating_zk_broker": None,
-        "zk_migration_ready": one.zk_migration_ready,
+        "zk_migration_ready": registration.zk_migration_ready,
     }  # fmt: skip
 
 
-def ghost(history: History, one: Version[Registered], fenced_for_ms: int) -> tuple[bool | None, str]:
-    """Whether a registration may be a ghost's, and why; None where it ended, or where that is not known."""
-    if one.end is not None:
+def ghost(history: History, version: Version[Registered], fenced_for_ms: int) -> tuple[bool | None, str]:
+    """True if a registration may be a ghost's, and the reason; None where it ended, or where that is not known."""
+    if version.end is not None:
         return None, ""
-    registration = one.value.registration
-    since, end = one.value.fenced_since, history.end_ms
+    registration = version.value.registration
+    since, end = version.value.fenced_since, history.end_ms
     suspected = may_be_ghost(
         registration, voters=history.voters, fenced_since_ms=since, end_ms=end, fenced_for_ms=fenced_for_ms
     )

@@ -94,16 +94,16 @@ def table(history: History, between_ms: int = BETWEEN_ROLLS_MS) -> tuple[pa.Tabl
         except TooLargeError as error:
             notes.append(Note("rolls_not_known", f"rolls up to offset {end} are not known: {error}", end_offset=end))
             continue
-        found = records.finish(_ALL)
-        if found.unreadable:
-            text = f"{found.unreadable} records up to offset {end} were not understood: rolls may be wrong"
-            notes.append(Note("rolls_not_known", text, end_offset=end, count=found.unreadable))
-        if len(found.absences) >= MAX_ABSENCES:
+        roll_history = records.finish(_ALL)
+        if roll_history.unreadable:
+            text = f"{roll_history.unreadable} records up to offset {end} were not understood: rolls may be wrong"
+            notes.append(Note("rolls_not_known", text, end_offset=end, count=roll_history.unreadable))
+        if len(roll_history.absences) >= MAX_ABSENCES:
             text = f"only the last {MAX_ABSENCES} times that a node was away are in `rolls`"
             notes.append(Note("rolls_not_known", text, end_offset=end))
-        times = _Times(found.strips)
-        for roll in _rolls(found, between_ms):
-            rows += _rows_of(history, found, times, roll)
+        times = _Times(roll_history.strips)
+        for roll in _rolls(roll_history, between_ms):
+            rows += _rows_of(history, roll_history, times, roll)
     return TABLE.of(rows), notes
 
 
@@ -120,11 +120,11 @@ def _stretches(history: History, notes: list[Note]) -> Iterator[_Stretch]:
             groups.append([piece])
     for group in groups:
         begin, end = group[0].begin, group[-1].end
-        base = next((one for one in history.log.snapshots if begin <= one.end < end), None)
+        base = next((snapshot for snapshot in history.log.snapshots if begin <= snapshot.end < end), None)
         if begin == 0:
             yield _Stretch(tuple(group), None)
         elif base is not None:
-            yield _Stretch(tuple(one for one in group if one.begin >= base.end), base)
+            yield _Stretch(tuple(piece for piece in group if piece.begin >= base.end), base)
         else:
             text = f"rolls in offsets {begin} to {end - 1} are not known: no snapshot says what was there before"
             notes.append(Note("rolls_not_known", text, offset=begin, end_offset=end))
@@ -205,84 +205,84 @@ def _topic(text: str) -> UUID:
 # --- rolls of a stretch
 
 
-def _end_of(one: Absence) -> Moment | None:
-    """When it was back, as far as that is known."""
-    if one.role == CONTROLLER:
-        return one.registered
-    return one.in_sync or one.unfenced
+def _end_of(absence: Absence) -> Moment | None:
+    """The moment at which it was back, as far as that is known."""
+    if absence.role == CONTROLLER:
+        return absence.registered
+    return absence.in_sync or absence.unfenced
 
 
-def _rolls(found: RollHistory, between_ms: int) -> Iterator[list[Absence]]:
+def _rolls(roll_history: RollHistory, between_ms: int) -> Iterator[list[Absence]]:
     """Times that are near each other."""
     roll: list[Absence] = []
     until = 0
-    for one in found.absences:
-        if roll and one.first.at_ms - until > between_ms:
+    for absence in roll_history.absences:
+        if roll and absence.first.at_ms - until > between_ms:
             yield roll
             roll = []
-        ends = [moment.at_ms for moment in one.moments if moment is not None]
-        if _end_of(one) is None and not one.unregistered:
-            ends.append(found.end.at_ms)
+        ends = [moment.at_ms for moment in absence.moments if moment is not None]
+        if _end_of(absence) is None and not absence.unregistered:
+            ends.append(roll_history.end.at_ms)
         until = max([*ends, until] if roll else ends)
-        roll.append(one)
+        roll.append(absence)
     if roll:
         yield roll
 
 
-def _rows_of(history: History, found: RollHistory, times: _Times, roll: Sequence[Absence]) -> Iterator[Row]:
+def _rows_of(history: History, roll_history: RollHistory, times: _Times, roll: Sequence[Absence]) -> Iterator[Row]:
     begin = roll[0].first
-    ends = [_end_of(one) for one in roll]
-    is_over = all(end is not None or one.unregistered for end, one in zip(ends, roll, strict=True))
+    ends = [_end_of(absence) for absence in roll]
+    is_over = all(end is not None or absence.unregistered for end, absence in zip(ends, roll, strict=True))
     end_ms = max((end.at_ms for end in ends if end is not None), default=None) if is_over else None
-    until_ms = end_ms if end_ms is not None else found.end.at_ms
-    whole = {
+    until_ms = end_ms if end_ms is not None else roll_history.end.at_ms
+    columns_of_roll = {
         **history.cluster.as_columns(),
         "roll_id": begin.offset,
         "roll_from": begin.at_ms,
         "roll_to": end_ms,
-        "roll_nodes": len({one.node_id for one in roll}),
+        "roll_nodes": len({absence.node_id for absence in roll}),
         **times.within(begin.at_ms, until_ms),
     }
     for step in range(1, len(roll) + 1):
-        yield {**whole, **_row(history, found, roll, step=step)}
+        yield {**columns_of_roll, **_row(history, roll_history, roll, step=step)}
 
 
-def _row(history: History, found: RollHistory, roll: Sequence[Absence], *, step: int) -> Row:
-    one = roll[step - 1]
-    moments = zip(("stopping", "fenced", "registered", "unfenced", "in_sync"), one.moments, strict=True)
-    node, file = _where(history, one.first.offset)
-    before, after = _features(history, one)
+def _row(history: History, roll_history: RollHistory, roll: Sequence[Absence], *, step: int) -> Row:
+    absence = roll[step - 1]
+    moments = zip(("stopping", "fenced", "registered", "unfenced", "in_sync"), absence.moments, strict=True)
+    node, file = _where(history, absence.first.offset)
+    old_features, new_features = _features(history, absence)
     return {
         "step": step,
-        "role": one.role,
-        "node_id": one.node_id,
-        "kind": "controlled" if one.stopping else "fenced" if one.fenced else "registered",
-        "outcome": _outcome(one),
+        "role": absence.role,
+        "node_id": absence.node_id,
+        "kind": "controlled" if absence.stopping else "fenced" if absence.fenced else "registered",
+        "outcome": _outcome(absence),
         **{f"{name}_ts": moment.at_ms if moment else None for name, moment in moments},
-        "first_offset": one.first.offset,
+        "first_offset": absence.first.offset,
         "first_node": node,
         "first_file": file,
-        "last_offset": one.last.offset,
-        "away_ms": one.unfenced.at_ms - one.first.at_ms if one.unfenced else None,
-        "duration_ms": one.in_sync.at_ms - one.first.at_ms if one.in_sync else None,
-        "concurrency": _concurrency(found, roll, one),
-        "from_features": before,
-        "to_features": after,
+        "last_offset": absence.last.offset,
+        "away_ms": absence.unfenced.at_ms - absence.first.at_ms if absence.unfenced else None,
+        "duration_ms": absence.in_sync.at_ms - absence.first.at_ms if absence.in_sync else None,
+        "concurrency": _concurrency(roll_history, roll, absence),
+        "from_features": old_features,
+        "to_features": new_features,
     }
 
 
-def _outcome(one: Absence) -> str:
-    if one.unregistered:
+def _outcome(absence: Absence) -> str:
+    if absence.unregistered:
         return "unregistered"
-    if one.in_sync:
+    if absence.in_sync:
         return "in_sync"
-    if one.unfenced:
+    if absence.unfenced:
         return "unfenced"
-    return "registered" if one.registered else "away"
+    return "registered" if absence.registered else "away"
 
 
 def _where(history: History, offset: int) -> tuple[str | None, str | None]:
-    """Which file a record was read from; of a snapshot, which has its end as its offset, that of the snapshot."""
+    """The node and file that a record was read from. A record of a snapshot has the snapshot's end as its offset."""
     pieces = history.log.pieces
     at = bisect_right(pieces, offset, key=lambda piece: piece.begin) - 1
     if at >= 0 and offset < pieces[at].end:
@@ -290,30 +290,30 @@ def _where(history: History, offset: int) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _concurrency(found: RollHistory, roll: Sequence[Absence], one: Absence) -> int:
+def _concurrency(roll_history: RollHistory, roll: Sequence[Absence], absence: Absence) -> int:
     """The most nodes that were away at once while this one was, counted whenever another one of the roll went."""
 
     def until(each: Absence) -> int:
         end = _end_of(each) or (each.last if each.unregistered else None)
-        return end.at_ms if end is not None else found.end.at_ms
+        return end.at_ms if end is not None else roll_history.end.at_ms
 
-    away = [each for each in roll if each.first.at_ms <= until(one) and until(each) >= one.first.at_ms]
-    starts = [max(each.first.at_ms, one.first.at_ms) for each in away]
+    away = [each for each in roll if each.first.at_ms <= until(absence) and until(each) >= absence.first.at_ms]
+    starts = [max(each.first.at_ms, absence.first.at_ms) for each in away]
     return max(len({each.node_id for each in away if each.first.at_ms <= start <= until(each)}) for start in starts)
 
 
-def _features(history: History, one: Absence) -> tuple[Any, Any]:
-    """What the node supported before, and what its new process does."""
-    role = CONTROLLER if one.role == CONTROLLER else BROKER
-    new = one.registered
-    until = new.offset if new else one.first.offset + 1
-    before = after = None
-    for version in history.nodes.of_key((role, one.node_id)):
+def _features(history: History, absence: Absence) -> tuple[Any, Any]:
+    """Ranges that the node supported before, and ranges of its new process."""
+    role = CONTROLLER if absence.role == CONTROLLER else BROKER
+    new = absence.registered
+    until = new.offset if new else absence.first.offset + 1
+    old_version = new_version = None
+    for version in history.nodes.of_key((role, absence.node_id)):
         if version.begin.offset < until:
-            before = version
+            old_version = version
         elif new is not None and version.begin.offset == new.offset:
-            after = version
-    return _ranges(before), _ranges(after)
+            new_version = version
+    return _ranges(old_version), _ranges(new_version)
 
 
 def _ranges(version: Version[Registered] | None) -> Any:
@@ -321,18 +321,20 @@ def _ranges(version: Version[Registered] | None) -> Any:
 
 
 class _Times:
-    """When partitions were not as they should be, as columns: there may be many, and each roll looks at all of them."""
+    """Times at which partitions were not as they should be, as columns: there may be many, and each roll looks at all
+    of them.
+    """
 
     def __init__(self, strips: Sequence[Strip]) -> None:
         self._all_kept = not any(strip.is_cut for strip in strips)
-        found = [(number, strip, one) for number, strip in enumerate(strips) for one in strip.stretches]
-        self._partition = np.array([number for number, _, _ in found], np.int64)
-        self._begin = np.array([one.begin_ms for _, _, one in found], np.int64)
-        self._end = np.array([one.end_ms for _, _, one in found], np.int64)
-        self._leaderless = np.array([not one.has_leader for _, _, one in found], bool)
-        self._under = np.array([one.in_sync < strip.replicas for _, strip, one in found], bool)
-        self._below = np.array([bool(one.below_minimum) for _, _, one in found], bool)
-        self._unknown = np.array([one.below_minimum is None for _, _, one in found], bool)
+        stretches = [(number, strip, stretch) for number, strip in enumerate(strips) for stretch in strip.stretches]
+        self._partition = np.array([number for number, _, _ in stretches], np.int64)
+        self._begin = np.array([stretch.begin_ms for _, _, stretch in stretches], np.int64)
+        self._end = np.array([stretch.end_ms for _, _, stretch in stretches], np.int64)
+        self._leaderless = np.array([not stretch.has_leader for _, _, stretch in stretches], bool)
+        self._under = np.array([stretch.in_sync < strip.replicas for _, strip, stretch in stretches], bool)
+        self._below = np.array([bool(stretch.below_minimum) for _, _, stretch in stretches], bool)
+        self._unknown = np.array([stretch.below_minimum is None for _, _, stretch in stretches], bool)
 
     def within(self, begin_ms: int, end_ms: int) -> Row:
         """Sums over the time that is within these. Unknown where not all of it was kept."""

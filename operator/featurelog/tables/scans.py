@@ -40,7 +40,7 @@ _EMPTY = _SMALL_SCHEMA.empty_table()
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class OffsetSpan:
     """Offsets that a file holds without a hole, under one leader epoch. end: exclusive. end_ms: of its last record."""
 
     begin: int
@@ -51,7 +51,7 @@ class Span:
 
 @dataclass(slots=True)
 class Loss:
-    """How often the same damage occurs, in how many bytes, and where first."""
+    """One kind of damage: how often it occurs, in how many bytes, and its first position."""
 
     count: int = 0
     bytes: int = 0
@@ -61,7 +61,7 @@ class Loss:
 
 @dataclass
 class Scan:
-    """What was found in a file.
+    """Contents of one file.
 
     small: its records of `KEYS` and those that were not decoded, by offset. spans: of a segment, in file order. losses:
     by reason. incomplete: why a snapshot is no state; empty for a whole one. repeated: an offset that more than one of
@@ -72,20 +72,20 @@ class Scan:
     name: files.Segment | files.Snapshot | None
     small: pa.Table = field(default_factory=lambda: _EMPTY)
     offsets: Any = field(default_factory=lambda: np.array([], np.int64))
-    spans: list[Span] = field(default_factory=list)
+    spans: list[OffsetSpan] = field(default_factory=list)
     losses: dict[str, Loss] = field(default_factory=dict)
     incomplete: str = ""
     repeated: int | None = None
     goes_back: bool = False
 
     def leader_changes(self, begin: int, end: int) -> set[tuple[Any, ...]]:
-        """What the leader changes between these offsets say, but for their epoch."""
+        """Leader changes between these offsets, without their epochs."""
         rows = _leader_changes(self.between(begin, end)).select(["offset", "timestamp_ms", "body"])
         return {tuple(row.values()) for row in rows.to_pylist()}
 
     @cached_property
     def leader_change_offsets(self) -> frozenset[int]:
-        """Where leaders began."""
+        """Offsets at which leaders began."""
         return frozenset(_leader_changes(self.small)["offset"].to_pylist())
 
     def between(self, begin: int, end: int) -> pa.Table:
@@ -96,33 +96,33 @@ class Scan:
 
 def scan(source: FileRecords) -> Scan:
     """Read a file once."""
-    found = Scan(source, files.parse(source.file))
-    kept: list[pa.RecordBatch] = []
+    result = Scan(source, files.parse(source.file))
+    small_batches: list[pa.RecordBatch] = []
     spans = _Spans()
-    whole = _Whole()
+    completeness = _Whole()
     for rows in source.rows():
-        _count_losses(found.losses, rows)
-        kept.append(_small(rows))
-        if isinstance(found.name, files.Snapshot):
-            whole.add(rows)
+        _count_losses(result.losses, rows)
+        small_batches.append(_small(rows))
+        if isinstance(result.name, files.Snapshot):
+            completeness.add(rows)
         else:
             spans.add(rows)
-    small = pa.Table.from_batches(kept, _SMALL_SCHEMA).combine_chunks()
+    small = pa.Table.from_batches(small_batches, _SMALL_SCHEMA).combine_chunks()
     offsets = small["offset"].to_numpy()
     if np.any(offsets[1:] < offsets[:-1]):
         order = np.argsort(offsets, kind="stable")
         small, offsets = small.take(order), offsets[order]
     again = offsets[1:] == offsets[:-1]
     if np.any(again):
-        found.repeated = int(offsets[1:][again][0])
+        result.repeated = int(offsets[1:][again][0])
         first = np.concatenate(([True], ~again))
         small, offsets = small.filter(pa.array(first)), offsets[first]
-    every = spans.finish()
-    found.small, found.offsets, found.spans = small, offsets, _credible(every)
-    found.goes_back = len(found.spans) < len(every)
-    if isinstance(found.name, files.Snapshot):
-        found.incomplete = "some of its bytes are damaged" if found.losses else whole.why_not()
-    return found
+    all_spans = spans.finish()
+    result.small, result.offsets, result.spans = small, offsets, _credible(all_spans)
+    result.goes_back = len(result.spans) < len(all_spans)
+    if isinstance(result.name, files.Snapshot):
+        result.incomplete = "some of its bytes are damaged" if result.losses else completeness.why_not()
+    return result
 
 
 def _leader_changes(small: pa.Table) -> pa.Table:
@@ -131,12 +131,12 @@ def _leader_changes(small: pa.Table) -> pa.Table:
 
 
 def _small(rows: pa.RecordBatch) -> pa.RecordBatch:
-    wanted = pc.or_(
+    is_wanted = pc.or_(
         pc.or_(pc.not_equal(rows["status"], DECODED), pc.fill_null(rows["is_control"], False)),
         pc.is_in(rows["api_key"], value_set=_KEY_SET),
     )
-    others = pc.and_(pc.equal(rows["status"], DECODED), _is_another_config(rows))
-    mask = pc.and_(pc.and_not(wanted, others), rows["offset"].is_valid())
+    is_other_config = pc.and_(pc.equal(rows["status"], DECODED), _is_another_config(rows))
+    mask = pc.and_(pc.and_not(is_wanted, is_other_config), rows["offset"].is_valid())
     return rows.select(list(_KEPT)).filter(mask).cast(_SMALL_SCHEMA)
 
 
@@ -145,7 +145,7 @@ _IN_CONFIGS = (f'"resourceType":{BROKER_RESOURCE},', f'"name":"{MIN_INSYNC_REPLI
 
 
 def _is_another_config(rows: pa.RecordBatch) -> pa.Array:
-    """Whether it is a config, and cannot be one of those that are wanted."""
+    """A mask of configs that cannot be one of those that are needed."""
     is_config = pc.and_not(pc.equal(rows["api_key"], table.CONFIG.key), pc.fill_null(rows["is_control"], False))
     is_config = pc.fill_null(is_config, False)
     if not pc.any(is_config).as_py():
@@ -172,11 +172,11 @@ class _Spans:
     """Spans while rows arrive. A row without an offset is a hole, or may be one."""
 
     def __init__(self) -> None:
-        self._found: list[Span] = []
-        self._open: Span | None = None
+        self._found: list[OffsetSpan] = []
+        self._open: OffsetSpan | None = None
 
     def add(self, rows: pa.RecordBatch) -> None:
-        offsets, epochs, times = (_numbers(rows, one) for one in ("offset", "leader_epoch", "timestamp_ms"))
+        offsets, epochs, times = (_numbers(rows, column) for column in ("offset", "leader_epoch", "timestamp_ms"))
         holes = ~rows["offset"].is_valid().to_numpy(zero_copy_only=False)
         if not len(offsets):
             return
@@ -192,42 +192,42 @@ class _Spans:
                 self._close()
                 continue
             begin, end, epoch = int(offsets[first]), int(offsets[last]) + 1, int(epochs[first])
-            self._take(Span(begin, end, epoch, int(times[last])))
+            self._take(OffsetSpan(begin, end, epoch, int(times[last])))
 
-    def _take(self, more: Span) -> None:
-        now = self._open
-        if now is not None and more.begin >= now.end and more.epoch >= now.epoch:
-            if more.epoch == now.epoch:
-                self._open = Span(now.begin, more.end, now.epoch, more.end_ms)
+    def _take(self, span: OffsetSpan) -> None:
+        current = self._open
+        if current is not None and span.begin >= current.end and span.epoch >= current.epoch:
+            if span.epoch == current.epoch:
+                self._open = OffsetSpan(current.begin, span.end, current.epoch, span.end_ms)
                 return
-            self._open = Span(
-                now.begin, more.begin, now.epoch, now.end_ms
+            self._open = OffsetSpan(
+                current.begin, span.begin, current.epoch, current.end_ms
             )  # the first of an epoch is never thinned out
         self._close()
-        self._open = more
+        self._open = span
 
     def _close(self) -> None:
         if self._open is not None:
             self._found.append(self._open)
         self._open = None
 
-    def finish(self) -> list[Span]:
+    def finish(self) -> list[OffsetSpan]:
         self._close()
         return self._found
 
 
-def _credible(spans: Sequence[Span]) -> list[Span]:
+def _credible(spans: Sequence[OffsetSpan]) -> list[OffsetSpan]:
     """Without those whose epoch is higher than that of a later one: no CRC covers it, and it never goes back."""
-    kept, lowest = [], None
-    for one in reversed(spans):
-        if lowest is None or one.epoch <= lowest:
-            kept.append(one)
-            lowest = one.epoch
-    return kept[::-1]
+    credible, lowest = [], None
+    for span in reversed(spans):
+        if lowest is None or span.epoch <= lowest:
+            credible.append(span)
+            lowest = span.epoch
+    return credible[::-1]
 
 
 class _Whole:
-    """Whether the records of a snapshot are all there: a header, a footer, and each offset between them."""
+    """Checks that the records of a snapshot are all there: a header, a footer, and each offset between them."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -248,11 +248,11 @@ class _Whole:
         """Empty where it is whole."""
         if not self._in_order:
             return "some of its records are missing"
-        for what, found, wanted in zip(
+        for record, record_type, expected in zip(
             ("header", "footer"), self._types, (table.SNAPSHOT_HEADER.name, table.SNAPSHOT_FOOTER.name), strict=True
         ):
-            if found != wanted:
-                return f"it has no {what}"
+            if record_type != expected:
+                return f"it has no {record}"
         return ""
 
 

@@ -41,15 +41,15 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema. Every column may be null: Unknown is a value."""
-        return pa.schema([pa.field(one.name, one.type) for one in self.columns])
+        return pa.schema([pa.field(column.name, column.type) for column in self.columns])
 
     def of(self, rows: Iterable[Row]) -> pa.Table:
         """The rows as Arrow."""
         ordered = sorted(rows, key=lambda row: tuple((row[name] is not None, row[name]) for name in self.key))
         return pa.table(
             {
-                one.name: pa.array([_value(row[one.name], one.type) for row in ordered], one.type)
-                for one in self.columns
+                column.name: pa.array([_value(row[column.name], column.type) for row in ordered], column.type)
+                for column in self.columns
             },
             schema=self.schema,
         )

@@ -31,7 +31,8 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """When a record took effect. offset, at_ms: of a metadata transaction those of its End; at_ms None: of a snapshot.
+    """The moment at which a record took effect. offset, at_ms: of a metadata transaction those of its End; at_ms
+    None: of a snapshot.
 
     not_after_ms: the latest time that it can have been. after_gap: records before it are missing.
     """
@@ -46,15 +47,15 @@ class Point:
 
 @dataclass(slots=True)
 class Version(Generic[V]):
-    """A value, from `begin` on. before: the value that it replaced; None: there was none, or, unless before_known, that
+    """A value, from `begin` on. replaced: the value before it; None: there was none, or, unless is_replaced_known, that
     is not known.
     """
 
     key: Any
     value: V
     begin: Point
-    before: V | None
-    before_known: bool
+    replaced: V | None
+    is_replaced_known: bool
     last: Evidence
     """The last record that said anything of it."""
     end: Point | None = None
@@ -71,11 +72,11 @@ class Version(Generic[V]):
         }  # fmt: skip
 
     def is_committed(self, committed_below: int) -> bool:
-        """Whether no leader can undo its beginning."""
+        """True if no leader can undo its beginning."""
         return self.begin.offset < committed_below or self.begin.source == "snapshot"
 
     def may_hold(self, committed_below: int) -> bool:
-        """Whether it is so now, or would be if what is not surely committed is undone."""
+        """True if it holds now, or would hold if what is not surely committed is undone."""
         return self.end is None or (self.end.offset >= committed_below and self.end.source != "snapshot")
 
 
@@ -84,32 +85,32 @@ class Track(Generic[V]):
     """Versions of values by key."""
 
     versions: list[Version[V]] = field(default_factory=list)
-    now: dict[Any, Version[V]] = field(default_factory=dict)
+    current: dict[Any, Version[V]] = field(default_factory=dict)
     _by_key: dict[Any, list[Version[V]]] = field(default_factory=dict)
     _indexed: int = 0
 
     def of_key(self, key: Any) -> Sequence[Version[V]]:
         """The versions of one key, in order."""
         if self._indexed < len(self.versions):
-            for one in self.versions[self._indexed :]:
-                self._by_key.setdefault(one.key, []).append(one)
+            for version in self.versions[self._indexed :]:
+                self._by_key.setdefault(version.key, []).append(version)
             self._indexed = len(self.versions)
         return self._by_key.get(key, ())
 
     def put(self, key: Any, value: V | None, at: Point, *, before_known: bool) -> bool:
         """Note that the key has this value from here on, None for none; returns whether that is news."""
-        current = self.now.get(key)
+        current = self.current.get(key)
         if current is not None:
             if current.value == value:
                 current.last = at.evidence
                 return False
             current.end = at
-            del self.now[key]
+            del self.current[key]
         elif value is None:
             return False
         if value is not None:
-            before = current.value if current else None
-            fresh = Version(key, value, at, before, current is not None or before_known, at.evidence)
+            replaced = current.value if current else None
+            fresh = Version(key, value, at, replaced, current is not None or before_known, at.evidence)
             self.versions.append(fresh)
-            self.now[key] = fresh
+            self.current[key] = fresh
         return True

@@ -129,7 +129,7 @@ TABLE = Table(
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """When it is judged, and for how long what was read stands. fenced_for_ms: as of `kraftlog.ghosts`."""
+    """The time of the judgement, and for how long a log counts as recent. fenced_for_ms: as of `kraftlog.ghosts`."""
 
     at_ms: int
     valid_for_ms: int = VALID_FOR_MS
@@ -138,15 +138,15 @@ class Judging:
 
 @dataclass(slots=True)
 class _Findings:
-    """What speaks against one target, and what is not known."""
+    """Findings against one target, and facts that are not known."""
 
     nodes: list[dict[str, Any]] = field(default_factory=list)
     losses: list[dict[str, Any]] = field(default_factory=list)
-    others: list[tuple[str, str]] = field(default_factory=list)
+    other_blockers: list[tuple[str, str]] = field(default_factory=list)
     unknown: list[tuple[str, str]] = field(default_factory=list)
 
     def verdict(self, is_state_known: bool) -> str:
-        if is_state_known and (self.nodes or self.losses or self.others):
+        if is_state_known and (self.nodes or self.losses or self.other_blockers):
             return BLOCKED
         return UNKNOWN if self.unknown else READY
 
@@ -161,17 +161,19 @@ class _Judge:
         self._history = history
         self._judging = judging
         self._below = history.committed_below
-        may_hold = [one for one in history.nodes.versions if one.may_hold(self._below)]
-        self._nodes = sorted(may_hold, key=lambda one: (one.key[0] == BROKER, one.key[1], one.end is not None))
-        self._levels = {name: one.value for name, one in history.levels.now.items()}
+        may_hold = [version for version in history.nodes.versions if version.may_hold(self._below)]
+        self._nodes = sorted(
+            may_hold, key=lambda version: (version.key[0] == BROKER, version.key[1], version.end is not None)
+        )
+        self._levels = {name: version.value for name, version in history.levels.current.items()}
         self._unsure = {
-            one.key for one in history.levels.versions if not one.is_committed(self._below)
+            version.key for version in history.levels.versions if not version.is_committed(self._below)
         }  # features whose level would be another one if the last records are undone
         self._doubts = list(self._of_all())
         self._coverage = {
             "known_from_offset": history.base if not history.doubts else None,
             "voters": sorted(history.voters) if history.voters is not None else None,
-            "copies": sorted({one.node for one in history.cluster.copies}),
+            "copies": sorted({copy.node for copy in history.cluster.copies}),
             "copied_nodes": sorted(history.log.copied(history.voters or ())),
         }
 
@@ -185,14 +187,14 @@ class _Judge:
 
     def _features(self) -> Mapping[str, int]:
         """Every feature that there is, and its highest level that is known."""
-        found = {name: max(1, self._levels.get(name, 0)) for name in (*KAFKAS_FEATURES, *self._levels)}
+        highest = {name: max(1, self._levels.get(name, 0)) for name in (*KAFKAS_FEATURES, *self._levels)}
         for feature, level in (bundle(releases()[-1]) or {}).items():
-            found[feature] = max(found.get(feature, 0), level)
-        for one in self._nodes:
-            for feature, (_, high) in one.value.registration.features.items():
-                found[feature] = max(found.get(feature, 0), high)
-        others = sorted(found.keys() - KAFKAS_FEATURES)[:MAX_FEATURES]
-        return {feature: min(found[feature], MAX_LEVEL) for feature in (*KAFKAS_FEATURES, *others)}
+            highest[feature] = max(highest.get(feature, 0), level)
+        for version in self._nodes:
+            for feature, (_, high) in version.value.registration.features.items():
+                highest[feature] = max(highest.get(feature, 0), high)
+        other_features = sorted(highest.keys() - KAFKAS_FEATURES)[:MAX_FEATURES]
+        return {feature: min(highest[feature], MAX_LEVEL) for feature in (*KAFKAS_FEATURES, *other_features)}
 
     def _of_release(self, levels: Mapping[str, int]) -> Mapping[str, int]:
         """Downwards it is without what came later; upwards nothing is given up that is higher already."""
@@ -204,16 +206,16 @@ class _Judge:
     def _row(self, kind: str, target: str, levels: Mapping[str, int]) -> Row:
         history, judging = self._history, self._judging
         changes = {name: level for name, level in levels.items() if level != self._levels.get(name, 0)}
-        found = _Findings(unknown=list(self._doubts))
+        findings = _Findings(unknown=list(self._doubts))
         for name in sorted(self._unsure & levels.keys()):
-            found.unknown.append(("not_committed", f"the last change of {name} may not be committed"))
+            findings.unknown.append(("not_committed", f"the last change of {name} may not be committed"))
         if changes:
-            self._judge(changes, found)
+            self._judge(changes, findings)
         until = None if history.end_ms is None else history.end_ms + judging.valid_for_ms
-        verdict = found.verdict(is_state_known=not self._doubts)
+        verdict = findings.verdict(is_state_known=not self._doubts)
         if verdict == READY:
-            found.unknown += coverage(self._coverage)
-            verdict = found.verdict(is_state_known=not self._doubts)
+            findings.unknown += coverage(self._coverage)
+            verdict = findings.verdict(is_state_known=not self._doubts)
         return {
             **history.cluster.as_columns(),
             "target_kind": kind,
@@ -223,10 +225,10 @@ class _Judge:
                 {"feature": name, "from_level": self._levels.get(name, 0), "to_level": level}
                 for name, level in sorted(changes.items())
             ],
-            "blocking_nodes": found.nodes,
-            "downgrade_losses": found.losses,
-            "other_blockers": _whys(found.others),
-            "unknown_because": _whys(found.unknown),
+            "blocking_nodes": findings.nodes,
+            "downgrade_losses": findings.losses,
+            "other_blockers": _whys(findings.other_blockers),
+            "unknown_because": _whys(findings.unknown),
             **self._coverage,
             "committed_below": self._below,
             "watermark_offset": history.end,
@@ -236,135 +238,143 @@ class _Judge:
         }
 
     def _of_all(self) -> Iterator[tuple[str, str]]:
-        """What is in doubt whatever the target is."""
+        """Doubts that hold whatever the target is."""
         history, judging = self._history, self._judging
-        yield from dict.fromkeys((one.kind, one.text) for one in history.doubts)
+        yield from dict.fromkeys((doubt.kind, doubt.text) for doubt in history.doubts)
         if history.end_ms is None:
             yield "too_old", "when the last record was appended is not known"
         elif judging.at_ms - history.end_ms > judging.valid_for_ms:
             hours = (judging.at_ms - history.end_ms) // 3_600_000
             yield "too_old", f"the last record that was read was appended {hours} hours before this was judged"
-        if not any(one.end is None and one.key[0] == BROKER for one in self._nodes):
+        if not any(version.end is None and version.key[0] == BROKER for version in self._nodes):
             yield "no_broker", "no broker is registered"
 
     # --- one target
 
-    def _judge(self, changes: Mapping[str, int], found: _Findings) -> None:
+    def _judge(self, changes: Mapping[str, int], findings: _Findings) -> None:
         for feature, level in sorted(changes.items()):
-            self._losses(feature, level, found)
-            self._ranges(feature, level, found)
+            self._losses(feature, level, findings)
+            self._ranges(feature, level, findings)
         if KRAFT_VERSION in changes:
-            self._dynamic_quorum(changes[KRAFT_VERSION], found)
-        self._voters(found)
-        self._dependencies(changes, found)
-        self._migration(found)
-        self._settings(changes, found)
+            self._dynamic_quorum(changes[KRAFT_VERSION], findings)
+        self._voters(findings)
+        self._dependencies(changes, findings)
+        self._migration(findings)
+        self._settings(changes, findings)
 
-    def _settings(self, changes: Mapping[str, int], found: _Findings) -> None:
+    def _settings(self, changes: Mapping[str, int], findings: _Findings) -> None:
         if not writes_min_insync(UpdateFeature(name, self._levels.get(name, 0), to) for name, to in changes.items()):
             return
         brokers = sorted({node.key[1] for node in self._nodes if node.key[0] == BROKER})
         for kind, text in min_insync.findings(self._history.min_insync, brokers, self._below):
-            (found.others if kind == min_insync.SETTING else found.unknown).append((kind, text))
+            (findings.other_blockers if kind == min_insync.SETTING else findings.unknown).append((kind, text))
 
-    def _migration(self, found: _Findings) -> None:
-        for one in self._history.migration.versions:
-            migrates = is_under_way(one.value.code)
-            if not one.may_hold(self._below) or migrates is False:
+    def _migration(self, findings: _Findings) -> None:
+        for state in self._history.migration.versions:
+            migrates = is_under_way(state.value.code)
+            if not state.may_hold(self._below) or migrates is False:
                 continue
             if migrates is None:
-                found.unknown.append(("migration", f"the state {one.value.code} of the migration is unknown"))
-            elif one.end is None:
-                found.others.append(("Migration", "a migration from ZooKeeper is in progress"))
+                findings.unknown.append(("migration", f"the state {state.value.code} of the migration is unknown"))
+            elif state.end is None:
+                findings.other_blockers.append(("Migration", "a migration from ZooKeeper is in progress"))
             else:
-                found.unknown.append(("not_committed", "the end of the migration from ZooKeeper may not be committed"))
-        self._in_zookeeper_mode(found)
+                findings.unknown.append(
+                    ("not_committed", "the end of the migration from ZooKeeper may not be committed")
+                )
+        self._in_zookeeper_mode(findings)
 
-    def _in_zookeeper_mode(self, found: _Findings) -> None:
+    def _in_zookeeper_mode(self, findings: _Findings) -> None:
         """A log whose migration is over may have registrations of brokers that are in ZooKeeper mode for ever."""
-        code = next((one.value.code for one in self._history.migration.versions if one.end is None), None)
+        code = next((state.value.code for state in self._history.migration.versions if state.end is None), None)
         if is_under_way(code) is not False:
             return
-        left: dict[bool, set[int]] = {True: set(), False: set()}
-        for one in self._nodes:
-            registration = one.value.registration
+        in_zookeeper_mode: dict[bool, set[int]] = {True: set(), False: set()}
+        for version in self._nodes:
+            registration = version.value.registration
             if isinstance(registration, BrokerRegistration) and registration.is_migrating_zk_broker:
-                left[one.end is None].add(one.key[1])
-        if left[True]:
-            ids = ", ".join(map(str, sorted(left[True])))
+                in_zookeeper_mode[version.end is None].add(version.key[1])
+        if in_zookeeper_mode[True]:
+            ids = ", ".join(map(str, sorted(in_zookeeper_mode[True])))
             text = f"the migration was finalized while brokers were in ZooKeeper mode: {ids}"
-            found.others.append(("Migration", text))
-        for id_ in sorted(left[False] - left[True]):
+            findings.other_blockers.append(("Migration", text))
+        for id_ in sorted(in_zookeeper_mode[False] - in_zookeeper_mode[True]):
             text = f"that broker {id_} is no longer in ZooKeeper mode may not be committed"
-            found.unknown.append(("not_committed", text))
+            findings.unknown.append(("not_committed", text))
 
-    def _losses(self, feature: str, level: int, found: _Findings) -> None:
-        before = self._levels.get(feature, 0)
-        undo = undo_of_downgrade(feature, before, level)
+    def _losses(self, feature: str, level: int, findings: _Findings) -> None:
+        current_level = self._levels.get(feature, 0)
+        undo = undo_of_downgrade(feature, current_level, level)
         if undo is not Undo.SAFE:
-            what = "metadata may be lost" if undo is Undo.LOSSY else "Kafka refuses it"
-            text = f"{feature} {format_level(feature, before)} to {format_level(feature, level)}: {what}"
-            found.losses.append(
-                {"feature": feature, "from_level": before, "to_level": level, "undo": undo.value, "text": text}
+            consequence = "metadata may be lost" if undo is Undo.LOSSY else "Kafka refuses it"
+            text = f"{feature} {format_level(feature, current_level)} to {format_level(feature, level)}: {consequence}"
+            findings.losses.append(
+                {"feature": feature, "from_level": current_level, "to_level": level, "undo": undo.value, "text": text}
             )
 
-    def _ranges(self, feature: str, level: int, found: _Findings) -> None:
-        for one in self._nodes:
-            held = _range(one.value, feature)
-            if level not in held:
-                self._blocks(found, one, "NodeRange", feature=feature, needed=level, held=held)
+    def _ranges(self, feature: str, level: int, findings: _Findings) -> None:
+        for version in self._nodes:
+            supported = _range(version.value, feature)
+            if level not in supported:
+                self._blocks(findings, version, "NodeRange", feature=feature, needed=level, supported=supported)
 
-    def _dynamic_quorum(self, level: int, found: _Findings) -> None:
+    def _dynamic_quorum(self, level: int, findings: _Findings) -> None:
         if not makes_the_quorum_dynamic(KRAFT_VERSION, self._levels.get(KRAFT_VERSION, 0), level):
             return
-        left = {one.key[1] for one in self._nodes if one.key[0] == CONTROLLER}
-        for one in self._nodes:  # a combined node registers twice, and each registration may be the older one
-            held = _range(one.value, METADATA_VERSION)
-            if one.key[1] in left and not can_make_the_quorum_dynamic(held):
+        controllers = {version.key[1] for version in self._nodes if version.key[0] == CONTROLLER}
+        for version in self._nodes:  # a combined node registers twice, and each registration may be the older one
+            supported = _range(version.value, METADATA_VERSION)
+            if version.key[1] in controllers and not can_make_the_quorum_dynamic(supported):
                 needed = KRAFT_VERSION_RAISABLE
-                self._blocks(found, one, "ControllerTooOld", feature=METADATA_VERSION, needed=needed, held=held)
-                left -= {one.key[1]} if one.end is None else set()
+                self._blocks(
+                    findings, version, "ControllerTooOld", feature=METADATA_VERSION, needed=needed, supported=supported
+                )
+                controllers -= {version.key[1]} if version.end is None else set()
 
     def _blocks(
         self,
-        found: _Findings,
-        one: Version[Registered],
+        findings: _Findings,
+        version: Version[Registered],
         reason: str,
         *,
         feature: str,
         needed: int,
-        held: VersionRange,
+        supported: VersionRange,
     ) -> None:
-        role, id_ = one.key
-        if one.end is not None:
+        role, id_ = version.key
+        if version.end is not None:
             text = f"the record that ends the registration of {role} {id_}, which does not support {feature} {needed}"
-            found.unknown.append(("not_committed", f"{text}, may not be committed"))
+            findings.unknown.append(("not_committed", f"{text}, may not be committed"))
             return
-        suspect, _ = ghost(self._history, one, self._judging.fenced_for_ms)
-        by = one.value.by
-        found.nodes.append(
+        suspect, _ = ghost(self._history, version, self._judging.fenced_for_ms)
+        by = version.value.by
+        findings.nodes.append(
             {
                 "role": role, "node_id": id_, "reason": reason, "feature": feature, "needed": needed,
-                "supported_min": held.min, "supported_max": held.max, "ghost_suspect": suspect,
+                "supported_min": supported.min, "supported_max": supported.max, "ghost_suspect": suspect,
                 "node": by.node, "file": by.file, "offset": by.offset, "ts": by.at_ms,
             }
         )  # fmt: skip
 
-    def _voters(self, found: _Findings) -> None:
+    def _voters(self, findings: _Findings) -> None:
         """Below the level at which controllers register, a log does not say what they support."""
         if not controllers_are_registered(self._levels):
             text = f"controllers do not register below metadata.version {CONTROLLER_REGISTRATION}; ask them"
-            found.unknown.append(("controllers", text))
+            findings.unknown.append(("controllers", text))
             return
         voters = self._history.voters_from(self._below)
         if voters is None:
             text = "who votes is not known: neither a record of the log nor quorum-state says"
-            found.unknown.append(("voters", text))
+            findings.unknown.append(("voters", text))
             return
-        registered = {one.key[1] for one in self._nodes if one.key[0] == CONTROLLER}
-        surely = {one.key[1] for one in self._nodes if one.key[0] == CONTROLLER and one.is_committed(self._below)}
+        registered = {version.key[1] for version in self._nodes if version.key[0] == CONTROLLER}
+        surely = {
+            version.key[1]
+            for version in self._nodes
+            if version.key[0] == CONTROLLER and version.is_committed(self._below)
+        }
         for id_ in unregistered_voters(voters, registered):
-            found.nodes.append(
+            findings.nodes.append(
                 {
                     "role": CONTROLLER, "node_id": id_, "reason": "ControllerNotRegistered",
                     "feature": METADATA_VERSION, "needed": None, "supported_min": None, "supported_max": None,
@@ -372,17 +382,17 @@ class _Judge:
                 }
             )  # fmt: skip
         for id_ in sorted((voters & registered) - surely):
-            found.unknown.append(("not_committed", f"the registration of controller {id_} may not be committed"))
+            findings.unknown.append(("not_committed", f"the registration of controller {id_} may not be committed"))
 
-    def _dependencies(self, changes: Mapping[str, int], found: _Findings) -> None:
-        unmet = sorted(unmet_dependencies(self._levels, changes), key=lambda one: one.feature)
-        found.others += [("Dependency", str(one)) for one in unmet]
+    def _dependencies(self, changes: Mapping[str, int], findings: _Findings) -> None:
+        unmet = sorted(unmet_dependencies(self._levels, changes), key=lambda dependency: dependency.feature)
+        findings.other_blockers += [("Dependency", str(dependency)) for dependency in unmet]
 
 
 def _range(node: Registered, feature: str) -> VersionRange:
-    """What it registered with; a feature that it does not list it supports at level 0 only."""
+    """The range that it registered with; a feature that it does not list it supports at level 0 only."""
     return VersionRange(*node.registration.features.get(feature, (NOT_SUPPORTED.min, NOT_SUPPORTED.max)))
 
 
-def _whys(found: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"kind": kind, "text": text} for kind, text in dict.fromkeys(found)]
+def _whys(findings: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"kind": kind, "text": text} for kind, text in dict.fromkeys(findings)]

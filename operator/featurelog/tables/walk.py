@@ -56,54 +56,54 @@ def history_of(cluster: ClusterCopies) -> History:
 
 
 class _Walk:
-    def __init__(self, found: History) -> None:
-        self.found = found
+    def __init__(self, history: History) -> None:
+        self.found = history
         self.state = State(SMALL)
         self.transactions: Transactions[_Record] = Transactions()
         self.began: Evidence | None = None
         self.position = 0
         self.static_voters: frozenset[int] | None = None
         self.noted: Counter[str] = Counter()
-        every = list(findings(found.log))
-        self.impossible = deque(finding for finding in every if finding.end_offset is None)
+        all_findings = list(findings(history.log))
+        self.impossible = deque(finding for finding in all_findings if finding.end_offset is None)
         self.refused = frozenset(finding.at.offset for finding in self.impossible)
-        self.in_snapshots = [finding for finding in every if finding.end_offset is not None]
+        self.in_snapshots = [finding for finding in all_findings if finding.end_offset is not None]
         self.since_gap = False  # until a snapshot: something before may be missing
 
     def run(self) -> History:
-        found, log = self.found, self.found.log
+        history, log = self.found, self.found.log
         if not log.pieces or log.pieces[0].begin > 0:
             self.since_gap = True
-            found.doubts.append(
+            history.doubts.append(
                 Doubt("no_base", "neither the beginning of the log nor a snapshot of its state is here")
             )
         else:
-            found.base = 0
-        for one in self._in_order():
-            if isinstance(one, SnapshotFile):
-                self._snapshot(one)
+            history.base = 0
+        for item in self._in_order():
+            if isinstance(item, SnapshotFile):
+                self._snapshot(item)
             else:
-                self._piece(one)
+                self._piece(item)
         self._open_transaction("is not over at the end")
-        found.end = max(self.position, log.end)
-        found.voters = self._voters()
-        found.doubts += [Doubt(kind, text) for kind, text in found.cluster.doubts]
-        found.doubts += [Doubt("contradiction", one.text) for one in log.contradictions]
-        found.committed_below = self._committed_below()
-        return found
+        history.end = max(self.position, log.end)
+        history.voters = self._voters()
+        history.doubts += [Doubt(kind, text) for kind, text in history.cluster.doubts]
+        history.doubts += [Doubt("contradiction", contradiction.text) for contradiction in log.contradictions]
+        history.committed_below = self._committed_below()
+        return history
 
     def _in_order(self) -> Iterator[Piece | SnapshotFile]:
         """A snapshot comes before the records that begin at its end."""
         everything: list[Piece | SnapshotFile] = [*self.found.log.snapshots, *self.found.log.pieces]
-        return iter(sorted(everything, key=lambda one: one.end if isinstance(one, SnapshotFile) else one.begin))
+        return iter(sorted(everything, key=lambda item: item.end if isinstance(item, SnapshotFile) else item.begin))
 
     def _committed_below(self) -> int:
-        """What is in a snapshot, and what a majority of the voters has a copy of.
+        """The offset below which all is in a snapshot, or copied by a majority of the voters.
 
         It never grows where a copy is left out: then fewer voters are known to have it.
         """
         log, voters = self.found.log, self.found.voters or ()
-        proved = max((one.end for one in log.snapshots), default=0)
+        proved = max((snapshot.end for snapshot in log.snapshots), default=0)
         if not voters:
             return proved
         for end in sorted(set(log.held_until.values()), reverse=True):
@@ -113,13 +113,13 @@ class _Walk:
         return proved
 
     def _voted(self, offset: int) -> None:
-        voters, known = self._voters(), self.found.voter_sets
-        if voters is not None and (not known or known[-1][1] != voters):
-            known.append((offset, voters))
+        voters, voter_sets = self._voters(), self.found.voter_sets
+        if voters is not None and (not voter_sets or voter_sets[-1][1] != voters):
+            voter_sets.append((offset, voters))
 
     def _voters(self) -> frozenset[int] | None:
         if self.state.voters is not None:
-            return frozenset(one.id for one in self.state.voters)
+            return frozenset(voter.id for voter in self.state.voters)
         # A log says who votes where a leader was elected: that may be longer ago than it goes back. Nodes keep it too.
         return self.found.cluster.static_voters if self.static_voters is None else self.static_voters
 
@@ -127,14 +127,14 @@ class _Walk:
 
     def _gap(self, until: int) -> None:
         """Offsets up to here are missing."""
-        found = self.found
+        history = self.found
         self._open_transaction("has its end in a gap")
         self.static_voters = None
         if not (self.position == 0 and self.since_gap):  # where the oldest files begin is no gap
             text = f"offsets {self.position} to {until - 1} are missing"
             self._add(Note("gap", text, offset=self.position, end_offset=until, count=until - self.position))
             self._add(Doubt("gap", text))
-        found.base = None
+        history.base = None
         self.since_gap = True
 
     def _piece(self, piece: Piece) -> None:
@@ -178,35 +178,37 @@ class _Walk:
         self._take_effect(effects, at)
 
     def _take_effect(self, records: Iterable[_Record], at: Evidence) -> None:
-        for key, data, said in records:
-            self._apply(key, data, said, self._point(at, RECORD, said))
+        for key, data, evidence in records:
+            self._apply(key, data, evidence, self._point(at, RECORD, evidence))
 
-    def _open_transaction(self, why: str) -> None:
+    def _open_transaction(self, reason: str) -> None:
         if self.transactions.open is not None and self.began is not None:
-            text = f"the transaction that began at offset {self.began.offset} {why}"
+            text = f"the transaction that began at offset {self.began.offset} {reason}"
             self._doubt("open_transaction", text, self.began)
         self.transactions.forget()
 
     def _not_decoded(self, row: dict[str, Any], at: Evidence) -> None:
-        """What it could be: anything, unless its type is known, and is none of those that the tables are made of."""
-        known = row["record_type"] is not None
-        if row["is_control"] or not known or row["api_key"] in KEYS:
-            what = row["record_type"] or f"type {row['api_key']}"
+        """Doubt the state: the record could be anything, unless its type is known and no table is made of it."""
+        is_type_known = row["record_type"] is not None
+        if row["is_control"] or not is_type_known or row["api_key"] in KEYS:
+            record_type = row["record_type"] or f"type {row['api_key']}"
             self._add(
-                Doubt("not_decoded", f"a record of {what} at offset {at.offset} was not decoded: {row['reason']}")
+                Doubt(
+                    "not_decoded", f"a record of {record_type} at offset {at.offset} was not decoded: {row['reason']}"
+                )
             )
 
-    def _point(self, at: Evidence, source: str, said: Evidence) -> Point:
-        return Point(at.offset, at.at_ms, at.at_ms if at.at_ms is not None else -1, source, self.since_gap, said)
+    def _point(self, at: Evidence, source: str, evidence: Evidence) -> Point:
+        return Point(at.offset, at.at_ms, at.at_ms if at.at_ms is not None else -1, source, self.since_gap, evidence)
 
-    def _add(self, more: Doubt | Note) -> None:
-        if isinstance(more, Doubt):
+    def _add(self, entry: Doubt | Note) -> None:
+        if isinstance(entry, Doubt):
             if len(self.found.doubts) < _MOST:
-                self.found.doubts.append(more)
+                self.found.doubts.append(entry)
             return
-        self.noted[more.kind] += 1
-        if self.noted[more.kind] <= _MOST:
-            self.found.notes.append(more)
+        self.noted[entry.kind] += 1
+        if self.noted[entry.kind] <= _MOST:
+            self.found.notes.append(entry)
 
     def _note(self, kind: str, text: str, at: Evidence) -> None:
         self._add(Note(kind, text, at.node, at.file, at.offset, at_ms=at.at_ms))
@@ -220,15 +222,15 @@ class _Walk:
     def _control(self, key: int, data: Mapping[str, Any], at: Evidence) -> None:
         CONTROL_RULES[key](self.state, data)
         if key == table.LEADER_CHANGE.key:
-            self.static_voters = frozenset(one["voterId"] for one in data["voters"])
+            self.static_voters = frozenset(voter["voterId"] for voter in data["voters"])
         if key in (table.LEADER_CHANGE.key, table.KRAFT_VOTERS.key):
             self._voted(at.offset)
         elif key == table.KRAFT_VERSION.key:
-            known = not self.since_gap
+            is_known = not self.since_gap
             point = self._point(at, CONTROL, at)
-            self.found.levels.put(KRAFT_VERSION, self.state.kraft_version, point, before_known=known)
+            self.found.levels.put(KRAFT_VERSION, self.state.kraft_version, point, before_known=is_known)
 
-    def _apply(self, key: int, data: Mapping[str, Any], said: Evidence, at: Point) -> None:
+    def _apply(self, key: int, data: Mapping[str, Any], evidence: Evidence, at: Point) -> None:
         if key == table.CONFIG.key:
             if (config := min_insync.value_of(data)) is not None:
                 self.found.min_insync.put(*config, at, before_known=not self.since_gap)
@@ -237,11 +239,11 @@ class _Walk:
         try:
             _RULES[key](state, data)
         except ContradictionError as error:
-            if not self.since_gap and said.offset not in self.refused:  # else it is about what is missing
-                self._doubt("contradiction_in_log", f"{error}, at offset {said.offset}", said)
+            if not self.since_gap and evidence.offset not in self.refused:  # else it is about what is missing
+                self._doubt("contradiction_in_log", f"{error}, at offset {evidence.offset}", evidence)
             return
         if key in (table.FEATURE_LEVEL.key, table.REMOVE_FEATURE_LEVEL.key):
-            self._level(data["name"], said, at)
+            self._level(data["name"], evidence, at)
         elif key in (table.REGISTER_CONTROLLER.key, table.UNREGISTER_CONTROLLER.key):
             self._node((CONTROLLER, data["controllerId"]), at)
         elif key == table.ZK_MIGRATION_STATE.key:
@@ -250,33 +252,33 @@ class _Walk:
             self._node((BROKER, data["brokerId"] if "brokerId" in data else data["id"]), at)
             self._migration(at)
 
-    def _level(self, name: str, said: Evidence, at: Point) -> None:
+    def _level(self, name: str, evidence: Evidence, at: Point) -> None:
         if name == KRAFT_VERSION:
             text = "a FeatureLevel record for kraft.version, which has no effect on the quorum (KAFKA-18979)"
-            self._note("kraft_version_record", text, said)
+            self._note("kraft_version_record", text, evidence)
             return
-        level, known = self.state.features.get(name) or 0, not self.since_gap
-        if level or name in self.found.levels.now or not known:  # else it was not finalized, and is not
-            self.found.levels.put(name, level, at, before_known=known)
+        level, is_known = self.state.features.get(name) or 0, not self.since_gap
+        if level or name in self.found.levels.current or not is_known:  # else it was not finalized, and is not
+            self.found.levels.put(name, level, at, before_known=is_known)
 
     def _node(self, key: NodeKey, at: Point) -> None:
         registration = self._registration(self.state, key)
-        known = not self.since_gap
+        is_known = not self.since_gap
         if registration is None:
-            self.found.nodes.put(key, None, at, before_known=known)
+            self.found.nodes.put(key, None, at, before_known=is_known)
             return
-        now = self.found.nodes.now.get(key)
+        current = self.found.nodes.current.get(key)
         value = Registered(registration, at.evidence, at.not_after_ms)
-        if now is not None:
-            before = now.value.registration
-            is_same = before.incarnation == registration.incarnation
-            was_fenced = isinstance(before, BrokerRegistration) and before.fenced
+        if current is not None:
+            replaced = current.value.registration
+            is_same = replaced.incarnation == registration.incarnation
+            was_fenced = isinstance(replaced, BrokerRegistration) and replaced.fenced
             value = Registered(
                 registration,
-                now.value.by if is_same else at.evidence,
-                now.value.fenced_since if is_same and was_fenced else at.not_after_ms,
+                current.value.by if is_same else at.evidence,
+                current.value.fenced_since if is_same and was_fenced else at.not_after_ms,
             )
-        self.found.nodes.put(key, value, at, before_known=known)
+        self.found.nodes.put(key, value, at, before_known=is_known)
 
     @staticmethod
     def _registration(state: State, key: NodeKey) -> BrokerRegistration | ControllerRegistration | None:
@@ -289,7 +291,7 @@ class _Walk:
         zk_brokers: tuple[int, ...] = ()
         if code != ZkMigrationState.NONE:  # also at the end: it may have been finalized without some of them
             brokers = self.state.brokers.view().items()
-            zk_brokers = tuple(sorted(id_ for id_, one in brokers if one.is_migrating_zk_broker))
+            zk_brokers = tuple(sorted(id_ for id_, broker in brokers if broker.is_migrating_zk_broker))
         value = Migration(code, zk_brokers, self.state.features.get(METADATA_VERSION))
         self.found.migration.put("", value, at, before_known=not self.since_gap)
 
@@ -297,7 +299,7 @@ class _Walk:
 
     def _snapshot(self, file: SnapshotFile) -> None:
         """Take its state, or hold it against the one that is known: then they must be the same."""
-        found, source = self.found, file.scan.source
+        history, source = self.found, file.scan.source
         if file.end < self.position:
             return
         if file.end > self.position:
@@ -306,12 +308,12 @@ class _Walk:
         self._open_transaction("is not over where a snapshot was made")
         fresh, configs, header_ms, unreadable = _state_of(file)
         at = Evidence(source.node, source.file, file.end, header_ms)
-        was_known = not found.doubts and file.end > 0  # at 0 lies what a quorum was formatted with, which no log has
+        was_known = not history.doubts and file.end > 0  # at 0 lies what a quorum was formatted with, which no log has
         point = Point(file.end, None, header_ms if header_ms is not None else -1, SNAPSHOT, self.since_gap, at)
-        self.state, before = fresh, self.state
-        changed = [*self._adopt(before, point), *self._adopt_configs(configs, point)]
-        found.doubts.clear()
-        found.doubts += unreadable
+        self.state, replaced = fresh, self.state
+        changed = [*self._adopt(replaced, point), *self._adopt_configs(configs, point)]
+        history.doubts.clear()
+        history.doubts += unreadable
         for finding in self.in_snapshots:
             if (finding.at.node, finding.at.file) == (source.node, source.file):
                 self._doubt("contradiction_in_log", finding.text, finding.at)
@@ -319,45 +321,45 @@ class _Walk:
             text = f"it contradicts the log before its end: {', '.join(sorted(changed)[:5])}"
             self._doubt("snapshot_contradicts_log", text, at)
         elif not was_known:
-            found.base = file.end
+            history.base = file.end
         self.since_gap = False
         self._voted(file.end - 1)
-        found.end_ms = max(header_ms, found.end_ms or header_ms) if header_ms is not None else found.end_ms
+        history.end_ms = max(header_ms, history.end_ms or header_ms) if header_ms is not None else history.end_ms
 
-    def _adopt(self, before: State, at: Point) -> list[str]:
-        """What the snapshot has otherwise, in words."""
+    def _adopt(self, replaced: State, at: Point) -> list[str]:
+        """Differences between the snapshot and the state before it, in words."""
         changed = []
-        known = not self.since_gap
-        names = {*before.features.view(), *self.state.features.view()}
+        is_known = not self.since_gap
+        names = {*replaced.features.view(), *self.state.features.view()}
         for name in names:
             level = self.state.features.get(name)
-            was_seen = name in self.found.levels.now
-            if self.found.levels.put(name, level if level or not was_seen else 0, at, before_known=known):
+            was_seen = name in self.found.levels.current
+            if self.found.levels.put(name, level if level or not was_seen else 0, at, before_known=is_known):
                 changed.append(name)
-        if (self.state.kraft_version or KRAFT_VERSION in self.found.levels.now) and self.found.levels.put(
-            KRAFT_VERSION, self.state.kraft_version, at, before_known=known
+        if (self.state.kraft_version or KRAFT_VERSION in self.found.levels.current) and self.found.levels.put(
+            KRAFT_VERSION, self.state.kraft_version, at, before_known=is_known
         ):
             changed.append(KRAFT_VERSION)
-        keys = {(BROKER, id_) for state in (before, self.state) for id_ in state.brokers.view()}
-        keys |= {(CONTROLLER, id_) for state in (before, self.state) for id_ in state.controllers.view()}
+        keys = {(BROKER, id_) for state in (replaced, self.state) for id_ in state.brokers.view()}
+        keys |= {(CONTROLLER, id_) for state in (replaced, self.state) for id_ in state.controllers.view()}
         for key in keys:
-            was = self.found.nodes.now.get(key)
+            was = self.found.nodes.current.get(key)
             self._node(key, at)
-            if self.found.nodes.now.get(key) is not was:
+            if self.found.nodes.current.get(key) is not was:
                 changed.append(f"{key[0]} {key[1]}")
         self._migration(at)
         return changed
 
     def _adopt_configs(self, configs: Mapping[str, str], at: Point) -> list[str]:
-        track, known = self.found.min_insync, not self.since_gap
-        names = sorted({*track.now, *configs})
-        changed = [name for name in names if track.put(name, configs.get(name), at, before_known=known)]
+        track, is_known = self.found.min_insync, not self.since_gap
+        names = sorted({*track.current, *configs})
+        changed = [name for name in names if track.put(name, configs.get(name), at, before_known=is_known)]
         return [f"{MIN_INSYNC_REPLICAS} of {f'broker {name}' if name else 'all brokers'}" for name in changed]
 
 
 def _state_of(file: SnapshotFile) -> tuple[State, Mapping[str, str], int | None, list[Doubt]]:
-    """What a snapshot says; of configs what `min_insync` knows; when its last record was; which of its records could
-    say what is not known. Of the one at offset 0 only what Raft takes from it: see kraftlog's SnapshotReader.
+    """The state in a snapshot; configs that `min_insync` knows; the time of its last record; doubts about records that
+    were not decoded. Of the one at offset 0 only what Raft takes from it: see kraftlog's SnapshotReader.
     """
     state, doubts = State(SMALL), []
     configs: dict[str, str] = {}

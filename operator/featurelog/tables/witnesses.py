@@ -38,7 +38,7 @@ class Repeated:
 
     folder: str
     other: str
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -49,43 +49,45 @@ class Witnesses:
     apart: frozenset[frozenset[str]]
 
     def are_two(self, folder: str, other: str) -> bool:
-        """Whether they are of two nodes."""
+        """True if they are of two nodes."""
         return frozenset((folder, other)) in self.apart
 
     def most(self, folders: Iterable[str], voters: Collection[int] | None = None) -> tuple[str, ...]:
         """Find as many of these folders as are of different nodes for sure; with voters only those of voters. Leaving
         out a copy never gives more.
         """
-        known = [one for one in sorted(folders) if self.ids.get(one) is not None]
-        named = [one for one in known if voters is None or self.ids[one] in voters]
+        identified = [folder for folder in sorted(folders) if self.ids.get(folder) is not None]
+        candidates = [folder for folder in identified if voters is None or self.ids[folder] in voters]
         best: tuple[str, ...] = ()
-        stack: list[tuple[tuple[str, ...], list[str]]] = [((), named[:_MOST])]
+        stack: list[tuple[tuple[str, ...], list[str]]] = [((), candidates[:_MOST])]
         while stack:
-            chosen, left = stack.pop()
+            chosen, untried = stack.pop()
             if len(chosen) > len(best):
                 best = chosen
-            for at in range(len(left) - 1, -1, -1):
-                if len(chosen) + len(left) - at > len(best):
-                    rest = [one for one in left[at + 1 :] if self.are_two(left[at], one)]
-                    stack.append(((*chosen, left[at]), rest))
+            for at in range(len(untried) - 1, -1, -1):
+                if len(chosen) + len(untried) - at > len(best):
+                    next_untried = [folder for folder in untried[at + 1 :] if self.are_two(untried[at], folder)]
+                    stack.append(((*chosen, untried[at]), next_untried))
         return best
 
     def with_others(self, chosen: Sequence[str], folders: Iterable[str]) -> tuple[str, ...]:
         """These folders, and those of further nodes."""
-        found = list(chosen)
-        for one in sorted(folders):
-            if self.ids.get(one) is not None and all(self.are_two(one, each) for each in found):
-                found.append(one)
-        return tuple(found)
+        result = list(chosen)
+        for folder in sorted(folders):
+            if self.ids.get(folder) is not None and all(self.are_two(folder, each) for each in result):
+                result.append(folder)
+        return tuple(result)
 
     def repeated(self, folders: Iterable[str], counted: Collection[str]) -> tuple[Repeated, ...]:
-        """What does not count by itself, and why."""
-        found = []
+        """Folders that do not count by themselves, each with the reason."""
+        result = []
         for folder in sorted(set(folders) - set(counted)):
-            other = next((one for one in sorted(counted) if not self.are_two(folder, one)), None)
+            other = next(
+                (counted_folder for counted_folder in sorted(counted) if not self.are_two(folder, counted_folder)), None
+            )
             if other is not None:
-                found.append(Repeated(folder, other, self._why_same(folder, other)))
-        return tuple(found)
+                result.append(Repeated(folder, other, self._why_same(folder, other)))
+        return tuple(result)
 
     def _why_same(self, folder: str, other: str) -> str:
         id_ = self.ids.get(folder)
@@ -103,22 +105,24 @@ class Witnesses:
 
 
 def witnesses(cluster: ClusterCopies, scans: Iterable[Scan]) -> Witnesses:
-    """Which copies are of which node of the cluster, and which of them are of two for sure."""
+    """The node of the cluster that each copy is of, and pairs of copies that are of two nodes for sure."""
     of_folder: defaultdict[str, list[Scan]] = defaultdict(list)
-    for one in scans:
-        of_folder[one.source.node].append(one)
-    held = [_Held(copy, _snapshots(of_folder.get(copy.node, ()))) for copy in cluster.copies]
+    for scan in scans:
+        of_folder[scan.source.node].append(scan)
+    copies = [_CopySnapshots(copy, _snapshots(of_folder.get(copy.node, ()))) for copy in cluster.copies]
     apart = {
-        frozenset((one.copy.node, other.copy.node)) for one, other in combinations(held, 2) if _are_two(one, other)
+        frozenset((one_copy.node_copy.node, other.node_copy.node))
+        for one_copy, other in combinations(copies, 2)
+        if _are_two(one_copy, other)
     }
-    return Witnesses({one.node: one.id for one in cluster.copies}, frozenset(apart))
+    return Witnesses({copy.node: copy.id for copy in cluster.copies}, frozenset(apart))
 
 
 @dataclass(frozen=True)
-class _Held:
+class _CopySnapshots:
     """A copy, and its whole snapshots by name, which is by offset."""
 
-    copy: NodeCopy
+    node_copy: NodeCopy
     snapshots: Mapping[str, Scan]
 
     @cached_property
@@ -126,28 +130,28 @@ class _Held:
         return frozenset(self.snapshots)
 
 
-def _are_two(one: _Held, other: _Held) -> bool:
-    """Whether something tells that two nodes wrote these copies. Nothing that is lost from one of them does."""
-    ids = one.copy.id, other.copy.id
+def _are_two(copy: _CopySnapshots, other: _CopySnapshots) -> bool:
+    """True if something tells that two nodes wrote these copies. Nothing that is lost from one of them does."""
+    ids = copy.node_copy.id, other.node_copy.id
     if None in ids or ids[0] == ids[1]:
         return False
-    return _voted_twice(one.copy, other.copy) or _written_twice(one, other) or _alternate(one, other)
+    return _voted_twice(copy.node_copy, other.node_copy) or _written_twice(copy, other) or _alternate(copy, other)
 
 
-def _voted_twice(one: NodeCopy, other: NodeCopy) -> bool:
+def _voted_twice(copy: NodeCopy, other: NodeCopy) -> bool:
     """No node votes for two candidates in one epoch. A directory that only one of them has proves nothing: once the
     quorum is dynamic, a node writes it beside a vote that it had without.
     """
-    if one.vote is None or other.vote is None or one.vote[0] != other.vote[0]:
+    if copy.vote is None or other.vote is None or copy.vote[0] != other.vote[0]:
         return False
-    candidates, directories = ({one.vote[at], other.vote[at]} for at in (1, 2))
+    candidates, directories = ({copy.vote[at], other.vote[at]} for at in (1, 2))
     return len(candidates) == 2 or len(directories - NO_DIRECTORY) == 2
 
 
-def _written_twice(one: _Held, other: _Held) -> bool:
+def _written_twice(copy: _CopySnapshots, other: _CopySnapshots) -> bool:
     """A node writes a snapshot at a time of its own, which a checksum covers; its offsets and epochs have none."""
     return any(
-        _written_at(one.snapshots[name]) != _written_at(other.snapshots[name]) for name in one.names & other.names
+        _written_at(copy.snapshots[name]) != _written_at(other.snapshots[name]) for name in copy.names & other.names
     )
 
 
@@ -156,12 +160,12 @@ def _written_at(snapshot: Scan) -> int | None:
     return last
 
 
-def _alternate(one: _Held, other: _Held) -> bool:
-    own = sorted(
-        [(name, True) for name in one.names - other.names] + [(name, False) for name in other.names - one.names]
+def _alternate(copy: _CopySnapshots, other: _CopySnapshots) -> bool:
+    in_one_only = sorted(
+        [(name, True) for name in copy.names - other.names] + [(name, False) for name in other.names - copy.names]
     )
-    return sum(before[1] is not after[1] for before, after in pairwise(own)) >= ALTERNATIONS
+    return sum(previous[1] is not current[1] for previous, current in pairwise(in_one_only)) >= ALTERNATIONS
 
 
 def _snapshots(scans: Iterable[Scan]) -> dict[str, Scan]:
-    return {one.source.file: one for one in scans if isinstance(one.name, files.Snapshot) and not one.incomplete}
+    return {copy.source.file: copy for copy in scans if isinstance(copy.name, files.Snapshot) and not copy.incomplete}

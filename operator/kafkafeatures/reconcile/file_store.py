@@ -89,9 +89,7 @@ class FileStore:
         """Why nothing more is sent for it; empty as long as the document is what it was."""
         approvals = frozenset({approve} if approve else ())
         desired_state = wanted_of(resource, approvals=approvals, accepted_log=accepted_log)
-        self._wanted = replace(
-            desired_state, only_plan=approve, may_approve_unseen=True, approves_by_name=approves_by_name
-        )
+        self._wanted = replace(desired_state, may_approve_unseen=True, approves_by_name=approves_by_name)
         self._state = state
         self._lock: int | None = None
         self._generation = 0
@@ -116,7 +114,7 @@ class FileStore:
 
     def approve(self, plan_hash: str) -> None:
         """From now on this plan is approved, and no other is carried out: instead of what was approved before."""
-        self._wanted = replace(self._wanted, approvals=frozenset({plan_hash}), only_plan=plan_hash)
+        self._wanted = replace(self._wanted, approvals=frozenset({plan_hash}))
 
     @property
     def state(self) -> Path | None:

@@ -32,7 +32,7 @@ INCONSISTENT_CLUSTER_ID = 104
 
 
 class Clock(Protocol):
-    """How an answer waits: until the world has moved, or the time in ms is over."""
+    """The wait of an answer: until the world has moved, or the time in ms is over."""
 
     async def moved(self, until_ms: int | None = None) -> None:
         """Return after the next change, or at `until_ms`."""
@@ -50,8 +50,8 @@ async def fetch(world: World, node: Node, clock: Clock, request: FetchRequest) -
         return nothing(INCONSISTENT_CLUSTER_ID)
     if node.role is Role.BROKER:
         return FetchResponse(NONE, UNKNOWN_TOPIC_ID, -1, -1, None, None, None, b"")
-    given = (request.fetch_offset, request.last_fetched_epoch, request.current_leader_epoch, request.max_wait_ms)
-    if error := INVALID_REQUEST if min(given) < 0 else _leader_error(world, node, request.current_leader_epoch):
+    numbers = (request.fetch_offset, request.last_fetched_epoch, request.current_leader_epoch, request.max_wait_ms)
+    if error := INVALID_REQUEST if min(numbers) < 0 else _leader_error(world, node, request.current_leader_epoch):
         return _fetched(world, partition_error_code=error, high_watermark=-1)
     log, offset, epoch = world.log, request.fetch_offset, request.last_fetched_epoch
     if Position(offset, epoch) == Position(0, 0) and (snapshot := world.snapshot_of(node)) is not None:
@@ -112,14 +112,14 @@ def fetch_snapshot(world: World, node: Node, request: FetchSnapshotRequest) -> F
     """A part of the checkpoint. Another id than that of the checkpoint gives -1 for the whole, as observed."""
     if request.cluster_id not in (None, world.cluster_id):
         return _no_part(INCONSISTENT_CLUSTER_ID)
-    wanted, leader = request.snapshot_id, _leader_of(world)
+    snapshot_id, leader = request.snapshot_id, _leader_of(world)
     if error := _leader_error(world, node, request.current_leader_epoch):
-        return FetchSnapshotResponse(NONE, error, leader, wanted, 0, 0, b"")
+        return FetchSnapshotResponse(NONE, error, leader, snapshot_id, 0, 0, b"")
     snapshot = world.log.snapshot
-    if snapshot is None or snapshot.id != Position(wanted.offset, wanted.epoch):
+    if snapshot is None or snapshot.id != Position(snapshot_id.offset, snapshot_id.epoch):
         return _no_part(UNKNOWN_SERVER_ERROR)
     data = snapshot.data[request.position : request.position + request.max_bytes]
-    return FetchSnapshotResponse(NONE, NONE, leader, wanted, len(snapshot.data), request.position, data)
+    return FetchSnapshotResponse(NONE, NONE, leader, snapshot_id, len(snapshot.data), request.position, data)
 
 
 def _no_part(code: int) -> FetchSnapshotResponse:

@@ -123,13 +123,13 @@ class NodeAnswers:
     async def describe_cluster(self, request: m.DescribeClusterRequest, version: int) -> m.DescribeClusterResponse:
         """Brokers from brokers, controllers (endpoint type 2) from controllers."""
         node, world = self.node, self.world
-        wanted = _ENDPOINT_TYPES.get(request.endpoint_type if version >= 1 else 1)
-        if wanted is None:
+        endpoint_role = _ENDPOINT_TYPES.get(request.endpoint_type if version >= 1 else 1)
+        if endpoint_role is None:
             return _no_cluster(UNSUPPORTED_VERSION, f"Unsupported endpoint type {request.endpoint_type}", version)
-        if wanted is not node.role:
+        if endpoint_role is not node.role:
             text = (
                 f"The request was sent to an endpoint of type {node.role.name}, "
-                f"but we wanted an endpoint of type {wanted.name}"
+                f"but we wanted an endpoint of type {endpoint_role.name}"
             )
             return _no_cluster(INVALID_REQUEST if version == 0 else MISMATCHED_ENDPOINT_TYPE, text, version)
         image = world.image
@@ -138,11 +138,15 @@ class NodeAnswers:
             return _no_cluster(UNSUPPORTED_VERSION, text, version)
         if node.role is Role.CONTROLLER:
             controller = -1 if world.active is None else world.active
-            listed = tuple(_host(one) for _, one in sorted(image.controllers.items()))
+            listed = tuple(_host(registration) for _, registration in sorted(image.controllers.items()))
         else:
             controller = self._some_broker()
             fenced_too = version >= 2 and request.include_fenced_brokers
-            listed = tuple(_host(one) for _, one in sorted(image.brokers.items()) if fenced_too or not one.fenced)
+            listed = tuple(
+                _host(registration)
+                for _, registration in sorted(image.brokers.items())
+                if fenced_too or not registration.fenced
+            )
         endpoint = 1 if node.role is Role.BROKER else 2
         may = topics.cluster_operations(world) if request.authorized_operations else None
         return m.DescribeClusterResponse(NONE, None, endpoint, world.cluster_id, controller, listed, version, may)
@@ -152,7 +156,11 @@ class NodeAnswers:
         return t.MetadataResponse(
             self.world.cluster_id,
             self._some_broker(),
-            tuple(_host(one) for _, one in sorted(self.world.image.brokers.items()) if not one.fenced),
+            tuple(
+                _host(registration)
+                for _, registration in sorted(self.world.image.brokers.items())
+                if not registration.fenced
+            ),
             topics.visible_topics(self.world, request.authorized_operations) if request.all_topics else (),
         )
 
@@ -162,7 +170,7 @@ class NodeAnswers:
         """
         if self.world.elected is not None and self.node.id not in self.world.uninformed:
             return self.world.elected
-        live = [one.id for one in self.world.image.brokers.values() if not one.fenced]
+        live = [registration.id for registration in self.world.image.brokers.values() if not registration.fenced]
         return self._chance.choice(live) if live else -1
 
     # --- topics ---
@@ -176,7 +184,7 @@ class NodeAnswers:
     async def reassignments(
         self, request: t.ListPartitionReassignmentsRequest, version: int
     ) -> t.ListPartitionReassignmentsResponse:
-        """What is being moved. In ZooKeeper mode the controller alone knows."""
+        """Reassignments in progress. In ZooKeeper mode the controller alone knows."""
         if self.world.elected not in (None, self.node.id):
             return t.ListPartitionReassignmentsResponse(NOT_CONTROLLER, None, {})
         return topics.reassignments(self.world)
@@ -186,7 +194,7 @@ class NodeAnswers:
         return topics.configs(self.world, self.node, request)
 
     async def log_dirs(self, request: t.DescribeLogDirsRequest, version: int) -> t.DescribeLogDirsResponse:
-        """What is on its disks."""
+        """Partitions on its disks."""
         return topics.log_dirs(self.world, self.node)
 
     # --- the quorum ---
@@ -209,9 +217,9 @@ class NodeAnswers:
             leader_id=leader.id,
             leader_epoch=world.epoch,
             high_watermark=world.log.high_watermark,
-            voters=tuple(_replica(*one) for one in voters),
-            observers=tuple(_replica(*one) for one in observers),
-            nodes=tuple(Host(one.id, one.host, one.port) for one in voting) if version >= 2 else (),
+            voters=tuple(_replica(*replica) for replica in voters),
+            observers=tuple(_replica(*replica) for replica in observers),
+            nodes=tuple(Host(voter.id, voter.host, voter.port) for voter in voting) if version >= 2 else (),
             version=version,
         )
 
@@ -228,11 +236,15 @@ class NodeAnswers:
     async def update_features(self, request: m.UpdateFeaturesRequest, version: int) -> m.UpdateFeaturesResponse:
         """v2 has no results."""
         verdict = await self.updated(request)
-        results = {one.feature: (one.error_code, one.error_message) for one in verdict.results} if version < 2 else {}
+        results = (
+            {result.feature: (result.error_code, result.error_message) for result in verdict.results}
+            if version < 2
+            else {}
+        )
         return m.UpdateFeaturesResponse(verdict.error_code, verdict.error_message, results)
 
     async def updated(self, request: m.UpdateFeaturesRequest) -> Verdict:
-        """What the controller says of each update, also of two for one feature."""
+        """Verdict of the controller on each update, also of two for one feature."""
         updates = [FeatureUpdate(name, level, UpgradeType.of(kind)) for name, level, kind in request.updates]
         outcome = await self._settled(
             lambda: self.world.update_features(self.node, updates, validate_only=request.validate_only)

@@ -31,7 +31,7 @@ from kafkafeatures.kafka.wire.topic_messages import (
     TopicAnswer,
 )
 from kafkasim.node import Node
-from kafkasim.replicas import NO_LEADER, Found, found_in
+from kafkasim.replicas import NO_LEADER, TopicPartition, partitions_in
 from kafkasim.settings import minimum_layers, names_of, setting_of
 from kafkasim.world import World
 
@@ -50,12 +50,12 @@ _LIMIT = 2_000  # max.request.partition.size.limit
 
 def visible_topics(world: World, authorized_operations: bool = False) -> tuple[TopicAnswer, ...]:
     """Every topic that the client may see; of each it may do everything, as where no authorizer is configured."""
-    shown = _topics(world, _visible(world))
-    return tuple(each._replace(operations=TOPIC_OPERATIONS) for each in shown) if authorized_operations else shown
+    answers = _topics(world, _visible(world))
+    return tuple(each._replace(operations=TOPIC_OPERATIONS) for each in answers) if authorized_operations else answers
 
 
 def cluster_operations(world: World) -> int:
-    """What the client may do with the cluster."""
+    """Operations that the client may do on the cluster."""
     return _CLUSTER_OPERATIONS if world.grants_cluster_action else _CLUSTER_OPERATIONS & ~(1 << _CLUSTER_ACTION)
 
 
@@ -64,29 +64,29 @@ def page(
 ) -> DescribeTopicPartitionsResponse:
     """A page of partitions from a cursor on. `names`: of these topics alone, where there are any."""
     begin = request.cursor or ("", 0)
-    there = [
+    from_cursor = [
         each for each in _visible(world) if (not names or each.topic in names) and (each.topic, each.number) >= begin
     ]
     size = min(request.limit, _LIMIT)
-    rest = there[size : size + 1]
-    shown = _topics(world, there[:size])
-    return DescribeTopicPartitionsResponse(shown, (rest[0].topic, rest[0].number) if rest else None)
+    next_topic = from_cursor[size : size + 1]
+    answers = _topics(world, from_cursor[:size])
+    return DescribeTopicPartitionsResponse(answers, (next_topic[0].topic, next_topic[0].number) if next_topic else None)
 
 
-def _topics(world: World, found: Iterable[Found]) -> tuple[TopicAnswer, ...]:
-    live = {one.id for one in world.image.brokers.values() if not one.fenced}
-    grouped = ((name, list(several)) for name, several in groupby(found, key=lambda each: each.topic))
+def _topics(world: World, partitions: Iterable[TopicPartition]) -> tuple[TopicAnswer, ...]:
+    live = {broker.id for broker in world.image.brokers.values() if not broker.fenced}
+    grouped = ((name, list(several)) for name, several in groupby(partitions, key=lambda each: each.topic))
     return tuple(
-        TopicAnswer(NONE, name, several[0].topic_id, tuple(_partition(one, live) for one in several))
+        TopicAnswer(NONE, name, several[0].topic_id, tuple(_partition(partition, live) for partition in several))
         for name, several in grouped
     )
 
 
-def _partition(found: Found, live: Collection[int]) -> PartitionAnswer:
-    state = found.state
+def _partition(partition: TopicPartition, live: Collection[int]) -> PartitionAnswer:
+    state = partition.state
     return PartitionAnswer(
         LEADER_NOT_AVAILABLE if state.leader == NO_LEADER else NONE,
-        found.number,
+        partition.number,
         state.leader,
         state.leader_epoch,
         state.replicas,
@@ -96,7 +96,7 @@ def _partition(found: Found, live: Collection[int]) -> PartitionAnswer:
 
 
 def reassignments(world: World) -> ListPartitionReassignmentsResponse:
-    """What is being moved, of all topics: rights on topics hide none."""
+    """Reassignments in progress, of all topics: rights on topics hide none."""
     moving = {
         (each.topic, each.number): Reassignment(
             each.state.replicas, tuple(sorted(each.state.adding)), tuple(sorted(each.state.removing))
@@ -111,7 +111,8 @@ def log_dirs(world: World, node: Node) -> DescribeLogDirsResponse:
     """Every topic that this broker has a replica of, hidden ones too."""
     hosted = [each for each in _all(world) if node.id in each.state.replicas]
     topics = {
-        name: frozenset(each.number for each in found) for name, found in groupby(hosted, key=lambda each: each.topic)
+        name: frozenset(each.number for each in partitions_of_topic)
+        for name, partitions_of_topic in groupby(hosted, key=lambda each: each.topic)
     }
     return DescribeLogDirsResponse(NONE, (LogDir(NONE, f"/simulated/{node.id}", topics),))
 
@@ -119,12 +120,12 @@ def log_dirs(world: World, node: Node) -> DescribeLogDirsResponse:
 def configs(world: World, node: Node, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """min.insync.replicas of topics, and settings of this node."""
     of_one = _OF.get(request.resource, _other)
-    found = {}
+    configs = {}
     for name in request.names:
         answer = of_one(world, node, name)
-        wanted = {key: one for key, one in answer.entries.items() if not request.keys or key in request.keys}
-        found[name] = answer._replace(entries=wanted)
-    return DescribeConfigsResponse(found)
+        entries = {key: value for key, value in answer.entries.items() if not request.keys or key in request.keys}
+        configs[name] = answer._replace(entries=entries)
+    return DescribeConfigsResponse(configs)
 
 
 def _of_topic(world: World, node: Node, name: str) -> ConfigAnswer:
@@ -140,8 +141,8 @@ def _of_topic(world: World, node: Node, name: str) -> ConfigAnswer:
 def _of_node(world: World, node: Node, name: str) -> ConfigAnswer:
     if name != str(node.id):
         return _other(world, node, name)
-    settings = {key: one for key in names_of(node) if (one := setting_of(world, node, key)) is not None}
-    return ConfigAnswer(NONE, None, {key: _of_setting(one) for key, one in settings.items()})
+    settings = {key: setting for key in names_of(node) if (setting := setting_of(world, node, key)) is not None}
+    return ConfigAnswer(NONE, None, {key: _of_setting(setting) for key, setting in settings.items()})
 
 
 def _other(world: World, node: Node, name: str) -> ConfigAnswer:
@@ -151,10 +152,12 @@ def _other(world: World, node: Node, name: str) -> ConfigAnswer:
 _OF = {TOPIC_RESOURCE: _of_topic, BROKER_RESOURCE: _of_node}
 
 
-def _of_setting(one: Setting) -> ConfigEntry:
-    if one.layers:
-        return _entry(one.layers, read_only=one.is_read_only)
-    return ConfigEntry(one.value, int(one.source), {}, is_sensitive=one.is_secret, is_read_only=one.is_read_only)
+def _of_setting(setting: Setting) -> ConfigEntry:
+    if setting.layers:
+        return _entry(setting.layers, read_only=setting.is_read_only)
+    return ConfigEntry(
+        setting.value, int(setting.source), {}, is_sensitive=setting.is_secret, is_read_only=setting.is_read_only
+    )
 
 
 def _entry(layers: Mapping[Any, str], *, read_only: bool = False) -> ConfigEntry:
@@ -164,10 +167,10 @@ def _entry(layers: Mapping[Any, str], *, read_only: bool = False) -> ConfigEntry
     return ConfigEntry(by_source[strongest], strongest, by_source, is_read_only=read_only)
 
 
-def _all(world: World) -> list[Found]:
+def _all(world: World) -> list[TopicPartition]:
     """All partitions, as brokers know them."""
-    return list(found_in(world.image)) if world.image.partitioned is not None else []
+    return list(partitions_in(world.image)) if world.image.partitioned is not None else []
 
 
-def _visible(world: World) -> list[Found]:
+def _visible(world: World) -> list[TopicPartition]:
     return [each for each in _all(world) if each.topic not in world.hidden_topics]

@@ -20,9 +20,9 @@ def main(arguments: list[str] | None = None) -> int:
     for name in Scale.__struct_fields__:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, dest=name)
     parsed = parser.parse_args(arguments)
-    asked = {name: getattr(parsed, name) for name in Scale.__struct_fields__}
+    sizes = {name: getattr(parsed, name) for name in Scale.__struct_fields__}
     try:
-        scale = replace(SMALL if parsed.small else WHOLE, **{k: v for k, v in asked.items() if v is not None})
+        scale = replace(SMALL if parsed.small else WHOLE, **{k: v for k, v in sizes.items() if v is not None})
         write_fleet(parsed.folder, scale, seed=parsed.seed, tell=lambda line: print(line, flush=True))  # noqa: T201 - for people
     except (OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")

@@ -49,22 +49,22 @@ class _Segment(Struct, frozen=True):
 def write_cluster(folder: Path, history: History, scale: Scale) -> None:
     """A folder for each node that is left a copy of, named by its id."""
     segments = _segments(history.log.pieces)
-    written: _Written = {}
+    copies: _Written = {}
     nodes = [history.nodes[Role.CONTROLLER, each] for each in history.plan.controllers]
     nodes += [history.nodes[Role.BROKER, each] for each in history.plan.brokers]
-    for place, node in enumerate(nodes[: scale.copies]):
-        behind = 0 if node.id == history.active else place % 3
-        own = [*segments[:-1], _without_last(segments[-1], behind)]
-        _write_log(folder / str(node.id) / DIRECTORY, _retained(history, node.id, scale), own, written)
+    for number, node in enumerate(nodes[: scale.copies]):
+        missing = 0 if node.id == history.active else number % 3
+        own_segments = [*segments[:-1], _without_last(segments[-1], missing)]
+        _write_log(folder / str(node.id) / DIRECTORY, _retained(history, node.id, scale), own_segments, copies)
         _write_identity(folder / str(node.id), history, node)
 
 
-def _write_log(log: Path, snapshots: Sequence[Taken], segments: Sequence[_Segment], written: _Written) -> None:
-    """What a node has from its oldest snapshot on."""
+def _write_log(log: Path, snapshots: Sequence[Taken], segments: Sequence[_Segment], copies: _Written) -> None:
+    """Write the log of a node from its oldest snapshot on."""
     log.mkdir(parents=True)
-    for taken in snapshots:
-        position = taken.snapshot.id
-        (log / f"{position.offset:020}-{position.epoch:010}.checkpoint").write_bytes(taken.snapshot.data)
+    for snapshot_file in snapshots:
+        position = snapshot_file.snapshot.id
+        (log / f"{position.offset:020}-{position.epoch:010}.checkpoint").write_bytes(snapshot_file.snapshot.data)
     start = snapshots[0].snapshot.id.offset if snapshots else 0
     epochs: dict[int, int] = {}
     for segment in segments:
@@ -74,11 +74,11 @@ def _write_log(log: Path, snapshots: Sequence[Taken], segments: Sequence[_Segmen
             if piece.end_offset > start:
                 epochs.setdefault(piece.epoch, max(piece.base_offset, start))
         path = log / f"{segment.base_offset:020}.log"
-        there = written.setdefault((segment.base_offset, segment.end_offset), path)
-        if there is path:
+        first_copy = copies.setdefault((segment.base_offset, segment.end_offset), path)
+        if first_copy is path:
             _write_segment(path, segment)
         else:
-            shutil.copyfile(there, path)
+            shutil.copyfile(first_copy, path)
     starts = "".join(f"{epoch} {offset}\n" for epoch, offset in epochs.items())
     (log / "leader-epoch-checkpoint").write_text(f"0\n{len(epochs)}\n{starts}")
 
@@ -96,9 +96,9 @@ def _write_identity(folder: Path, history: History, node: Node) -> None:
 
 def _retained(history: History, node_id: int, scale: Scale) -> list[Taken]:
     """The snapshots of a node, the oldest first; always its newest one."""
-    own = [each for each in history.snapshots if each.node_id == node_id]
+    own_snapshots = [each for each in history.snapshots if each.node_id == node_id]
     oldest = history.until_ms - (scale.kept_days - 1) * DAY_MS
-    return [each for each in own if each.last_ms >= oldest] or own[-1:]
+    return [each for each in own_snapshots if each.last_ms >= oldest] or own_snapshots[-1:]
 
 
 def _segments(pieces: Sequence[Piece]) -> list[_Segment]:
@@ -106,13 +106,13 @@ def _segments(pieces: Sequence[Piece]) -> list[_Segment]:
     segments: list[_Segment] = []
     current: list[Piece] = []
     for piece in pieces:
-        rest: Piece | None = piece
-        while rest is not None:
-            until = (current[0].first_ms if current else rest.first_ms) + DAY_MS
-            taken, rest = _split(rest, until)
-            if taken is not None:
-                current.append(taken)
-            if rest is not None:
+        remaining: Piece | None = piece
+        while remaining is not None:
+            until = (current[0].first_ms if current else remaining.first_ms) + DAY_MS
+            part, remaining = _split(remaining, until)
+            if part is not None:
+                current.append(part)
+            if remaining is not None:
                 segments.append(_Segment(current))
                 current = []
     segments.append(_Segment(current))
@@ -120,7 +120,7 @@ def _segments(pieces: Sequence[Piece]) -> list[_Segment]:
 
 
 def _split(piece: Piece, until_ms: int) -> tuple[Piece | None, Piece | None]:
-    """What of it is of that time at the latest, and the rest."""
+    """The part up to that time, and the part after it."""
     if not isinstance(piece, IdleRun):
         return (piece, None) if piece.first_ms <= until_ms else (None, piece)
     fit = (until_ms - piece.first_ms) // piece.every_ms + 1

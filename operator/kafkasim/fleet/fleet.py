@@ -49,7 +49,7 @@ def write_fleet(
 def document(history: History) -> dict[str, Any]:
     """The KafkaFeatures document of a cluster: the levels that are wanted, and what the operator did for them."""
     plan = history.plan
-    wanted = levels_of(plan.after if plan.finalized is not None else plan.before, dynamic=False)
+    desired = levels_of(plan.after if plan.finalized is not None else plan.before, dynamic=False)
     status = Status(
         cluster_id=history.cluster_id,
         history=tuple(
@@ -70,7 +70,7 @@ def document(history: History) -> dict[str, Any]:
         "spec": {
             "cluster": {"bootstrapServers": f"broker-1.{plan.name}.example:9092", "clusterId": history.cluster_id},
             "features": {
-                "levels": [{"name": name, "level": each} for name, each in wanted.items() if name != KRAFT_VERSION]
+                "levels": [{"name": name, "level": each} for name, each in desired.items() if name != KRAFT_VERSION]
             },
         },
         "status": status.as_json(),

@@ -83,9 +83,9 @@ class History(World):
         random = Random(plan.seed)  # noqa: S311 - a simulation
         super().__init__(_world_plan(plan), now_ms=began_ms, random=random, partitions=True)
         nodes = [*plan.controllers, *plan.brokers][: scale.copies]
-        for place, node_id in enumerate(nodes):
+        for number, node_id in enumerate(nodes):
             for day in range(max(scale.days - scale.kept_days - 1, 0), scale.days):
-                at = began_ms + day * DAY_MS + (place + 1) * self.random.randint(600_000, 3_600_000)
+                at = began_ms + day * DAY_MS + (number + 1) * self.random.randint(600_000, 3_600_000)
                 self.after(at - self.now_ms, partial(self._keep_snapshot, node_id))
 
     # --- time ---
@@ -109,20 +109,20 @@ class History(World):
         """Let time pass until then, counted from the beginning."""
         self.pass_until(max(self.began_ms + int(day * DAY_MS), self.now_ms))
 
-    def wait_for(self, is_so: Callable[[], bool], what: str) -> None:
+    def wait_for(self, is_so: Callable[[], bool], goal: str) -> None:
         """Until it is. RuntimeError when it takes too long."""
         until = self.now_ms + _LIMIT_MS
         while not is_so():
             if self.now_ms >= until:
-                raise RuntimeError(f"{self.plan.name}: {what} after {_LIMIT_MS // 1000} s still not")
+                raise RuntimeError(f"{self.plan.name}: {goal} after {_LIMIT_MS // 1000} s still not")
             self.wait(1_000)
 
     def _idle_until(self, until_ms: int) -> None:
-        every = self.timing.idle
-        count = (until_ms - self._last_append - 1) // every
+        interval_ms = self.timing.idle
+        count = (until_ms - self._last_append - 1) // interval_ms
         if self.active is None or count <= 0:
             return
-        run = IdleRun(self.log.end_offset, count, self.epoch, self._last_append + every, every)
+        run = IdleRun(self.log.end_offset, count, self.epoch, self._last_append + interval_ms, interval_ms)
         self.log.append_piece(run)
         # For the replay one batch of one record does, over all of these offsets.
         record = Record(run.base_offset, run.first_ms, frame(table.NO_OP, {}))
@@ -167,30 +167,32 @@ class History(World):
                 self.restart(Role.BROKER, broker, release)
                 self.wait(self.random.randint(10_000, 60_000))
 
-    def set_levels(self, wanted: dict[str, int], *, by_operator: bool) -> None:
+    def set_levels(self, desired: dict[str, int], *, by_operator: bool) -> None:
         """One by one, as the operator does. RuntimeError when the controller says no."""
-        for feature, level in wanted.items():
-            before = self.image.features.get(feature, 0)
-            if feature == KRAFT_VERSION or before == level:
+        for feature, level in desired.items():
+            current = self.image.features.get(feature, 0)
+            if feature == KRAFT_VERSION or current == level:
                 continue
             leader = self.active_node
-            kind = UpgradeType.UPGRADE if level > before else UpgradeType.SAFE_DOWNGRADE
+            kind = UpgradeType.UPGRADE if level > current else UpgradeType.SAFE_DOWNGRADE
             if leader is None:
                 raise RuntimeError(f"{self.plan.name}: no controller is active")
             answer = self.update_features(leader, [FeatureUpdate(feature, level, kind)], validate_only=False)
             if answer.verdict.error_code:
                 raise RuntimeError(f"{self.plan.name}: {answer.verdict.error_message}")
-            self.changes.append(Change(self.now_ms, feature, before, level, by_operator))
+            self.changes.append(Change(self.now_ms, feature, current, level, by_operator))
             self.wait(self.random.randint(500, 3_000))
 
     def remove_broker(self, broker_id: int) -> None:
         """Move the partitions of a broker to others and stop it, without unregistering it."""
-        others = [each for each in self.plan.brokers if each != broker_id]
-        for found in list(self.partitions()):
-            held = found.state.replicas
-            if broker_id in held:
-                spare = next(each for each in others if each not in held)
-                self.reassign(found.topic, found.number, [spare if each == broker_id else each for each in held])
+        remaining_brokers = [each for each in self.plan.brokers if each != broker_id]
+        for partition in list(self.partitions()):
+            replicas = partition.state.replicas
+            if broker_id in replicas:
+                spare = next(each for each in remaining_brokers if each not in replicas)
+                self.reassign(
+                    partition.topic, partition.number, [spare if each == broker_id else each for each in replicas]
+                )
                 self.wait(5_000)
         self.wait_for(lambda: not self._brokers.hosted(broker_id), f"broker {broker_id} is empty")
         self.wait(3_600_000)
@@ -201,12 +203,12 @@ class History(World):
         node = self.nodes[role, node_id]
         if role is Role.CONTROLLER:
             return node.running and self.active is not None and self.now_ms >= node.caught_up_ms
-        there = self.image.brokers.get(node_id)
+        registration = self.image.brokers.get(node_id)
         return (
-            there is not None
-            and there.incarnation == node.incarnation
-            and not there.fenced
-            and all(node_id in found.state.in_sync for found in self._brokers.hosted(node_id))
+            registration is not None
+            and registration.incarnation == node.incarnation
+            and not registration.fenced
+            and all(node_id in partition.state.in_sync for partition in self._brokers.hosted(node_id))
         )
 
 
@@ -267,30 +269,30 @@ def _begin(history: History) -> None:
 
 
 def _acts(history: History, scale: Scale) -> list[tuple[float, Callable[[], None]]]:
-    """What happens on which day."""
+    """Acts of the story, each with its day."""
     plan, days = history.plan, scale.days
     acts: list[tuple[float, Callable[[], None]]] = []
     if plan.upgraded is not None:
         some = plan.brokers[: len(plan.brokers) // 2] if plan.story is Story.HALFWAY else None
         acts.append((plan.upgraded, lambda: history.roll(plan.after, brokers=some)))
     if plan.finalized is not None:
-        wanted = levels_of(plan.after, dynamic=plan.dynamic)
-        acts.append((plan.finalized, lambda: history.set_levels(wanted, by_operator=plan.documented)))
+        desired = levels_of(plan.after, dynamic=plan.dynamic)
+        acts.append((plan.finalized, lambda: history.set_levels(desired, by_operator=plan.documented)))
     if plan.restarted is not None:
         acts.append((plan.restarted, history.roll))
     acts += [(history.random.uniform(0.7, 0.95) * days, lambda: _slow(history)) for _ in range(_SLOW)]
-    kept, last = scale.kept_days, plan.brokers[-1]
-    own: dict[Story, list[tuple[float, Callable[[], None]]]] = {
+    kept_days, last = scale.kept_days, plan.brokers[-1]
+    acts_of_story: dict[Story, list[tuple[float, Callable[[], None]]]] = {
         Story.GHOST_BROKER: [(0.1 * days, lambda: history.remove_broker(last))],
         Story.NEW_GHOST_BROKER: [
-            (days - 0.5 * kept, lambda: history.restart(Role.BROKER, last)),
-            (days - 0.4 * kept, lambda: history.remove_broker(last)),
+            (days - 0.5 * kept_days, lambda: history.restart(Role.BROKER, last)),
+            (days - 0.4 * kept_days, lambda: history.remove_broker(last)),
         ],
         Story.CHANGED_BY_HAND: [(days - 0.2, lambda: history.set_levels({SHARE_VERSION: 0}, by_operator=False))],
         Story.STUCK_MIGRATION: [(0.3 * days, lambda: _leave_zookeeper(history))],
-        Story.FLAPPING: [(days - 0.2 * kept, lambda: _flap(history, int(0.15 * kept * DAY_MS) // _FLAPS))],
+        Story.FLAPPING: [(days - 0.2 * kept_days, lambda: _flap(history, int(0.15 * kept_days * DAY_MS) // _FLAPS))],
     }
-    return acts + own.get(plan.story, [])
+    return acts + acts_of_story.get(plan.story, [])
 
 
 def _slow(history: History) -> None:

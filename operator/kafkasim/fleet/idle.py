@@ -60,8 +60,8 @@ class IdleRun(Struct, frozen=True):
         batches[:, _EPOCH] = np.frombuffer(self.epoch.to_bytes(4, "big"), np.uint8)
         batches[:, _BASE_TIME] = batches[:, _MAX_TIME] = times
         crc = np.full(self.count, google_crc32c.value(_batch(bytes(8))[CRC_START:]), np.uint32)
-        for place, differences in enumerate(_differences()):
-            crc ^= differences[times[:, place]]
+        for number, differences in enumerate(_differences()):
+            crc ^= differences[times[:, number]]
         batches[:, _CRC] = crc.astype(">u4").view(np.uint8).reshape(-1, 4)
         return batches.tobytes()
 
@@ -79,12 +79,12 @@ def _differences() -> tuple[NDArray[np.uint32], ...]:
     """For each byte of the timestamp: how each of its values changes the checksum."""
     nothing = google_crc32c.value(_batch(bytes(8))[CRC_START:])
 
-    def difference(place: int, value: int) -> int:
-        time = bytes(value if each == place else 0 for each in range(8))
+    def difference(number: int, value: int) -> int:
+        time = bytes(value if each == number else 0 for each in range(8))
         return int(google_crc32c.value(_batch(time)[CRC_START:]) ^ nothing)
 
     # The highest bit of a time is its sign, which no moment has.
     tops = (128, *(256,) * 7)
     return tuple(
-        np.array([difference(place, value) for value in range(top)], np.uint32) for place, top in enumerate(tops)
+        np.array([difference(number, value) for value in range(top)], np.uint32) for number, top in enumerate(tops)
     )

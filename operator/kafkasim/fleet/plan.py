@@ -20,7 +20,7 @@ UNTIL_MS = 1_793_491_200_000  # 2026-11-01T00:00:00Z, unless another is given
 
 
 class Story(StrEnum):
-    """What happens to a cluster."""
+    """The story of a cluster."""
 
     FINALIZED = "finalized"
     """Upgraded, and its levels finalized."""
@@ -53,7 +53,7 @@ _UPGRADES = (("4.1", "4.2"), ("4.1", "4.2"), ("3.9", "4.1"), ("4.0", "4.1"), ("4
 
 
 class Scale(Struct, frozen=True):
-    """How large a fleet is.
+    """The size of a fleet.
 
     full: in so many clusters NoOps are written every 500 ms, as Kafka does by default; in the others every `idle_ms`
     (metadata.max.idle.interval.ms), which is to say thinned. kept_days: of the log. copies: nodes of each cluster whose
@@ -113,7 +113,7 @@ class ClusterPlan(Struct, frozen=True):
 
 
 def levels_of(release: Release, *, dynamic: bool) -> dict[str, int]:
-    """What is finalized with a release. Eligible leader replicas are not simulated, and left disabled."""
+    """Levels that are finalized with a release. Eligible leader replicas are not simulated, and left disabled."""
     levels = {name: level for name, level in (bundle(release.name) or {}).items() if name != ELR_VERSION}
     return levels | ({KRAFT_VERSION: 1} if dynamic else {})
 
@@ -122,72 +122,72 @@ def draw(scale: Scale, seed: int) -> list[ClusterPlan]:
     """The clusters of a fleet, by name."""
     random = Random(f"fleet {seed}")  # noqa: S311 - a simulation
     stories: list[Story] = [*OWN_STORIES]
-    others = random.choices(list(_OTHERS), list(_OTHERS.values()), k=scale.clusters - len(stories))
-    stories += others
+    other_stories = random.choices(list(_OTHERS), list(_OTHERS.values()), k=scale.clusters - len(stories))
+    stories += other_stories
     random.shuffle(stories)
-    ordinary = [place for place, story in enumerate(stories) if story not in OWN_STORIES]
+    ordinary = [number for number, story in enumerate(stories) if story not in OWN_STORIES]
     full = set(random.sample(ordinary, scale.full))
     digits = len(str(scale.clusters))
     return [
-        _cluster(f"cluster-{place + 1:0{digits}}", story, scale, seed, full=place in full)
-        for place, story in enumerate(stories)
+        _cluster(f"cluster-{number + 1:0{digits}}", story, scale, seed, full=number in full)
+        for number, story in enumerate(stories)
     ]
 
 
 def _cluster(name: str, story: Story, scale: Scale, seed: int, *, full: bool) -> ClusterPlan:
     random = Random(f"{seed} {name}")  # noqa: S311 - a simulation
-    before, after = (release_named(one) for one in _releases(story, random))
+    old_release, new_release = (release_named(name_) for name_ in _releases(story, random))
     brokers = tuple(range(1, random.choice((4, 4, 5, 6, 7))))
     controllers = tuple(range(101, 104))
     if story is Story.GHOST_BROKER or story is Story.NEW_GHOST_BROKER:
         brokers = tuple(range(1, 6))
-    days, kept = scale.days, scale.kept_days
+    days, kept_days = scale.days, scale.kept_days
     upgraded = None if story in (Story.OLD, Story.STUCK_MIGRATION) else random.uniform(0.2, 0.6) * days
     if story in (Story.HALFWAY, Story.GHOST_CONTROLLER):  # lately, so that the log tells who leads, and who votes
-        upgraded = days - random.uniform(0.2, 0.5) * kept
+        upgraded = days - random.uniform(0.2, 0.5) * kept_days
     if story is Story.NEW_GHOST_BROKER:  # after it was removed, so that it is left behind
-        upgraded = days - random.uniform(0.15, 0.3) * kept
+        upgraded = days - random.uniform(0.15, 0.3) * kept_days
     finalizes = story in (Story.FINALIZED, Story.CHANGED_BY_HAND, Story.FLAPPING)
     late = random.random() < 0.3  # within what is kept of the log
     soon = (upgraded or 0) + random.uniform(0.05, 0.1) * days
-    finalized = max(soon, days - random.uniform(0.3, 0.7) * kept) if late else soon
+    finalized = max(soon, days - random.uniform(0.3, 0.7) * kept_days) if late else soon
     restarts = story in (Story.FINALIZED, Story.NOT_FINALIZED, Story.OLD) and random.random() < 0.4
     return ClusterPlan(
         name=name,
         seed=f"{seed} {name}",
         story=story,
-        before=before,
-        after=after,
+        before=old_release,
+        after=new_release,
         brokers=brokers,
         controllers=controllers,
         topics=_topics(brokers, scale.partitions, random),
         idle_ms=500 if full else scale.idle_ms,
-        dynamic=before.number >= (4, 1) and random.random() < 0.3,
+        dynamic=old_release.number >= (4, 1) and random.random() < 0.3,
         upgraded=upgraded,
         finalized=finalized if finalizes else None,
-        restarted=days - random.uniform(0.05, 0.25) * kept if restarts else None,
+        restarted=days - random.uniform(0.05, 0.25) * kept_days if restarts else None,
         documented=story is Story.CHANGED_BY_HAND or random.random() < 0.5,
     )
 
 
 def _releases(story: Story, random: Random) -> tuple[str, str]:
-    drawn = random.choice(_UPGRADES)
+    upgrade = random.choice(_UPGRADES)
     if story is Story.STUCK_MIGRATION:
         return "3.9", "3.9"
     if story is Story.CHANGED_BY_HAND:
         return "4.1", "4.2"  # of which share.version 1 is part
-    return (drawn[0], drawn[0]) if story is Story.OLD else drawn
+    return (upgrade[0], upgrade[0]) if story is Story.OLD else upgrade
 
 
 def _topics(brokers: tuple[int, ...], partitions: int, random: Random) -> dict[str, tuple[tuple[int, ...], ...]]:
     topics: dict[str, tuple[tuple[int, ...], ...]] = {}
-    left = partitions
-    while left > 0:
-        count = min(left, random.choice((1, 3, 6, 12)))
+    remaining = partitions
+    while remaining > 0:
+        count = min(remaining, random.choice((1, 3, 6, 12)))
         first = random.randrange(len(brokers))
         topics[f"topic-{len(topics) + 1}"] = tuple(
             tuple(brokers[(first + number + each) % len(brokers)] for each in range(min(3, len(brokers))))
             for number in range(count)
         )
-        left -= count
+        remaining -= count
     return topics

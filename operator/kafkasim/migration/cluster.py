@@ -33,7 +33,7 @@ RELEASE = release_named("3.9")
 
 
 class Faults(Struct, frozen=True):
-    """What goes wrong by itself. `lost_writes`: chance that a change of a topic is not written to ZooKeeper. `stalls`:
+    """Faults of a migration. `lost_writes`: chance that a change of a topic is not written to ZooKeeper. `stalls`:
     the quorum does not reach ZooKeeper, and writes there later. `epoch`: of the quorum when it is formed: elections
     have raised it.
     """
@@ -61,12 +61,12 @@ class MigratingCluster(Elections):
         self.controller_ids = tuple(controllers)
         self.ips: Mapping[Key, str] = {}
         self.files: dict[Key, Mapping[str, str]] = {
-            **{(Role.BROKER, one): file_of(Form.PLAIN_BROKER, one) for one in brokers},
-            **{(Role.CONTROLLER, one): file_of(Form.MIGRATING_CONTROLLER, one) for one in controllers},
+            **{(Role.BROKER, id_): file_of(Form.PLAIN_BROKER, id_) for id_ in brokers},
+            **{(Role.CONTROLLER, id_): file_of(Form.MIGRATING_CONTROLLER, id_) for id_ in controllers},
         }
         self._addresses = {key: ("127.0.0.1", FIRST_PORT + key[1]) for key in self.files}
         self._timing = timing or Timing()
-        nodes = [NodePlan(Role.CONTROLLER, ELECTED, RELEASE), *(NodePlan(Role.BROKER, one, RELEASE) for one in brokers)]
+        nodes = [NodePlan(Role.CONTROLLER, ELECTED, RELEASE), *(NodePlan(Role.BROKER, id_, RELEASE) for id_ in brokers)]
         plan = Plan(
             tuple(nodes), {METADATA_VERSION: RELEASE.bootstrap_level}, addresses=self._addresses, topics=tuple(topics),
             timing=replace(self._timing, idle=NEVER_MS),
@@ -79,13 +79,13 @@ class MigratingCluster(Elections):
         self._stopping: dict[int, bool] = {}  # brokers that are to end, and whether they were killed
         self.on_finalized: Callable[[], None] = lambda: None
         self.on_copied: Callable[[], None] = lambda: None
-        for one in self.broker_ids:
-            self.zookeeper.nodes[Role.BROKER, one].file = self.files[Role.BROKER, one]
+        for id_ in self.broker_ids:
+            self.zookeeper.nodes[Role.BROKER, id_].file = self.files[Role.BROKER, id_]
 
     # --- time ---
 
     def next_due(self) -> int | None:
-        """When something happens by itself next."""
+        """The time of the next event."""
         return self._first([world.next_due() for world in self._worlds()])
 
     def advance(self, now_ms: int, *, sparse: bool = False) -> None:
@@ -99,11 +99,11 @@ class MigratingCluster(Elections):
             return self.next_due()
         return self._first([world.next_event() for world in self._worlds()])
 
-    def _first(self, known: Sequence[int | None]) -> int | None:
+    def _first(self, moments: Sequence[int | None]) -> int | None:
         """The earliest of these moments of the worlds, and of what is due here."""
-        own = self._due[0][0] if self._due else None
+        next_due = self._due[0][0] if self._due else None
         driven = self.driver.due_ms() if self.driver is not None else None
-        return min((one for one in (*known, own, driven) if one is not None), default=None)
+        return min((moment for moment in (*moments, next_due, driven) if moment is not None), default=None)
 
     def _reach(self, at_ms: int, *, sparse: bool) -> None:
         self.now_ms = at_ms
@@ -151,21 +151,21 @@ class MigratingCluster(Elections):
         self.after(500, again)
 
     def runs(self, role: Role, node_id: int) -> bool:
-        """Whether a process of it is there, however far it is."""
+        """True if it has a process, however far that is."""
         if role is Role.CONTROLLER:
             formed = self.quorum is not None and self.quorum.nodes[role, node_id].running
             return formed or node_id in self._formatted
         return any(world.nodes[role, node_id].running for world in self._worlds())
 
     def is_ending(self, role: Role, node_id: int) -> bool:
-        """Whether it was asked to end and has not yet: a broker that knows no controller hangs."""
+        """True if it was asked to end and has not yet: a broker that knows no controller hangs."""
         if role is Role.CONTROLLER:
             return False
         return node_id in self._stopping or any(world.nodes[role, node_id].stopping for world in self._worlds())
 
     def wipe(self) -> None:
         """Wipe the disks of the controllers, none of which runs, and format them."""
-        if any(self.runs(Role.CONTROLLER, one) for one in self.controller_ids):
+        if any(self.runs(Role.CONTROLLER, id_) for id_ in self.controller_ids):
             raise ValueError("a controller runs")
         self.quorum = self.driver = None
 
@@ -204,14 +204,16 @@ class MigratingCluster(Elections):
         return (world, node) if node.listening else None
 
     def _places(self, broker_id: int) -> tuple[World, Node]:
-        """Where a process of a broker counts: with the quorum while that decides, or where it is in no other."""
+        """The world in which a process of a broker counts, and its node: the quorum while that decides, or if it is in
+        no other.
+        """
         key = (Role.BROKER, broker_id)
-        there = self.zookeeper.nodes[key]
-        if self.quorum is not None and (self.is_led_by_quorum or not there.running):
+        zookeeper_node = self.zookeeper.nodes[key]
+        if self.quorum is not None and (self.is_led_by_quorum or not zookeeper_node.running):
             node = self.quorum.nodes[key]
             if node.running:
                 return self.quorum, node
-        return self.zookeeper, there
+        return self.zookeeper, zookeeper_node
 
     # --- processes ---
 
@@ -244,11 +246,11 @@ class MigratingCluster(Elections):
             return
         leader = self.random.choice(sorted(self._formatted))
         nodes = [
-            NodePlan(Role.CONTROLLER, one, RELEASE, migrating=has_flag(self._formatted.get(one, {})),
-                     later=one not in self._formatted)
-            for one in self.controller_ids
+            NodePlan(Role.CONTROLLER, id_, RELEASE, migrating=has_flag(self._formatted.get(id_, {})),
+                     later=id_ not in self._formatted)
+            for id_ in self.controller_ids
         ]  # fmt: skip
-        nodes += [NodePlan(Role.BROKER, one, RELEASE, later=True) for one in self.broker_ids]
+        nodes += [NodePlan(Role.BROKER, id_, RELEASE, later=True) for id_ in self.broker_ids]
         plan = Plan(
             tuple(nodes), {METADATA_VERSION: RELEASE.bootstrap_level}, leader=leader, cluster_id=self.cluster_id,
             addresses=self._addresses, timing=self._timing,
@@ -256,8 +258,8 @@ class MigratingCluster(Elections):
         )  # fmt: skip
         self.quorum = World(plan, now_ms=self.now_ms, random=self.random, partitions=True)
         self.quorum.epoch = max(self.quorum.epoch, self.faults.epoch)
-        for one in self.controller_ids:
-            self.quorum.nodes[Role.CONTROLLER, one].file = self._formatted.get(one, self.files[Role.CONTROLLER, one])
+        for id_ in self.controller_ids:
+            self.quorum.nodes[Role.CONTROLLER, id_].file = self._formatted.get(id_, self.files[Role.CONTROLLER, id_])
         self._formatted = {}
         self.driver = Driver(self, self.quorum)
 
@@ -273,8 +275,8 @@ class MigratingCluster(Elections):
     # --- what follows from what has happened ---
 
     def _follow(self) -> None:
-        for one in self.broker_ids:
-            self._follow_process(one)
+        for id_ in self.broker_ids:
+            self._follow_process(id_)
         self._follow_claim()
         if self.driver is not None:
             self.driver.step()
@@ -319,14 +321,14 @@ class MigratingCluster(Elections):
         self.on_finalized()
 
     def stalls(self) -> bool:
-        """Whether nothing is written to ZooKeeper now."""
+        """True if nothing is written to ZooKeeper now."""
         return self.faults.stalls
 
     def loses_a_write(self) -> bool:
-        """Whether what is written to ZooKeeper now does not arrive."""
+        """True if a write to ZooKeeper does not arrive now."""
         return bool(self.faults.lost_writes) and self.random.random() < self.faults.lost_writes
 
 
 def _registers(node: Node) -> bool:
-    """Whether a process in ZooKeeper mode registers with the quorum, and not on its way to its end."""
+    """True if a process in ZooKeeper mode registers with the quorum, and not on its way to its end."""
     return node.running and node.migrating and not node.stopping

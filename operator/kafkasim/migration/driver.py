@@ -33,7 +33,7 @@ READY_MS, CLAIM_MS, COPY_MS, REWRITE_MS = 400, 200, 200, 150
 
 
 class Driving(Enum):
-    """Where the driver of the active controller is."""
+    """State of the driver of the active controller."""
 
     WAITING = auto()  # for the quorum, and for brokers
     CLAIMED = auto()  # `/controller` is its own; the copy, or the rewrite, is next
@@ -41,8 +41,8 @@ class Driving(Enum):
     INACTIVE = auto()  # for as long as this controller leads
 
 
-class Cluster(Protocol):
-    """What it needs of the cluster around it."""
+class DrivenCluster(Protocol):
+    """The part of the cluster that the driver needs."""
 
     now_ms: int
     tree: Tree
@@ -63,7 +63,7 @@ class Cluster(Protocol):
 class Driver:
     """The driver of one quorum. `lost`: topics of which ZooKeeper has not heard, until all of it is written again."""
 
-    def __init__(self, cluster: Cluster, quorum: World) -> None:
+    def __init__(self, cluster: DrivenCluster, quorum: World) -> None:
         self._cluster, self._quorum = cluster, quorum
         self.driving = Driving.WAITING
         self.lost: set[str] = set()
@@ -81,22 +81,22 @@ class Driver:
         return ZkMigrationState.of(self._quorum.leader_image.zk_migration_state or 0)
 
     def step(self) -> None:
-        """What is due now."""
-        quorum, now = self._quorum, self._cluster.now_ms
-        flagged = any(one.running and one.migrating for one in quorum.of_role(Role.CONTROLLER))
+        """Do what is due now."""
+        quorum, now_ms = self._quorum, self._cluster.now_ms
+        flagged = any(controller.running and controller.migrating for controller in quorum.of_role(Role.CONTROLLER))
         if flagged and self._tree.get(PROGRESS) is None:  # by the first of them that starts
             self._progress(-1, -1, -1)
         leader = quorum.active_node
         if leader is None:
             return
         if quorum.epoch != self._epoch:
-            self._epoch, self._since_ms, self.driving = quorum.epoch, now, Driving.WAITING
+            self._epoch, self._since_ms, self.driving = quorum.epoch, now_ms, Driving.WAITING
             if not leader.migrating and self.state is ZkMigrationState.MIGRATION:
                 quorum.append([registrations.migration(ZkMigrationState.POST_MIGRATION)])
                 self._cluster.finalized()
         if not leader.migrating or self.driving is Driving.INACTIVE:
             return
-        waited = now - self._since_ms
+        waited = now_ms - self._since_ms
         if self.driving is Driving.WAITING and waited >= READY_MS:
             self._take_over(leader)
         elif self.driving is Driving.CLAIMED and waited >= COPY_MS:
@@ -105,7 +105,7 @@ class Driver:
             self._mirror()
 
     def due_ms(self) -> int | None:
-        """When something is due next; None while nothing is."""
+        """The time of the next step; None while nothing is."""
         if self._quorum.active is None or self.driving in (Driving.WRITING, Driving.INACTIVE):
             return None
         wait = READY_MS if self.driving is Driving.WAITING else COPY_MS
@@ -128,14 +128,18 @@ class Driver:
     def _all_are_there(self) -> bool:
         """Every voter with the flag; every broker of ZooKeeper, and of an assignment, registered with the quorum."""
         image = self._quorum.image
-        voters = [image.controllers.get(one) for one in self._quorum.voters]
-        if any(one is None or not one.zk_migration_ready for one in voters):
+        voters = [image.controllers.get(id_) for id_ in self._quorum.voters]
+        if any(voter is None or not voter.zk_migration_ready for voter in voters):
             return False
-        wanted = {int(one) for one in self._tree.below(BROKERS)}
+        brokers = {int(id_) for id_ in self._tree.below(BROKERS)}
         for topic in topics.topics(self._tree):
-            wanted |= {each for one in topic.partitions.values() for each in (*one.replicas, *one.adding)}
-        there = {one.id for one in image.brokers.values() if one.is_migrating_zk_broker and not one.fenced}
-        return bool(wanted) and wanted <= there
+            brokers |= {
+                each for assignment in topic.partitions.values() for each in (*assignment.replicas, *assignment.adding)
+            }
+        registered = {
+            broker.id for broker in image.brokers.values() if broker.is_migrating_zk_broker and not broker.fenced
+        }
+        return bool(brokers) and brokers <= registered
 
     def _claim(self, leader: Node) -> None:
         claim = self._tree.get(CONTROLLER)
@@ -155,7 +159,7 @@ class Driver:
         quorum = self._quorum
         if self.state is ZkMigrationState.PRE_MIGRATION and self._offset() <= 0:
             image = quorum.leader_image
-            directories = {one.id: one.directory for one in quorum.of_role(Role.BROKER)}
+            directories = {broker.id: broker.directory for broker in quorum.of_role(Role.BROKER)}
             copied = topics.records(self._tree, image, directories, quorum.metadata_version)
             begin = Write(table.BEGIN_TRANSACTION, {"name": "ZK Migration"})
             state = registrations.migration(ZkMigrationState.MIGRATION)
@@ -176,28 +180,28 @@ class Driver:
     def _write(self, *, all_of_it: bool) -> None:
         image = self._quorum.image
         self._mirrored = image.partitioned
-        found = topics.written(image, self._epoch, topics.states(self._tree))
-        for topic, one in found.items():
-            changed = any(there is None or there.data != data for there, data in self._beside(one))
+        znodes_by_topic = topics.written(image, self._epoch, topics.states(self._tree))
+        for topic, contents in znodes_by_topic.items():
+            changed = any(znode is None or znode.data != data for znode, data in self._beside(contents))
             if changed and not all_of_it and self._cluster.loses_a_write():
                 self.lost.add(topic)
             if all_of_it or topic not in self.lost:
-                for path, data in one.items():
+                for path, data in contents.items():
                     self._tree.write(path, data)
         for topic in list(self._tree.below(topics.TOPICS)):
-            if topic not in found:
+            if topic not in znodes_by_topic:
                 self._tree.delete(f"{topics.TOPICS}/{topic}")
                 self._tree.delete(f"{topics.CONFIGS}/{topic}")
         if self._quorum.active is not None:
             self._progress(image.offset - 1, self._quorum.active, self._epoch)
 
-    def _beside(self, wanted: Mapping[str, bytes]) -> Iterator[tuple[Znode | None, bytes]]:
-        """What stands there, and what is to stand there."""
-        return ((self._tree.get(path), data) for path, data in wanted.items())
+    def _beside(self, contents: Mapping[str, bytes]) -> Iterator[tuple[Znode | None, bytes]]:
+        """The znode that is there, and the data that it should have."""
+        return ((self._tree.get(path), data) for path, data in contents.items())
 
     def _offset(self) -> int:
-        there = self._tree.get(PROGRESS)
-        return -1 if there is None else znodes.migration(there).offset
+        znode = self._tree.get(PROGRESS)
+        return -1 if znode is None else znodes.migration(znode).offset
 
     def _progress(self, offset: int, controller: int, epoch: int) -> None:
         document = {

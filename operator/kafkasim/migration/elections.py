@@ -46,8 +46,8 @@ class Elections:
         self.tree.create("/cluster/id", json.dumps({"version": "1", "id": zookeeper.cluster_id}).encode())
         self.tree.create(EPOCH, b"1")
         self.tree.create("/feature", b'{"features":{},"version":2,"status":1}')
-        for one in self.broker_ids:
-            node = zookeeper.nodes[Role.BROKER, one]
+        for id_ in self.broker_ids:
+            node = zookeeper.nodes[Role.BROKER, id_]
             node.in_zookeeper_mode = True
             self._session_of(node)
         self._claim(self.random.choice(self.broker_ids))
@@ -62,11 +62,11 @@ class Elections:
 
     def _follow_session(self, node: Node) -> None:
         path = f"{BROKERS}/{node.id}"
-        there = self.tree.get(path)
+        znode = self.tree.get(path)
         life = (node.id, node.incarnation)
-        if node.running and there is None:
+        if node.running and znode is None:
             self._session_of(node)
-        elif there is not None and not (node.running and self._sessions.get(node.id) == life):
+        elif znode is not None and not (node.running and self._sessions.get(node.id) == life):
             owner = self._sessions.get(node.id)
             if node.unclean:
                 self.after(SESSION_MS, lambda: self._session_ends(owner))
@@ -90,8 +90,8 @@ class Elections:
     # --- the controller in ZooKeeper ---
 
     def _follow_claim(self) -> None:
-        there = self.tree.get(CONTROLLER)
-        if there is None:
+        claim = self.tree.get(CONTROLLER)
+        if claim is None:
             if self.is_led_by_quorum:
                 self._released()
             self.zookeeper.elected = self.zookeeper.active = None
@@ -103,8 +103,8 @@ class Elections:
         self._electing = False
         if self.tree.get(CONTROLLER) is not None:
             return
-        there = [int(one) for one in self.tree.below(BROKERS)]
-        alive = [one for one in there if self.zookeeper.nodes[Role.BROKER, one].running]
+        registered = [int(id_) for id_ in self.tree.below(BROKERS)]
+        alive = [id_ for id_ in registered if self.zookeeper.nodes[Role.BROKER, id_].running]
         if alive:
             self._claim(self.random.choice(alive))
             self.after(TOLD_MS, self._told)
@@ -117,19 +117,19 @@ class Elections:
 
     def _told(self) -> None:
         """The brokers hear who is controller."""
-        there = self.tree.get(CONTROLLER)
-        claim = None if there is None else znodes.controller(there)
+        znode = self.tree.get(CONTROLLER)
+        claim = None if znode is None else znodes.controller(znode)
         if claim is not None and not claim.is_kraft:
             world = self.zookeeper
             world.elected, world.active = claim.node_id, ELECTED
             world.append([Write(table.NO_OP, {})], commit=True)
 
     def _released(self) -> None:
-        """What stands in ZooKeeper is what counts again."""
+        """Take the state from ZooKeeper again."""
         self.is_led_by_quorum = False
         world = self.zookeeper
         world.active = ELECTED
-        directories = {one.id: one.directory for one in world.of_role(Role.BROKER)}
+        directories = {broker.id: broker.directory for broker in world.of_role(Role.BROKER)}
         restored = topics.records(self.tree, world.leader_image, directories, world.metadata_version)
         if restored:
             world.append(restored, commit=True)
@@ -140,8 +140,8 @@ class Elections:
         """The controller writes what it decided to ZooKeeper."""
         image = self.zookeeper.leader_image
         self._written = image.partitioned
-        there = self.tree.get(EPOCH)
-        epoch = znodes.controller_epoch(there).value if there is not None else 0
+        znode = self.tree.get(EPOCH)
+        epoch = znodes.controller_epoch(znode).value if znode is not None else 0
         for znodes_of in topics.written(image, epoch, topics.states(self.tree)).values():
             for path, data in znodes_of.items():
                 self.tree.write(path, data)
@@ -150,8 +150,8 @@ class Elections:
 
     def raise_epoch(self) -> None:
         """Each claim of `/controller` raises the epoch."""
-        there = self.tree.get(EPOCH)
-        value = znodes.controller_epoch(there).value if there is not None else 0
+        znode = self.tree.get(EPOCH)
+        value = znodes.controller_epoch(znode).value if znode is not None else 0
         self.tree.write(EPOCH, str(value + 1).encode())
 
     def deposed(self) -> None:
@@ -160,6 +160,6 @@ class Elections:
 
     def _fetch(self, world: World | None) -> None:
         """Replicas continue to fetch, whatever is controller."""
-        for one in self.broker_ids if world is not None else ():
-            if world is not None and world.nodes[Role.BROKER, one].running:
-                world.catch_up(one)
+        for id_ in self.broker_ids if world is not None else ():
+            if world is not None and world.nodes[Role.BROKER, id_].running:
+                world.catch_up(id_)

@@ -19,7 +19,7 @@ PROTOCOL = "3.9"
 
 
 class Form(StrEnum):
-    """What a node can be."""
+    """Kinds of nodes."""
 
     PLAIN_BROKER = "a broker in ZooKeeper mode"
     FLAGGED_BROKER = "a broker in ZooKeeper mode that migrates"
@@ -54,10 +54,10 @@ def file_of(form: Form, node_id: int) -> Mapping[str, str]:
 
 
 def is_in_zookeeper_mode(file: Mapping[str, str]) -> bool:
-    """Whether a broker with this file keeps its metadata in ZooKeeper."""
+    """True if a broker with this file keeps its metadata in ZooKeeper."""
     return ROLES not in file
 
 
 def has_flag(file: Mapping[str, str]) -> bool:
-    """Whether the process migrates."""
+    """True if the process migrates."""
     return file.get(FLAG) == "true"

@@ -22,15 +22,15 @@ class Person:
         self._cluster, self._asked = cluster, ""
 
     def does(self, message: str) -> None:
-        """What the message asks for, where it is not the one of before."""
+        """Do what the message asks for, if it is a new one."""
         is_new, self._asked = message != self._asked, message
-        asked = ASKED.search(message)
+        match = ASKED.search(message)
         if not is_new:
             return
-        if asked is not None:
-            role = Role.BROKER if asked[1] == "broker" else Role.CONTROLLER
-            self._cluster.change(role, int(asked[2]), Form(asked[3]))
-            self._cluster.restart(role, int(asked[2]))
+        if match is not None:
+            role = Role.BROKER if match[1] == "broker" else Role.CONTROLLER
+            self._cluster.change(role, int(match[2]), Form(match[3]))
+            self._cluster.restart(role, int(match[2]))
         elif message.startswith("start the controllers"):
             self.starts_controllers()
         elif "needed: stop the controllers" in message:
@@ -38,11 +38,11 @@ class Person:
 
     def starts_controllers(self, form: Form = Form.MIGRATING_CONTROLLER) -> None:
         """Each with this file."""
-        for one in self._cluster.controller_ids:
-            self._cluster.change(Role.CONTROLLER, one, form)
-            self._cluster.start(Role.CONTROLLER, one)
+        for id_ in self._cluster.controller_ids:
+            self._cluster.change(Role.CONTROLLER, id_, form)
+            self._cluster.start(Role.CONTROLLER, id_)
 
     def stops_controllers(self) -> None:
         """Each of them, without a pause between."""
-        for one in self._cluster.controller_ids:
-            self._cluster.stop(Role.CONTROLLER, one)
+        for id_ in self._cluster.controller_ids:
+            self._cluster.stop(Role.CONTROLLER, id_)

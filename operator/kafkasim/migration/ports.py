@@ -56,7 +56,7 @@ SYNCED = (CONTROLLER, EPOCH, PROGRESS)
 
 
 class MigrationNetwork(Network):
-    """What a client reaches: whichever process listens at an address now, in whichever mode."""
+    """Processes that a client reaches: whichever listens at an address now, in whichever mode."""
 
     def __init__(self, cluster: MigratingCluster, access: Access | None = None) -> None:
         self._cluster = cluster
@@ -68,18 +68,18 @@ class MigrationNetwork(Network):
 
     def node_at(self, address: Address) -> Node | None:
         key = self._keys.get(address)
-        found = None if key is None else self._cluster.answering(*key)
-        return None if found is None else found[1]
+        answering = None if key is None else self._cluster.answering(*key)
+        return None if answering is None else answering[1]
 
     def world_of(self, node: Node) -> World:
-        found = self._cluster.answering(node.role, node.id)
-        if found is None or found[1] is not node:
+        answering = self._cluster.answering(node.role, node.id)
+        if answering is None or answering[1] is not node:
             return self._cluster.zookeeper
-        return found[0]
+        return answering[0]
 
     def reaches(self, node: Node) -> bool:
-        found = self._cluster.answering(node.role, node.id)
-        return found is not None and found[1] is node and super().reaches(node)
+        answering = self._cluster.answering(node.role, node.id)
+        return answering is not None and answering[1] is node and super().reaches(node)
 
 
 def kafka_of(
@@ -97,7 +97,7 @@ class SimulatedEnsemble:
         self._cluster, self._behind_ms = cluster, behind_ms
 
     async def read(self) -> ZooKeeperReading | Failure:
-        """What a migration depends on."""
+        """Read the znodes that a migration depends on."""
         await self._pass_time()
         old = self._cluster.tree.before(self._behind_ms())
 
@@ -108,9 +108,9 @@ class SimulatedEnsemble:
         for path in old:
             if path.startswith(f"{BROKERS}/"):
                 id_ = int(path.removeprefix(f"{BROKERS}/"))
-                found = get(path, partial(znodes.broker, id_))
-                if found is not None:
-                    brokers[id_] = found
+                broker = get(path, partial(znodes.broker, id_))
+                if broker is not None:
+                    brokers[id_] = broker
         reassigning = get("/admin/reassign_partitions", znodes.reassigns)
         return ZooKeeperReading(
             self._now(), ENSEMBLE, get(CLUSTER_ID, znodes.cluster_id), get(CONTROLLER, znodes.controller),
@@ -135,14 +135,14 @@ class SimulatedEnsemble:
         comparison = Comparison(Expected(image))
         self._feed(comparison)
         comparison.finish()
-        found = comparison.differences()
-        if not found:
+        differences = comparison.differences()
+        if not differences:
             return StoreComparison(self._now(), image.offset)
         if self._cluster.stalls():
             return Failure(FailureKind.STALE, "znode /migration", "ZooKeeper is behind the metadata log")
-        differs = Differs(image.offset, found, comparison.more)
-        named = tuple(map(str, differs.examples))
-        return StoreComparison(self._now(), image.offset, differs.total, str(differs), named, digest=differs.digest)
+        differs = Differs(image.offset, differences, comparison.more)
+        examples = tuple(map(str, differs.examples))
+        return StoreComparison(self._now(), image.offset, differs.total, str(differs), examples, digest=differs.digest)
 
     async def survey(self, within: float) -> Survey | Failure:
         """All znodes that Kafka copies, always read anew."""
@@ -155,24 +155,24 @@ class SimulatedEnsemble:
     async def prepared(self, step: DeleteZnodes) -> AsyncIterator[PreparedDeletion | NotSent]:
         """A session, and nothing sent in it."""
         await self._pass_time()
-        found = self._cluster.tree.get(CLUSTER_ID)
-        other = of_another_cluster(parsed(found, znodes.cluster_id), ENSEMBLE, step.cluster_id)
+        identity = self._cluster.tree.get(CLUSTER_ID)
+        other = of_another_cluster(parsed(identity, znodes.cluster_id), ENSEMBLE, step.cluster_id)
         yield NotSent(str(other)) if other is not None else Transaction(self._cluster, step)
 
     def _feed(self, sink: Sink) -> None:
         tree = self._cluster.tree
         for name in tree.below(topics.TOPICS):
             znode = tree.get(f"{topics.TOPICS}/{name}")
-            found = None if znode is None else read_topic(name, znode.data)
-            sink.topic(name, found)
-            for number in found.partitions if isinstance(found, Topic) else ():
+            topic = None if znode is None else read_topic(name, znode.data)
+            sink.topic(name, topic)
+            for number in topic.partitions if isinstance(topic, Topic) else ():
                 state = tree.get(state_path(name, number))
-                if isinstance(found, Topic):
-                    sink.partition(found, number, read_state(name, number, None if state is None else state.data))
+                if isinstance(topic, Topic):
+                    sink.partition(topic, number, read_state(name, number, None if state is None else state.data))
         for name in tree.below(topics.CONFIGS):
             path = f"{topics.CONFIGS}/{name}"
-            there = tree.get(path)
-            sink.entries(path, read_entries(path, None if there is None else there.data))
+            config = tree.get(path)
+            sink.entries(path, read_entries(path, None if config is None else config.data))
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._cluster.now_ms / 1000, UTC)
@@ -190,16 +190,16 @@ class Transaction:
 
     async def send(self, withheld: Withheld) -> Outcome:
         """Sends it."""
-        if why := withheld():
-            return NotSent(why)
+        if reason := withheld():
+            return NotSent(reason)
         step = self._step
         raised = None if step.raise_to is None else str(step.raise_to).encode()
         identity = self._cluster.tree.get(CLUSTER_ID)
         of_cluster = Operation(CLUSTER_ID, -1 if identity is None else identity.version)
         first = Operation(EPOCH_PATH, step.epoch.version, raised)
-        rest = (Operation(path, life.version, deletes=True) for path, life in step.deletes.items())
+        deletions = (Operation(path, life.version, deletes=True) for path, life in step.deletes.items())
         try:
-            self._cluster.transact(of_cluster, first, *rest)
+            self._cluster.transact(of_cluster, first, *deletions)
         except Refused as refused:
             return Rejected(refused.code, f"znode {refused.path}: it was written or deleted meanwhile")
         return Applied()

@@ -17,7 +17,7 @@ from kafkafeatures.core.migration.copied.topics import Assignment, State, Topic,
 from kafkasim import replicas
 from kafkasim.log import Write
 from kafkasim.migration.tree import Tree
-from kafkasim.replicas import Found
+from kafkasim.replicas import TopicPartition
 from kraftlog import Image
 from kraftlog.partitions import Partition
 from kraftlog.schema import table
@@ -31,39 +31,43 @@ def _json(document: object) -> bytes:
 
 def written(image: Image, controller_epoch: int, was: Mapping[str, State]) -> dict[str, dict[str, bytes]]:
     """By topic: each znode of it. `was`: states by path as they stand there: only what changes gets the epoch."""
-    found: dict[str, dict[str, bytes]] = {}
-    by_topic: dict[str, list[Found]] = {}
-    for one in replicas.found_in(image):
-        by_topic.setdefault(one.topic, []).append(one)
+    contents_by_topic: dict[str, dict[str, bytes]] = {}
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for partition in replicas.partitions_in(image):
+        by_topic.setdefault(partition.topic, []).append(partition)
     minimum = image.partitions.min_insync_replicas.topics
     for topic, several in by_topic.items():
         path = f"{TOPICS}/{topic}"
-        znodes = found[topic] = {path: _json(_assignment(several))}
-        for one in several:
-            at = f"{path}/partitions/{one.number}/state"
-            znodes[at] = _state(one.state, controller_epoch, was.get(at))
+        znodes = contents_by_topic[topic] = {path: _json(_assignment(several))}
+        for partition in several:
+            at = f"{path}/partitions/{partition.number}/state"
+            znodes[at] = _state(partition.state, controller_epoch, was.get(at))
         config = {"min.insync.replicas": str(minimum[topic])} if topic in minimum else {}
         znodes[f"{CONFIGS}/{topic}"] = _json({"version": 1, "config": config})
-    return found
+    return contents_by_topic
 
 
-def _assignment(several: Collection[Found]) -> dict[str, object]:
+def _assignment(several: Collection[TopicPartition]) -> dict[str, object]:
     first = next(iter(several))
     return {
-        "removing_replicas": {str(one.number): sorted(one.state.removing) for one in several if one.state.removing},
-        "partitions": {str(one.number): one.state.replicas for one in several},
+        "removing_replicas": {
+            str(partition.number): sorted(partition.state.removing) for partition in several if partition.state.removing
+        },
+        "partitions": {str(partition.number): partition.state.replicas for partition in several},
         "topic_id": shown_id(first.topic_id.bytes),
-        "adding_replicas": {str(one.number): sorted(one.state.adding) for one in several if one.state.adding},
+        "adding_replicas": {
+            str(partition.number): sorted(partition.state.adding) for partition in several if partition.state.adding
+        },
         "version": 3,
     }
 
 
 def _state(state: Partition, controller_epoch: int, was: State | None) -> bytes:
     in_sync = [each for each in state.replicas if each in state.in_sync]
-    same = was is not None and (was.leader, was.leader_epoch, list(was.isr)) == (
+    is_same = was is not None and (was.leader, was.leader_epoch, list(was.isr)) == (
         state.leader, state.leader_epoch, in_sync,
     )  # fmt: skip
-    epoch = was.controller_epoch if was is not None and same else controller_epoch
+    epoch = was.controller_epoch if was is not None and is_same else controller_epoch
     return _json(
         {
             "controller_epoch": epoch,
@@ -77,15 +81,15 @@ def _state(state: Partition, controller_epoch: int, was: State | None) -> bytes:
 
 def states(tree: Tree) -> dict[str, State]:
     """Every state that can be read, by path."""
-    found = {}
+    states_by_path = {}
     for topic in topics(tree):
         for number in topic.partitions:
             path = f"{TOPICS}/{topic.name}/partitions/{number}/state"
             znode = tree.get(path)
             state = read_state(topic.name, number, None if znode is None else znode.data)
             if isinstance(state, State):
-                found[path] = state
-    return found
+                states_by_path[path] = state
+    return states_by_path
 
 
 def topics(tree: Tree) -> Iterator[Topic]:
@@ -98,27 +102,27 @@ def topics(tree: Tree) -> Iterator[Topic]:
 
 
 def records(tree: Tree, image: Image, directories: Mapping[int, UUID], metadata_version: int) -> list[Write]:
-    """What makes a log whose image is `image` say what stands in ZooKeeper."""
-    there = {topic.name: topic.id for topic in image.partitions.topics.values()}
+    """Records that give a log whose image is `image` the state of ZooKeeper."""
+    ids = {topic.name: topic.id for topic in image.partitions.topics.values()}
     writes: list[Write] = []
     at = states(tree)
-    found = list(topics(tree))
-    for topic in found:
-        topic_id = there.get(topic.name)
+    all_topics = list(topics(tree))
+    for topic in all_topics:
+        topic_id = ids.get(topic.name)
         if topic_id is None:
             topic_id = _uuid(topic.id)
             writes.append(Write(table.TOPIC, {"name": topic.name, "topicId": topic_id}))
         for number, assignment in topic.partitions.items():
             state = at.get(f"{TOPICS}/{topic.name}/partitions/{number}/state")
             if state is not None:
-                whole = Found(topic_id, topic.name, number, _partition(assignment, state))
-                writes.append(replicas.whole(whole, directories, metadata_version))
+                partition = TopicPartition(topic_id, topic.name, number, _partition(assignment, state))
+                writes.append(replicas.whole(partition, directories, metadata_version))
         config = tree.get(f"{CONFIGS}/{topic.name}")
         value = json.loads(config.data)["config"].get("min.insync.replicas") if config is not None else None
         if value is not None:
             writes.append(replicas.topic_config(topic.name, int(value)))
-    left = {topic.name for topic in found}
-    writes += [Write(table.REMOVE_TOPIC, {"topicId": id_}) for name, id_ in there.items() if name not in left]
+    names = {topic.name for topic in all_topics}
+    writes += [Write(table.REMOVE_TOPIC, {"topicId": id_}) for name, id_ in ids.items() if name not in names]
     return writes
 
 

@@ -40,8 +40,8 @@ class Operation(Struct, frozen=True):
 class Tree:
     """`now`: the time in ms."""
 
-    def __init__(self, now: Callable[[], int]) -> None:
-        self._now = now
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now = now_ms
         self._zxid = 0
         self._znodes: dict[str, Znode] = {}
         self._owners: dict[str, object] = {}
@@ -81,58 +81,58 @@ class Tree:
         if path in self._znodes:
             raise ValueError(f"{path} exists")
         self._begin()
-        made = Znode(path, data, 0, self._zxid, is_ephemeral=owner is not None, mtime=self._now())
-        self._znodes[path] = made
+        znode = Znode(path, data, 0, self._zxid, is_ephemeral=owner is not None, mtime=self._now())
+        self._znodes[path] = znode
         if owner is not None:
             self._owners[path] = owner
-        return made
+        return znode
 
     def write(self, path: str, data: bytes) -> None:
         """Set, or created where it is absent; nothing where that is there already."""
-        there = self._znodes.get(path)
-        if there is None:
+        znode = self._znodes.get(path)
+        if znode is None:
             self.create(path, data)
-        elif there.data != data:
+        elif znode.data != data:
             self._begin()
-            self._znodes[path] = self._written(there, data)
+            self._znodes[path] = self._written(znode, data)
 
     def delete(self, path: str) -> None:
         """With all that is below it; nothing where it is absent."""
-        gone = [one for one in self._znodes if one == path or one.startswith(f"{path}/")]
+        gone = [below_path for below_path in self._znodes if below_path == path or below_path.startswith(f"{path}/")]
         if gone:
             self._begin()
-            for one in gone:
-                del self._znodes[one]
-                self._owners.pop(one, None)
+            for below_path in gone:
+                del self._znodes[below_path]
+                self._owners.pop(below_path, None)
 
     def end(self, owner: object) -> None:
         """A session is over: what it owned is gone."""
-        for path in [path for path, one in self._owners.items() if one == owner]:
+        for path in [path for path, path_owner in self._owners.items() if path_owner == owner]:
             self.delete(path)
 
     def transact(self, operations: tuple[Operation, ...]) -> None:
         """Do all of it, or nothing. Raises Refused."""
-        for one in operations:
-            there = self._znodes.get(one.path)
-            if there is None:
-                raise Refused(NO_NODE, one.path)
-            if one.version not in (ANY, there.version):
-                raise Refused(BAD_VERSION, one.path)
+        for operation in operations:
+            znode = self._znodes.get(operation.path)
+            if znode is None:
+                raise Refused(NO_NODE, operation.path)
+            if operation.version not in (ANY, znode.version):
+                raise Refused(BAD_VERSION, operation.path)
         self._begin()
-        for one in operations:
-            if one.deletes:
-                del self._znodes[one.path]
-                self._owners.pop(one.path, None)
-            elif one.data is not None:
-                self._znodes[one.path] = self._written(self._znodes[one.path], one.data)
+        for operation in operations:
+            if operation.deletes:
+                del self._znodes[operation.path]
+                self._owners.pop(operation.path, None)
+            elif operation.data is not None:
+                self._znodes[operation.path] = self._written(self._znodes[operation.path], operation.data)
 
-    def _written(self, there: Znode, data: bytes) -> Znode:
-        return replace(there, data=data, version=there.version + 1, mtime=self._now())
+    def _written(self, znode: Znode, data: bytes) -> Znode:
+        return replace(znode, data=data, version=znode.version + 1, mtime=self._now())
 
     def _begin(self) -> None:
         """One transaction more; what was there until now is remembered for a while."""
         self._zxid += 1
-        now = self._now()
-        self._past.append((now, dict(self._znodes)))
-        while self._past[0][0] < now - REMEMBERED_MS:
+        now_ms = self._now()
+        self._past.append((now_ms, dict(self._znodes)))
+        while self._past[0][0] < now_ms - REMEMBERED_MS:
             self._past.popleft()

@@ -38,7 +38,7 @@ class NotKafkaError(Exception):
 
 
 class Head(Struct, frozen=True):
-    """What every request begins with, whatever follows."""
+    """The head that every request begins with."""
 
     api_key: int
     api_version: int

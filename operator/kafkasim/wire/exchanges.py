@@ -38,22 +38,22 @@ async def _asked(node: NodeAnswers, request: m.Request[m.R], version: int) -> m.
 
 async def _api_versions(node: NodeAnswers, version: int, request: Any) -> Answer:
     name = m.ApiVersionsRequest(cluster_id=request.cluster_id, node_id=int(request.node_id)) if version >= 5 else None
-    said = await _asked(node, name or m.ApiVersionsRequest(), version)
+    response = await _asked(node, name or m.ApiVersionsRequest(), version)
     return {
-        "error_code": said.error_code,
+        "error_code": response.error_code,
         "api_keys": [
             {"api_key": key, "min_version": offered.min, "max_version": offered.max}
-            for key, offered in said.api_keys.items()
+            for key, offered in response.api_keys.items()
         ],
         "throttle_time": 0,
         "supported_features": [
             {"name": name, "min_version": levels.min, "max_version": levels.max}
-            for name, levels in said.supported_features.items()
+            for name, levels in response.supported_features.items()
         ],
-        "finalized_features_epoch": said.finalized_features_epoch,
+        "finalized_features_epoch": response.finalized_features_epoch,
         "finalized_features": [
             {"name": name, "max_version_level": level, "min_version_level": level}
-            for name, level in said.finalized_features.items()
+            for name, level in response.finalized_features.items()
         ],
     }
 
@@ -64,19 +64,19 @@ async def _describe_cluster(node: NodeAnswers, version: int, request: Any) -> An
         include_fenced_brokers=version >= 2 and request.include_fenced_brokers,
         authorized_operations=request.include_cluster_authorized_operations,
     )
-    said = await _asked(node, question, version)
+    response = await _asked(node, question, version)
     return {
         "throttle_time": 0,
-        "error_code": said.error_code,
-        "error_message": said.error_message,
-        "endpoint_type": said.endpoint_type,
-        "cluster_id": said.cluster_id,
-        "controller_id": said.controller_id,
+        "error_code": response.error_code,
+        "error_message": response.error_message,
+        "endpoint_type": response.endpoint_type,
+        "cluster_id": response.cluster_id,
+        "controller_id": response.controller_id,
         "brokers": [
-            {"broker_id": one.id, "host": one.host, "port": one.port, "rack": None, "is_fenced": one.is_fenced}
-            for one in said.nodes
+            {"broker_id": host.id, "host": host.host, "port": host.port, "rack": None, "is_fenced": host.is_fenced}
+            for host in response.nodes
         ],
-        "cluster_authorized_operations": m.NO_OPERATIONS if said.operations is None else said.operations,
+        "cluster_authorized_operations": m.NO_OPERATIONS if response.operations is None else response.operations,
     }
 
 
@@ -84,52 +84,54 @@ async def _describe_cluster(node: NodeAnswers, version: int, request: Any) -> An
 
 
 async def _describe_quorum(node: NodeAnswers, version: int, request: Any) -> Answer:
-    said = await _asked(node, m.DescribeQuorumRequest(), version)
+    response = await _asked(node, m.DescribeQuorumRequest(), version)
     listener = LISTENER[Role.CONTROLLER]
     return {
-        "error_code": said.error_code,
-        "error_message": said.error_message,
+        "error_code": response.error_code,
+        "error_message": response.error_message,
         "topics": [
             {
                 "topic_name": topic.topic_name,
-                "partitions": [_quorum(topic.topic_name, one.partition_index, said) for one in topic.partitions],
+                "partitions": [
+                    _quorum(topic.topic_name, partition.partition_index, response) for partition in topic.partitions
+                ],
             }
             for topic in request.topics
         ],
         "nodes": [
-            {"node_id": one.id, "listeners": [{"name": listener, "host": one.host, "port": one.port}]}
-            for one in said.nodes
+            {"node_id": host.id, "listeners": [{"name": listener, "host": host.host, "port": host.port}]}
+            for host in response.nodes
         ],
     }
 
 
-def _quorum(topic: str, index: int, said: m.DescribeQuorumResponse) -> Answer:
+def _quorum(topic: str, index: int, response: m.DescribeQuorumResponse) -> Answer:
     if topic != m.METADATA_TOPIC or index != 0:
         error = {"error_code": UNKNOWN_TOPIC_OR_PARTITION, "error_message": _UNKNOWN_TOPIC}
         zeros = dict.fromkeys(("leader_id", "leader_epoch", "high_watermark"), 0)
         return {"partition_index": index, **error, **zeros, "current_voters": [], "observers": []}
     return {
         "partition_index": index,
-        "error_code": said.partition_error_code,
-        "error_message": said.partition_error_message,
-        "leader_id": said.leader_id,
-        "leader_epoch": said.leader_epoch,
-        "high_watermark": said.high_watermark,
-        "current_voters": _replicas(said.voters),
-        "observers": _replicas(said.observers),
+        "error_code": response.partition_error_code,
+        "error_message": response.partition_error_message,
+        "leader_id": response.leader_id,
+        "leader_epoch": response.leader_epoch,
+        "high_watermark": response.high_watermark,
+        "current_voters": _replicas(response.voters),
+        "observers": _replicas(response.observers),
     }
 
 
 def _replicas(states: Iterable[m.ReplicaState]) -> list[Answer]:
     return [
         {
-            "replica_id": one.id,
-            "replica_directory_id": one.directory_id,
-            "log_end_offset": one.log_end_offset,
-            "last_fetch_timestamp": one.last_fetch_timestamp,
-            "last_caught_up_timestamp": one.last_caught_up_timestamp,
+            "replica_id": state.id,
+            "replica_directory_id": state.directory_id,
+            "log_end_offset": state.log_end_offset,
+            "last_fetch_timestamp": state.last_fetch_timestamp,
+            "last_caught_up_timestamp": state.last_caught_up_timestamp,
         }
-        for one in states
+        for state in states
     ]
 
 
@@ -139,14 +141,14 @@ def _replicas(states: Iterable[m.ReplicaState]) -> list[Answer]:
 async def _update_features(node: NodeAnswers, version: int, request: Any) -> Answer:
     """v0 has neither a type nor validateOnly on KRaft; v2 has no results."""
     updates = tuple(
-        (one.feature, one.max_version_level, one.upgrade_type if version >= 1 else m.UPGRADE)
-        for one in request.feature_updates
+        (update.feature, update.max_version_level, update.upgrade_type if version >= 1 else m.UPGRADE)
+        for update in request.feature_updates
     )
     question = m.UpdateFeaturesRequest(updates, validate_only=version >= 1 and request.validate_only)
     verdict = await node.updated(question)
     results = [
-        {"feature": one.feature, "error_code": one.error_code, "error_message": one.error_message}
-        for one in (verdict.results if version < 2 else ())
+        {"feature": result.feature, "error_code": result.error_code, "error_message": result.error_message}
+        for result in (verdict.results if version < 2 else ())
     ]
     return {
         "throttle_time": 0, "error_code": verdict.error_code, "error_message": verdict.error_message, "results": results
@@ -157,8 +159,8 @@ def _unregister(question: type[UnregisterBrokerRequest] | type[UnregisterControl
     """`broker_id` also of controllers: kio has no such request, and the layout is that of the other."""
 
     async def unregister(node: NodeAnswers, version: int, request: Any) -> Answer:
-        said = await _asked(node, question(request.broker_id), version)
-        return {"throttle_time": 0, "error_code": said.error_code, "error_message": said.error_message}
+        response = await _asked(node, question(request.broker_id), version)
+        return {"throttle_time": 0, "error_code": response.error_code, "error_message": response.error_message}
 
     return unregister
 
@@ -172,13 +174,15 @@ async def _fetch(node: NodeAnswers, version: int, request: Any) -> Answer:
     leader: tuple[Host, ...] = ()
     for topic in request.topics:
         partitions = []
-        for one in topic.partitions:
-            said = await _asked(node, _fetch_request(one, request), version)
-            if said.error_code:
-                return {"throttle_time": 0, "error_code": said.error_code, "responses": []}
-            there = topic.topic_id == m.METADATA_TOPIC_ID and said.partition_error_code != UNKNOWN_TOPIC_ID
-            leader = said.nodes if there else leader
-            partitions.append(_fetched(one.partition, said) if there else _unknown_topic(one.partition))
+        for partition in topic.partitions:
+            response = await _asked(node, _fetch_request(partition, request), version)
+            if response.error_code:
+                return {"throttle_time": 0, "error_code": response.error_code, "responses": []}
+            is_log = topic.topic_id == m.METADATA_TOPIC_ID and response.partition_error_code != UNKNOWN_TOPIC_ID
+            leader = response.nodes if is_log else leader
+            partitions.append(
+                _fetched(partition.partition, response) if is_log else _unknown_topic(partition.partition)
+            )
         responses.append({"topic_id": topic.topic_id, "partitions": partitions})
     return {"throttle_time": 0, "error_code": NONE, "responses": responses, "node_endpoints": _endpoints(leader)}
 
@@ -195,20 +199,20 @@ def _fetch_request(partition: Any, request: Any) -> m.FetchRequest:
     )
 
 
-def _fetched(index: int, said: m.FetchResponse) -> Answer:
+def _fetched(index: int, response: m.FetchResponse) -> Answer:
     answer = {
         "partition_index": index,
-        "error_code": said.partition_error_code,
-        "high_watermark": said.high_watermark,
-        "log_start_offset": said.log_start_offset,
-        "current_leader": _leader(said.current_leader),
+        "error_code": response.partition_error_code,
+        "high_watermark": response.high_watermark,
+        "log_start_offset": response.log_start_offset,
+        "current_leader": _leader(response.current_leader),
         "aborted_transactions": [],
-        "records": said.records,
+        "records": response.records,
     }
-    if said.snapshot_id is not None:
-        answer["snapshot_id"] = _position(said.snapshot_id)
-    if said.diverging is not None:
-        answer["diverging_epoch"] = _position(said.diverging)
+    if response.snapshot_id is not None:
+        answer["snapshot_id"] = _position(response.snapshot_id)
+    if response.diverging is not None:
+        answer["diverging_epoch"] = _position(response.diverging)
     return answer
 
 
@@ -224,34 +228,34 @@ def _unknown_topic(index: int) -> Answer:
 
 
 async def _fetch_snapshot(node: NodeAnswers, version: int, request: Any) -> Answer:
-    found = []
+    answers = []
     for topic in request.topics:
         partitions = []
-        for one in topic.partitions:
-            wanted = m.OffsetAndEpoch(one.snapshot_id.end_offset, one.snapshot_id.epoch)
+        for partition in topic.partitions:
+            snapshot_id = m.OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
             question = m.FetchSnapshotRequest(
-                request.cluster_id, wanted, one.current_leader_epoch, one.position, request.max_bytes
+                request.cluster_id, snapshot_id, partition.current_leader_epoch, partition.position, request.max_bytes
             )
-            said = await _asked(node, question, version)
-            is_log = topic.name == m.METADATA_TOPIC and one.partition == 0
-            if said.error_code and is_log:
-                return {"throttle_time": 0, "error_code": said.error_code, "topics": []}
-            partitions.append(_part(one.partition, wanted, said, is_log=is_log))
-        found.append({"name": topic.name, "partitions": partitions})
+            response = await _asked(node, question, version)
+            is_log = topic.name == m.METADATA_TOPIC and partition.partition == 0
+            if response.error_code and is_log:
+                return {"throttle_time": 0, "error_code": response.error_code, "topics": []}
+            partitions.append(_part(partition.partition, snapshot_id, response, is_log=is_log))
+        answers.append({"name": topic.name, "partitions": partitions})
     leader = node.world.active_node
     hosts = () if leader is None else (Host(leader.id, leader.host, leader.port),)
-    return {"throttle_time": 0, "error_code": NONE, "topics": found, "node_endpoints": _endpoints(hosts)}
+    return {"throttle_time": 0, "error_code": NONE, "topics": answers, "node_endpoints": _endpoints(hosts)}
 
 
-def _part(index: int, wanted: m.OffsetAndEpoch, said: m.FetchSnapshotResponse, *, is_log: bool) -> Answer:
+def _part(index: int, snapshot_id: m.OffsetAndEpoch, response: m.FetchSnapshotResponse, *, is_log: bool) -> Answer:
     return {
         "index": index,
-        "error_code": said.partition_error_code if is_log else UNKNOWN_TOPIC_OR_PARTITION,
-        "snapshot_id": _position(wanted),
-        "current_leader": _leader(said.current_leader),
-        "size": said.size if is_log else 0,
-        "position": said.position if is_log else 0,
-        "unaligned_records": said.data if is_log else b"",
+        "error_code": response.partition_error_code if is_log else UNKNOWN_TOPIC_OR_PARTITION,
+        "snapshot_id": _position(snapshot_id),
+        "current_leader": _leader(response.current_leader),
+        "size": response.size if is_log else 0,
+        "position": response.position if is_log else 0,
+        "unaligned_records": response.data if is_log else b"",
     }
 
 
@@ -259,14 +263,14 @@ def _position(at: m.OffsetAndEpoch) -> Answer:
     return {"end_offset": at.offset, "epoch": at.epoch}
 
 
-def _leader(said: m.LeaderAndEpoch | None) -> Answer:
-    return {"leader_id": -1, "leader_epoch": -1} if said is None else {
-        "leader_id": said.leader_id, "leader_epoch": said.epoch
+def _leader(leader: m.LeaderAndEpoch | None) -> Answer:
+    return {"leader_id": -1, "leader_epoch": -1} if leader is None else {
+        "leader_id": leader.leader_id, "leader_epoch": leader.epoch
     }  # fmt: skip
 
 
 def _endpoints(hosts: Iterable[Host]) -> list[Answer]:
-    return [{"node_id": one.id, "host": one.host, "port": one.port} for one in hosts]
+    return [{"node_id": host.id, "host": host.host, "port": host.port} for host in hosts]
 
 
 Exchange = Callable[[NodeAnswers, int, Any], Awaitable[Answer]]

@@ -73,15 +73,15 @@ class Ports:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    made = socket.socket()
+    listener = socket.socket()
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
     except OSError:
-        made.close()
+        listener.close()
         raise
-    made.setblocking(False)
-    return made
+    listener.setblocking(False)
+    return listener
 
 
 class SimulatorServer:
@@ -223,10 +223,10 @@ class SimulatorServer:
                     return
                 answer = unsupported_api_versions(head, versions)
             else:
-                found = await self._answer(answers, head, frame)
-                if found is None:
+                reply = await self._answer(answers, head, frame)
+                if reply is None:
                     return
-                answer = found
+                answer = reply
             writer.write(_LENGTH.pack(len(answer)) + answer)
             await writer.drain()
 

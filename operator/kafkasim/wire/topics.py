@@ -33,34 +33,40 @@ _INT = 3
 
 async def metadata(node: NodeAnswers, version: int, request: Any) -> Answer:
     """The live brokers, and topics: all that may be seen, or those that are named."""
-    asked = request.topics
-    question = MetadataRequest(asked is None or bool(asked), request.include_topic_authorized_operations)
-    said = await node.metadata(question, version)
-    if asked is None:
-        shown = [_topic(one) for one in said.topics]
+    requested = request.topics
+    question = MetadataRequest(requested is None or bool(requested), request.include_topic_authorized_operations)
+    response = await node.metadata(question, version)
+    if requested is None:
+        answers = [_topic(topic) for topic in response.topics]
     else:
-        by_name = {one.name: one for one in said.topics}
-        names: dict[Any, str] = {one.id: one.name for one in said.topics}
-        shown = []
-        for one in asked:
-            name = names.get(getattr(one, "topic_id", None), "") if one.name is None else one.name
-            shown.append(_topic(by_name[name]) if name in by_name else _unknown(one))
+        by_name = {topic.name: topic for topic in response.topics}
+        names: dict[Any, str] = {topic.id: topic.name for topic in response.topics}
+        answers = []
+        for requested_topic in requested:
+            name = (
+                names.get(getattr(requested_topic, "topic_id", None), "")
+                if requested_topic.name is None
+                else requested_topic.name
+            )
+            answers.append(_topic(by_name[name]) if name in by_name else _unknown(requested_topic))
     return {
         "throttle_time": 0,
-        "brokers": [{"node_id": one.id, "host": one.host, "port": one.port, "rack": None} for one in said.brokers],
-        "cluster_id": said.cluster_id,
-        "controller_id": said.controller_id,
-        "topics": shown,
+        "brokers": [
+            {"node_id": host.id, "host": host.host, "port": host.port, "rack": None} for host in response.brokers
+        ],
+        "cluster_id": response.cluster_id,
+        "controller_id": response.controller_id,
+        "topics": answers,
         "cluster_authorized_operations": NO_OPERATIONS,
         "error_code": NONE,
     }
 
 
-def _unknown(asked: Any) -> Answer:
+def _unknown(requested_topic: Any) -> Answer:
     return {
-        "error_code": UNKNOWN_TOPIC_ID if asked.name is None else UNKNOWN_TOPIC_OR_PARTITION,
-        "name": asked.name,
-        "topic_id": getattr(asked, "topic_id", None),
+        "error_code": UNKNOWN_TOPIC_ID if requested_topic.name is None else UNKNOWN_TOPIC_OR_PARTITION,
+        "name": requested_topic.name,
+        "topic_id": getattr(requested_topic, "topic_id", None),
         "is_internal": False,
         "partitions": [],
         "topic_authorized_operations": NO_OPERATIONS,
@@ -73,22 +79,22 @@ def _topic(topic: TopicAnswer) -> Answer:
         "name": topic.name,
         "topic_id": topic.id,
         "is_internal": topic.name.startswith("__"),
-        "partitions": [_partition(one) for one in topic.partitions],
+        "partitions": [_partition(partition) for partition in topic.partitions],
         "topic_authorized_operations": NO_OPERATIONS if topic.operations is None else topic.operations,
     }
 
 
-def _partition(one: PartitionAnswer) -> Answer:
+def _partition(partition: PartitionAnswer) -> Answer:
     return {
-        "error_code": one.error_code,
-        "partition_index": one.partition,
-        "leader_id": one.leader,
-        "leader_epoch": one.leader_epoch,
-        "replica_nodes": one.replicas,
-        "isr_nodes": one.in_sync,
+        "error_code": partition.error_code,
+        "partition_index": partition.partition,
+        "leader_id": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replica_nodes": partition.replicas,
+        "isr_nodes": partition.in_sync,
         "eligible_leader_replicas": (),
         "last_known_elr": (),
-        "offline_replicas": one.offline,
+        "offline_replicas": partition.offline,
     }
 
 
@@ -96,52 +102,59 @@ async def describe_topic_partitions(node: NodeAnswers, version: int, request: An
     """In pages, from a cursor on."""
     cursor = None if request.cursor is None else (request.cursor.topic_name, request.cursor.partition_index)
     question = DescribeTopicPartitionsRequest(cursor, request.response_partition_limit)
-    said = topics.page(node.world, question, {each.name for each in request.topics})
-    behind = None if said.cursor is None else {"topic_name": said.cursor[0], "partition_index": said.cursor[1]}
-    return {"throttle_time": 0, "topics": [_topic(one) for one in said.topics], "next_cursor": behind}
+    response = topics.page(node.world, question, {each.name for each in request.topics})
+    next_cursor = (
+        None if response.cursor is None else {"topic_name": response.cursor[0], "partition_index": response.cursor[1]}
+    )
+    return {"throttle_time": 0, "topics": [_topic(topic) for topic in response.topics], "next_cursor": next_cursor}
 
 
 async def list_reassignments(node: NodeAnswers, version: int, request: Any) -> Answer:
-    """What is being moved."""
-    said = await node.reassignments(ListPartitionReassignmentsRequest(), version)
-    named = None if request.topics is None else {each.name for each in request.topics}
-    found = [
+    """Reassignments in progress."""
+    response = await node.reassignments(ListPartitionReassignmentsRequest(), version)
+    names = None if request.topics is None else {each.name for each in request.topics}
+    answers = [
         {
             "name": name,
             "partitions": [
                 {
                     "partition_index": index,
-                    "replicas": one.replicas,
-                    "adding_replicas": one.adding,
-                    "removing_replicas": one.removing,
+                    "replicas": reassignment.replicas,
+                    "adding_replicas": reassignment.adding,
+                    "removing_replicas": reassignment.removing,
                 }
-                for (_, index), one in moving
+                for (_, index), reassignment in moving
             ],
         }
-        for name, moving in groupby(said.reassignments.items(), key=lambda each: each[0][0])
-        if named is None or name in named
+        for name, moving in groupby(response.reassignments.items(), key=lambda each: each[0][0])
+        if names is None or name in names
     ]
-    return {"throttle_time": 0, "error_code": said.error_code, "error_message": said.error_message, "topics": found}
+    return {
+        "throttle_time": 0,
+        "error_code": response.error_code,
+        "error_message": response.error_message,
+        "topics": answers,
+    }
 
 
 async def describe_log_dirs(node: NodeAnswers, version: int, request: Any) -> Answer:
-    """What lies on the disks of this broker."""
-    said = await node.log_dirs(DescribeLogDirsRequest(), version)
-    named = None if request.topics is None else {each.topic for each in request.topics}
+    """Partitions on the disks of this broker."""
+    response = await node.log_dirs(DescribeLogDirsRequest(), version)
+    names = None if request.topics is None else {each.topic for each in request.topics}
     results = [
         {
-            "error_code": one.error_code,
-            "log_dir": one.path,
+            "error_code": directory.error_code,
+            "log_dir": directory.path,
             "topics": [
-                {"name": name, "partitions": _sizes(found)}
-                for name, found in one.hosted.items()
-                if named is None or name in named
+                {"name": name, "partitions": _sizes(partitions)}
+                for name, partitions in directory.hosted.items()
+                if names is None or name in names
             ],
             "is_cordoned": False,
         }
-        for one in said.directories
+        for directory in response.directories
     ]
-    return {"throttle_time": 0, "error_code": said.error_code, "results": results}
+    return {"throttle_time": 0, "error_code": response.error_code, "results": results}
 
 
 def _sizes(partitions: Iterable[int]) -> list[Answer]:
@@ -154,28 +167,28 @@ def _sizes(partitions: Iterable[int]) -> list[Answer]:
 async def describe_configs(node: NodeAnswers, version: int, request: Any) -> Answer:
     """One question for each resource: they may be of several kinds."""
     results = []
-    for one in request.resources:
-        kind, name, keys = one.resource_type, one.resource_name, one.configuration_keys
-        said = await node.configs(DescribeConfigsRequest(kind, (name,), tuple(keys or ())), version)
-        results.append(_configs(kind, name, said.configs[name], synonyms=request.include_synonyms))
+    for resource in request.resources:
+        kind, name, keys = resource.resource_type, resource.resource_name, resource.configuration_keys
+        response = await node.configs(DescribeConfigsRequest(kind, (name,), tuple(keys or ())), version)
+        results.append(_configs(kind, name, response.configs[name], synonyms=request.include_synonyms))
     return {"throttle_time": 0, "results": results}
 
 
-def _configs(kind: int, name: str, said: ConfigAnswer, *, synonyms: bool) -> Answer:
-    head = {"error_code": said.error_code, "error_message": said.error_message}
+def _configs(kind: int, name: str, config: ConfigAnswer, *, synonyms: bool) -> Answer:
+    head = {"error_code": config.error_code, "error_message": config.error_message}
     entries = [
         {
             "name": key,
-            "value": one.value,
-            "read_only": one.is_read_only,
-            "config_source": one.source,
-            "is_sensitive": one.is_sensitive,
-            "synonyms": [{"name": key, "value": text, "source": source} for source, text in one.layers.items()]
+            "value": entry.value,
+            "read_only": entry.is_read_only,
+            "config_source": entry.source,
+            "is_sensitive": entry.is_sensitive,
+            "synonyms": [{"name": key, "value": text, "source": source} for source, text in entry.layers.items()]
             if synonyms
             else [],
             "config_type": _INT,
             "documentation": None,
         }
-        for key, one in said.entries.items()
+        for key, entry in config.entries.items()
     ]
     return head | {"resource_type": kind, "resource_name": name, "configs": entries}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from docs.make.fields_page import fields, root
 from kafkafeatures.api.names import KIND
-from tests.contract.fields_page import fields, root
 from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.e2e.rig.kubernetes.tools import Refused
 from tests.e2e.rig.process import wait_until

@@ -206,9 +206,15 @@ def copy(
     return NodeCopy(cluster, node, cluster_id, tuple(records), node_id=said, vote=vote)
 
 
-def copies_of(data: bytes, nodes: Iterable[int] = VOTERS) -> list[NodeCopy]:
-    """A copy of this log on each of these nodes."""
-    return [copy(str(node), {segment_name(0): data}) for node in nodes]
+def snapshot_at(end: int, data: bytes, **more: Any) -> dict[str, bytes]:
+    """The snapshot of this log at an offset, by its name."""
+    return {snapshot_name(end): snapshot_of(image_of(data, end), **more)}
+
+
+def copies_of(data: bytes | Mapping[str, bytes], nodes: Iterable[int] = VOTERS) -> list[NodeCopy]:
+    """A copy of this log, or of these files, on each of these nodes."""
+    files = {segment_name(0): data} if isinstance(data, bytes) else data
+    return [copy(str(node), files) for node in nodes]
 
 
 def one(copies: Iterable[NodeCopy]) -> ClusterCopies:
@@ -233,6 +239,22 @@ def tables(
 def rows(copies: Iterable[NodeCopy], name: str, **more: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = tables(copies, **more)[name].to_pylist()
     return found
+
+
+def readiness(copies: Iterable[NodeCopy], target: str = "4.2", **more: Any) -> dict[str, Any]:
+    """The row of one target."""
+    (found,) = [row for row in rows(copies, "upgrade_readiness", **more) if row["target"] == target]
+    return found
+
+
+def unknown_kinds(row: dict[str, Any]) -> set[str]:
+    """Kinds of what is not known of a target."""
+    return {one["kind"] for one in row["unknown_because"]}
+
+
+def milliseconds(value: Any) -> int | None:
+    """A time of a row, counted from `NOW`."""
+    return None if value is None else int(value.timestamp() * 1000) - NOW
 
 
 def verdicts(copies: Iterable[NodeCopy], **more: Any) -> dict[str, str]:

@@ -19,30 +19,20 @@ from tests.featurelog.tables.build import (
     copy,
     healthy,
     history,
-    image_of,
     kraft_version,
     leader,
     level,
     log,
     migration,
+    readiness,
     registered_broker,
     registered_controller,
-    rows,
     segment_name,
-    snapshot_name,
-    snapshot_of,
+    snapshot_at,
+    unknown_kinds,
     unregistered_broker,
 )
 from tests.kraftlog.build import NOW, no_op
-
-
-def readiness(copies: Sequence[NodeCopy], target: str = "4.2") -> dict[str, Any]:
-    (found,) = [row for row in rows(copies, "upgrade_readiness") if row["target"] == target]
-    return found
-
-
-def kinds(row: dict[str, Any]) -> set[str]:
-    return {one["kind"] for one in row["unknown_because"]}
 
 
 def only_first_has(items: Sequence[Item], more: Sequence[Item]) -> list[NodeCopy]:
@@ -73,11 +63,11 @@ def test_who_votes_is_not_known_behind_a_gap_that_may_hold_another_election() ->
     items = [*healthy(), no_op(), no_op(), no_op(), no_op()]
     files = {
         segment_name(0): log(items[:9]),
-        snapshot_name(12): snapshot_of(image_of(log(items), 12)),
+        **snapshot_at(12, log(items)),
         segment_name(12): log(items[12:], start=12),
     }
-    row = readiness([copy(str(node), files) for node in VOTERS])
-    assert (row["verdict"], kinds(row), row["voters"]) == ("unknown", {"voters"}, None)
+    row = readiness(copies_of(files))
+    assert (row["verdict"], unknown_kinds(row), row["voters"]) == ("unknown", {"voters"}, None)
 
 
 DYNAMIC: list[Item] = [leader(3001), kraft_version(1), voters_record(*VOTERS), *healthy()[1:]]
@@ -119,11 +109,11 @@ def with_snapshot(
     items = [leader(3001), kraft_version(1), voters_record(*before), *unregistered(healthy()[1:], 3003)]
     data = log(items)
     control = (table.KRAFT_VERSION, {"kRaftVersion": 1}), voters_record(*said)
-    files = {snapshot_name(len(items)): snapshot_of(image_of(data, len(items)), control=control)}
+    files = snapshot_at(len(items), data, control=control)
     if is_whole:
         files[segment_name(0)] = data
     first = files | {segment_name(len(items)): log(behind, start=len(items))}
-    return [copy("3001", first), *(copy(str(node), files) for node in VOTERS[1:])]
+    return [copy("3001", first), *copies_of(files, VOTERS[1:])]
 
 
 def test_who_votes_in_a_snapshot_votes_until_a_removal_is_surely_committed() -> None:
@@ -161,13 +151,13 @@ def test_who_voted_before_a_snapshot_and_not_in_it_votes_no_more() -> None:
 )  # fmt: skip
 def test_what_only_one_copy_has_makes_nothing_ready(items: Sequence[Item], more: Sequence[Item], target: str) -> None:
     row = readiness(only_first_has(items, more), target)
-    assert (row["verdict"], kinds(row)) == ("unknown", {"not_committed"})
+    assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"not_committed"})
     assert readiness(copies_of(log([*items, *more])), target)["verdict"] == "ready", "once all have it"
 
 
 def test_an_unknown_state_of_a_migration_makes_it_unknown() -> None:
     row = readiness(copies_of(log([*healthy(), migration(9)])))
-    assert (row["verdict"], kinds(row)) == ("unknown", {"migration", "contradiction_in_log"})
+    assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"migration", "contradiction_in_log"})
 
 
 def test_a_level_that_stays_and_needs_one_that_would_go_down_is_a_blocker() -> None:
@@ -183,7 +173,7 @@ def test_a_level_that_stays_and_needs_one_that_would_go_down_is_a_blocker() -> N
 
 def fenced_since(*items: bytes) -> int | None:
     """When broker 7 was fenced, in the log of a healthy cluster with these items behind it."""
-    return history(*copies_of(log([*healthy(), *items]))).nodes.now[BROKER, 7].value.fenced_since
+    return history(*copies_of(log([*healthy(), *items]))).nodes.current[BROKER, 7].value.fenced_since
 
 
 def test_a_broker_is_fenced_since_its_own_process_is() -> None:

@@ -13,14 +13,12 @@ from tests.featurelog.tables.build import (
     copies_of,
     copy,
     healthy,
-    image_of,
     leader,
     level,
     log,
     rows,
     segment_name,
-    snapshot_name,
-    snapshot_of,
+    snapshot_at,
 )
 from tests.kraftlog.build import NOW
 
@@ -90,7 +88,7 @@ def test_a_document_of_another_cluster_or_a_cluster_without_an_id_attributes_not
 
 
 def test_what_only_a_snapshot_shows_is_unattributed() -> None:
-    files = {snapshot_name(10): snapshot_of(image_of(CHANGED, 10)), segment_name(10): log([leader(3002)], start=10)}
+    files = {**snapshot_at(10, CHANGED), segment_name(10): log([leader(3002)], start=10)}
     entry = change("metadata.version 27 -> 28", AT)
     found = rows([copy("3001", files)], "feature_timeline", documents=Documents.of([document(history=[entry])]))
     assert [row["attribution"] for row in found] == ["Unattributed"]

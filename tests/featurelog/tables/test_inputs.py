@@ -31,6 +31,7 @@ from tests.featurelog.tables.build import (
     rows,
     rows_of,
     segment_name,
+    snapshot_at,
     snapshot_name,
     snapshot_of,
     tables,
@@ -117,7 +118,7 @@ def test_a_file_with_two_records_at_one_offset_contradicts_itself() -> None:
 
 def test_a_snapshot_that_contradicts_the_log_is_named_and_no_verdict_is_ready() -> None:
     data, other = log(healthy()), log(healthy(version=20))
-    files = {segment_name(0): data, snapshot_name(9): snapshot_of(image_of(other, 9))}
+    files = {segment_name(0): data, **snapshot_at(9, other)}
     found = [copy("3001", files)]
     (note,) = quality(found)
     assert (note["kind"], note["file"], note["offset"]) == ("snapshot_contradicts_log", snapshot_name(9), 9)
@@ -216,7 +217,7 @@ def test_rows_may_come_in_batches_of_any_size() -> None:
     data = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), no_op()]) + log(
         [leader(3002)], start=11, epoch=2
     )
-    for name, content in ((segment_name(0), data), (snapshot_name(9), snapshot_of(image_of(data, 9)))):
+    for name, content in {segment_name(0): data, **snapshot_at(9, data)}.items():
         whole = rows_of(name, content)
         of_one = FileRecords("3001", name, lambda whole=whole: whole.to_batches(max_chunksize=1))  # type: ignore[misc]
         at_once = FileRecords("3001", name, whole.to_batches)

@@ -4,33 +4,26 @@ before and after.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 
-from featurelog.tables import NodeCopy
 from featurelog.tables.scans import scan
 from kraftlog.records import frame
 from kraftlog.schema import table
 from tests.featurelog.tables.build import (
-    VOTERS,
     Item,
     changed,
     copies_of,
     copy,
     healthy,
     history,
-    image_of,
     leader,
     level,
     log,
     min_insync,
+    readiness,
     registered_broker,
-    rows,
     segment_name,
-    snapshot_name,
-    snapshot_of,
+    snapshot_at,
     unregistered_broker,
     verdicts,
 )
@@ -52,14 +45,9 @@ def another_config() -> bytes:
     return frame(table.CONFIG, data)
 
 
-def readiness(copies: Sequence[NodeCopy], target: str = ELR) -> dict[str, Any]:
-    (found,) = [row for row in rows(copies, "upgrade_readiness") if row["target"] == target]
-    return found
-
-
 def judged(*items: Item) -> tuple[str, set[str]]:
     """The verdict, and the kinds of what prevents `ready`."""
-    row = readiness(copies_of(log(items)))
+    row = readiness(copies_of(log(items)), ELR)
     return row["verdict"], {one["kind"] for one in row["other_blockers"] + row["unknown_because"]}
 
 
@@ -120,7 +108,7 @@ def test_what_is_not_for_all_brokers_does_not(more: tuple[Item, ...]) -> None:
 
 
 def test_a_value_that_a_broker_would_lose_blocks_it() -> None:
-    row = readiness(copies_of(log([*healthy(), min_insync("3", "2"), min_insync("2", "1")])))
+    row = readiness(copies_of(log([*healthy(), min_insync("3", "2"), min_insync("2", "1")])), ELR)
     assert row["verdict"] == "blocked"
     assert row["other_blockers"] == [
         {
@@ -148,7 +136,7 @@ def test_a_fenced_broker_that_may_come_back_would_lose_it_too() -> None:
 )
 def test_what_a_leader_may_undo_does_not_make_it_ready(before: list[Item], last: bytes) -> None:
     whole = log([*before, last])
-    row = readiness([copy("3001", {segment_name(0): whole}), *copies_of(log(before), (3002, 3003))])
+    row = readiness([copy("3001", {segment_name(0): whole}), *copies_of(log(before), (3002, 3003))], ELR)
     assert row["verdict"] != "ready"
     assert "not_committed" in {one["kind"] for one in row["unknown_because"]}
 
@@ -157,17 +145,16 @@ def test_a_snapshot_says_it_where_the_log_before_it_is_gone() -> None:
     items = [*healthy(), no_op()]
     end = len(items)
     files = {
-        snapshot_name(end): snapshot_of(image_of(log(items), end)),
+        **snapshot_at(end, log(items)),
         segment_name(end): log([leader(3001)], start=end),
     }
-    assert readiness([copy(str(node), files) for node in VOTERS])["verdict"] == "ready"
+    assert readiness(copies_of(files), ELR)["verdict"] == "ready"
 
 
 def test_a_snapshot_without_what_the_log_set_contradicts_it() -> None:
     items = [*UNSET, no_op()]
-    image = image_of(log(items), len(items))
-    files = {segment_name(0): log(items), snapshot_name(len(items)): snapshot_of(image)}
-    row = readiness([copy(str(node), files) for node in VOTERS])
+    files = {segment_name(0): log(items), **snapshot_at(len(items), log(items))}
+    row = readiness(copies_of(files), ELR)
     assert row["verdict"] == "unknown"
     (why,) = [one["text"] for one in row["unknown_because"] if one["kind"] == "snapshot_contradicts_log"]
     assert why.endswith("min.insync.replicas of all brokers")
@@ -180,6 +167,6 @@ def test_configs_of_topics_never_become_objects() -> None:
 
 def test_it_is_read_from_a_real_log() -> None:
     """Kafka 4.2.0 wrote the value as it raised the feature; another log sets it for a topic."""
-    found = history(*golden("4.2.0-feature-changes")).min_insync.now
+    found = history(*golden("4.2.0-feature-changes")).min_insync.current
     assert {name: (version.value, version.begin.offset) for name, version in found.items()} == {"": ("1", 86)}
-    assert not history(*golden("3.9.1-after-migration")).min_insync.now
+    assert not history(*golden("3.9.1-after-migration")).min_insync.current

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,31 +21,22 @@ from tests.featurelog.tables.build import (
     copy,
     healthy,
     history,
-    image_of,
     kraft_version,
     leader,
     level,
     log,
     migration,
+    readiness,
     registered_broker,
     registered_controller,
     rows,
     segment_name,
-    snapshot_name,
-    snapshot_of,
+    snapshot_at,
+    unknown_kinds,
     unregistered_broker,
     verdicts,
 )
 from tests.kraftlog.build import NOW, begin, no_op
-
-
-def readiness(copies: list[Any], target: str, **more: Any) -> dict[str, Any]:
-    (found,) = [row for row in rows(copies, "upgrade_readiness", **more) if row["target"] == target]
-    return found
-
-
-def kinds(row: dict[str, Any]) -> set[str]:
-    return {one["kind"] for one in row["unknown_because"]}
 
 
 def test_a_cluster_whose_nodes_all_support_a_release_is_ready_for_it() -> None:
@@ -109,14 +99,14 @@ def test_what_only_an_uncommitted_record_allows_is_unknown() -> None:
     before = log([*healthy(), registered_broker(7, 500, supports=OF_3_9)])
     copies = [copy("3001", {segment_name(0): whole}), *copies_of(before, (3002, 3003))]
     row = readiness(copies, "4.2")
-    assert (row["verdict"], kinds(row)) == ("unknown", {"not_committed"})
+    assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"not_committed"})
 
 
 def test_a_snapshot_proves_what_it_has_to_be_committed() -> None:
     whole = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500)])
-    files = {segment_name(0): whole, snapshot_name(11): snapshot_of(image_of(whole, 11))}
+    files = {segment_name(0): whole, **snapshot_at(11, whole)}
     row = readiness([copy("3001", files)], "4.2")
-    assert (row["committed_below"], kinds(row)) == (11, {"coverage"})
+    assert (row["committed_below"], unknown_kinds(row)) == (11, {"coverage"})
     before = log([*healthy(), registered_broker(7, 500, supports=OF_3_9)])
     assert verdicts([copy("3001", files), copy("3002", {segment_name(0): before})])["4.2"] == "ready"
 
@@ -124,7 +114,7 @@ def test_a_snapshot_proves_what_it_has_to_be_committed() -> None:
 def whole_of(data: bytes, nodes: Iterable[int]) -> list[NodeCopy]:
     """Copies of which a snapshot proves all that they have to be committed."""
     end = history(*copies_of(data)).end
-    files = {segment_name(0): data, snapshot_name(end): snapshot_of(image_of(data, end))}
+    files = {segment_name(0): data, **snapshot_at(end, data)}
     return [copy(str(node), files) for node in nodes]
 
 
@@ -167,8 +157,8 @@ def test_a_gap_makes_it_unknown_until_the_next_snapshot() -> None:
     data = log(items)
     first, rest = {segment_name(0): log(items[:9])}, {segment_name(11): log(items[11:], start=11)}
     row = readiness([copy(node, {**first, **rest}) for node in ("3001", "3002", "3003")], "4.2")
-    assert (row["verdict"], kinds(row) >= {"gap"}, row["known_from_offset"]) == ("unknown", True, None)
-    snapshot = {snapshot_name(12): snapshot_of(image_of(data, 12))}
+    assert (row["verdict"], unknown_kinds(row) >= {"gap"}, row["known_from_offset"]) == ("unknown", True, None)
+    snapshot = snapshot_at(12, data)
     behind = {segment_name(12): log([leader(3002)], start=12, epoch=2)}
     row = readiness([copy(node, {**first, **snapshot, **behind}) for node in ("3001", "3002", "3003")], "4.2")
     assert (row["verdict"], row["known_from_offset"]) == ("ready", 12)
@@ -177,14 +167,14 @@ def test_a_gap_makes_it_unknown_until_the_next_snapshot() -> None:
 def test_a_log_without_its_beginning_and_without_a_snapshot_is_unknown() -> None:
     items = [*healthy(), no_op(), leader(3002)]
     row = readiness([copy("3001", {segment_name(3): log(items[3:], start=3)})], "4.2")
-    assert (row["verdict"], kinds(row) >= {"no_base"}) == ("unknown", True)
+    assert (row["verdict"], unknown_kinds(row) >= {"no_base"}) == ("unknown", True)
 
 
 @pytest.mark.parametrize("key", [0, 12, 27, 99])
 def test_a_record_that_could_be_about_nodes_or_levels_and_is_not_understood_makes_it_unknown(key: int) -> None:
     unknown = bytes([1, key, 55, 1, 2, 3])
     row = readiness(copies_of(log([*healthy(), unknown])), "4.2")
-    assert (row["verdict"], kinds(row)) == ("unknown", {"not_decoded"})
+    assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"not_decoded"})
 
 
 def test_a_record_of_topics_that_is_not_understood_does_not() -> None:
@@ -197,7 +187,7 @@ def test_damage_that_no_other_copy_makes_up_for_is_unknown() -> None:
     data[len(log(healthy())) - 3] ^= 0xFF
     damaged, whole = bytes(data), log([*healthy(), no_op(), no_op()])
     row = readiness(copies_of(damaged), "4.2")
-    assert (row["verdict"], kinds(row) >= {"gap"}) == ("unknown", True)
+    assert (row["verdict"], unknown_kinds(row) >= {"gap"}) == ("unknown", True)
     copies = [*copies_of(damaged, (3001,)), *copies_of(whole, (3002, 3003))]
     assert verdicts(copies)["4.2"] == "ready"
 
@@ -207,14 +197,14 @@ def test_what_was_read_long_ago_is_unknown() -> None:
     end_ms = NOW + 8
     assert readiness(copies, "4.2", at_ms=end_ms + 1000, valid_for_ms=1000)["verdict"] == "ready"
     row = readiness(copies, "4.2", at_ms=end_ms + 1001, valid_for_ms=1000)
-    assert (row["verdict"], kinds(row)) == ("unknown", {"too_old"})
+    assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"too_old"})
 
 
 def test_without_a_leader_change_or_a_record_of_voters_it_is_unknown_who_votes() -> None:
     items = [*healthy(), no_op()]
-    files = {snapshot_name(9): snapshot_of(image_of(log(items), 9)), segment_name(9): log([no_op()], start=9)}
+    files = {**snapshot_at(9, log(items)), segment_name(9): log([no_op()], start=9)}
     row = readiness([copy("3001", files)], "4.2")
-    assert (row["verdict"], kinds(row), row["voters"]) == ("unknown", {"voters"}, None)
+    assert (row["verdict"], unknown_kinds(row), row["voters"]) == ("unknown", {"voters"}, None)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +220,7 @@ def test_then_the_nodes_of_a_static_quorum_say_it_if_they_agree(
     said: dict[int, tuple[int, ...]], voters: list[int] | None
 ) -> None:
     items = [*healthy(), no_op()]
-    files = {snapshot_name(9): snapshot_of(image_of(log(items), 9)), segment_name(9): log([no_op()], start=9)}
+    files = {**snapshot_at(9, log(items)), segment_name(9): log([no_op()], start=9)}
     copies = [replace(copy(str(node), files), voters=said.get(node)) for node in VOTERS]
     row = readiness(copies, "4.2")
     assert (row["verdict"], row["voters"]) == ("unknown" if voters is None else "ready", voters)
@@ -244,7 +234,7 @@ def test_a_leader_change_in_the_log_is_newer_than_what_a_node_has_beside_it() ->
 def test_below_the_level_at_which_controllers_register_it_is_unknown_what_they_support() -> None:
     items = [leader(3001), level("metadata.version", 14), registered_broker(1, 101)]
     row = readiness(copies_of(log(items)), "3.9")
-    assert (row["verdict"], kinds(row)) == ("unknown", {"controllers"})
+    assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"controllers"})
 
 
 def test_but_a_broker_that_blocks_does_so_whatever_controllers_support() -> None:
@@ -254,7 +244,7 @@ def test_but_a_broker_that_blocks_does_so_whatever_controllers_support() -> None
 
 def test_a_transaction_that_is_not_over_is_a_doubt() -> None:
     row = readiness(copies_of(log([*healthy(), begin(), level("metadata.version", 28)])), "4.2")
-    assert (row["verdict"], kinds(row)) == ("unknown", {"open_transaction"})
+    assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"open_transaction"})
 
 
 def test_a_migration_that_is_under_way_blocks_every_change() -> None:

@@ -19,15 +19,14 @@ from tests.featurelog.tables.build import (
     copies_of,
     copy,
     healthy,
-    image_of,
     leader,
     log,
+    milliseconds,
     registered_broker,
     registered_controller,
     rows,
     segment_name,
-    snapshot_name,
-    snapshot_of,
+    snapshot_at,
     unregistered_broker,
 )
 from tests.kraftlog.build import NOW, begin, end, no_op
@@ -44,10 +43,6 @@ AWAY = [
 
 def rolls(items: list[Item] | bytes, **more: Any) -> list[dict[str, Any]]:
     return rows(copies_of(items if isinstance(items, bytes) else log(items)), "rolls", **more)
-
-
-def milliseconds(value: Any) -> int | None:
-    return None if value is None else int(value.timestamp() * 1000) - NOW
 
 
 def with_partition() -> list[Item]:
@@ -139,7 +134,7 @@ def test_rolls_behind_a_gap_are_known_from_the_next_snapshot_on() -> None:
     assert rows(copies, "rolls") == []
     (note,) = [row for row in rows(copies, "data_quality") if row["kind"] == "rolls_not_known"]
     assert (note["offset"], note["end_offset"]) == (11, 18)
-    files[snapshot_name(11)] = snapshot_of(image_of(before, 11))
+    files |= snapshot_at(11, before)
     (row,) = rows([copy("3001", files)], "rolls")
     assert (row["roll_id"], row["outcome"]) == (11, "in_sync")
 

@@ -23,9 +23,11 @@ from tests.featurelog.tables.build import (
     image_of,
     leader,
     log,
+    readiness,
     registered_broker,
     rows,
     segment_name,
+    snapshot_at,
     snapshot_name,
     snapshot_of,
     unregistered_broker,
@@ -41,11 +43,6 @@ def unsaid(node: str, data: bytes, **more: bytes) -> NodeCopy:
     """The copy of a node that does not say who it is."""
     made = copy(node, {segment_name(0): data, **more})
     return NodeCopy(made.cluster, made.node, made.cluster_id, made.files)
-
-
-def readiness(copies: Sequence[NodeCopy]) -> dict[str, Any]:
-    (found,) = (row for row in rows(copies, "upgrade_readiness") if row["target"] == "4.2")
-    return found
 
 
 def with_epochs(made: Sequence[bytes], epochs: dict[int, int]) -> bytes:
@@ -119,7 +116,7 @@ TWICE = {
     "without its first segment": FETCHED,
     "with a snapshot that was cut": CUT,
     "with a damaged epoch in its snapshot": {**HELD, snapshot_name(9): with_epochs([snapshot_of(IMAGE)], {0: 0})},
-    "with a snapshot more": {**LONGER, snapshot_name(END): snapshot_of(image_of(DATA, END), at_ms=5)},
+    "with a snapshot more": {**LONGER, **snapshot_at(END, DATA, at_ms=5)},
 }
 """Another copy of it, taken at another time or in another way."""
 

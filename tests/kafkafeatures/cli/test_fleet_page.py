@@ -15,13 +15,14 @@ from kafkafeatures.cli.pages.cluster_tables import ClusterTables
 from kafkafeatures.cli.pages.fleet import fleet_page
 from kafkafeatures.cli.pages.lanes import FLAPS
 from kafkafeatures.cli.pages.sortable import SCRIPT
+from kafkafeatures.core.facts.releases import releases
 from kafkasim.fleet.plan import Story
 from tests.featurelog.fleet import fleet, gate
 from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkasim.fleets import histories, history_with
 
 TARGET = Target("release", "4.2")
-RELEASES = ("3.9", "4.0", "4.1", "4.2", "4.3", "4.4")
+RELEASES = releases()[releases().index("3.9") :]
 STORIES = [Story.GHOST_CONTROLLER, Story.CHANGED_BY_HAND, Story.STUCK_MIGRATION, Story.FLAPPING, Story.NEW_GHOST_BROKER]
 
 

@@ -26,7 +26,7 @@ HEAVY = (
 )
 """Modules that cost time at the start, and that most commands have no use for."""
 SELDOM = """
-numpy kopf kubernetes pykube rich scramp urllib.request kafkafeatures.api.explained
+numpy kopf kubernetes pykube rich scramp urllib.request
 kafkafeatures.core.roll.budgets kafkafeatures.core.roll.planner kafkafeatures.core.roll.pods
 kafkafeatures.core.facts.replication kafkafeatures.core.roll.checks kafkafeatures.core.roll.roll
 kafkafeatures.core.levels.unregistration kafkafeatures.core.facts.workloads kafkafeatures.kafka.probe.identities

@@ -212,8 +212,8 @@ def test_a_missing_right_is_no_missing_controller() -> None:
 
 def test_files_without_a_node_that_runs_promise_nothing_about_higher_levels() -> None:
     fenced = node(1, state=NodeState.FENCED, said=SILENT)
-    seen = observation(fenced, levels={"metadata.version": 34})
-    assert drawn(seen)[0] == "level 34; no node is known to run, so how far it can be raised is unknown"
+    seen = observation(fenced, levels={"metadata.version": 99})
+    assert drawn(seen)[0] == "level 99; no node is known to run, so how far it can be raised is unknown"
 
 
 def test_a_metadata_log_without_a_level_has_the_one_that_kafka_takes_then() -> None:

@@ -28,7 +28,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.disks import Disks
 from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.excuses import excused_now
-from kafkafeatures.core.roll.permit import Permit
+from kafkafeatures.core.roll.permit import NO_PERMIT, Permit
 from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.roll import Roll, roll_of
@@ -189,7 +189,7 @@ def rolled(
     known_for: timedelta | None = None,
     up_for: Mapping[int, timedelta] | None = None,
     disks: Disks | None = None,
-    permit: Permit | None = None,
+    permit: Permit = NO_PERMIT,
     **wanted: Any,
 ) -> Roll:
     def age_of(moment: str) -> timedelta:

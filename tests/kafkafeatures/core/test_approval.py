@@ -138,12 +138,15 @@ def test_a_step_done_by_hand_does_not_turn_a_standing_plan_into_one_that_was_app
 
 def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
     """Under a policy that would not have asked, `--approve` still means this plan alone."""
-    wanted = DesiredState({"group.version": 1}, policy=ApprovalPolicy.NEVER, only_plan="sha256:00000000")
+    approvals = frozenset({"sha256:00000000"})
+    wanted = DesiredState(
+        {"group.version": 1}, policy=ApprovalPolicy.NEVER, approvals=approvals, may_approve_unseen=True
+    )
     held = deciding(wanted)
     assert isinstance(held, Held)
     assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
     hash_ = propose(wanted, world(), Memory()).plan.hash
-    assert isinstance(deciding(replace(wanted, only_plan=hash_)), Act)
+    assert isinstance(deciding(replace(wanted, approvals=frozenset({hash_}))), Act)
 
 
 def test_a_plan_whose_steps_were_taken_back_is_a_new_one() -> None:

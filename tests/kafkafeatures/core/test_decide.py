@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import (
-    ACTION_REQUIRED,
-    RESOLVES_AUTOMATICALLY,
     Act,
     Decision,
     Done,
@@ -192,7 +190,3 @@ def test_ready_is_never_said_of_a_cluster_without_a_leader(
     elif isinstance(decision, Done | Act):
         assert voting is not SILENT
         assert voting is not LEFT_ALONE or log_was_read
-
-
-def test_each_kind_of_blocker_requires_action_or_resolves_automatically_and_never_both() -> None:
-    assert sorted([*ACTION_REQUIRED, *RESOLVES_AUTOMATICALLY]) == sorted(BlockerKind)

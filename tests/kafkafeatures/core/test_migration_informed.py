@@ -90,8 +90,8 @@ def test_only_where_the_controllers_are_gone_a_broker_may_take_long_to_stop(is_b
 def test_nothing_is_expected_of_one_that_is_being_restarted() -> None:
     look = looks(BACK, released(named={1: frozenset({1}), 2: frozenset({1})}))
     (stage,) = (one for one in look.stages if one.kind == "Migration")
-    assert not list(uninformed(stage.place, frozenset({3})))  # type: ignore[attr-defined]  # of a migration
-    assert [str(one) for one in uninformed(stage.place, frozenset())]  # type: ignore[attr-defined]
+    assert not list(uninformed(stage.progress, frozenset({3})))  # type: ignore[attr-defined]  # of a migration
+    assert [str(one) for one in uninformed(stage.progress, frozenset())]  # type: ignore[attr-defined]
 
 
 def test_brokers_are_asked_on_this_way_alone() -> None:

@@ -96,10 +96,10 @@ def test_the_first_node_of_each_unknown_image_goes_alone_and_then_the_others_as_
 
 def test_two_stateful_sets_with_one_image_need_one_such_node() -> None:
     first = who(rolled(two_images(more="broker")))
-    told = two_images(first, more="broker")
-    second = who(rolled(told))
-    after = two_images(first, second, more="broker")
-    assert who(rolled(after, sent(second, uid="older", stable=True))) not in (first, second)
+    second = who(rolled(two_images(first, more="broker")))
+    third = who(rolled(two_images(first, second, more="broker")))
+    after = two_images(first, second, third, more="broker")
+    assert who(rolled(after, sent(third, uid="older", stable=True))) not in (first, second, third)
 
 
 def test_where_such_a_node_cannot_go_alone_it_is_said_what_that_waits_for_and_how_to_do_without() -> None:

@@ -281,7 +281,7 @@ def test_an_image_that_is_changed_while_a_node_is_in_flight_does_not_halt_the_ro
     result = passing.settle(looks(told))
     assert result is Result.SUPERSEDED
     status = with_result(status, passing, result, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0))
-    assert who(rolled(told, status=status)) == 1
+    assert who(rolled(told, status=status)) in BROKERS
 
 
 def test_a_restart_that_was_not_sent_is_held_by_windows_and_halts_and_is_not_sent_once_its_pod_is_current() -> None:

@@ -184,8 +184,8 @@ class Store:
     async def read(self) -> Resource:
         await self._store.fetch()
         found = await self._store.read()
-        of_a_command = {"only_plan": self._wanted.only_plan, "may_approve_unseen": self._wanted.may_approve_unseen}
-        return replace(found, desired=replace(found.desired, **of_a_command))  # type: ignore[arg-type]
+        wanted = replace(found.desired, may_approve_unseen=self._wanted.may_approve_unseen)
+        return replace(found, desired=wanted)
 
     async def read_again(self) -> Resource:
         self._cluster.tick()

@@ -261,7 +261,7 @@ def test_on_the_command_line_a_plan_may_be_approved_before_a_status_shows_it() -
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
     store.wanted = DesiredState(
-        GROUP, policy=ApprovalPolicy.ALWAYS, approvals=frozenset({shown}), only_plan=shown, may_approve_unseen=True
+        GROUP, policy=ApprovalPolicy.ALWAYS, approvals=frozenset({shown}), may_approve_unseen=True
     )
     assert isinstance(run(cluster, store).decision, Done)
     assert len(cluster.sent) == 1

@@ -24,7 +24,7 @@ def not_approved(
 
     `unverified`: consents that may have been used before. `pending`: the reason of the condition.
     """
-    is_another = another_is_approved(desired, plan)
+    is_another = is_another_named(plan.hash, desired.approvals)
     if not is_another and (plan.is_approved_by(desired.approvals) or not waits):
         return None
     if is_another:
@@ -44,19 +44,11 @@ def not_approved(
     )
 
 
-def another_is_approved(desired: DesiredState, plan: Plan) -> bool:
-    """Tell whether a plan was approved that is not this one, also beside this one: that holds everything, under every
-    policy.
-    """
-    approvals = desired.approvals | ({desired.only_plan} - {""})
-    return is_another_named(plan.hash, approvals)
-
-
 def approved_by(desired: DesiredState, plan: Plan, *, waits: bool) -> ApprovedBy | None:
     """Way in which the plan was approved; None while it is not, or needs no approval. `waits`: the policy asks a
     person.
     """
-    if plan.is_over or another_is_approved(desired, plan):
+    if plan.is_over or is_another_named(plan.hash, desired.approvals):
         return None
     if plan.is_approved_by(desired.approvals):
         in_document = plan.is_approved_by(desired.approvals - {desired.annotated})

@@ -23,23 +23,6 @@ RUNS_SHOWN = 5
 """Number of runs of ids that are shown in a line: "1, 3, 5, ... 299" where there are more."""
 
 
-_SUBJECTS = {
-    BlockerKind.CONSENT: "spec.consents",
-    BlockerKind.METADATA: "metadata",
-    BlockerKind.MIGRATION: "migration",
-    BlockerKind.PARTITION: "partitions",
-    BlockerKind.QUORUM: "quorum",
-    BlockerKind.SETTING: "settings of nodes",
-    BlockerKind.WORKLOAD: "workloads",
-    BlockerKind.ZOOKEEPER: "ZooKeeper",
-    BlockerKind.ZOOKEEPER_MODE: "metadata mode",
-    **dict.fromkeys((BlockerKind.DEPENDENCY, BlockerKind.DOWNGRADE, BlockerKind.UNKNOWN_FEATURE), "features"),
-    **dict.fromkeys((BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE), "nodes"),
-    **dict.fromkeys((BlockerKind.NODE_RANGE, BlockerKind.NODE_UNKNOWN), "nodes"),
-}
-"""Subject of a blocker that names neither nodes nor a feature."""
-
-
 @dataclass(frozen=True, slots=True)
 class Blocker:
     """One thing that prevents a change, and what a person can do about it. `reason` where its kind has several.
@@ -69,7 +52,7 @@ class Blocker:
     @property
     def subject(self) -> str:
         """The object, nodes or feature that it is about."""
-        return self.about or (title_of(self.nodes) if self.nodes else self.feature) or _SUBJECTS[self.kind]
+        return self.about or (title_of(self.nodes) if self.nodes else self.feature) or self.kind.subject
 
     @property
     def node(self) -> Node | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from msgspec import Struct
 
-from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
+from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.steps import Step
 from kafkafeatures.core.facts.readings import Failure
@@ -90,29 +88,6 @@ PARTITIONS_ARE_NOT_NEEDED = Wait(
 )  # fmt: skip
 """Wait of a roll where partitions were not read: the document holds it back, and the status has its needs already."""
 
-# What a blocker means: each kind is in one of the two.
-
-ACTION_REQUIRED: Mapping[BlockerKind, Reason] = {
-    BlockerKind.ZOOKEEPER_MODE: Reason.ZOOKEEPER_MODE,
-    BlockerKind.DOWNGRADE: Reason.CONSENT_REQUIRED,
-    BlockerKind.CONSENT: Reason.CONSENT_REQUIRED,
-    BlockerKind.UNKNOWN_FEATURE: Reason.UNKNOWN_FEATURE,
-    BlockerKind.GHOST_REGISTRATION: Reason.GHOST_REGISTRATION,
-    BlockerKind.REFUSED_NODE: Reason.NODE_REFUSED,
-    BlockerKind.DEPENDENCY: Reason.DEPENDENCY_MISSING,
-    BlockerKind.WORKLOAD: Reason.ROLLOUT_HALTED,
-    BlockerKind.SETTING: Reason.MIGRATION_BLOCKED,
-    BlockerKind.ZOOKEEPER: Reason.MIGRATION_BLOCKED,
-    BlockerKind.METADATA: Reason.METADATA_DIFFERS,
-}
-RESOLVES_AUTOMATICALLY: Mapping[BlockerKind, Reason] = {
-    BlockerKind.MIGRATION: Reason.MIGRATING,
-    BlockerKind.QUORUM: Reason.WAITING_FOR_QUORUM,
-    BlockerKind.NODE_RANGE: Reason.WAITING_FOR_NODES,
-    BlockerKind.NODE_UNKNOWN: Reason.WAITING_FOR_NODES,
-    BlockerKind.PARTITION: Reason.ROLLING_NODES,
-}
-
 DOES_NOT_PASS = frozenset({Reason.UNSUPPORTED_LEVEL, Reason.MIGRATION_BLOCKED})
 """Reasons for which a blocker needs a person also where others of its kind pass by themselves."""
 
@@ -120,7 +95,7 @@ DOES_NOT_PASS = frozenset({Reason.UNSUPPORTED_LEVEL, Reason.MIGRATION_BLOCKED})
 def blocked(blockers: tuple[Blocker, ...]) -> Wait | Stalled:
     """Decision that blockers come to, of which there is at least one: what needs a person first."""
     groups = grouped(blockers)
-    action = [blocker for blocker in groups if blocker.kind in ACTION_REQUIRED]
+    action = [blocker for blocker in groups if blocker.kind.reason.needs_action]
     if action:
         return stalled_by(action[0], *blockers, message=first_of(action[0], groups))
     impossible = next((blocker for blocker in groups if blocker.reason in DOES_NOT_PASS), None)
@@ -128,7 +103,7 @@ def blocked(blockers: tuple[Blocker, ...]) -> Wait | Stalled:
         return stalled_by(impossible, *blockers, message=first_of(impossible, groups))
     first = groups[0]
     return Wait(
-        RESOLVES_AUTOMATICALLY[first.kind], first_of(first, groups), delay=2.0, blockers=blockers,
+        first.kind.reason, first_of(first, groups), delay=2.0, blockers=blockers,
         subject=first.subject, remedy=first.remedy,
     )  # fmt: skip
 
@@ -137,8 +112,9 @@ def stalled_by(
     first: Blocker, *blockers: Blocker, message: str = "", reason: Reason = Reason.ROLLOUT_HALTED
 ) -> Stalled:
     """Halted by this blocker, of all of these. `reason`: where neither it nor its kind has one."""
+    of_kind = first.kind.reason if first.kind.reason.needs_action else reason
     return Stalled(
-        first.reason or ACTION_REQUIRED.get(first.kind, reason), message or str(first), blockers or (first,),
+        first.reason or of_kind, message or str(first), blockers or (first,),
         subject=first.subject, remedy=first.remedy,
     )  # fmt: skip
 

@@ -85,14 +85,14 @@ class Migration(Struct, frozen=True):
 class DesiredState(Struct, frozen=True):
     """`levels`: named exactly. `bundle`: what a releaseVersion stands for; it never lowers, and `levels` win over it.
 
-    `approvals`: hashes of approved plans, whole or from 8 digits on, in whatever form they were given; `annotated`: the
-    one of them that is an annotation. `uid` tells this resource from any other. `cluster_id`: the only cluster it is
-    for; empty for any. `only_plan`: the hash of the only plan that may be carried out, whatever the policy; empty for
-    any. `may_approve_unseen`: a plan may be approved that no status has shown yet; so on the command line, where `plan`
-    shows it and writes nothing. `approves_by_name`: a person wrote `levels`, which approves what is irreversible; not
-    so where a command made them of a release. `accepted_log`: of which restored metadata log a person says that it may
-    be acted upon. `cluster_flags`: how our own commands reach the cluster, for remedies. `finalize_after`: how long
-    every node must have been healthy on a binary that supports it before an irreversible change.
+    `approvals`: hashes of approved plans, whole or from 8 digits on, in whatever form they were given: with one, no
+    other plan is carried out, whatever the policy; `annotated`: the one of them that is an annotation. `uid` tells this
+    resource from any other. `cluster_id`: the only cluster it is for; empty for any. `may_approve_unseen`: a plan may
+    be approved that no status has shown yet; so on the command line, where `plan` shows it and writes nothing.
+    `approves_by_name`: a person wrote `levels`, which approves what is irreversible; not so where a command made them
+    of a release. `accepted_log`: of which restored metadata log a person says that it may be acted upon.
+    `cluster_flags`: how our own commands reach the cluster, for remedies. `finalize_after`: how long every node must
+    have been healthy on a binary that supports it before an irreversible change.
     """
 
     levels: Mapping[str, int]
@@ -106,7 +106,6 @@ class DesiredState(Struct, frozen=True):
     on_drift: OnDrift = OnDrift.REPORT
     cluster_id: str = ""
     uid: str = ""
-    only_plan: str = ""
     may_approve_unseen: bool = False
     approves_by_name: bool = True
     accepted_log: str = ""

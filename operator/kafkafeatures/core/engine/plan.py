@@ -33,7 +33,9 @@ def is_named(plan_hash: str, text: str) -> bool:
 
 
 def is_another_named(plan_hash: str, approvals: Iterable[str]) -> bool:
-    """Tell whether one of the approvals names another plan than that of this hash: it holds this plan too."""
+    """Tell whether one of the approvals names another plan than that of this hash: it holds this plan too, under every
+    policy.
+    """
     return any(not is_named(plan_hash, approval) for approval in approvals)
 
 

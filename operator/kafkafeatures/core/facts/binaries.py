@@ -15,42 +15,32 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kafkafeatures.api.names import KAFKA_VERSION, KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.names import KAFKA_VERSION, METADATA_VERSION
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED, Known, Node
+from kafkafeatures.core.facts.releases import FEATURE_LEVELS, metadata_version_named, releases
 
 VERSION_LABEL = "app.kubernetes.io/version"
 
 Ranges = Mapping[str, VersionRange]
 
-_3_9 = {KRAFT_VERSION: 1}
-_4_0 = {**_3_9, "transaction.version": 2, "group.version": 1, "eligible.leader.replicas.version": 1}
-_4_1 = {**_4_0, "share.version": 1}
-_4_2 = {**_4_1, "streams.version": 1}
-_4_4 = {**_4_2, "share.version": 2}
 
-# Release, lowest and highest metadata.version, and the highest level of each other feature; their lowest is 0.
-_ROWS: tuple[tuple[str, int, int, Mapping[str, int]], ...] = (
-    ("3.3", 1, 7, {}),
-    ("3.4", 1, 8, {}),
-    ("3.5", 1, 11, {}),
-    ("3.6", 1, 14, {}),
-    ("3.7", 1, 19, {}),
-    ("3.8", 1, 20, {}),
-    ("3.9", 1, 21, _3_9),
-    ("4.0", 7, 25, _4_0),
-    ("4.1", 7, 27, _4_1),
-    ("4.2", 7, 29, _4_2),
-    ("4.3", 7, 30, _4_2),
-    ("4.4", 7, 33, _4_4),
-)
+def _number(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
+
+
+def _ranges_of(release: str) -> Ranges:
+    """Ranges of a release by the tables of `core/facts/releases.py`. Kafka 4.0 gave up all levels below 3.3-IV3."""
+    number, newest = _number(release), metadata_version_named(release)
+    assert newest is not None  # noqa: S101 - of the same table
+    ranges = {METADATA_VERSION: VersionRange(1 if number < (4, 0) else 7, newest.level)}
+    return ranges | {
+        name: VersionRange(0, level) for name, level, since, _ in FEATURE_LEVELS if _number(since) <= number
+    }
+
 
 _RANGES: Mapping[str, Ranges] = {
-    release: MappingProxyType(
-        {METADATA_VERSION: VersionRange(low, high)}
-        | {name: VersionRange(0, top) for name, top in other_features.items()}
-    )
-    for release, low, high, other_features in _ROWS
+    release: MappingProxyType(_ranges_of(release)) for release in releases() if _number(release) >= (3, 3)
 }
 
 _VERSION = re.compile(r"(?<![\d.])(\d+)\.(\d+)\.\d+(?![\d.])")
@@ -78,7 +68,7 @@ def releases_that_hold(*levels: Mapping[str, int]) -> tuple[str, ...]:
 
 def newest_release() -> str:
     """The newest release of which the ranges are known here."""
-    return _ROWS[-1][0]
+    return releases()[-1]
 
 
 def releases_with(ranges: Ranges) -> tuple[str, ...]:

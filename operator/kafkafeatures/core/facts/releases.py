@@ -49,18 +49,21 @@ _ROWS = (
     (31, "4.4-IV0", False), (32, "4.4-IV1", True), (33, "4.4-IV2", True),
 )  # fmt: skip
 
-# Feature, level, and the metadata.version from which a bundle (`--release-version`) contains it. kraft.version has such
-# a row in Kafka too; it is left out, because raising it is irreversible.
-_BUNDLED = (
-    ("group.version", 1, 22),
-    ("transaction.version", 2, 24),
-    (ELIGIBLE_LEADER_REPLICAS, 1, 26),
-    ("share.version", 1, 28),
-    ("streams.version", 1, 29),
-    ("share.version", 2, 31),
+FEATURE_LEVELS: tuple[tuple[str, int, str, int | None], ...] = (
+    (KRAFT_VERSION, 1, "3.9", None),
+    ("group.version", 1, "4.0", 22),
+    ("transaction.version", 2, "4.0", 24),
+    (ELIGIBLE_LEADER_REPLICAS, 1, "4.0", 26),
+    ("share.version", 1, "4.1", 28),
+    ("streams.version", 1, "4.2", 29),
+    ("share.version", 2, "4.4", 31),
 )
+"""Feature, its highest level, the release from which on nodes support it, and the metadata.version from which on a
+bundle (`--release-version`) contains it. A bundle of Kafka also contains kraft.version; ours do not, because raising it
+is irreversible.
+"""
 
-KAFKAS_FEATURES = frozenset({METADATA_VERSION, KRAFT_VERSION, *(feature for feature, _, _ in _BUNDLED)})
+KAFKAS_FEATURES = frozenset({METADATA_VERSION, *(feature for feature, *_ in FEATURE_LEVELS)})
 
 _DEPENDENCIES = {(ELIGIBLE_LEADER_REPLICAS, 1): {METADATA_VERSION: 23}}
 
@@ -176,7 +179,7 @@ def bundle(name: str) -> dict[str, int] | None:
     if version is None:
         return None
     levels = {METADATA_VERSION: version.level}
-    levels.update({feature: level for feature, level, since in _BUNDLED if since <= version.level})
+    levels.update({feature: level for feature, level, _, since in FEATURE_LEVELS if since and since <= version.level})
     return levels
 
 

@@ -167,7 +167,7 @@ class Replication:
         """Partitions that are being moved."""
         return self._named(self._rows(lambda block: block.moving), most)
 
-    # --- for this module and the planner
+    # --- for this module, the planner and its advice
 
     def pairs(self, brokers: Iterable[int], availability: Availability) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
         """Pairs of these brokers that may never be away together, because they share a partition that allows one at a

@@ -1,6 +1,19 @@
 """The stage that moves finalized levels: what prevents the next change, and which one it is.
 
-Pure. Levels are sent one by one, in the order of the plan; the last one is read back on every live node.
+Pure. Called in every reconciliation through `core/kinds.py`. The algorithm:
+
+ 1. List the changes to what the document asks for, in the order in which each may be sent: `levels_to_move`,
+    `changes_between`.
+ 2. Report what was changed outside since it was reached, or correct it, as the document says: `drift_of`.
+ 3. Run all checks, so that every blocker is known at once; one that cannot tell blocks: `blockers`, `CHAIN`.
+ 4. Have the active controller judge the changes, all but kraft.version at once, by a dry run: `to_validate`, `DryRun`.
+ 5. Require a consent for what may lose metadata, and an approval for what no name in the document approves:
+    `what_is_lost_has_a_consent`, `needs_approval`.
+ 6. Wait before an irreversible change until every node has been healthy for `finalizeAfter`: `soak_of`, `soaking`.
+ 7. Wait while a broker may deliver the last request for the feature once more: `_may_be_delivered_twice`.
+ 8. Send one change: `UpdateFeature`. Its intent was written before; nothing else is sent until it is settled.
+ 9. Settle it by what was read since, never by the answer alone, which may be lost: `ChangeInFlight.settle`.
+10. Read the levels back on every live node once none is left to change: `read_back`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from kafkafeatures.core.engine.desired_state import DesiredState, Migration
+from kafkafeatures.core.engine.desired_state import Migration
 from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements
 from kafkafeatures.core.migration import finalize, preflight
 from kafkafeatures.core.migration.demands import NAMES
@@ -70,11 +70,6 @@ def _age_of_survey(progress: MigrationProgress) -> float | None:
     return None if progress.way is None or is_begun or not progress.way.is_preflighted else SURVEYED_WITHIN
 
 
-def is_approved(desired: DesiredState) -> bool:
-    """Tell whether some plan was approved by its hash: only then is there a reason to read all of ZooKeeper."""
-    return bool(desired.approvals or desired.only_plan)
-
-
 def _is_due_again(read_context: ReadContext, progress: MigrationProgress, wish: Migration) -> bool:
     """Tell whether a step is about to close a door, and the last comparison is a while ago. That of another process
     closes none: one that has just started compares at once.
@@ -89,8 +84,8 @@ def _is_due_again(read_context: ReadContext, progress: MigrationProgress, wish: 
     memory = read_context.stage_memory.get(MIGRATION)
     if progress.way is FINALIZE:
         dual_write = memory.dual_write if isinstance(memory, MigrationMemory) else None
-        if finalize.hold_left(wish, dual_write) > timedelta(0) or not is_approved(read_context.desired):
-            return False
+        if finalize.hold_left(wish, dual_write) > timedelta(0) or not read_context.desired.approvals:
+            return False  # only an approval is a reason to read all of ZooKeeper
     if not isinstance(memory, MigrationMemory) or memory.tried is None:
         return True
     took = memory.compared.took if memory.compared is not None else 0.0

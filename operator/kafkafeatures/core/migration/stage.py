@@ -1,7 +1,28 @@
 """The kind of stage that moves a cluster from ZooKeeper to KRaft, or back.
 
-Pure. It is light: nearly every document wants no migration, and none of what judges one is imported for it
-(`core/migration/state.py`).
+Pure. It is light: nearly every document wants no migration, and none of what judges one is imported for it. The
+algorithm, in every reconciliation:
+
+ 1. Read what the next step rests on, and nothing large besides: settings, partitions, a comparison: `demands_of`.
+ 2. Find the one position of the cluster, by the metadata log, the znodes and the nodes together, and never by a
+    status: `position_of`, `ROWS`. Where they contradict each other nothing is done: `unplaced`.
+ 3. Find the way that comes next, forward or back; no position is skipped: `next_edge`.
+ 4. Check all that must hold on that way, every blocker at once: `CHAINS`. Before anything is touched: `findings`.
+ 5. Refuse a template that was changed before its turn, since any pod that ends would start with it: `template_ahead`.
+ 6. Wait for the quorum while it takes over: `waits_for_quorum`.
+ 7. Restart the nodes of the way, by the rules of a roll (`core/roll/roll.py`): `permit_for` names those that lack what
+    the next position needs, and no others go.
+ 8. Delete the znodes of the way, in one transaction, where it is one that leads back: `deletion`.
+ 9. Else ask Git or a person for what is missing; no setting is changed from here: `asked_of_git`.
+10. Stop at the position that the document asks for: `reached`.
+
+Before the step that is irreversible, which ends the migration:
+
+11. Dual write is kept for `finalizeAfter`, and can be gone back from: `soaking`.
+12. The plan is approved under every policy, and the consent is used for it alone: `needs_approval`, `with_spent`.
+13. ZooKeeper and the metadata log were compared, and hold the same: `both_hold_the_same`.
+14. Controllers are asked to lose the flag, and that is written down before: `with_asked`. One that loses it unasked
+    has to get it back: `unasked`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.spec import Availability
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.binaries import supported_by
@@ -30,7 +31,7 @@ from kafkafeatures.core.roll.crashes import Crash, crashes
 from kafkafeatures.core.roll.disks import NodeDisks
 from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import come_later
-from kafkafeatures.core.roll.permit import Permit
+from kafkafeatures.core.roll.permit import NO_PERMIT, Permit
 from kafkafeatures.core.roll.pods import Fleet, cannot_run, hangs, while_stopping
 from kafkafeatures.core.roll.proposal import lacking
 from kafkafeatures.core.roll.remembered import RollContext
@@ -83,8 +84,12 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
     remembered: RollContext
     replication: Replication | None  # all partitions; None where they could not be read
     excused: ExcusedPartitions | None = None  # what this roll may make unavailable, by a consent
-    permit: Permit | None = None  # of a migration, whose next position needs these restarts
+    permit: Permit = NO_PERMIT  # of a migration, whose next position needs these restarts
     disks: NodeDisks = NodeDisks()
+
+    def without(self, restart: Restarting) -> RestartCheckInput:
+        """Input of the checks as if this restart were not in flight."""
+        return replace(self, in_flight=tuple(other for other in self.in_flight if other is not restart))
 
     @property
     def driver(self) -> Driver:
@@ -235,7 +240,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         """Number of brokers that may be away at once."""
         brokers = sum(Role.BROKER in node.roles for node in self.observation.nodes)
         document_cap = planner.cap(self.desired.rollout.max_parallel, brokers)
-        alone = 1 if self.permit is not None and self.permit.is_first else document_cap
+        alone = 1 if self.permit.is_first else document_cap
         return min(document_cap, self.driver.most or document_cap, alone)
 
     @cached_property
@@ -260,14 +265,10 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         """Tell whether as many brokers are away as may be, whatever the reason."""
         return len(self.flying) + len(self.gone) >= self.cap
 
-    @property
-    def _way(self) -> str:
-        return self.permit.purpose if self.permit is not None else ""
-
     @cached_property
     def revisions(self) -> Revisions:
         """Status that is remembered of each target of restarts."""
-        return known_revisions(self.remembered.status.rollout, self.observation, self.changes, self._way)
+        return known_revisions(self.remembered.status.rollout, self.observation, self.changes, self.permit.purpose)
 
     @cached_property
     def remaining_targets(self) -> Mapping[Target, int]:
@@ -301,14 +302,14 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         rollout = self.remembered.status.rollout
         if rollout is not None and self.goes_on:
             return rollout.id
-        return roll_id(self.observation, self.changes, self._way)
+        return roll_id(self.observation, self.changes, self.permit.purpose)
 
     def targets_of(self, id_: int) -> tuple[Target, ...]:
         """Targets of the restart of a node: the revision that its StatefulSet asks for; levels or a way, by hand."""
         owner, node = self.fleet.sets.get(id_), self.node(id_)
         if owner is not None:
             return (target_of(owner),)
-        if self.permit is not None:
+        if self.permit.is_granted:
             return (Target("", self.permit.purpose),)
         return targets_of_levels(lacking(node, self.changes)) if node is not None else ()
 
@@ -317,7 +318,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         if target.name:
             pods = self.fleet.pods.items()
             yield from (id_ for id_, pod in pods if (pod.stateful_set, pod.revision) == target)
-        elif self.permit is not None:
+        elif self.permit.is_granted:
             ids = (node.id for node in self.observation.nodes if target.revision == self.permit.purpose)
             yield from filter(self.permit.is_over_for, ids)
         else:
@@ -333,7 +334,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
     @property
     def are_levels_known(self) -> bool:
         """Tell whether the nodes that have to be restarted by hand are known."""
-        return not self.permit.unknown if self.permit is not None else isinstance(self.observation.finalized, Known)
+        return not self.permit.unknown if self.permit.is_granted else isinstance(self.observation.finalized, Known)
 
     @cached_property
     def _by_id(self) -> Mapping[int, Node]:

@@ -1,8 +1,8 @@
 """May one more node be restarted now? Ordered chains of small pure checks; the first that refuses is reported.
 
 Called by `core/roll/next_restart.py`, in every reconciliation of a resource whose nodes are restarted. A check that
-does not know refuses: silence never starts anything. P1 to P5 and S1 to S4 of the rules for safe rolls are each one
-check, or the admission of a broker (`core/facts/replication.py`) and of a controller (`core/facts/quorum.py`).
+does not know refuses: silence never starts anything. The rules P1 to P7 that they keep are those of
+`core/roll/roll.py`; what concerns one node alone is asked when it may be next (`core/roll/admission.py`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def pods_are_known(question: RestartCheckInput) -> Refusal | None:
 
 def quorum_is_known(question: RestartCheckInput) -> Refusal | None:
     """Without an active controller nothing that was read of the cluster is current."""
-    if question.permit is not None and not question.permit.has_quorum:
+    if not question.permit.has_quorum:
         return None
     failure = question.observation.no_quorum
     if failure is not None:
@@ -197,21 +197,29 @@ def _look_of_unavailable(question: RestartCheckInput, id_: int) -> str:
     return f"see `kubectl logs {pod.name}`, and delete the pod if it hangs"
 
 
-FOR_ANY_NODE: tuple[Check, ...] = (no_migration_is_open, driver_allows, binary_holds_levels)
+FOR_ANY_NODE: tuple[Check, ...] = (
+    no_migration_is_open,
+    driver_allows,
+    binary_holds_levels,  # P7
+)
 """Checks of any restart, also of a stuck node, whose pod cannot run."""
 
-OF_PODS: tuple[Check, ...] = (nothing_is_halted, pods_are_known, every_pod_runs_a_node)
+OF_PODS: tuple[Check, ...] = (
+    nothing_is_halted,  # P5
+    pods_are_known,  # P5
+    every_pod_runs_a_node,
+)
 """Checks of pods, also where no node needs a restart."""
 
 FOR_ONE_MORE: tuple[Check, ...] = (
     *OF_PODS,
-    quorum_is_known,
-    partitions_are_known,
-    promises_can_be_kept,
-    nothing_is_reassigned,
-    nothing_is_unavailable,
-    cap_is_kept,
-    snapshots_are_newer,
+    quorum_is_known,  # P5
+    partitions_are_known,  # P5
+    promises_can_be_kept,  # P1
+    nothing_is_reassigned,  # P5
+    nothing_is_unavailable,  # P5
+    cap_is_kept,  # P4
+    snapshots_are_newer,  # P7
 )
 """Checks of any other node, from top to bottom; again for one that was decided and may be unsent."""
 

@@ -87,7 +87,7 @@ def back_on_new_disk(question: RestartCheckInput) -> Iterator[Halt]:
     """Nodes that came back without what they had, whatever stopped them: the next one may lose its own the same way. On
     a way that restarts none, there is no next one.
     """
-    if question.permit is not None and not question.permit.restarts:
+    if not question.permit.restarts:
         return
     for node in question.disks.lost:
         consent = consent_to_disk(question.disks.earlier[node.id], node)
@@ -131,7 +131,7 @@ def restarted_in_vain(question: RestartCheckInput) -> Iterator[Halt]:
             title = question.title(id_)
             remedy = (
                 f"give {title} these settings, and restart it again"
-                if question.permit is not None
+                if question.permit.is_granted
                 else question.driver.remedy_of_outdated(title)
             )
             cause = _halted(question, id_, f"was restarted in this roll, and still needs it: {reason}", remedy)

@@ -23,7 +23,7 @@ def binary_holds_levels(question: RestartCheckInput) -> Refusal | None:
     """Never a node into a binary that cannot hold a finalized level: it could not register again. A broker in ZooKeeper
     mode names no levels: for restarts of a migration its preflight has asked which release each node runs.
     """
-    if question.permit is not None:
+    if question.permit.is_granted:
         return None
     blockers = (*_levels_in_danger(question), *_below_the_floor(question))
     if not blockers:

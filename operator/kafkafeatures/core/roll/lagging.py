@@ -73,7 +73,7 @@ def remedy_at_leader(question: RestartCheckInput, id_: int) -> str:
     if leader is None or node is None or node.state is not NodeState.LIVE:
         return ""
     title = question.title(leader)
-    if question.permit is None:
+    if not question.permit.is_granted:
         return f"; {title} leads all of these partitions: see {_log_of(question, leader)} as well"
     return f"; {title} leads all of these partitions: if {_log_of(question, leader)} has {STOPPED}, restart {title}"
 

@@ -1,18 +1,16 @@
-"""Number of rounds that a roll takes at least, and what limits how many nodes are restarted at once.
+"""Number of rounds that a roll takes, what limits how many nodes are restarted at once, and what would change that.
 
 Pure. Called by `core/roll/roll.py`; worked out once, when a roll begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 
-from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.facts.replication import Replication, format_partitions
+from kafkafeatures.core.facts.replication import format_partitions
 from kafkafeatures.core.roll import planner
+from kafkafeatures.core.roll.advice import advice_on_moves
 from kafkafeatures.core.roll.check_input import RestartCheckInput
 from kafkafeatures.core.words import cut
 
@@ -52,19 +50,14 @@ def limits_of(question: RestartCheckInput, needing: frozenset[int]) -> RollLimit
         )
     if question.replication is not None:
         cap, availability = question.cap, question.desired.rollout.availability
-        of_brokers = planner.bounds(question.replication, brokers, most=cap, availability=availability)
-        rounds = of_brokers.planned + len(needing - brokers)
+        of_brokers = planner.planned_rounds(question.replication, brokers, most=cap, availability=availability)
+        rounds = of_brokers + len(needing - brokers)
         if len(brokers) > 1:
-            notes += _on_parallelism(question.replication, brokers, cap, availability, of_brokers)
+            notes.append(f"{len(brokers)} brokers in about {of_brokers} rounds of {cap} at most")
+            advice = advice_on_moves(question.replication, brokers, most=cap, availability=availability)
+            if advice is not None:
+                moved = format_partitions(advice.partitions, advice.names)
+                notes.append(
+                    f"move {moved} to other racks to restart them in {advice.then} rounds instead of {advice.rounds}"
+                )
     return RollLimits(rounds, tuple(cut(note, MAX_NOTE) for note in notes[:MOST_NOTES]))
-
-
-def _on_parallelism(
-    replication: Replication, brokers: frozenset[int], cap: int, availability: Availability, rounds: planner.Rounds
-) -> Iterator[str]:
-    least = "" if rounds.at_least == rounds.planned else f", at least {rounds.at_least}"
-    yield f"{len(brokers)} brokers in about {rounds.planned} rounds of {cap} at most{least}"
-    advice = planner.advice(replication, brokers, most=cap, availability=availability)
-    if advice is not None:
-        moved = format_partitions(advice.partitions, advice.names)
-        yield f"move {moved} to other racks to restart them in {advice.then} rounds instead of {advice.rounds}"

@@ -28,7 +28,7 @@ def no_migration_is_open(question: RestartCheckInput) -> Refusal | None:
     """The mode is known, and is KRaft; no broker is registered that still has its metadata in ZooKeeper. Else only the
     next step of the migration restarts anything.
     """
-    if question.permit is not None:
+    if question.permit.is_granted:
         return None  # the migration itself asks for it, and has checked what must hold
     observation = question.observation
     if isinstance(observation.mode, Unknown):

@@ -23,7 +23,7 @@ from kafkafeatures.core.roll.admission import (
     refused_as_unavailable,
     stuck_may_go,
 )
-from kafkafeatures.core.roll.check_input import RestartCheckInput, Restarting
+from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput, Restarting
 from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, OF_PODS, refusal
 from kafkafeatures.core.roll.coming_back import MOST_LAGGING, mark_of, supported_now
 from kafkafeatures.core.roll.halts import is_halted_for
@@ -87,7 +87,7 @@ def _chosen(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     controllers = frozenset(id_ for id_ in needing if question.is_controller(id_))
     if controllers:
         return waiting(question) if question.in_flight else _next_controller(question, controllers)
-    return _next_broker(question, question.permit.in_turn(needing) if question.permit is not None else needing)
+    return _next_broker(question, question.permit.in_turn(needing))
 
 
 def to_free(question: RestartCheckInput, needing: frozenset[int]) -> tuple[int, ...]:
@@ -96,24 +96,29 @@ def to_free(question: RestartCheckInput, needing: frozenset[int]) -> tuple[int, 
     return tuple(id_ for id_ in stuck if not is_halted_for(question, id_))
 
 
-def _again(question: RestartCheckInput, one: Restarting) -> Next:
+def _again(question: RestartCheckInput, restart: Restarting) -> Next:
     """The next action for a restart whose intent was written and whose pod still runs: the eviction may be on its way,
     and no other node is restarted until that is seen. To send it again is safe, because it names the UID of the pod;
     all that was checked when it was decided is checked again, as a template may have been changed since. A restart that
     is no longer wanted is not sent again: it is given up once it cannot be on its way. A pod that runs another node
     stays too: a status can be edited.
     """
-    id_ = one.step.node_id
+    id_ = restart.step.node_id
     pod = question.fleet.pods.get(id_)
-    if id_ not in question.fleet.needing or pod is None or pod.uid != one.step.pod_uid:
+    if id_ not in question.fleet.needing or pod is None or pod.uid != restart.step.pod_uid:
         return waiting(question)
-    if one.step.is_not_wanted(question.observation):
+    if restart.step.is_not_wanted(question.observation):
         return waiting(question)
     if any(question.is_controller(other) for other in question.flying - {id_}):
         return waiting(question)  # one that was stuck went meanwhile: a voter is away
-    without_it = replace(question, in_flight=tuple(restart for restart in question.in_flight if restart is not one))
-    refused = refusal(FOR_ONE_MORE, without_it)
-    return refused or refusal_of(without_it, id_, one.step.consent) or Act(one.step)
+    return refusal_anew(question, restart) or Act(restart.step)
+
+
+def refusal_anew(question: RestartCheckInput, restart: Restarting) -> Refusal | None:
+    """Refusal of what was decided earlier and is not done: by all that is asked before a restart, but for itself."""
+    without_it = question.without(restart)
+    refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), without_it)
+    return refused or refusal_of(without_it, restart.step.node_id, restart.step.consent)
 
 
 def _next_controller(question: RestartCheckInput, controllers: frozenset[int]) -> Next:

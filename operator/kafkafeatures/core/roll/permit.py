@@ -1,9 +1,9 @@
 """Permit of a migration to restart nodes on its way to the next position: nodes of one role, and no others. The same
 for brokers in ZooKeeper mode that need another inter.broker.protocol.version.
 
-Pure. Made by `core/migration/restarts.py` and `core/ibp/restarts.py` in each look; without one, nothing is restarted
-while a migration is open, or in ZooKeeper mode (`core/roll/migrations.py`). It widens nothing but that: every other
-check of a roll holds as for any restart.
+Pure. Made by `core/migration/restarts.py` and `core/ibp/restarts.py` in each look; without one (`NO_PERMIT`), nothing
+is restarted while a migration is open, or in ZooKeeper mode (`core/roll/migrations.py`). It widens nothing but that:
+every other check of a roll holds as for any restart.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Permit(Struct, frozen=True):
     restarts: whether nodes are restarted on the way. Where none are, those in flight have to be over before the way is
     taken, and nothing may be left by then that tells which partitions they have. proven: nodes of which it is certain
     how they run; unneeded: nodes that are not expected to come back. is_half_done: the way has to continue, so a
-    majority of the voters suffices for its brokers.
+    majority of the voters suffices for its brokers. is_granted: False of `NO_PERMIT` alone.
     """
 
     purpose: str
@@ -45,9 +45,12 @@ class Permit(Struct, frozen=True):
     proven: frozenset[int] = frozenset()
     unneeded: frozenset[int] = frozenset()
     is_half_done: bool = False
+    is_granted: bool = True
 
     def applied(self, fleet: Fleet, driver: Driver) -> Fleet:
         """The fleet with nothing to restart but what is permitted. A pod goes only once its template was changed."""
+        if not self.is_granted:
+            return fleet
         if not driver.reads_pods:
             return replace(fleet, needing=self.needing)
         due = {id_: self.needing[id_] for id_ in fleet.needing if id_ in self.needing}
@@ -61,6 +64,10 @@ class Permit(Struct, frozen=True):
         """The nodes of these whose turn it is: the last one only once no other is left."""
         other_ids = needing - {self.last}
         return other_ids if self.last in needing and other_ids else needing
+
+
+NO_PERMIT = Permit("", {}, is_granted=False)
+"""Permit of every roll that no migration asks for: whatever needs a restart is restarted, in KRaft mode."""
 
 
 def without_requests(observation: Observation) -> Observation:

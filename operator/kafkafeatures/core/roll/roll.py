@@ -1,13 +1,40 @@
 """The roll: which nodes need a restart, which are in flight, and what comes next.
 
 Pure. Called by `core/roll/stage.py` in every reconciliation of a resource with a workload driver, with readings of
-that moment; nothing of it is kept but `status.intents` and `status.rollout`. One restart is decided at a time, each on
-its own reading: a sliding window, never a batch. Safety never depends on the order in which nodes are tried.
+that moment; nothing of it is kept but `status.intents` and `status.rollout`. The algorithm:
+
+ 1. List the nodes that need a restart, by their pods or by their levels: `Driver.fleet`; on the way of a migration
+    those that it permits, and no others: `Permit.applied`.
+ 2. See how far each restart in flight has come: `AwayNode.state_in`. It is over once its node has been back for
+    `stableFor`: `RestartInFlight.settle`; nothing is waited for that no longer has to be: `_is_over`.
+ 3. Withdraw what a person was asked to restart, and must not restart now or does not have to: `_why_withdrawn`.
+ 4. Restart nothing yet where a level that the new binary cannot hold is about to be downgraded: `levels_go_first`.
+    Else choose one node, or what is waited for: `next_restart`.
+ 5. Refuse where no node at all may be restarted: `FOR_ANY_NODE`.
+ 6. Free a node that is stuck, whose pod cannot run, before all others, as it cannot get worse: `stuck_may_go`.
+ 7. Send a restart once more that was decided and may be unsent, if everything still allows it: `_again`.
+ 8. Refuse where not one more node may be away: `FOR_ONE_MORE`.
+ 9. Restart controllers before brokers, one at a time and alone: `_next_controller`.
+10. Restart the first broker, in the order that takes the fewest rounds, which all its partitions admit: `_next_broker`.
+    One is decided at a time, each on its own reading: a sliding window, never a batch. Safety never depends on the
+    order.
+
+The rules that it keeps, whatever the order:
+
+P1. Every partition keeps as many replicas in sync as min.insync.replicas asks for, and by default is not
+    under-replicated before, unless a consent excuses it: `Replication.judge`, `promises_can_be_kept`.
+P2. A majority of the voters stays caught up, and no other voter is missing: `may_restart`, `voters_allow`.
+P3. The active controller goes last, and who that is was read just now: `next_controller`.
+P4. No more nodes are away than may be, whatever for: `cap_is_kept`.
+P5. Nothing begins while something is wrong, or not known: `nothing_is_unavailable`, `nothing_is_reassigned`,
+    `nothing_is_halted`, `quorum_is_known`, `partitions_are_known`, `pods_are_known`.
+P6. A node is away until its next process is in sync, and has stayed so: `AwayNode.state_in`, `others_are_stable`.
+P7. No node gets a binary that cannot hold a finalized level: `binary_holds_levels`, `snapshots_are_newer`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
@@ -21,9 +48,8 @@ from kafkafeatures.core.facts.observation import Known, NodeState, Observation, 
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.core.roll.admission import forbidden_by, refusal_of
+from kafkafeatures.core.roll.admission import forbidden_by
 from kafkafeatures.core.roll.check_input import RestartCheckInput, Restarting
-from kafkafeatures.core.roll.checks import FOR_ANY_NODE, FOR_ONE_MORE, refusal
 from kafkafeatures.core.roll.coming_back import ReturnPhase, is_unregistered
 from kafkafeatures.core.roll.disks import NodeDisks, disks_now
 from kafkafeatures.core.roll.drivers import driver_of
@@ -32,8 +58,8 @@ from kafkafeatures.core.roll.held_levels import levels_go_first
 from kafkafeatures.core.roll.lagging import brokers_behind
 from kafkafeatures.core.roll.limits import RollLimits, limits_of
 from kafkafeatures.core.roll.migrations import no_migration_is_open
-from kafkafeatures.core.roll.next_restart import Next, next_restart, to_free
-from kafkafeatures.core.roll.permit import Permit, without_requests
+from kafkafeatures.core.roll.next_restart import Next, next_restart, refusal_anew, to_free
+from kafkafeatures.core.roll.permit import NO_PERMIT, Permit, without_requests
 from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
@@ -97,7 +123,7 @@ def roll_of(
     replication: Replication | None,
     *,
     excused: ExcusedPartitions | None = None,
-    permit: Permit | None = None,
+    permit: Permit = NO_PERMIT,
 ) -> Roll:
     """Judge what there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of
     `seen`. `excused`: what it may make unavailable, by a consent. `permit`: of a migration, which says what is
@@ -105,18 +131,11 @@ def roll_of(
 
     With a million partitions it takes a second at most.
     """
-    if permit is not None:
+    if permit.is_granted:
         observation = without_requests(observation)
-    in_flight = tuple(
-        Restarting(intent.step, intent, intent.step.state_in(observation, replication))
-        for intent in remembered.in_flight
-        if isinstance(intent, RestartInFlight)
-    )
-    driver = driver_of(desired.rollout)
-    flying = {restart.step.node_id: restart.step.pod for restart in in_flight}
-    fleet = driver.fleet(observation, desired.rollout, changes, flying)
-    if permit is not None:
-        fleet = permit.applied(fleet, driver)
+    driver, in_flight = driver_of(desired.rollout), tuple(_in_flight(observation, remembered, replication))
+    pods_in_flight = {restart.step.node_id: restart.step.pod for restart in in_flight}
+    fleet = permit.applied(driver.fleet(observation, desired.rollout, changes, pods_in_flight), driver)
     question = RestartCheckInput(
         desired, observation, fleet, in_flight, changes, remembered, replication, excused, permit
     )
@@ -126,47 +145,67 @@ def roll_of(
     over = tuple(
         (restart.restart, result) for restart in in_flight if (result := _is_over(question, restart)) is not None
     )
-    gone = [intent for intent, _ in (*withdrawn, *over)]
-    in_flight = tuple(restart for restart in in_flight if restart.restart not in gone)
-    question = replace(question, in_flight=in_flight)
-    needing = {
-        id_: reason for id_, reason in fleet.needing.items() if id_ not in question.flying or id_ in question.stuck
-    }
-    if needing or in_flight or remembered.disks:  # else no roll is on
-        spent = remembered.status.spent_consents
-        earlier_disks = {id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(observation, id_)}
-        question = replace(
-            question, disks=disks_now(observation.nodes, earlier_disks, question.flying, desired.consents, spent)
-        )
-    halts = bool(in_flight or question.disks.lost)
-    first = bool(needing) and not halts and levels_go_first(question)
-    decision: Next | None = None
-    if driver.reads_pods and isinstance(observation.workloads, Unknown):
-        decision = unread(observation.workloads, "the pods could not be read")
-    elif permit is not None and not permit.restarts:
-        decision = (nothing_is_halted(question) or waiting(question)) if in_flight else None
-    elif (needing or halts or fleet.blockers or fleet.waits or fleet.without_node or _keeps_levels(question)) and (
-        not first
-    ):
-        decision = next_restart(question, frozenset(needing))
+    ended = [intent for intent, _ in (*withdrawn, *over)]
+    question = replace(question, in_flight=tuple(restart for restart in in_flight if restart.restart not in ended))
+    flying = question.flying
+    needing = {id_: reason for id_, reason in fleet.needing.items() if id_ not in flying or id_ in question.stuck}
+    if needing or flying or remembered.disks:  # else no roll is on
+        question = replace(question, disks=_disks(question))
+    levels_first = bool(needing) and not (flying or question.disks.lost) and levels_go_first(question)
+    ids = frozenset(needing)
     return Roll(
         id=question.roll_id,
-        total=len((fleet.pods.keys() or {node.id for node in observation.nodes if node.roles}) | question.flying),
+        total=len((fleet.pods.keys() or {node.id for node in observation.nodes if node.roles}) | flying),
         needing=needing,
-        in_flight=in_flight,
+        in_flight=question.in_flight,
         fleet=fleet,
-        decision=decision,
-        levels_first=first,
-        limits=limits_of(question, frozenset(needing)),
+        decision=_decision(question, ids, levels_first=levels_first),
+        levels_first=levels_first,
+        limits=limits_of(question, ids),
         is_read=not driver.reads_pods or isinstance(observation.workloads, Known),
         withdrawn=withdrawn,
         over=over,
         unconfirmed=question.unconfirmed,
         lagging=brokers_behind(question),
-        goes_at_any_time=observation.nothing_is_led and bool(to_free(question, frozenset(needing))),
+        goes_at_any_time=observation.nothing_is_led and bool(to_free(question, ids)),
         revisions=revisions_after(question),
         disks=question.disks,
     )
+
+
+def _in_flight(
+    observation: Observation, remembered: RollContext, replication: Replication | None
+) -> Iterator[Restarting]:
+    for intent in remembered.in_flight:
+        if isinstance(intent, RestartInFlight):
+            yield Restarting(intent.step, intent, intent.step.state_in(observation, replication))
+
+
+def _disks(question: RestartCheckInput) -> NodeDisks:
+    """Directories that nodes had before, and those that lost them."""
+    remembered = question.remembered
+    earlier_disks = {
+        id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(question.observation, id_)
+    }
+    return disks_now(
+        question.observation.nodes,
+        earlier_disks,
+        question.flying,
+        question.desired.consents,
+        remembered.status.spent_consents,
+    )
+
+
+def _decision(question: RestartCheckInput, needing: frozenset[int], *, levels_first: bool) -> Next | None:
+    """The next restart, or what it waits for; None where there is nothing to restart, or not now."""
+    workloads, fleet, lost = question.observation.workloads, question.fleet, question.disks.lost
+    if question.driver.reads_pods and isinstance(workloads, Unknown):
+        return unread(workloads, "the pods could not be read")
+    if not question.permit.restarts:
+        return (nothing_is_halted(question) or waiting(question)) if question.in_flight else None
+    has_waits = bool(fleet.blockers or fleet.waits or fleet.without_node)
+    is_due = needing or question.in_flight or lost or has_waits or _keeps_levels(question)
+    return next_restart(question, needing) if is_due and not levels_first else None
 
 
 def _keeps_levels(question: RestartCheckInput) -> bool:
@@ -179,7 +218,7 @@ def is_withdrawn(
     desired: DesiredState,
     observation: Observation,
     changes: tuple[UpdateFeature, ...],
-    permit: Permit | None = None,
+    permit: Permit = NO_PERMIT,
 ) -> bool:
     """Tell whether a person was asked to restart a node, has not done so, and no longer has to. On the way of a
     migration a node that is away for its restart may not be needed by what is known without it: it is waited for all
@@ -190,7 +229,7 @@ def is_withdrawn(
     if not driver_of(desired.rollout).asks_people:
         return True
     node = observation.node(step.node_id)
-    if permit is not None:
+    if permit.is_granted:
         return node is not None and node.state is NodeState.LIVE and permit.is_over_for(step.node_id)
     holds = node is not None and all(node.surely_holds(change.feature, change.to_level) for change in changes)
     return holds and isinstance(observation.finalized, Known)
@@ -201,7 +240,7 @@ def _is_over(question: RestartCheckInput, restart: Restarting) -> Result | None:
     that can be seen; it does not have to stay so for a while.
     """
     permit, id_ = question.permit, restart.step.node_id
-    if permit is None or permit.restarts:
+    if permit.restarts:
         return None
     if id_ in permit.unneeded:
         return Result.SUPERSEDED
@@ -215,15 +254,15 @@ _NOT_JUDGED = (FailureKind.NOT_ASKED, FailureKind.WAITING_FOR_BUDGET)
 """Reasons why partitions are not read in every look, although they could be."""
 
 
-def _why_withdrawn(question: RestartCheckInput, one: Restarting) -> str:
+def _why_withdrawn(question: RestartCheckInput, restart: Restarting) -> str:
     """Reason why a person must not do any longer what was asked for; empty where it still holds. A person may take
     days, so it is asked again in each look: another broker that dies meanwhile may be all that its partitions have
     besides.
     """
-    id_, node = one.step.node_id, question.node(one.step.node_id)
-    if not one.is_asked_of_a_person:
+    id_, node = restart.step.node_id, question.node(restart.step.node_id)
+    if not restart.is_asked_of_a_person:
         return ""
-    if is_withdrawn(one.step, question.desired, question.observation, question.changes, question.permit):
+    if is_withdrawn(restart.step, question.desired, question.observation, question.changes, question.permit):
         return "it is no longer required"
     partitions = question.observation.partitions
     is_unread = isinstance(partitions, Unknown) and partitions.failure.kind in _NOT_JUDGED
@@ -234,10 +273,10 @@ def _why_withdrawn(question: RestartCheckInput, one: Restarting) -> str:
         return migrating.message if migrating is not None else ""
     if (opens := closed_until(question.desired.rollout.windows, question.remembered.current_time)) is not None:
         return opening(opens)
-    without_it = replace(question, in_flight=tuple(restart for restart in question.in_flight if restart is not one))
-    if without_it.replication is not None and one.step.leaves_in(without_it.replication):
+    without_it = question.without(restart)
+    if without_it.replication is not None and restart.step.leaves_in(without_it.replication):
         admission = without_it.admission(availability=Availability.RESPECT_MIN_ISR)
         allowed = admission is None or admission.allows(id_)
         return "" if allowed or admission is None else forbidden_by(without_it, id_, admission.forbidding(id_)).message
-    refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), without_it) or refusal_of(without_it, id_, one.step.consent)
+    refused = refusal_anew(question, restart)
     return refused.message if refused is not None else ""

@@ -333,7 +333,7 @@ def _waits_for_people(read_context: ReadContext) -> bool:
     wanted, rollout = read_context.desired, read_context.status.rollout
     if rollout is None or not rollout.is_in_progress or not rollout.notes:
         return False
-    unapproved = wanted.policy is ApprovalPolicy.ALWAYS and not wanted.approvals and not wanted.only_plan
+    unapproved = wanted.policy is ApprovalPolicy.ALWAYS and not wanted.approvals
     closed = (
         bool(wanted.rollout.windows) and closed_until(wanted.rollout.windows, read_context.current_time) is not None
     )

@@ -39,8 +39,7 @@ def voters_allow(question: RestartCheckInput, id_: int | None = None) -> Wait | 
     if not missing or all(_crashes(voter, question) for voter in (id_, *missing)):
         return None
     is_broker = id_ is None or not question.is_controller(id_)
-    is_half_done = question.permit is not None and question.permit.is_half_done
-    if is_broker and is_half_done and _majority_stays(question, len(missing)):
+    if is_broker and question.permit.is_half_done and _majority_stays(question, len(missing)):
         return None
     voter, reason = next(iter(missing.items()))
     remainder = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""

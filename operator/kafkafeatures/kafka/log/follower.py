@@ -1,21 +1,24 @@
 """Follow the metadata log of a live quorum, the way a broker does, as an ordinary client.
 
-Called by `kafka/cluster.py`. It finds the leader, fetches what is new (a snapshot first where the log no longer
-begins at the start), and keeps an image of what is committed. It judges nothing and changes nothing.
+Called by `kafka/cluster.py`. It keeps an image of what is committed, judges nothing and changes nothing. The algorithm
+of one reading (`catch_up`):
 
-**Committed.** Only what lies below the high watermark of a reply of this leader is applied (`held.py`). A leader that
-truncated below what was applied contradicts Raft itself: then everything is read anew, since the log is the truth.
+ 1. Connect to the leader; the newest epoch wins where controllers name several: `Leaders.find`.
+ 2. Fetch from the end of what is held: `_fetch`. Where the log no longer begins there, take the snapshot that the
+    leader names, as it arrives: `take_snapshot`.
+ 3. Apply what lies below the high watermark of a reply of this leader, and keep the rest aside: `HeldLog.append`.
+ 4. Read all anew where a leader truncated below what was applied: it contradicts Raft itself, and the log is the
+    truth: `HeldLog.truncate`.
+ 5. Continue up to the high watermark of the first reply: what was committed when the reading began.
+ 6. Return only with evidence of a majority that is younger than `MAX_AGE`, since a leader that was cut off still
+    answers: the high watermark moved while we watched, by an idle controller's NoOp every 500 ms
+    (`metadata.max.idle.interval.ms`) at least; or DescribeQuorum of the leader itself shows that a majority of the
+    voters fetched from it within the last two seconds of its own clock: `_ask_majority`. Each such fetch was made in
+    this leader's epoch, so until then no majority had voted for another; it costs one round trip.
+ 7. Where neither is seen, ask every controller who leads, once; then the reading is `Stale`.
+ 8. Look for the leader anew when it is gone, while there is time, and a controller that listens: `_retrying`.
 
-**Fresh.** A leader that was cut off still answers. So a reading counts only with evidence of a majority, of one kind:
-
-- the high watermark moved while we watched: an idle controller appends a NoOp every 500 ms
-  (`metadata.max.idle.interval.ms`), and it moves only when a majority has fetched;
-- or DescribeQuorum of the leader itself shows that a majority of the voters fetched from it within the last two
-  seconds of its own clock. Each such fetch was made in this leader's epoch, so up to that moment no majority had voted
-  for another. It is as good as the first, also where NoOps are switched off, and costs one round trip.
-
-With neither within `MAX_AGE` seconds the reading is `Stale`, however recent the connection. A voter that is alone is
-its own majority. (KIP-595, KIP-630, KIP-835; seen on 3.9, 4.2 and 4.3.)
+A voter that is alone is its own majority. (KIP-595, KIP-630, KIP-835; seen on 3.9, 4.2 and 4.3.)
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.contract.alerts import OF_REASON
+from docs.make.alerts import OF_REASON
 from tests.e2e.kubernetes.chart.rendering import (
     CHART,
     CRD,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from docs.make.runbook_marks import Page, page
 from kafkafeatures.api.reasons import Reason
-from tests.contract.runbook_marks import Page, page
 
 _PHASE = r"""
         Confirm: Read the phase, the number of brokers in each mode, and the message:

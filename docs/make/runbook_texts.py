@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from docs.make.runbook_connections import OF_CONNECTIONS
+from docs.make.runbook_marks import Page, filled, page
+from docs.make.runbook_migrations import OF_MIGRATIONS
+from docs.make.runbook_operators import OF_OPERATORS
+from docs.make.runbook_rolls import OF_ROLLS
 from kafkafeatures.api.reasons import Reason
-from tests.contract.runbook_connections import OF_CONNECTIONS
-from tests.contract.runbook_marks import Page, filled, page
-from tests.contract.runbook_migrations import OF_MIGRATIONS
-from tests.contract.runbook_operators import OF_OPERATORS
-from tests.contract.runbook_rolls import OF_ROLLS
 
 _APPROVAL = page(
     r"""

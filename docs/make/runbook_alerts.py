@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tests.contract.runbook_marks import Page, page
+from docs.make.runbook_marks import Page, page
 
 
 @dataclass(frozen=True)

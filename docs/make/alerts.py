@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import yaml
 
-from kafkafeatures.api.explained import EXPLAINED
 from kafkafeatures.api.reasons import Condition, Reason
 
-STALLED = [reason for reason, info in EXPLAINED.items() if Condition.STALLED in info.conditions]
+STALLED = [reason for reason in Reason if Condition.STALLED in reason.conditions]
 
 
 @dataclass(frozen=True)
@@ -183,13 +182,13 @@ def alerts() -> str:
     """One group, as a PrometheusRule holds it."""
     rules = [
         {
-            "alert": one.name,
-            "expr": one.expression,
-            "for": one.lasting,
-            "labels": {"severity": one.severity},
-            "annotations": {"summary": one.summary, "description": one.description, "runbook_url": one.runbook},
+            "alert": alert.name,
+            "expr": alert.expression,
+            "for": alert.lasting,
+            "labels": {"severity": alert.severity},
+            "annotations": {"summary": alert.summary, "description": alert.description, "runbook_url": alert.runbook},
         }
-        for one in ALERTS
+        for alert in ALERTS
     ]
     group = {"name": "kafka-features-operator", "rules": rules}
     return "# made by `make docs`; do not edit\n" + yaml.safe_dump({"groups": [group]}, sort_keys=False, width=120)

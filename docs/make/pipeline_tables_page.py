@@ -44,7 +44,7 @@ def page(note: str) -> str:
 
 
 def _rows(table: Table) -> list[str]:
-    return [f"| `{one.name}` | {type_of(one.type)} | {one.text} |" for one in table.columns]
+    return [f"| `{column.name}` | {type_of(column.type)} | {column.text} |" for column in table.columns]
 
 
 def type_of(kind: pa.DataType) -> str:

@@ -82,7 +82,7 @@ def page(note: str) -> str:
         picture="\n".join(_picture()),
         positions="\n".join(map(_position, ROWS)),
         ways="\n".join(_ways()),
-        desired=" | ".join(f"`{one}`" for one in TARGETS),
+        desired=" | ".join(f"`{target}`" for target in TARGETS),
         rules="---|" * len(TARGETS),
         answers=answers,
         refusals="\n".join(f"{number}. {text}" for text, number in reasons.items()),
@@ -103,14 +103,14 @@ def _picture() -> Iterator[str]:
 
 
 def _position(row: PositionRow) -> str:
-    states = " or ".join(f"`{one.name}`" if one is not None else "no quorum answers" for one in row.state)
+    states = " or ".join(f"`{state.name}`" if state is not None else "no quorum answers" for state in row.state)
     claims = "any" if len(row.claim) == len(ClaimKind) else " or ".join(row.claim)
-    there = " or ".join(_MODES[one] for one in row.some)
-    others = [_MODES[one] for one in row.modes if one not in row.some]
-    brokers = f"at least one in {there}" + (f", the others in {' or '.join(others)}" if others else "")
+    some_modes = " or ".join(_MODES[mode] for mode in row.some)
+    other_modes = [_MODES[mode] for mode in row.modes if mode not in row.some]
+    brokers = f"at least one in {some_modes}" + (f", the others in {' or '.join(other_modes)}" if other_modes else "")
     if row.modes == row.some:
-        brokers = f"all in {there}"
-    phases = ", ".join(dict.fromkeys(f"`{phase_of(row.position, one)}`" for one in TARGETS))
+        brokers = f"all in {some_modes}"
+    phases = ", ".join(dict.fromkeys(f"`{phase_of(row.position, target)}`" for target in TARGETS))
     return (
         f"| `{row.position}` | {states} | {claims} | {_OFFSETS[row.copied]} | {brokers} | {_FLAGS[row.flags]} "
         f"| {phases} |"
@@ -122,11 +122,14 @@ def _ways() -> Iterator[str]:
         asks = [f"{'controllers' if edge.restarts is None else edge.restarts.value.lower() + 's'}: {edge.asks}"]
         git = "; ".join([*(asks if edge.asks is not None else []), *edge.beside]) or "-"
         restarted = f"{edge.restarts.value.lower()}s" if edge.restarts is not None else "-"
-        deleted = ", ".join(f"`{one}`" for one in edge.deletes) or "-"
+        deleted = ", ".join(f"`{path}`" for path in edge.deletes) or "-"
         ends = [*dict.fromkeys(map(edge.end_from, edge.start))]
         one_end = len(ends) == 1
-        start = ", ".join(f"`{one}`" for one in edge.start if not (one_end and one is edge.end)) or f"`{edge.end}`"
-        end, back = ", ".join(f"`{one}`" for one in ends), _sentence(str(RETURNS[edge]))
+        start = (
+            ", ".join(f"`{position}`" for position in edge.start if not (one_end and position is edge.end))
+            or f"`{edge.end}`"
+        )
+        end, back = ", ".join(f"`{position}`" for position in ends), _sentence(str(RETURNS[edge]))
         yield f"| {start} | {end} | {git} | {restarted} | {deleted} | {back} |"
 
 
@@ -134,12 +137,12 @@ def _answers(reasons: dict[str, int]) -> Iterator[str]:
     for position in Position:
         cells = []
         for desired in TARGETS:
-            found = next_edge(position, desired, _FACTS)
-            if isinstance(found, NoEdge):
-                number = reasons.setdefault(f"{_sentence(found.message)}: {found.remedy}.", len(reasons) + 1)
+            answer = next_edge(position, desired, _FACTS)
+            if isinstance(answer, NoEdge):
+                number = reasons.setdefault(f"{_sentence(answer.message)}: {answer.remedy}.", len(reasons) + 1)
                 cells.append(f"**refused** ({number})")
             else:
-                cells.append(f"to `{found.end_from(position)}`" if isinstance(found, Edge) else "reached")
+                cells.append(f"to `{answer.end_from(position)}`" if isinstance(answer, Edge) else "reached")
         yield f"| `{position}` | {' | '.join(cells)} |"
 
 

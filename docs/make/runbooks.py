@@ -1,41 +1,39 @@
 """The runbooks: a page for each reason that requires action, and for each alert. `make docs` writes them.
 
-What a reason means stands in `api/explained.py`, what to do about it in `runbook_texts.py`; both of an alert without a
-reason in `runbook_alerts.py`.
+The meaning of a reason stands in its row in `api/reasons.py`, its remedy in `runbook_texts.py`; both of an alert
+without a reason in `runbook_alerts.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkafeatures.api.explained import EXPLAINED
+from docs.make.alerts import ALERTS, OF_REASON, RESOURCE
+from docs.make.runbook_alerts import OF_ALERTS
+from docs.make.runbook_marks import Page
+from docs.make.runbook_texts import PAGES
 from kafkafeatures.api.reasons import Reason
-from tests.contract.alerts import ALERTS, OF_REASON, RESOURCE
-from tests.contract.runbook_alerts import OF_ALERTS
-from tests.contract.runbook_marks import Page
-from tests.contract.runbook_texts import PAGES
 
 NOTE = "<!-- made by `make docs`; do not edit -->"
-ACTED_ON = [reason for reason, info in EXPLAINED.items() if info.needs_action]
+ACTED_ON = [reason for reason in Reason if reason.needs_action]
 SECTIONS = {"Safe": "Impact", "Confirm": "Confirm", "Fix": "Fix"}
 
 
 def page_of(reason: Reason) -> str:
-    """One page; the head is what `api/explained.py` says."""
-    info = EXPLAINED[reason]
-    conditions = f"condition{'s' if len(info.conditions) > 1 else ''} {' and '.join(info.conditions)}"
-    head = f"Reason of the {conditions}. {info.outcome.capitalize()}."
-    return _written(reason, head, info.meaning, PAGES[reason])
+    """One page; its head is the row of the reason."""
+    conditions = f"condition{'s' if len(reason.conditions) > 1 else ''} {' and '.join(reason.conditions)}"
+    head = f"Reason of the {conditions}. {reason.outcome.capitalize()}."
+    return _written(reason, head, reason.meaning, PAGES[reason])
 
 
 def page_of_alert(title: str) -> str:
     """The page of an alert that no reason of a status stands for."""
-    one = OF_ALERTS[title]
-    return _written(title, f"{one.outcome}.", one.meaning, one.page)
+    alert_page = OF_ALERTS[title]
+    return _written(title, f"{alert_page.outcome}.", alert_page.meaning, alert_page.page)
 
 
 def _written(title: str, head: str, meaning: str, page: Page) -> str:
-    alerts = [f" Alert: `{one.name}`." for one in ALERTS if one.runbook == f"{title}.md"]
+    alerts = [f" Alert: `{alert.name}`." for alert in ALERTS if alert.runbook == f"{title}.md"]
     sections = [f"# {title}", NOTE, head + "".join(alerts), f"## Meaning\n\n{meaning[0].upper()}{meaning[1:]}."]
     sections += [f"## {heading}\n\n{page[name]}" for name, heading in SECTIONS.items()]
     return "\n\n".join(sections) + "\n"
@@ -43,8 +41,8 @@ def _written(title: str, head: str, meaning: str, page: Page) -> str:
 
 def index() -> str:
     """All pages, and which alert leads where."""
-    reasons = [(f"[{one}]({one}.md)", ", ".join(EXPLAINED[one].conditions), EXPLAINED[one].meaning) for one in ACTED_ON]
-    alerts = [(f"`{one.name}`", _plain(one.summary), _link(one.runbook)) for one in ALERTS]
+    reasons = [(f"[{reason}]({reason}.md)", ", ".join(reason.conditions), reason.meaning) for reason in ACTED_ON]
+    alerts = [(f"`{alert.name}`", _plain(alert.summary), _link(alert.runbook)) for alert in ALERTS]
     return f"""# Runbooks
 
 {NOTE}

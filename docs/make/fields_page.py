@@ -1,6 +1,6 @@
 """Writes docs/reference/fields.md from the CRD, in which each description is written once.
 
-Called by `tests/contract/reference.py`; `tests/contract/test_fields.py` reads the fields with it.
+Called by `reference.py`; `tests/contract/test_fields.py` reads the fields with it.
 """
 
 from __future__ import annotations
@@ -30,43 +30,47 @@ class Field(NamedTuple):
 
 def version() -> Mapping[str, Any]:
     """The one version of the CRD."""
-    found: Mapping[str, Any] = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]
-    return found
+    crd_version: Mapping[str, Any] = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]
+    return crd_version
 
 
 def root() -> Mapping[str, Any]:
     """The schema of the resource."""
-    found: Mapping[str, Any] = version()["schema"]["openAPIV3Schema"]
-    return found
+    schema: Mapping[str, Any] = version()["schema"]["openAPIV3Schema"]
+    return schema
 
 
 def fields(schema: Mapping[str, Any] | None = None) -> Iterator[Field]:
     """All fields of the resource, by the CRD or another schema of it, but for those of every object."""
-    return (one for one in _inside(schema or root(), "") if one.path.partition(".")[0] not in OF_KUBERNETES)
+    return (field for field in _inside(schema or root(), "") if field.path.partition(".")[0] not in OF_KUBERNETES)
 
 
 def _inside(schema: Mapping[str, Any], path: str) -> Iterator[Field]:
     for name, inner in schema.get("properties", {}).items():
-        here = f"{path}.{name}" if path else name
-        yield Field(here, inner, name in schema.get("required", ()))
-        yield from _inside(inner, here)
-        yield from _inside(inner.get("items", {}), f"{here}[]")
+        inner_path = f"{path}.{name}" if path else name
+        yield Field(inner_path, inner, name in schema.get("required", ()))
+        yield from _inside(inner, inner_path)
+        yield from _inside(inner.get("items", {}), f"{inner_path}[]")
 
 
 def page(note: str) -> str:
     """The whole page."""
-    found = list(fields())
-    spec = [_row(one, _type(one.schema), _default(one), _allowed(one.schema)) for one in found if _is_of(one, "spec")]
-    status = [_row(one, _type(one.schema)) for one in found if _is_of(one, "status")]
+    all_fields = list(fields())
+    spec = [
+        _row(field, _type(field.schema), _default(field), _allowed(field.schema))
+        for field in all_fields
+        if _is_of(field, "spec")
+    ]
+    status = [_row(field, _type(field.schema)) for field in all_fields if _is_of(field, "status")]
     columns = [
-        f"| {one['name']} | {'`-o wide`' if one.get('priority') else 'always'} | {_text(one['description'])} |"
-        for one in version()["additionalPrinterColumns"]
+        f"| {column['name']} | {'`-o wide`' if column.get('priority') else 'always'} | {_text(column['description'])} |"
+        for column in version()["additionalPrinterColumns"]
     ]
     head = ["# Fields", "", note, _text(root()["description"]), _HEAD]
     return "\n".join([
         *head,
-        *_section("spec", found, "| Field | Type | Default | Allowed | Meaning |", spec),
-        *_section("status", found, "| Field | Type | Meaning |", status),
+        *_section("spec", all_fields, "| Field | Type | Default | Allowed | Meaning |", spec),
+        *_section("status", all_fields, "| Field | Type | Meaning |", status),
         "## Columns of `kubectl get`",
         "",
         "| Column | Shown | Meaning |",
@@ -76,18 +80,18 @@ def page(note: str) -> str:
     ])  # fmt: skip
 
 
-def _is_of(one: Field, top: str) -> bool:
-    return one.path.startswith(f"{top}.")
+def _is_of(field: Field, top: str) -> bool:
+    return field.path.startswith(f"{top}.")
 
 
-def _section(top: str, found: list[Field], head: str, rows: list[str]) -> Iterator[str]:
-    about = next(one for one in found if one.path == top)
+def _section(top: str, all_fields: list[Field], head: str, rows: list[str]) -> Iterator[str]:
+    about = next(field for field in all_fields if field.path == top)
     line = "|" + "---|" * (head.count("|") - 1)
     yield from (f"## `{top}`", "", _text(about.schema["description"]), "", head, line, *rows, "")
 
 
-def _row(one: Field, *cells: str) -> str:
-    return f"| {' | '.join((f'`{one.path}`', *cells, _text(one.schema['description'])))} |"
+def _row(field: Field, *cells: str) -> str:
+    return f"| {' | '.join((f'`{field.path}`', *cells, _text(field.schema['description'])))} |"
 
 
 def _type(schema: Mapping[str, Any]) -> str:
@@ -98,16 +102,16 @@ def _type(schema: Mapping[str, Any]) -> str:
     return "time" if schema.get("format") == "date-time" else str(schema["type"])
 
 
-def _default(one: Field) -> str:
-    default = one.schema.get("default")
+def _default(field: Field) -> str:
+    default = field.schema.get("default")
     if default is None:
-        return "required" if one.is_required else ""
+        return "required" if field.is_required else ""
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
 def _allowed(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
-        return ", ".join(f"`{one}`" for one in schema["enum"])
+        return ", ".join(f"`{value}`" for value in schema["enum"])
     return f"`{schema['pattern']}`".replace("|", "\\|") if "pattern" in schema else ""
 
 

@@ -233,13 +233,13 @@ def page(note: str) -> str:
         AFTER_WALK.replace("{PARTITIONED}", PARTITIONED).replace("{READING}", READING).replace("{ARROW}", ARROW)
     )
     after_image = AFTER_IMAGE.replace("{AT}", AT).replace("{AT_SAYS}", AT_SAYS)
-    shown = f"{HEAD}\n```python{IMAGE}```\n\n    {IMAGE_SAYS}\n{after_image}\n```python{WALK}```\n{after_walk}"
-    fields = [_row(name, found) for name, found in vars(kraftlog.Image).items() if isinstance(found, property)]
+    text = f"{HEAD}\n```python{IMAGE}```\n\n    {IMAGE_SAYS}\n{after_image}\n```python{WALK}```\n{after_walk}"
+    fields = [_row(name, value) for name, value in vars(kraftlog.Image).items() if isinstance(value, property)]
     exports = [_row(name, getattr(kraftlog, name)) for name in kraftlog.__all__]
-    return f"# kraftlog\n\n{note}{shown}" + "\n".join([*fields, EXPORTS.rstrip(), *exports, ""])
+    return f"# kraftlog\n\n{note}{text}" + "\n".join([*fields, EXPORTS.rstrip(), *exports, ""])
 
 
-def _row(name: str, what: object) -> str:
+def _row(name: str, export: object) -> str:
     """With the first paragraph of its docstring."""
-    text = " ".join((inspect.getdoc(what) or "").split("\n\n")[0].split())
+    text = " ".join((inspect.getdoc(export) or "").split("\n\n")[0].split())
     return f"| `{name}` | {text} |"

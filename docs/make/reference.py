@@ -10,11 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from kafkafeatures.api.explained import EXPLAINED
-from kafkafeatures.cli.shell.commands import COMMANDS
-from kafkafeatures.cli.shell.exit_codes import Exit
-from tests import examples
-from tests.contract import (
+from docs.make import (
     checks_page,
     fields_page,
     kraftlog_page,
@@ -23,9 +19,13 @@ from tests.contract import (
     pipeline_tables_page,
     runbooks,
 )
-from tests.contract.alerts import alerts
-from tests.contract.runbook_alerts import OF_ALERTS
-from tests.contract.runbook_texts import PAGES as RUNBOOKS
+from docs.make.alerts import alerts
+from docs.make.runbook_alerts import OF_ALERTS
+from docs.make.runbook_texts import PAGES as RUNBOOKS
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.cli.shell.commands import COMMANDS
+from kafkafeatures.cli.shell.exit_codes import Exit
+from tests import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTE = "<!-- made by `make docs`; do not edit -->\n"
@@ -46,8 +46,8 @@ _EXITS = {
 def reasons() -> str:
     """Conditions and their reasons."""
     rows = [
-        f"| `{reason.value}` | {', '.join(info.conditions)} | {info.meaning} | {info.outcome or '-'} |"
-        for reason, info in EXPLAINED.items()
+        f"| `{reason.value}` | {', '.join(reason.conditions)} | {reason.meaning} | {reason.outcome or '-'} |"
+        for reason in Reason
     ]
     head = ["# Reasons", "", NOTE, "| Reason | Condition | Meaning | Outcome |", "|---|---|---|---|"]
     return "\n".join([*head, *rows, ""])

@@ -1,0 +1,69 @@
+"""Partitions whose move to other racks would let more brokers restart together.
+
+Pure. Called by `core/roll/limits.py`, once, when a roll begins; shown with the status of the roll. Nothing moves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from msgspec import Struct
+
+from kafkafeatures.api.spec import Availability
+from kafkafeatures.core.facts.replication import NAMED, Replication
+from kafkafeatures.core.roll.planner import MOST_IN_FLIGHT, MOST_PLANNED, classes_of, rounds_of
+
+_FEW = (1, 2, 4, 8, 16)
+"""Partitions that make a conflict which is tried to be done without."""
+
+_MOST_MOVED = 0.01
+"""The share of all partitions that advice may move; more than that, and more than one, is not advised."""
+
+
+class Advice(Struct, frozen=True):
+    """Moving so many partitions, the first of which are named, would save rounds: from `rounds` to `then`. Two replicas
+    of each are on brokers that could restart together if it were not for such partitions.
+    """
+
+    partitions: int
+    names: tuple[str, ...]
+    rounds: int
+    then: int
+
+
+def advice_on_moves(
+    replication: Replication,
+    needing: Iterable[int],
+    *,
+    most: int = MOST_IN_FLIGHT,
+    availability: Availability = Availability.NO_UNDER_REPLICATED,
+    named: int = NAMED,
+) -> Advice | None:
+    """The fewest partitions whose move would save the most rounds; None where no few would save any.
+
+    Tried: to do without every conflict that only 1, 2, 4, ... partitions make. Of these partitions only those count
+    that keep two brokers apart which would restart together without them.
+    """
+    brokers = sorted(frozenset(needing))[:MOST_PLANNED]
+    count = len(brokers)
+    pairs = list(replication.pairs(brokers, availability))
+    shared = np.zeros((count, count), dtype=np.int64)
+    for first, second, _ in pairs:
+        shared += np.bincount(first * count + second, minlength=shared.size).reshape(shared.shape)
+    shared += shared.T.copy()
+    rounds_now = rounds_of(shared > 0, classes_of(shared > 0, most), most)
+    best: Advice | None = None
+    for few in _FEW if rounds_now > -(-count // most) else ():
+        classes = classes_of(shared > few, most)
+        class_of = np.empty(count, dtype=np.int64)
+        for number, members in enumerate(classes):
+            class_of[members] = number
+        rows = np.unique(np.concatenate([rows[class_of[first] == class_of[second]] for first, second, rows in pairs]))
+        if len(rows) > max(1, len(replication) * _MOST_MOVED):
+            break
+        apart = class_of[:, None] != class_of[None, :]
+        rounds_then = rounds_of((shared > 0) & apart, classes, most)
+        if rounds_then < (best.then if best else rounds_now):
+            best = Advice(len(rows), replication.names_of(rows, named), rounds_now, rounds_then)
+    return best

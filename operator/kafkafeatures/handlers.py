@@ -244,10 +244,10 @@ class Watches:
 
         return cast(aiohttp.StreamReader, _Events(content, [json.dumps(event).encode() for event in missed], failed))
 
-    async def _pause(self, what: str) -> None:
+    async def _pause(self, subject: str) -> None:
         """None for what begins for the first time, or went well for long enough."""
-        await self._environment.sleep(max(self._next.get(what, 0.0) - self._environment.monotonic(), 0.0))
-        self._next[what] = self._environment.monotonic() + RETRY_DELAY
+        await self._environment.sleep(max(self._next.get(subject, 0.0) - self._environment.monotonic(), 0.0))
+        self._next[subject] = self._environment.monotonic() + RETRY_DELAY
 
 
 class _Events:

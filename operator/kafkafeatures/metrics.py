@@ -217,7 +217,7 @@ class Metrics:
         for gauge in (self._drift, self._suspended, self._approval, self._approval_since, self._success):
             gauge.remove(*key)
 
-    def _show(self, key: ResourceKey, previous_status: Status, now: Status) -> None:
+    def _show(self, key: ResourceKey, previous_status: Status, status: Status) -> None:
         """Show the difference, series by series: the library finds those of one resource only by a look at all."""
         for gauge, series_of in (
             (self._condition, _conditions),
@@ -229,22 +229,22 @@ class Metrics:
             (self._lag, _lag),
             (self._differences, _differences),
         ):
-            previous_series, current_series = series_of(previous_status), series_of(now)
+            previous_series, current_series = series_of(previous_status), series_of(status)
             for labels in previous_series.keys() - current_series.keys():
                 gauge.remove(*key, *labels)
             for labels, value in current_series.items():
                 if previous_series.get(labels) != value:
                     gauge.labels(*key, *labels).set(value)
-        self._show_progress(key, previous_status, now)
-        waiting = now.condition(Condition.APPROVAL_REQUIRED)
-        self._drift.labels(*key).set(now.condition(Condition.DRIFT_DETECTED) is not None)
+        self._show_progress(key, previous_status, status)
+        waiting = status.condition(Condition.APPROVAL_REQUIRED)
+        self._drift.labels(*key).set(status.condition(Condition.DRIFT_DETECTED) is not None)
         self._approval.labels(*key).set(waiting is not None)
         since = datetime.fromisoformat(waiting.last_transition_time).timestamp() if waiting else 0.0
         self._approval_since.labels(*key).set(since)
 
-    def _show_progress(self, key: ResourceKey, previous_status: Status, now: Status) -> None:
+    def _show_progress(self, key: ResourceKey, previous_status: Status, status: Status) -> None:
         """Between two phases: when it last moved, as far as this process has seen."""
-        was, is_ = _movement(previous_status), _movement(now)
+        was, is_ = _movement(previous_status), _movement(status)
         if is_ and is_ != was:
             self._progress.labels(*key).set(self._clock().timestamp())
         elif was and not is_:

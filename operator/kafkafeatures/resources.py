@@ -160,14 +160,14 @@ class Resources:
             logger.info("the resources of %s are listed again", scope)
         return listing
 
-    def _take(self, listings: Mapping[str, Listing], before: Mapping[ResourceKey, Version]) -> None:
-        """`before`: the latest when the list began. What a watch showed meanwhile may be newer than the list."""
+    def _take(self, listings: Mapping[str, Listing], previous: Mapping[ResourceKey, Version]) -> None:
+        """`previous`: the latest when the list began. What a watch showed meanwhile may be newer than the list."""
         if any(listing.restored for listing in listings.values()):
             self._doubt(self._latest)  # the same versions stand for other contents
             self._restored()
         resources = [resource for listing in listings.values() for resource in listing.resources]
         listed = {ResourceKey.of(resource) for resource in resources}
-        overtaken = {key for key in listed if self._latest.get(key) != before.get(key)}
+        overtaken = {key for key in listed if self._latest.get(key) != previous.get(key)}
         self._changed([resource for resource in resources if self._is_new(resource)])
         self._doubt(overtaken)  # which of the two is newer is not known: it is read
         for key in [key for key in self._latest if key.namespace in listings or "" in listings]:

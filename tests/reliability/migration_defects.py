@@ -117,7 +117,7 @@ MIGRATION_DEFECTS = (
             ("    if holds(progress) and not may_begin:\n", "    if False:\n"),
             (
                 "    shut = [blocker.message for blocker in "
-                "without_the_flag(place.observation, place.facts.unflagged)]\n",
+                "without_the_flag(progress.observation, progress.facts.unflagged)]\n",
                 "    shut = list[str]()\n",
             ),
         ),
@@ -135,7 +135,10 @@ MIGRATION_DEFECTS = (
         "dual write counts as kept although a broker has registered anew since",
         f"{CORE}.finalize",
         (
-            ("    if before is not None and before.offset == dual_write.offset:\n", "    if before is not None:\n"),
+            (
+                "    if previous is not None and previous.offset == dual_write.offset:\n",
+                "    if previous is not None:\n",
+            ),
             ("migration.dual_write_offset == dual_write.offset and migration", "migration"),
         ),
         of_migrations=True,

@@ -8,8 +8,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "adapters",
         "kafkafeatures/api/records.py",
-        ("nested fields of another release are dropped", "return replace(made, **changes) if changes else made",
-         "return made"),
+        ("nested fields of another release are dropped", "return replace(record, **changes) if changes else record",
+         "return record"),
     ),
     *of(
         "adapters",
@@ -101,7 +101,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "adapters",
         "kafkafeatures/reconcile/last_second.py",
         ("a changed resource is not seen at the end",
-         "if (now.generation, now.desired) != (before.generation, before.desired):", "if False:"),
+         "if (current.generation, current.desired) != (earlier.generation, earlier.desired):", "if False:"),
         ("a restart is not decided on anew", "case Wait() | Stalled() | Held() as refused:\n            return refused",
          "case Wait() | Stalled() | Held():\n            return None"),
         ("the picture may be old", "context.monotonic() - last_look.read_at > FRESH:", "False:"),

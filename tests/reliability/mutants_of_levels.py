@@ -83,8 +83,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafkafeatures/core/levels/accounted.py",
         ("a log that ends too soon is taken", "end.offset < position.offset or end.epoch < position.epoch", "False"),
         ("an older epoch is no other log", " or end.epoch < position.epoch", ""),
-        ("what was intended is not missed", "for position in (status.log_position, read, *intended):",
-         "for position in (status.log_position, read):"),
+        ("what was intended is not missed", "for position in (status.log_position, reading, *intended):",
+         "for position in (status.log_position, reading):"),
         ("a position is off by one", "if move[0] > position.offset", "if move[0] > position.offset + 1"),
         ("any own step explains all moves", "if since and [_move(feature, level) for _, level in since] != [",
          "if since and not ["),
@@ -154,7 +154,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "levels",
         "kafkafeatures/core/levels/node_ranges.py",
-        ("a dry run vouches for a contradiction", " or found.failure.kind is FailureKind.STALE:", ":"),
+        ("a dry run vouches for a contradiction", " or fact.failure.kind is FailureKind.STALE:", ":"),
         ("one registered voter vouches for all",
          "return not unregistered_voters(voters, observation.registered_controllers.value)",
          "return len(unregistered_voters(voters, observation.registered_controllers.value)) < len(voters)"),
@@ -166,7 +166,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "levels",
         "kafkafeatures/core/levels/readiness.py",
-        ("there is no floor", "return floor if floor is not None and after < floor else None", "return None"),
+        ("there is no floor", "return floor if floor is not None and to_level < floor else None", "return None"),
         ("nothing depends on anything", "if proposed.get(needed, 0) < least and (", "if False and ("),
     ),
     *of(

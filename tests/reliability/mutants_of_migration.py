@@ -52,7 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("any address proves that a voter has stopped",
          "        and not (id_ in proven and shared[voter.address] == 1 and _refuses(observation, voter.address))\n",
          "        and not _refuses(observation, voter.address)\n"),
-        ("a voter that only brokers name is overlooked", "(*named_by_brokers(observation), *before)", "before"),
+        ("a voter that only brokers name is overlooked", "(*named_by_brokers(observation), *previous)", "previous"),
     ),
     *of(
         "migration",
@@ -65,9 +65,9 @@ MUTANTS: tuple[Mutant, ...] = (
          "ZK_FINALIZE in consents"),
         ("what stands against it does not matter", "    return not blockers and not soaks and is_approved\n",
          "    return not soaks and is_approved\n"),
-        ("a clock that was set shortens the hold", "since=before.since + ahead", "since=before.since"),
+        ("a clock that was set shortens the hold", "since=previous.since + ahead", "since=previous.since"),
         ("a clock that runs too fast shortens the hold",
-         "return replace(continued, measured_from=before.measured_from)\n", "return continued\n"),
+         "return replace(continued, measured_from=previous.measured_from)\n", "return continued\n"),
         ("a status knows the time of every registration", "migration.dual_write_offset == dual_write.offset and ", ""),
     ),
     *of(
@@ -90,12 +90,12 @@ MUTANTS: tuple[Mutant, ...] = (
          "    if last is None or last.differences is None:\n        return \"\" and \"Zoo"),
         ("what was behind in the end is released", "    if last.written_at is None:\n        return \"Zoo",
          "    if last.written_at is None:\n        return \"\" and \"Zoo"),
-        ("what could not be written was never compared", "    return written if is_newer else ours\n",
-         "    return written\n"),
+        ("what could not be written was never compared", "    return written_status if is_newer else ours\n",
+         "    return written_status\n"),
         ("what a look without a phase has found is forgotten", "    comparison, zookeeper = observation.compared,",
          "    if not isinstance(place, Place):\n        return before\n"
          "    comparison, zookeeper = observation.compared,"),
-        ("the status of another process counts for nothing", "    return written if is_newer else ours\n",
+        ("the status of another process counts for nothing", "    return written_status if is_newer else ours\n",
          "    return ours\n"),
     ),
     *of(

@@ -91,17 +91,17 @@ class StatusRecord(Struct, frozen=True, kw_only=True):
 R = TypeVar("R", bound=StatusRecord)
 
 
-def keeping_unknown(made: R, before: R) -> R:
+def keeping_unknown(record: R, previous: R) -> R:
     """The record with what another release wrote into the one of before, and into the records in it.
 
     Of a list, into the one with the same key; what has another key is another one, and where there is no key each is
     written once and stays as it is.
     """
     changes: Json = {}
-    if before.unknown.keys() - made.unknown.keys():
-        changes["unknown"] = {**before.unknown, **made.unknown}
-    for name in _shape(type(made)).nested:
-        value, old = getattr(made, name), getattr(before, name)
+    if previous.unknown.keys() - record.unknown.keys():
+        changes["unknown"] = {**previous.unknown, **record.unknown}
+    for name in _shape(type(record)).nested:
+        value, old = getattr(record, name), getattr(previous, name)
         if value is old or not value or not old:
             continue
         if isinstance(value, tuple):
@@ -110,17 +110,17 @@ def keeping_unknown(made: R, before: R) -> R:
             merged = keeping_unknown(value, old) if _key(value) == _key(old) else value
         if merged is not value:
             changes[name] = merged
-    return replace(made, **changes) if changes else made
+    return replace(record, **changes) if changes else record
 
 
-def _each_keeping(made: tuple[Any, ...], before: tuple[Any, ...]) -> tuple[Any, ...]:
-    if not made[0].KEY:
-        return made
+def _each_keeping(records: tuple[Any, ...], before: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not records[0].KEY:
+        return records
     previous = {_key(record): record for record in before if has_unknown(record)}
     if not previous:
-        return made
+        return records
     return tuple(
-        keeping_unknown(record, previous[_key(record)]) if _key(record) in previous else record for record in made
+        keeping_unknown(record, previous[_key(record)]) if _key(record) in previous else record for record in records
     )
 
 

@@ -13,22 +13,26 @@ from math import ceil
 STAND_IN = "\N{REPLACEMENT CHARACTER}"
 
 
-def printable(text: str, *, kept: str = "") -> str:
+def printable(text: str, *, printable_marks: str = "") -> str:
     """On one line: a space for every other kind of space and break, a stand-in for whatever else does not print.
 
-    `kept`: characters that may stay as they are.
+    `printable_marks`: characters that may stay as they are.
     """
     if text.isprintable():
         return text
     return "".join(
-        character if character.isprintable() or character in kept else " " if character.isspace() else STAND_IN
+        character
+        if character.isprintable() or character in printable_marks
+        else " "
+        if character.isspace()
+        else STAND_IN
         for character in text
     )
 
 
 def printable_lines(text: str) -> str:
     """Like `printable`, for text whose line breaks and tabs are ours."""
-    return "\n".join(printable(line, kept="\t") for line in text.split("\n"))
+    return "\n".join(printable(line, printable_marks="\t") for line in text.split("\n"))
 
 
 def cut(text: str, most: int) -> str:

@@ -368,9 +368,9 @@ class Cluster:
         await controllers_known.wait()
         return await self._bounded(self._log.catch_up)
 
-    async def _bounded(self, read: Callable[[], Awaitable[LogReading]]) -> LogReading | Failure:
+    async def _bounded(self, reader: Callable[[], Awaitable[LogReading]]) -> LogReading | Failure:
         """A reading of the log; without its partitions, where they are too many or not understood."""
-        log = await reading_of(read, timeout := LOG_TIMEOUTS * self._settings.request_timeout)
+        log = await reading_of(reader, timeout := LOG_TIMEOUTS * self._settings.request_timeout)
         if self._partitions is not None and isinstance(log, Failure) and log.kind in _MAY_BE_PARTITIONS:
             self._partitions.not_held = log
             self._log.hold_partitions(False)

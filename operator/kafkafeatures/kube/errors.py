@@ -79,17 +79,17 @@ RAISED = (ApiException, ClientError, TimeoutError, OSError, *NO_JSON)
 """Whatever the client raises."""
 
 
-def translated(error: Exception, what: str) -> KubeError:
-    """One of `RAISED`, as a KubeError. `what`: the request, for people."""
+def translated(error: Exception, subject: str) -> KubeError:
+    """One of `RAISED`, as a KubeError. `subject`: the request, for people."""
     if isinstance(error, ApiException):
-        return _of(error, what)
+        return _of(error, subject)
     if isinstance(error, NO_JSON):  # a gateway in between, with a page of its own
-        return Unavailable(f"{what}: the answer is not JSON; check that the address is the API server's")
-    return Unavailable(f"{what}: {str(error) or type(error).__name__}")
+        return Unavailable(f"{subject}: the answer is not JSON; check that the address is the API server's")
+    return Unavailable(f"{subject}: {str(error) or type(error).__name__}")
 
 
-def _of(error: ApiException, what: str) -> KubeError:
-    text = f"{what}: {error.status} {_words(error)}"
+def _of(error: ApiException, subject: str) -> KubeError:
+    text = f"{subject}: {error.status} {_words(error)}"
     match error.status:
         case 404:
             return Gone(text)

@@ -97,22 +97,22 @@ async def _earlier_moves(kafka: KafkaPort, resource: Resource, observation: Obse
     return moves
 
 
-def accounted(resource: Resource, settled: Status, observation: Observation, earlier: Mapping[str, Moves]) -> Status:
+def accounted(resource: Resource, status: Status, observation: Observation, earlier: Mapping[str, Moves]) -> Status:
     """The status with what else is known of consents and approvals: what the log shows that it does not remember, and
-    that it remembers nothing at a first contact. `settled`: with what was sent closed as far as it is known.
+    that it remembers nothing at a first contact. `status`: with what was sent closed as far as it is known.
     """
     previous_status, consents = resource.status, resource.desired.consents
-    moved = moved_unremembered(previous_status, settled, observation, earlier)
+    moved = moved_unremembered(previous_status, status, observation, earlier)
     if moved:
-        settled = void_after(previous_status, settled, consents, moved)
+        status = void_after(previous_status, status, consents, moved)
     if not observation.shows_levels:
         pods = (
             observation.workloads.value if isinstance(observation.workloads, Known) else observation.workloads.failure
         )
-        settled = without_withdrawn_plan(settled, resource.desired, pods)
+        status = without_withdrawn_plan(status, resource.desired, pods)
     if observation.past_levels is None:
-        settled = with_own_moves(previous_status, settled)
+        status = with_own_moves(previous_status, status)
     unverified = previous_status.unverified_consents if previous_status.cluster_id else repeatable(consents)
     blind = sent_without_log(previous_status) if observation.past_levels is not None else frozenset[str]()
     doubtful = {consent for consent in consents if is_downgrade(consent) and consent.partition(":")[0] in blind}
-    return replace(settled, unverified_consents=tuple(sorted(consents & {*unverified, *doubtful})))
+    return replace(status, unverified_consents=tuple(sorted(consents & {*unverified, *doubtful})))

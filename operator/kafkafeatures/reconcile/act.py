@@ -59,30 +59,30 @@ async def reconcile(context: ReconcileContext, resource: Resource) -> Reconcilia
     return await execute(context, await evaluate(context, resource))
 
 
-async def execute(context: ReconcileContext, found: Evaluation | Unread) -> Reconciliation:
+async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) -> Reconciliation:
     """Commit what was evaluated, and act where that was decided. What `before_act` raises ends it, nothing done.
 
     It is asked when a soak begins as well: a person who is asked at its end, and thinks, would begin it anew.
     """
-    if isinstance(found, Unread):
-        await write_if_changed(context.store, found.resource, found.status)
-        return Reconciliation(found.failure, 2.0, found.status)
-    if isinstance(found.decision, Act) or _is_soaking(found.decision):
-        context.before_act(found)
-    if isinstance(found.decision, Act):
-        return await _act(context, found, found.decision.step)
-    status = found.status  # made anew each time that it is asked for
-    await write_if_changed(context.store, found.resource, status)
-    return Reconciliation(found.decision, _requeue(found.decision), status)
+    if isinstance(evaluation, Unread):
+        await write_if_changed(context.store, evaluation.resource, evaluation.status)
+        return Reconciliation(evaluation.failure, 2.0, evaluation.status)
+    if isinstance(evaluation.decision, Act) or _is_soaking(evaluation.decision):
+        context.before_act(evaluation)
+    if isinstance(evaluation.decision, Act):
+        return await _act(context, evaluation, evaluation.decision.step)
+    status = evaluation.status  # made anew each time that it is asked for
+    await write_if_changed(context.store, evaluation.resource, status)
+    return Reconciliation(evaluation.decision, _requeue(evaluation.decision), status)
 
 
 def _is_soaking(decision: Decision) -> bool:
     return isinstance(decision, Wait) and decision.reason is Reason.SOAKING
 
 
-async def write_if_changed(store: ResourceStore, before: KeptStatus, status: Status) -> None:
+async def write_if_changed(store: ResourceStore, previous: KeptStatus, status: Status) -> None:
     """A quiet resource causes no write at all."""
-    if needs_write(before, status):
+    if needs_write(previous, status):
         await store.write_status(status)
 
 
@@ -205,9 +205,9 @@ async def _intend(context: ReconcileContext, evaluation: Evaluation, status: Sta
     again is not written each time: words, and where the log ends, are no reason.
     """
 
-    def without_words(one: Status) -> Status:
-        rollout = one.rollout and replace(one.rollout, waiting_for="", waiting_since=None)
-        return replace(one, conditions=(), ready_reason=None, rollout=rollout, log_position=None)
+    def without_words(status: Status) -> Status:
+        rollout = status.rollout and replace(status.rollout, waiting_for="", waiting_since=None)
+        return replace(status, conditions=(), ready_reason=None, rollout=rollout, log_position=None)
 
     resource, asked_before = evaluation.resource, sent_step.intent is not None
     if asked_before and not resource.invalid_fields and without_words(status) == without_words(resource.status):

@@ -97,9 +97,9 @@ class Ages:
         self._keep(stamp, *times)
         return times
 
-    def _keep(self, stamp: str, met: float, made: float) -> None:
+    def _keep(self, stamp: str, met: float, created_at: float) -> None:
         self._met.pop(stamp, None)
-        self._met[stamp] = met, made
+        self._met[stamp] = met, created_at
         if len(self._met) > MOST:
             oldest = next(iter(self._met))
             del self._met[oldest]

@@ -87,8 +87,8 @@ class Claims:
         """The number of clusters that any resource claims; those that were never read count as one."""
         return len(self._of_cluster)
 
-    def note(self, resource: Mapping[str, Any], *, read: bool = False) -> None:
-        """A resource as a watch showed it, which may be behind; or as it was just `read`, or written, here."""
+    def note(self, resource: Mapping[str, Any], *, was_read: bool = False) -> None:
+        """A resource as a watch showed it, which may be behind. was_read: it was read or written here just now."""
         metadata, spec = resource["metadata"], resource.get("spec") or {}
         key = ResourceKey.of(resource)
         previous_claim = self._claims.get(key)
@@ -109,7 +109,7 @@ class Claims:
         if intents or _was_passed_on(resource):
             seconds = _on_its_way_for(intents) if intents else SENT_FOR
             self._note_step((key, claim.uid), claim.cluster_id, seconds)
-        elif read:
+        elif was_read:
             self._acting.pop((key, claim.uid), None)
 
     def passed(self, key: ResourceKey) -> None:

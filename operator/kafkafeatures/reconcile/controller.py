@@ -48,7 +48,7 @@ from kafkafeatures.reconcile.operators import HAND_OVER, Operators
 from kafkafeatures.reconcile.pace import Pace
 from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT, Pause, is_held_back, pause_after
 from kafkafeatures.reconcile.pods import Pods, pods_of
-from kafkafeatures.reconcile.process_cache import ProcessCache, Settled, Until
+from kafkafeatures.reconcile.process_cache import ProcessCache, Settlement, Until
 
 FULL_LOOK_EVERY = 600.0
 """Seconds. In between, a settled cluster whose log shows nothing new is not asked node by node."""
@@ -133,7 +133,7 @@ class Controller:
         if cache.next_due is not None and cache.next_due.holds(store.version, began):
             return cache.next_due.until - began  # a watch may show our own write before its answer is here
         cache.next_due, cache.own_versions = None, store.written
-        self._claims.note(store.raw, read=store.is_whole)
+        self._claims.note(store.raw, was_read=store.is_whole)
         previous_status = store.status
         try:
             pause = await self._guarded(key, cache, store)
@@ -144,7 +144,7 @@ class Controller:
             return self._again(key, cache)
         finally:
             await self._post_events(previous_status, store)
-        self._claims.note(store.raw, read=store.is_whole)
+        self._claims.note(store.raw, was_read=store.is_whole)
         self._claims.passed(key)
         self._watcher.passed(key, pause.result, self._monotonic() - began, store.status)
         self._watcher.suspended(key, store.is_suspended)
@@ -210,7 +210,7 @@ class Controller:
         self._watcher.passed(key, "success", self._monotonic() - began, settled.status)
         return self._until_next(key, cache, version, settled.check_every)
 
-    async def _settled(self, key: ResourceKey, cache: ProcessCache, version: str) -> Settled | None:
+    async def _settled(self, key: ResourceKey, cache: ProcessCache, version: str) -> Settlement | None:
         """The last settled state, while it holds: the same version, and a log to which nothing happened since.
 
         Asked before anything is read where a watch shows the version; else once the resource and its Secrets were read.
@@ -284,7 +284,7 @@ class Controller:
         is_over = (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None)
         if is_over and not resource.desired.rests_on_zookeeper:  # the log alone does not tell what happens in ZooKeeper
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.desired.mode is Mode.APPLY
-            cache.settlement = Settled(store.version, until, applies, check_every, store.status, cluster, pods)
+            cache.settlement = Settlement(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = is_held_back(last.decision, last.status)
         if held_back or not follows(last.status):
             cluster.release_partitions(at_once=held_back)

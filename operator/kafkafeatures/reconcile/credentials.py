@@ -133,17 +133,17 @@ def secrets_in(folder: Path | None) -> Read:
     return read
 
 
-def settings_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | None = None) -> ClusterSettings:
+def settings_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | None = None) -> ClusterSettings:
     """Resolve everything. `policy`: which addresses may be connected to, learned ones too.
 
     Raises InvalidDocument for an address that is none, before any secret is read; CredentialsInvalid.
     """
     bootstrap = bootstrap_of(cluster)
-    brokers = Security(_tls(cluster.tls, read), _sasl(cluster.sasl, read))
+    brokers = Security(_tls(cluster.tls, reader), _sasl(cluster.sasl, reader))
     controllers = brokers
     if cluster.controller_listener is not None:
         listener = cluster.controller_listener
-        controllers = Security(_tls(listener.tls, read), _sasl(listener.sasl, read))
+        controllers = Security(_tls(listener.tls, reader), _sasl(listener.sasl, reader))
     for security, field_path in ((brokers, "spec.cluster"), (controllers, "spec.cluster.controllerListener")):
         if security.tls is not None or security.sasl is not None:
             _check(security, field_path)
@@ -156,7 +156,7 @@ def settings_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | Non
     )
 
 
-def ensemble_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | None = None) -> Ensemble | None:
+def ensemble_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | None = None) -> Ensemble | None:
     """The addresses of the ensemble and how to speak to it; None where the document names none.
 
     Raises InvalidDocument for an address that is none, before any secret is read; CredentialsInvalid.
@@ -166,21 +166,21 @@ def ensemble_of(cluster: ClusterSpec, read: Read, *, policy: AddressPolicy | Non
         return None
     bootstrap_of(cluster)
     servers, chroot = parse_connect(spec.connect, "spec.cluster.zookeeper.connect")
-    tls_settings = _tls(spec.tls, read)
+    tls_settings = _tls(spec.tls, reader)
     if tls_settings is not None:
         try:
             tls.context(tls_settings)
         except TlsFailed as error:
             raise CredentialsInvalid(f"spec.cluster.zookeeper.tls: {error}; {error.remedy}") from None
-    return Ensemble(servers, chroot, tls_settings, _digest(spec.digest_secret_ref, read), policy)
+    return Ensemble(servers, chroot, tls_settings, _digest(spec.digest_secret_ref, reader), policy)
 
 
-def _digest(ref: LoginSecretRef | None, read: Read) -> Digest | None:
+def _digest(ref: LoginSecretRef | None, reader: Read) -> Digest | None:
     if ref is None:
         return None
     login = Reference("Secret", ref.name)
-    username = _need(read, login, ref.username_key).strip("\r\n")
-    return Digest(username, _need(read, login, ref.password_key).strip("\r\n"))
+    username = _need(reader, login, ref.username_key).strip("\r\n")
+    return Digest(username, _need(reader, login, ref.password_key).strip("\r\n"))
 
 
 def _within(security: Security, policy: AddressPolicy | None) -> Security:
@@ -190,62 +190,62 @@ def _within(security: Security, policy: AddressPolicy | None) -> Security:
     return replace(security, sasl=sasl, policy=policy)
 
 
-def _check(security: Security, where: str) -> None:
+def _check(security: Security, location: str) -> None:
 
     try:
         security.check()
     except TlsFailed as error:
-        raise CredentialsInvalid(f"{where}.tls: {error}; {error.remedy}") from None
+        raise CredentialsInvalid(f"{location}.tls: {error}; {error.remedy}") from None
 
 
-def _need(read: Read, reference: Reference, key: str) -> str:
-    text = read(reference, key)
+def _need(reader: Read, reference: Reference, key: str) -> str:
+    text = reader(reference, key)
     if text is None:
         raise CredentialsInvalid(f"the {reference.kind} {reference.name} has no key {key}")
     return text
 
 
-def _tls(spec: TlsSpec | None, read: Read) -> Tls | None:
+def _tls(spec: TlsSpec | None, reader: Read) -> Tls | None:
     if spec is None:
         return None
     secret, public, client = spec.ca_secret_ref, spec.ca_config_map_ref, spec.client_secret_ref
     ca = None
     if secret is not None:
-        ca = _need(read, Reference("Secret", secret.name), secret.key)
+        ca = _need(reader, Reference("Secret", secret.name), secret.key)
     elif public is not None:
-        ca = _need(read, Reference("ConfigMap", public.name), public.key)
+        ca = _need(reader, Reference("ConfigMap", public.name), public.key)
     if client is None:
         return Tls(ca=ca)
     pair = Reference("Secret", client.name)
-    return Tls(ca=ca, certificate=_need(read, pair, client.cert_key), key=_need(read, pair, client.key_key))
+    return Tls(ca=ca, certificate=_need(reader, pair, client.cert_key), key=_need(reader, pair, client.key_key))
 
 
-def _sasl(spec: SaslSpec | None, read: Read) -> Sasl | None:
+def _sasl(spec: SaslSpec | None, reader: Read) -> Sasl | None:
     if spec is None:
         return None
     ref = spec.secret_ref
     login = Reference("Secret", ref.name)
     if spec.mechanism == "OAUTHBEARER":
-        return Sasl(spec.mechanism, oauth=_oauth(login, read))
-    username = spec.username or _need(read, login, ref.username_key).strip("\r\n")
-    return Sasl(spec.mechanism, username, _need(read, login, ref.password_key).strip("\r\n"))
+        return Sasl(spec.mechanism, oauth=_oauth(login, reader))
+    username = spec.username or _need(reader, login, ref.username_key).strip("\r\n")
+    return Sasl(spec.mechanism, username, _need(reader, login, ref.password_key).strip("\r\n"))
 
 
-def _oauth(login: Reference, read: Read) -> OAuthToken | OAuthClient:
+def _oauth(login: Reference, reader: Read) -> OAuthToken | OAuthClient:
     """A Secret with `token` holds the token itself; one with `token-url` says where to fetch it (RFC 6749, 4.4)."""
-    token = read(login, "token")
+    token = reader(login, "token")
     if token is not None:
         return OAuthToken(token.strip())
-    url = read(login, "token-url")
+    url = reader(login, "token-url")
     if url is None:
         raise CredentialsInvalid(
             f"the Secret {login.name} has neither token nor token-url, client-id and client-secret"
         )
-    ca, scope = read(login, "ca.crt"), read(login, "scope")
+    ca, scope = reader(login, "ca.crt"), reader(login, "scope")
     return OAuthClient(
         token_url=url.strip(),
-        client_id=_need(read, login, "client-id").strip(),
-        client_secret=_need(read, login, "client-secret").strip("\r\n"),
+        client_id=_need(reader, login, "client-id").strip(),
+        client_secret=_need(reader, login, "client-secret").strip("\r\n"),
         scope=scope.strip() if scope else None,
         tls=Tls(ca=ca),
     )

@@ -191,14 +191,14 @@ class KubernetesStore:
             self.written.add(self.version)
         return dropped
 
-    def _adopt(self, raw: Mapping[str, Any], known: Status | None = None) -> None:
-        """Take over what the server returned, without the name of the writer, which no decision reads. `known`: the
-        status in it, where we wrote it. What it dropped is still so: also that a step was sent, of which it says
+    def _adopt(self, raw: Mapping[str, Any], last_status: Status | None = None) -> None:
+        """Take over what the server returned, without the name of the writer, which no decision reads. `last_status`:
+        the status in it, where we wrote it. What it dropped is still so: also that a step was sent, of which it says
         nothing now.
         """
         self.raw, last = raw, self._last
-        if known is not None:
-            self.status, self.invalid_fields = known, ()
+        if last_status is not None:
+            self.status, self.invalid_fields = last_status, ()
         elif self.version == last.version:
             self.status, self.invalid_fields = last.status, last.invalid_fields
         else:

@@ -80,11 +80,11 @@ def _decided_otherwise(again: Evaluation, step: Step) -> Refusal | None:
             return not_sent(f"{step.request} is no longer the next step")
 
 
-def _changed(before: Resource, now: Resource, sent_step: InFlight) -> Refusal | None:
+def _changed(earlier: Resource, current: Resource, sent_step: InFlight) -> Refusal | None:
     """Suspended, paused, an approval or a consent withdrawn, or anything else: it is decided on anew, as a whole."""
-    if (now.generation, now.desired) != (before.generation, before.desired):
+    if (current.generation, current.desired) != (earlier.generation, earlier.desired):
         return not_sent("the resource was changed in the meantime")
-    if sent_step.to_intent() not in now.status.intents:
+    if sent_step.to_intent() not in current.status.intents:
         return not_sent("the status no longer contains the intent")
     return None
 

@@ -67,8 +67,10 @@ def _of_nodes(demands: ReadRequirements) -> ReadRequirements:
     return replace(demands, comparison=False, survey=None, named_controllers=False, former_controllers=frozenset())
 
 
-def _fact(found: T | Failure, where: str, observation: Observation) -> Known[T] | Unknown:
-    return Unknown(found) if isinstance(found, Failure) else Known(found, SourceKind.ZOOKEEPER, where, observation.at)
+def _fact(found: T | Failure, location: str, observation: Observation) -> Known[T] | Unknown:
+    return (
+        Unknown(found) if isinstance(found, Failure) else Known(found, SourceKind.ZOOKEEPER, location, observation.at)
+    )
 
 
 async def look_again(ports: Ports, read_context: ReadContext) -> Observation:

@@ -76,9 +76,9 @@ class Operators:
             self._over = self._monotonic() + HAND_OVER
         return max(self._over - self._monotonic(), 0.0)
 
-    def conflict_message(self, others: frozenset[OperatorIdentity]) -> str:
+    def conflict_message(self, other_operators: frozenset[OperatorIdentity]) -> str:
         """The message of a conflict for the status."""
-        names = ", ".join(sorted(str(other) for other in (self._us, *others)))
+        names = ", ".join(sorted(str(other) for other in (self._us, *other_operators)))
         return (
             f"{_REPORTED}: {names}; nothing is sent to Kafka until only one is left: "
             "stop the others, then restart the remaining one"

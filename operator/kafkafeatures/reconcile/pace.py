@@ -25,10 +25,10 @@ class Pace:
         self.rolling = False
         """Nodes are in flight: they are looked at once a second, for hours."""
 
-    def backoff(self, found: tuple[object, ...], first: float, longest: float) -> float:
+    def backoff(self, key: tuple[object, ...], first: float, longest: float) -> float:
         """Seconds: twice as long each time the same thing is found."""
-        self.repeats = self.repeats + 1 if self._found == found else 0
-        self._found = found
+        self.repeats = self.repeats + 1 if self._found == key else 0
+        self._found = key
         return min(first * 2.0 ** min(self.repeats, 20), longest)
 
     def progress(self) -> None:

@@ -36,9 +36,9 @@ class KeptStatus(Protocol):
     def invalid_fields(self) -> tuple[str, ...]: ...
 
 
-def needs_write(before: KeptStatus, status: Status) -> bool:
+def needs_write(previous: KeptStatus, status: Status) -> bool:
     """Tell whether the status says something else than what is kept; one that is damaged is written anew."""
-    return status != before.status or bool(before.invalid_fields)
+    return status != previous.status or bool(previous.invalid_fields)
 
 
 class NotReadable(Exception):

@@ -33,7 +33,7 @@ class Until(Struct, frozen=True):
         return self.version == version and monotonic_time < self.until
 
 
-class Settled(Until, frozen=True):
+class Settlement(Until, frozen=True):
     """Found in sync, or a change rejected: until then only the log of the cluster, and its pods, may say otherwise.
 
     `applies`: it speaks for its cluster, as long as no older one may own that.
@@ -58,7 +58,7 @@ class ProcessCache:
     pace: Pace
     ages: Ages
     own_versions: set[str] = field(default_factory=set)
-    settlement: Settled | None = None
+    settlement: Settlement | None = None
     next_due: Until | None = None
     unkept: tuple[int, Status] | None = None
     logged: tuple[int, str] = (0, "")

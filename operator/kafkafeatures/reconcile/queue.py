@@ -181,10 +181,10 @@ def retry_in(failures: int, error: BaseException) -> float:
     return not_before(FIRST_RETRY * 2.0 ** min(failures, 10), error)
 
 
-def not_before(own: float, error: BaseException) -> float:
+def not_before(own_delay: float, error: BaseException) -> float:
     """Our own seconds, or those that the error asks for, up to a minute."""
     retry_after: float = getattr(error, "retry_after", 0.0)
-    return min(max(own, retry_after), LAST_RETRY)
+    return min(max(own_delay, retry_after), LAST_RETRY)
 
 
 def is_meant(error: BaseException) -> bool:

@@ -46,7 +46,7 @@ class Log(Protocol):
     def image(self) -> Awaitable[Image | Failure]:
         """Everything that is committed by now."""
 
-    def without_secrets(self, found: T) -> T:
+    def without_secrets(self, reading: T) -> T:
         """Return what may be shown of it."""
 
 
@@ -89,10 +89,10 @@ class _Rounds:
             image = later
         raise AssertionError("the last round returns")
 
-    async def _compared(self, image: Image, only: frozenset[str] | None) -> Comparison | Failure:
+    async def _compared(self, image: Image, selected: frozenset[str] | None) -> Comparison | Failure:
         """One round. Making what is expected, and saying what is absent, takes a moment with many topics."""
-        comparison = await run_in_thread(lambda: Comparison(Expected(image), only))
-        failure = await read_copied(self._session, comparison, only)
+        comparison = await run_in_thread(lambda: Comparison(Expected(image), selected))
+        failure = await read_copied(self._session, comparison, selected)
         if failure is not None or comparison.failures:
             return failure or comparison.failures[0]
         await run_in_thread(comparison.finish)

@@ -91,11 +91,11 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
             remedy="check host, port and that ZooKeeper runs",
         )
 
-    def _secured(self, made: socket.socket, host: str) -> socket.socket:
+    def _secured(self, raw_socket: socket.socket, host: str) -> socket.socket:
         if self._ensemble.tls is None:
-            return made
+            return raw_socket
         try:
-            secured = tls.context(self._ensemble.tls).wrap_socket(made, server_hostname=host)
+            secured = tls.context(self._ensemble.tls).wrap_socket(raw_socket, server_hostname=host)
         except ssl.SSLError as error:
             raise tls.failed(error, self._ensemble.tls, named=tls.OF_ZOOKEEPER) from None
         except OSError:

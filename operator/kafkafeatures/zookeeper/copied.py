@@ -32,13 +32,13 @@ async def dry_run(ensemble: Ensemble) -> Survey | Failure:
     return failure or surveyor.survey
 
 
-async def read_copied(session: Session, sink: Sink, only: Iterable[str] | None = None) -> Failure | None:
-    """`only`: paths of topics and of other znodes; None: all that there are. A Failure where the ensemble can no longer
-    be asked; what alone cannot be read goes to the sink.
+async def read_copied(session: Session, sink: Sink, selected: Iterable[str] | None = None) -> Failure | None:
+    """`selected`: paths of topics and of other znodes; None: all that there are. A Failure where the ensemble can no
+    longer be asked; what alone cannot be read goes to the sink.
     """
     pipeline = Pipeline(session)
     reader = _Reader(pipeline, sink)
-    pipeline.add(reader.all() if only is None else (request for path in only for request in reader.unit(path)))
+    pipeline.add(reader.all() if selected is None else (request for path in selected for request in reader.unit(path)))
     return await pipeline.run()
 
 

@@ -35,7 +35,7 @@ class Ensemble:
         return ",".join(map(str, self.servers)) + self.chroot
 
 
-def parse_connect(text: str, where: str) -> tuple[tuple[Address, ...], str]:
+def parse_connect(text: str, location: str) -> tuple[tuple[Address, ...], str]:
     """Servers and chroot of a text as `zookeeper.connect` has it: `host:port,host:port/chroot`.
 
     Raises ValueError that names what is wrong with it.
@@ -43,8 +43,8 @@ def parse_connect(text: str, where: str) -> tuple[tuple[Address, ...], str]:
     servers, slash, path = text.strip().partition("/")
     chroot = (slash + path).rstrip("/")
     if "//" in chroot or "\0" in chroot or any(segment in (".", "..") for segment in chroot.split("/")):
-        raise ValueError(f"{where}: invalid chroot {chroot!r}: expected a path such as /kafka")
-    addresses = parse_addresses(servers, where)
+        raise ValueError(f"{location}: invalid chroot {chroot!r}: expected a path such as /kafka")
+    addresses = parse_addresses(servers, location)
     if not addresses:
-        raise ValueError(f"{where}: expected host:port, and after the last one the chroot if there is one")
+        raise ValueError(f"{location}: expected host:port, and after the last one the chroot if there is one")
     return addresses, chroot

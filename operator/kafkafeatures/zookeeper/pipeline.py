@@ -79,16 +79,16 @@ class Pipeline:
                     await asyncio.sleep(0)
         return None
 
-    def _take(self, read: Read, found: Any) -> int:
+    def _take(self, reader: Read, found: Any) -> int:
         """Give it to who asked for it; how large it was."""
         size = 0
-        if read.take is not None:
+        if reader.take is not None:
             data = found if found is None or isinstance(found, Failure) else found[0] or b""
             size = len(data) if isinstance(data, bytes) else 0
             self._largest = max(float(size), _LESS * self._largest, 1.0)
-            read.take(data)
-        elif read.take_names is not None:
-            read.take_names(tuple(sorted(found)) if isinstance(found, list) else found)
+            reader.take(data)
+        elif reader.take_names is not None:
+            reader.take_names(tuple(sorted(found)) if isinstance(found, list) else found)
         return size
 
     def _send(self) -> None:
@@ -115,9 +115,9 @@ class Pipeline:
             self._waiting.pop()
         return None
 
-    def _is_done(self, read: Read, done: IAsyncResult) -> None:
+    def _is_done(self, reader: Read, done: IAsyncResult) -> None:
         """In a thread of kazoo."""
-        self._answered.append((read, done))
+        self._answered.append((reader, done))
         if len(self._answered) == 1:
             self._loop.call_soon_threadsafe(self._any.set)
 

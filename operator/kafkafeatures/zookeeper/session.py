@@ -216,10 +216,10 @@ def _name_of(error: KazooException) -> str:
     return type(error).__name__.removesuffix("Error")
 
 
-async def _settled(asked: IAsyncResult) -> IAsyncResult:
+async def _settled(request: IAsyncResult) -> IAsyncResult:
     """The request, once it is done, back in the event loop."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
-    asked.rawlink(lambda _: loop.call_soon_threadsafe(done.set))
+    request.rawlink(lambda _: loop.call_soon_threadsafe(done.set))
     await done.wait()
-    return asked
+    return request

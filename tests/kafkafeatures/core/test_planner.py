@@ -168,7 +168,7 @@ def test_walked_with_the_live_judgement_the_order_takes_as_many_rounds_as_planne
 def test_without_the_partitions_it_names_the_advice_holds(replicas: list[list[int]], most: int) -> None:
     """Many copies of each partition are not misplaced; one more of some random kind is."""
     common = [[1, 4], [1, 5], [2, 4], [2, 5], [3, 4], [3, 5]] * 200
-    found = advice_on_moves(placed(common + replicas), range(1, 8), most=most, named=99)
+    found = advice_on_moves(placed(common + replicas), range(1, 8), most=most, limit=99)
     if found is not None:
         named = {int(name.removeprefix("t-")) for name in found.names}
         assert len(named) == found.partitions

@@ -82,10 +82,10 @@ def test_no_resource_acts_on_a_cluster_while_a_step_of_another_one_is_open_there
     made.note(resource("new", "2", cluster="c"))  # a watch that is behind
     assert made.competing_owner(key("old"), "c") == NEW_ACTS
     sent = with_a_step(resource("new", "2", cluster="c"))
-    made.note(sent, read=True)
+    made.note(sent, was_read=True)
     assert made.competing_owner(key("old"), "c") == NEW_ACTS
     assert claims(resource("old", "1", cluster="c"), sent).competing_owner(key("old"), "c") == NEW_ACTS
-    made.note(resource("new", "2", cluster="c"), read=True)
+    made.note(resource("new", "2", cluster="c"), was_read=True)
     assert made.competing_owner(key("old"), "c") is None
 
 
@@ -120,7 +120,7 @@ def test_what_a_broker_carried_blocks_others_although_it_was_answered_and_its_re
     made.acts(key("old"))
     done = resource("old", "2026-01-01", cluster="c")
     history = [{"action": "f 0 -> 1", "result": "Applied", "via": "Broker"}]
-    made.note({**done, "status": {**done["status"], "history": history}}, read=True)
+    made.note({**done, "status": {**done["status"], "history": history}}, was_read=True)
     made.forget(key("old"))
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False, is_acting=True)
     seconds = SENT_FOR
@@ -148,12 +148,12 @@ def test_what_another_process_left_open_blocks_once_and_not_for_ever() -> None:
     made, sent = claims(old, new, monotonic=lambda: seconds), with_a_step(new)
     made.note(sent)  # written after our list, by the process before us
     for read in (False, True):
-        made.note(sent, read=read)
+        made.note(sent, was_read=read)
         assert made.competing_owner(key("old"), "c") == NEW_ACTS
         seconds += SENT_FOR / 2
     for _ in range(2):
         assert made.competing_owner(key("old"), "c") is None
-        made.note(sent, read=True)
+        made.note(sent, was_read=True)
 
 
 STRAIGHT = {"kind": "UpdateFeature", "target": "group.version", "via": "Controller"}

@@ -60,7 +60,7 @@ def read_properties(path: Path) -> dict[str, str]:
         return resolve(parse_properties(file.read()), "stdin" if path == STDIN else str(path))
 
 
-def resolve(properties: dict[str, str], where: str) -> dict[str, str]:
+def resolve(properties: dict[str, str], location: str) -> dict[str, str]:
     """The properties with the values that their `config.providers` name. Raises ConfigInvalid."""
     if not any(name.startswith("config.providers") or "${" in value for name, value in properties.items()):
         return properties
@@ -69,32 +69,32 @@ def resolve(properties: dict[str, str], where: str) -> dict[str, str]:
     try:
         return resolved(properties, parse_properties)
     except ProviderError as error:
-        raise ConfigInvalid(f"{where}: {error}") from None
+        raise ConfigInvalid(f"{location}: {error}") from None
 
 
-def security_of(properties: dict[str, str], where: str) -> Security:
-    """Make `Security` of parsed properties. `where` names the file in errors."""
+def security_of(properties: dict[str, str], location: str) -> Security:
+    """Make `Security` of parsed properties. `location` names the file in errors."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
-        raise ConfigInvalid(f"{where}: invalid security.protocol: expected one of {', '.join(PROTOCOLS)}")
-    _refuse_what_would_matter(properties, where)
+        raise ConfigInvalid(f"{location}: invalid security.protocol: expected one of {', '.join(PROTOCOLS)}")
+    _refuse_what_would_matter(properties, location)
     with_tls, with_sasl = PROTOCOLS[protocol]
     return Security(
-        tls=tls_of(properties, where) if with_tls else None,
-        sasl=_sasl(properties, where) if with_sasl else None,
+        tls=tls_of(properties, location) if with_tls else None,
+        sasl=_sasl(properties, location) if with_sasl else None,
     )
 
 
-def _refuse_what_would_matter(properties: dict[str, str], where: str) -> None:
+def _refuse_what_would_matter(properties: dict[str, str], location: str) -> None:
     for name in properties:
         if name in _UNDERSTOOD or name in _WITHOUT_MEANING or name.startswith(_OF_KAFKAS_LOGIN):
             continue
         close = difflib.get_close_matches(name.lower(), (*_UNDERSTOOD, *_WITHOUT_MEANING), 1, _MISSPELT)
         hint = f"; did you mean {close[0]}?" if close else ""
         if name.startswith(("security.", "ssl.", "sasl.")):
-            raise ConfigInvalid(f"{where}: unsupported property {name}; it would change the connection{hint}")
+            raise ConfigInvalid(f"{location}: unsupported property {name}; it would change the connection{hint}")
         if close:
-            raise ConfigInvalid(f"{where}: unknown property {name}{hint}")
+            raise ConfigInvalid(f"{location}: unknown property {name}{hint}")
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -128,19 +128,19 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text, flags=re.DOTALL)
 
 
-def tls_of(properties: dict[str, str], where: str, prefix: str = "") -> Tls:
+def tls_of(properties: dict[str, str], location: str, prefix: str = "") -> Tls:
     """Return what the properties `ssl.*` say; `prefix`: what stands before each of them."""
     ssl = f"{prefix}ssl."
     algorithm = f"{ssl}endpoint.identification.algorithm"
     if properties.get(algorithm, "https").lower() != "https":
-        raise ConfigInvalid(f"{where}: {algorithm} must be https: host names are always verified")
-    ca = _pem(properties, where, f"{ssl}truststore")
-    store = _pem(properties, where, f"{ssl}keystore")
+        raise ConfigInvalid(f"{location}: {algorithm} must be https: host names are always verified")
+    ca = _pem(properties, location, f"{ssl}truststore")
+    store = _pem(properties, location, f"{ssl}keystore")
     chain = properties.get(f"{ssl}keystore.certificate.chain") or store
     key = properties.get(f"{ssl}keystore.key") or store
     for text, kind, name in ((chain, "CERTIFICATE", "certificate.chain"), (key, "PRIVATE KEY", "key")):
         if text and not _blocks(text, kind):
-            raise ConfigInvalid(f"{where}: {ssl}keystore.{name} contains no PEM {kind.lower()}")
+            raise ConfigInvalid(f"{location}: {ssl}keystore.{name} contains no PEM {kind.lower()}")
     return Tls(
         ca=ca,
         certificate="".join(_blocks(chain, "CERTIFICATE")) or None if chain else None,
@@ -172,22 +172,22 @@ def _blocks(text: str, kind: str) -> list[str]:
     return [match[0].rstrip("\n") + "\n" for match in _PEM.finditer(text) if match[1].endswith(kind)]
 
 
-def _sasl(properties: dict[str, str], where: str) -> Sasl:
+def _sasl(properties: dict[str, str], location: str) -> Sasl:
     mechanism = properties.get("sasl.mechanism", "").upper()
     if not mechanism:  # Kafka's own default is GSSAPI
-        raise ConfigInvalid(f"{where}: sasl.mechanism is not set; set it to one of {', '.join(MECHANISMS)}")
+        raise ConfigInvalid(f"{location}: sasl.mechanism is not set; set it to one of {', '.join(MECHANISMS)}")
     if mechanism not in MECHANISMS:
-        raise ConfigInvalid(f"{where}: invalid sasl.mechanism {mechanism}: expected one of {', '.join(MECHANISMS)}")
+        raise ConfigInvalid(f"{location}: invalid sasl.mechanism {mechanism}: expected one of {', '.join(MECHANISMS)}")
     options = _jaas(properties.get("sasl.jaas.config", ""))
     unresolved = next((name for name, value in options.items() if value.startswith("${")), "")
     if unresolved:
         raise ConfigInvalid(
-            f"{where}: sasl.jaas.config: the value of {unresolved} begins with ${{, and is not resolved"
+            f"{location}: sasl.jaas.config: the value of {unresolved} begins with ${{, and is not resolved"
         )
     if mechanism == "OAUTHBEARER":
-        return Sasl(mechanism, oauth=_oauth(properties, options, where))
+        return Sasl(mechanism, oauth=_oauth(properties, options, location))
     if "username" not in options or "password" not in options:
-        raise ConfigInvalid(f"{where}: sasl.jaas.config has no username and password")
+        raise ConfigInvalid(f"{location}: sasl.jaas.config has no username and password")
     return Sasl(mechanism, options["username"], options["password"])
 
 

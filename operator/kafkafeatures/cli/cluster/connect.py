@@ -210,13 +210,13 @@ def _security(path: Path | None) -> tuple[Security, Mapping[str, str]]:
         raise CommandFailed(f"{source}: {reason}", Exit.BLOCKED) from None
 
 
-def _check(security: Security, where: str) -> None:
+def _check(security: Security, location: str) -> None:
     from kafkafeatures.kafka.base.errors import TlsFailed
 
     try:
         security.check()
     except TlsFailed as error:
-        raise CommandFailed(f"{where}: {error}; {error.remedy}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{location}: {error}; {error.remedy}", Exit.BLOCKED) from None
 
 
 def _seconds(text: str) -> float:

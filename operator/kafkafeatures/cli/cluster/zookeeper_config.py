@@ -49,15 +49,15 @@ def access_of(path: Path | None) -> tuple[Tls | None, Digest | None]:
     return tls, digest
 
 
-def read_access(properties: dict[str, str], where: str) -> tuple[Tls | None, Digest | None]:
-    """Return what the properties of the file `where` say. Raises ConfigInvalid."""
+def read_access(properties: dict[str, str], location: str) -> tuple[Tls | None, Digest | None]:
+    """Return what the properties of the file `location` say. Raises ConfigInvalid."""
     for name, value in properties.items():
         if name.startswith((SSL, DIGEST, "zookeeper.sasl.")) and name not in _UNDERSTOOD and value.lower() != "false":
-            raise ConfigInvalid(f"{where}: unsupported property {name}; it would change the connection")
+            raise ConfigInvalid(f"{location}: unsupported property {name}; it would change the connection")
     secured = properties.get(ENABLE, "false").lower() == "true"
     if not secured and any(name.startswith(SSL) and name != ENABLE for name in properties):
-        raise ConfigInvalid(f"{where}: {SSL}* is given, and {ENABLE} is not true; set it, or remove them")
+        raise ConfigInvalid(f"{location}: {SSL}* is given, and {ENABLE} is not true; set it, or remove them")
     if (USER in properties) is not (PASSWORD in properties):
-        raise ConfigInvalid(f"{where}: {USER} and {PASSWORD} belong together; one of them is missing")
+        raise ConfigInvalid(f"{location}: {USER} and {PASSWORD} belong together; one of them is missing")
     digest = Digest(properties[USER], properties[PASSWORD]) if USER in properties else None
-    return tls_of(properties, where, "zookeeper.") if secured else None, digest
+    return tls_of(properties, location, "zookeeper.") if secured else None, digest

@@ -253,10 +253,10 @@ class _Progress:
         if self._live is not None:
             self._live.sent(effect)
 
-    def read(self, found: Evaluation | Unread) -> None:
+    def read(self, evaluation: Evaluation | Unread) -> None:
         """Update the levels to what the cluster shows now."""
-        if self._live is not None and isinstance(found, Evaluation):
-            self._live.read(found.observation)
+        if self._live is not None and isinstance(evaluation, Evaluation):
+            self._live.read(evaluation.observation)
 
     def tell(self, last: Reconciliation, code: Exit | None = None) -> None:
         """Say what is new. `code`: the command is over, and what prevents more is said at its end."""

@@ -161,9 +161,9 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     return documents
 
 
-def _refused(what: str, *files: Path) -> CommandFailed:
+def _refused(subject: str, *files: Path) -> CommandFailed:
     names = ", ".join(map(shown_file, files))
-    return CommandFailed(printable(f"{names}: {what}"), Exit.BLOCKED, what=what, where=names)
+    return CommandFailed(printable(f"{names}: {subject}"), Exit.BLOCKED, what=subject, where=names)
 
 
 def _settings(resource: KafkaFeatures, security: tuple[Security, Security] | None) -> ClusterSettings | None:

@@ -124,7 +124,7 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
         from kafkafeatures.cli.document.plan_text import draw_plan
 
         to_approve = "" if latest else how_to_approve(arguments, document, evaluation.proposal.plan.hash)
-        draw = partial(draw_plan, seen=evaluation, status=status, verdict=verdict, to_approve=to_approve)
+        draw = partial(draw_plan, evaluation=evaluation, status=status, verdict=verdict, to_approve=to_approve)
         show(arguments.output or "table", draw, TITLE)
         doubts = "" if latest else store.why_unverified(used_by(evaluation))
         if doubts and isinstance(evaluation.decision, Act) and arguments.output in (None, "table"):

@@ -23,34 +23,34 @@ from kafkafeatures.reconcile.evaluation import Evaluation
 
 
 def draw_plan(
-    console: Console, seen: Evaluation, status: Status, verdict: PlanVerdict, *, to_approve: str = ""
+    console: Console, evaluation: Evaluation, status: Status, verdict: PlanVerdict, *, to_approve: str = ""
 ) -> None:
     """Print all of it. `status`: of it. `to_approve`: the command that carries out this plan, where `apply` would do
     the same.
     """
-    draw(console, seen.observation, blockers=False)  # of this plan: below
-    _steps(console, seen)
-    blocked = seen.decision.blockers
+    draw(console, evaluation.observation, blockers=False)  # of this plan: below
+    _steps(console, evaluation)
+    blocked = evaluation.decision.blockers
     if blocked:
         console.print()
         console.print(Text("Blockers", "bold"))
         draw_blockers(console, map(blocker_status, grouped(blocked)))
-    if seen.verdict is not None:
+    if evaluation.verdict is not None:
         console.print()
-        line(console, _server(seen.verdict))
+        line(console, _server(evaluation.verdict))
     console.print()
     text = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
-    if not seen.proposal.plan.is_over:
-        text.append(f"  {seen.proposal.plan.hash[:HASH_SHOWN]}")
-        how = seen.approved_by
+    if not evaluation.proposal.plan.is_over:
+        text.append(f"  {evaluation.proposal.plan.hash[:HASH_SHOWN]}")
+        how = evaluation.approved_by
         text.append(f"  {APPROVED[how]}" if how else "")
     line(console, text)
-    if not isinstance(seen.decision, Act) and not blocked:
-        line(console, Text(f"{seen.decision.reason.value}: {seen.decision.message}"))
+    if not isinstance(evaluation.decision, Act) and not blocked:
+        line(console, Text(f"{evaluation.decision.reason.value}: {evaluation.decision.message}"))
     if status.migration is not None and status.migration.phase:
         line(console, Text(f"Migration: {'; '.join(migration_lines(status.migration, status.rollout))}"))
     draw_way_back(console, status.way_back)
-    rollout = seen.desired.rollout
+    rollout = evaluation.desired.rollout
     if driver_of(rollout).reads_pods:
         sets = ", ".join((*rollout.brokers, *rollout.controllers))
         line(console, Text(f"Restarts: by the operator, of the pods of {sets}; plan NAME shows which"))
@@ -58,12 +58,12 @@ def draw_plan(
         console.print(Text(f"To approve: {to_approve}"), soft_wrap=True)  # to be copied: never broken in two
 
 
-def _steps(console: Console, seen: Evaluation) -> None:
-    if seen.proposal.plan.is_over:
+def _steps(console: Console, evaluation: Evaluation) -> None:
+    if evaluation.proposal.plan.is_over:
         return
     console.print()
     console.print(Text("Steps", "bold"))
-    draw_steps(console, steps_of(seen.proposal.plan))
+    draw_steps(console, steps_of(evaluation.proposal.plan))
 
 
 def _server(verdict: DryRun) -> Text:

@@ -213,9 +213,9 @@ class Kube:
         status = answer.get("status") or {}
         return bool(status.get("allowed")) or (None if status.get("evaluationError") else False)
 
-    def _one(self, what: tuple[str, str], version: str, namespace: str, name: str) -> dict[str, Any] | None:
+    def _one(self, noun: tuple[str, str], version: str, namespace: str, name: str) -> dict[str, Any] | None:
         try:
-            return self._send("get", "get", what, name, version=version, namespace=namespace, url=f"{what[0]}/{name}")
+            return self._send("get", "get", noun, name, version=version, namespace=namespace, url=f"{noun[0]}/{name}")
         except NotFound:
             return None
 
@@ -232,12 +232,12 @@ class Kube:
         return self._pages(_EVENTS, query, "events.k8s.io/v1", "events", self.namespace)
 
     def _pages(
-        self, what: tuple[str, str], only: Mapping[str, str], version: str, url: str, namespace: str | None
+        self, noun: tuple[str, str], selectors: Mapping[str, str], version: str, url: str, namespace: str | None
     ) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
-        parameters: dict[str, Any] = {**only, "limit": PAGE}
+        parameters: dict[str, Any] = {**selectors, "limit": PAGE}
         while True:
-            page = self._send("get", "list", what, version=version, namespace=namespace, url=url, params=parameters)
+            page = self._send("get", "list", noun, version=version, namespace=namespace, url=url, params=parameters)
             items += page.get("items") or ()
             parameters["continue"] = page.get("metadata", {}).get("continue", "")
             if not parameters["continue"]:
@@ -251,13 +251,13 @@ class Kube:
             method, method, _OURS, name, version=API_VERSION, namespace=self.namespace, url=f"{PLURAL}/{name}", **more
         )
 
-    def _send(self, method: str, verb: str, what: tuple[str, str], name: str = "", **request: Any) -> dict[str, Any]:
-        body = _body(self._answered(method, verb, what, name, **request))
+    def _send(self, method: str, verb: str, noun: tuple[str, str], name: str = "", **request: Any) -> dict[str, Any]:
+        body = _body(self._answered(method, verb, noun, name, **request))
         if body is None:
             raise self._away("the server that answers is not a Kubernetes API server")
         return body
 
-    def _answered(self, method: str, verb: str, what: tuple[str, str], name: str = "", **request: Any) -> Response:
+    def _answered(self, method: str, verb: str, noun: tuple[str, str], name: str = "", **request: Any) -> Response:
         from requests.exceptions import RequestException  # what pykube raises
 
         began = time.monotonic()
@@ -273,33 +273,33 @@ class Kube:
             return answer  # type: ignore[no-any-return]  # pykube has no types
         body = _body(answer) or {}
         message = printable(str(body.get("message") or answer.reason)[:500])  # webhooks speak here as well
-        raise self._failure(code, message, verb, what, name, details=body.get("details") or {})
+        raise self._failure(code, message, verb, noun, name, details=body.get("details") or {})
 
     def _failure(
-        self, code: int, said: str, verb: str, what: tuple[str, str], name: str, *, details: Mapping[str, Any]
+        self, code: int, message: str, verb: str, noun: tuple[str, str], name: str, *, details: Mapping[str, Any]
     ) -> CommandFailed:
-        plural = ".".join(filter(None, what))
+        plural = ".".join(filter(None, noun))
         full = f"{self.namespace}/{name}" if name else plural
         match code:
             case 401:
                 text = f"{self.server} rejects the credentials of context {self._context!r}"
                 return self._failed(Denied, text, "log in again")
             case 403:
-                reason = said.partition(" is forbidden: ")[2] or said  # else an admission webhook speaks
+                reason = message.partition(" is forbidden: ")[2] or message  # else an admission webhook speaks
                 needed = "impersonate on users and groups" if "cannot impersonate" in reason else f"{verb} on {plural}"
                 return self._failed(Denied, f"not authorized: {reason}", f"grant the verb {needed} with a role")
             case 404 if name and details.get("name") == name:
-                text = f"{KIND if what == _OURS else what[0]} {full} not found at {self.server}"
-                return self._failed(NotFound, text, f"list them with kubectl get {what[0]} -A")
+                text = f"{KIND if noun == _OURS else noun[0]} {full} not found at {self.server}"
+                return self._failed(NotFound, text, f"list them with kubectl get {noun[0]} -A")
             case 404:
                 text = f"{self.server} does not serve {plural}"
                 return self._failed(CommandFailed, text, "install the CRD, or choose another cluster with --context")
             case 409:
                 return self._failed(Changed, f"{full} was changed by another client in the meantime", "try again")
             case _ if code == 429 or code >= 500:
-                return self._away(f"it answers {code}: {said}")
+                return self._away(f"it answers {code}: {message}")
             case _:
-                return CommandFailed(f"{self.server} rejected {verb} {full}: {code} {said}", Exit.BLOCKED)
+                return CommandFailed(f"{self.server} rejected {verb} {full}: {code} {message}", Exit.BLOCKED)
 
     def _not_reached(self, error: Exception) -> CommandFailed:
         from requests.exceptions import ProxyError, Timeout
@@ -320,8 +320,8 @@ class Kube:
     def _broken(self, reason: str) -> CommandFailed:
         return self._failed(CommandFailed, f"context {self._context!r}: {reason}", "correct it with kubectl config")
 
-    def _failed(self, kind: type[CommandFailed], what: str, remedy: str, code: Exit = Exit.BLOCKED) -> CommandFailed:
-        return kind(f"{what}; {remedy}", code, what=what, where=self.server, remedy=remedy)
+    def _failed(self, kind: type[CommandFailed], message: str, remedy: str, code: Exit = Exit.BLOCKED) -> CommandFailed:
+        return kind(f"{message}; {remedy}", code, what=message, where=self.server, remedy=remedy)
 
     def _keys_in_files(self, content: dict[str, Any]) -> None:
         """Write a kubeconfig's keys into a private folder: pykube would leave them in /tmp, readable by all."""

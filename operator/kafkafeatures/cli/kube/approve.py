@@ -51,10 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _check(resource: KubeResource, named: str) -> None:
+def _check(resource: KubeResource, hash_prefix: str) -> None:
     """Raises CommandFailed unless there is a plan to approve, and it is the one that was named."""
-    if named and resource.plan_hash and not is_named(resource.plan_hash, named):
-        text = f"the plan of {resource} is {resource.plan_hash[:HASH_SHOWN]} now, not {named}; review it with plan"
+    if hash_prefix and resource.plan_hash and not is_named(resource.plan_hash, hash_prefix):
+        text = (
+            f"the plan of {resource} is {resource.plan_hash[:HASH_SHOWN]} now, not {hash_prefix}; review it with plan"
+        )
         raise CommandFailed(text, Exit.BLOCKED)
     if not resource.plan_hash or not (resource.says(Condition.APPROVAL_REQUIRED) or resource.is_approved):
         raise CommandFailed(f"no plan of {resource} is waiting for approval: {_why_not(resource)}", Exit.BLOCKED)

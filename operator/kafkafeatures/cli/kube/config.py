@@ -63,8 +63,8 @@ def _named() -> list[Path]:
     return [Path(path).expanduser() for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
 
 
-def _there(named: list[Path]) -> list[Path]:
-    return [path for path in named or [Path("~/.kube/config").expanduser()] if path.is_file()]
+def _there(paths: list[Path]) -> list[Path]:
+    return [path for path in paths or [Path("~/.kube/config").expanduser()] if path.is_file()]
 
 
 def _of_pod() -> KubeConfig:

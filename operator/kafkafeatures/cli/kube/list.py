@@ -61,10 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _urgency(one: KubeResource) -> tuple[bool, int, str]:
-    ready = one.status.condition(Condition.READY)
-    is_stalled = one.says(Condition.STALLED) is not None
-    return not is_stalled, _URGENT.get(ready.status if ready is not None else "Unknown", 1), str(one)
+def _urgency(resource: KubeResource) -> tuple[bool, int, str]:
+    ready = resource.status.condition(Condition.READY)
+    is_stalled = resource.says(Condition.STALLED) is not None
+    return not is_stalled, _URGENT.get(ready.status if ready is not None else "Unknown", 1), str(resource)
 
 
 class _Rows:
@@ -77,14 +77,14 @@ class _Rows:
         self._widths = {title: len(title) for title in self._titles}
         self._drawn = False
 
-    def cells(self, one: KubeResource, age: str = "") -> dict[str, str]:
+    def cells(self, resource: KubeResource, age: str = "") -> dict[str, str]:
         """A row, by its titles. Without the age, as it is another one all the time."""
         from kafkafeatures.cli.kube.status_text import NOT_YET
 
-        status, ready = one.status, one.status.condition(Condition.READY)
+        status, ready = resource.status, resource.status.condition(Condition.READY)
         return {
-            "Namespace": str(one.metadata["namespace"]),
-            "Name": str(one.metadata["name"]),
+            "Namespace": str(resource.metadata["namespace"]),
+            "Name": str(resource.metadata["name"]),
             "State": NOT_YET[0] if ready is None else ready.reason,
             "For": age,
             "Metadata": status.metadata_version or "-",
@@ -92,7 +92,7 @@ class _Rows:
             "Levels": status.progress.removesuffix(" levels") or "-",
         }
 
-    def draw(self, found: list[KubeResource]) -> None:
+    def draw(self, resources: list[KubeResource]) -> None:
         """Print rows, the first time below their titles."""
         from rich.table import Table
         from rich.text import Text
@@ -101,7 +101,7 @@ class _Rows:
 
         current_time = datetime.now(UTC)
         rows = []
-        for resource in found:
+        for resource in resources:
             ready = resource.status.condition(Condition.READY)
             cells = self.cells(
                 resource, "-" if ready is None else age(reason_since(resource.status, ready), current_time)

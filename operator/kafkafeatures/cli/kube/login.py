@@ -82,8 +82,8 @@ class Login:
         return str(self._given.get("token") or "")
 
 
-def _runs_out(given: Mapping[str, Any]) -> bool:
-    until = given.get("expirationTimestamp")
+def _runs_out(arguments: Mapping[str, Any]) -> bool:
+    until = arguments.get("expirationTimestamp")
     return bool(until) and datetime.fromisoformat(str(until)) - _EARLY <= datetime.now(UTC)
 
 

@@ -43,14 +43,14 @@ class Ending(Struct, frozen=True):
         return self.code
 
 
-def readings(kube: Kube, read: Callable[[], T], deadline: float = inf) -> Iterator[T | Away | Denied]:
+def readings(kube: Kube, reader: Callable[[], T], deadline: float = inf) -> Iterator[T | Away | Denied]:
     """Readings, one each second, or why there is none now. The last one is of the deadline (`time.monotonic`)."""
     lenient_until = 0.0
     while True:
         kube.patience = min(REQUEST_TIMEOUT, max(deadline - time.monotonic(), 0.1))
         reading: T | Away | Denied
         try:
-            reading = read()
+            reading = reader()
             lenient_until = time.monotonic() + GRACE
         except Away as away:
             reading = away
@@ -79,7 +79,7 @@ class ChangedLines:
 
 def until(
     kube: Kube,
-    read: Callable[[], T],
+    reader: Callable[[], T],
     judge: Callable[[T, float], Ending | None],
     progress: Callable[[T], str],
     *,
@@ -91,7 +91,7 @@ def until(
     `missing`: what is not so when the time is over.
     """
     began, say = time.monotonic(), ChangedLines()
-    for reading in readings(kube, read, began + seconds):
+    for reading in readings(kube, reader, began + seconds):
         if isinstance(reading, Away | Denied):
             say(str(reading))
             continue
@@ -103,12 +103,12 @@ def until(
 
 
 def changes(
-    kube: Kube, read: Callable[[], Iterable[KubeResource]], essence: Callable[[KubeResource], object]
+    kube: Kube, reader: Callable[[], Iterable[KubeResource]], essence: Callable[[KubeResource], object]
 ) -> Iterator[list[KubeResource]]:
     """At first all that are read, then those that differ in essence from before; without an end."""
     previous: dict[str, object] | None = None
     say = ChangedLines()
-    for reading in readings(kube, read):
+    for reading in readings(kube, reader):
         if isinstance(reading, Away | Denied):
             say(str(reading))
             continue

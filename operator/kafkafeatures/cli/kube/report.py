@@ -108,11 +108,11 @@ def _metadata_log(settings: ClusterSettings | None, resource: KubeResource) -> R
 def _report(kube: Kube, resource: KubeResource) -> tuple[dict[str, Any], Sequence[SeenEvent] | None]:
     gaps: list[dict[str, str]] = []
 
-    def unless_refused(what: str, ask: Callable[[], T]) -> T | None:
+    def unless_refused(subject: str, ask: Callable[[], T]) -> T | None:
         try:
             return ask()
         except CommandFailed as failed:  # a report with a gap is better than none
-            gaps.append({"what": what, "why": str(failed)})
+            gaps.append({"what": subject, "why": str(failed)})
             return None
 
     version, events, operator = (

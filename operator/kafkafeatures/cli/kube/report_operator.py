@@ -23,9 +23,9 @@ KEPT = 500
 
 
 class Attempt(Protocol):
-    """Asks for `what`, and notes why it could not be read."""
+    """Asks for the `subject`, and notes why it could not be read."""
 
-    def __call__(self, what: str, ask: Callable[[], T]) -> T | None: ...
+    def __call__(self, subject: str, ask: Callable[[], T]) -> T | None: ...
 
 
 def operator_of(kube: Kube, resource: KubeResource, tried: Attempt) -> dict[str, Any] | None:
@@ -54,10 +54,10 @@ def operator_of(kube: Kube, resource: KubeResource, tried: Attempt) -> dict[str,
 _OF_POD = ("phase", "startTime", "conditions", "containerStatuses")
 
 
-def _there(found: dict[str, Any] | None) -> dict[str, Any]:
-    if found is None:
+def _there(document: dict[str, Any] | None) -> dict[str, Any]:
+    if document is None:
         raise CommandFailed("it does not exist", Exit.BLOCKED)
-    return found
+    return document
 
 
 def lines_about(namespace: str, name: str, log: str) -> list[str]:

@@ -134,11 +134,11 @@ def _stateful_set(kube: Kube, resource: KubeResource, name: str) -> Json:
     return stateful_set
 
 
-def _version(found: Json, namespace: str) -> str:
+def _version(document: Json, namespace: str) -> str:
     """The resourceVersion of a StatefulSet that leaves its pods to the operator."""
-    strategy = (found["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate")
+    strategy = (document["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate")
     if strategy != "OnDelete":
-        problem = f"StatefulSet {namespace}/{found['metadata']['name']} has the update strategy {strategy}"
+        problem = f"StatefulSet {namespace}/{document['metadata']['name']} has the update strategy {strategy}"
         consequence = "with which Kubernetes would restart its pods itself, without waiting for partitions"
         raise CommandFailed(f"{problem}, {consequence}; set spec.updateStrategy.type to OnDelete", Exit.BLOCKED)
-    return str(found["metadata"]["resourceVersion"])
+    return str(document["metadata"]["resourceVersion"])

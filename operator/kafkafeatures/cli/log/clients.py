@@ -78,17 +78,17 @@ def client_lines(image: Image) -> Iterator[str]:
         yield f"Next producer id: {clients.next_producer_id}"
 
 
-def _right(one: Right) -> Json:
+def _right(right: Right) -> Json:
     return {
-        "principal": one.principal,
-        "permission": _PERMISSIONS.get(one.permission_type, str(one.permission_type)),
-        "operation": _OPERATIONS.get(one.operation, str(one.operation)),
+        "principal": right.principal,
+        "permission": _PERMISSIONS.get(right.permission_type, str(right.permission_type)),
+        "operation": _OPERATIONS.get(right.operation, str(right.operation)),
         "resource": {
-            "type": _RESOURCES.get(one.resource_type, str(one.resource_type)),
-            "name": one.resource_name,
-            "pattern": _PATTERNS.get(one.pattern_type, str(one.pattern_type)),
+            "type": _RESOURCES.get(right.resource_type, str(right.resource_type)),
+            "name": right.resource_name,
+            "pattern": _PATTERNS.get(right.pattern_type, str(right.pattern_type)),
         },
-        "host": one.host,
+        "host": right.host,
     }
 
 
@@ -106,5 +106,5 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + omitted
 
 
-def _count(number: int, one: str, more: str) -> str:
-    return f"{number} {one if number == 1 else more}"
+def _count(number: int, one: str, extra: str) -> str:
+    return f"{number} {one if number == 1 else extra}"

@@ -190,6 +190,6 @@ def _without_waiting(name: str, flags: int) -> int:
     return os.open(name, flags | os.O_NONBLOCK)
 
 
-def refused(path: Path, why: str | None) -> CommandFailed:
+def refused(path: Path, reason: str | None) -> CommandFailed:
     """A path that gives nothing to read."""
-    return CommandFailed(f"{printable(str(path))}: {why}", Exit.BLOCKED)
+    return CommandFailed(f"{printable(str(path))}: {reason}", Exit.BLOCKED)

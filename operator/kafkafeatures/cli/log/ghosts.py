@@ -104,36 +104,38 @@ class Evidence:
         if (voters := voters_of(image)) is not None:
             self.voters = tuple(voters)
 
-    def _happened(self, change: Change, where: RecordSource) -> None:
+    def _happened(self, change: Change, record_source: RecordSource) -> None:
         match change:
             case Registration(role=role, node_id=id_, incarnation=incarnation, fenced=fenced):
-                self._registered[role, id_, kafka_uuid(incarnation)] = where
+                self._registered[role, id_, kafka_uuid(incarnation)] = record_source
                 if role == "broker":
-                    self._fence(id_, fenced, where)
+                    self._fence(id_, fenced, record_source)
             case FencingChange(node_id=id_, fenced=bool(fenced)):
-                self._fence(id_, fenced, where)
+                self._fence(id_, fenced, record_source)
             case VotersChange(voters=voters) | LeaderElection(voters=voters):
-                self.voters, self.voters_from = voters, where
+                self.voters, self.voters_from = voters, record_source
             case _:
                 pass
 
-    def _state(self, image: Image, where: RecordSource) -> None:
+    def _state(self, image: Image, record_source: RecordSource) -> None:
         for role, registration in registrations(image):
-            self._registered.setdefault((role.lower(), registration.id, kafka_uuid(registration.incarnation)), where)
+            self._registered.setdefault(
+                (role.lower(), registration.id, kafka_uuid(registration.incarnation)), record_source
+            )
             if isinstance(registration, BrokerRegistration):
-                self._fence(registration.id, registration.fenced, where)
+                self._fence(registration.id, registration.fenced, record_source)
         if image.voters is not None:
-            self.voters_from = where
+            self.voters_from = record_source
 
-    def _fence(self, broker: int, fenced: bool | None, where: RecordSource) -> None:
+    def _fence(self, broker: int, fenced: bool | None, record_source: RecordSource) -> None:
         if not fenced:
             self._fenced.pop(broker, None)
         else:
-            self._fenced.setdefault(broker, where)
+            self._fenced.setdefault(broker, record_source)
 
-    def registered(self, role: str, one: Registered) -> RecordSource | None:
+    def registered(self, role: str, registration: Registered) -> RecordSource | None:
         """The record of the registration that counts; None where it is not in these files."""
-        return self._registered.get((role.lower(), one.id, kafka_uuid(one.incarnation)))
+        return self._registered.get((role.lower(), registration.id, kafka_uuid(registration.incarnation)))
 
     def fenced(self, broker: int) -> RecordSource | None:
         """Since when it is fenced, as far as these files know."""
@@ -158,18 +160,18 @@ def _candidates(folder: LogFolder, image: Image, evidence: Evidence) -> Iterator
             yield Candidate(role, registration, *judged, evidence.registered(role, registration), fenced)
 
 
-def _controller(suspected: bool | None, own: bool) -> tuple[bool | None, str] | None:
+def _controller(suspected: bool | None, is_own: bool) -> tuple[bool | None, str] | None:
     """Return what is said of it, and why; None for one that the cluster counts on."""
     if suspected is None:
         return None, "who votes is not known: no record of a leader or of voters is in these files"
     if not suspected:
         return None
-    return (False, "not a voter, but these files are its own") if own else (True, "registered, but not a voter")
+    return (False, "not a voter, but these files are its own") if is_own else (True, "registered, but not a voter")
 
 
-def _broker(suspected: bool | None, fenced: RecordSource | None, end_ms: int, own: bool) -> tuple[bool | None, str]:
+def _broker(suspected: bool | None, fenced: RecordSource | None, end_ms: int, is_own: bool) -> tuple[bool | None, str]:
     """Tell whether a fenced broker is suspected, and why. A snapshot shows that it was fenced, but not since when."""
-    if own:
+    if is_own:
         return False, "fenced, but these files are its own"
     if suspected is None or fenced is None:
         return None, "fenced; since when is not known"
@@ -200,18 +202,21 @@ def _document(folder: LogFolder, restored: Restored, evidence: Evidence, candida
     }
 
 
-def _shape(one: Candidate) -> Json:
-    registration = one.registration
+def _shape(candidate: Candidate) -> Json:
+    registration = candidate.registration
     shape: Json = {
         "id": registration.id,
-        "role": one.role,
-        "suspected": one.suspected,
-        "reason": one.reason,
-        "lastRegistration": None if one.registered is None else one.registered.shape,
+        "role": candidate.role,
+        "suspected": candidate.suspected,
+        "reason": candidate.reason,
+        "lastRegistration": None if candidate.registered is None else candidate.registered.shape,
         "incarnation": kafka_uuid(registration.incarnation),
     }
     if isinstance(registration, BrokerRegistration):
-        shape |= {"epoch": registration.epoch, "fencedSince": None if one.fenced is None else one.fenced.shape}
+        shape |= {
+            "epoch": registration.epoch,
+            "fencedSince": None if candidate.fenced is None else candidate.fenced.shape,
+        }
     return shape | {"features": ranges_shape(registration.features)}
 
 

@@ -26,10 +26,10 @@ def impossible_in(folder: LogFolder) -> list[Judged]:
         raise CommandFailed(f"{printable(folder.display_name)}: {error}", Exit.FAILED) from None
 
 
-def impossible_of(every: Iterable[File]) -> Mapping[Path, Sequence[Judged]]:
+def impossible_of(items: Iterable[File]) -> Mapping[Path, Sequence[Judged]]:
     """Records at which Kafka stops in each file, by its path. Files that lie beside each other are of one log."""
     logs: dict[str, dict[str, File]] = {}
-    for file in every:
+    for file in items:
         logs.setdefault(str(file.path.parent), {})[_name(file)] = file
     by_path: dict[Path, list[Judged]] = {}
     for folder, beside in logs.items():

@@ -115,13 +115,13 @@ def log_folders(path: Path) -> list[LogFolder]:
     return folders[:MAX_FOLDERS]
 
 
-def _nothing(folder: Path, what: str) -> CommandFailed:
+def _nothing(folder: Path, subject: str) -> CommandFailed:
     """Return the refusal. Where a recording was begun a while ago, it is no mistake to look for it here."""
     recording = (f"{above}{files.DIRECTORY}/*{files.OPEN}*" for above in ("", "*/", "*/*/"))
     for pattern in (f"*{files.OPEN}*", *recording):
         for path in folder.glob(pattern):
             return refused(path, _RECORDED)
-    return refused(folder, f"no {what} of a metadata log is here; expected files like {0:020}.log")
+    return refused(folder, f"no {subject} of a metadata log is here; expected files like {0:020}.log")
 
 
 def _bundle_of(path: Path) -> Path | None:

@@ -35,10 +35,10 @@ class MigrationReading(Struct, frozen=True):
         return position if isinstance(position, Misplaced) else (position, facts)
 
 
-def look(where: MigrationConnection, names: frozenset[str]) -> MigrationReading:
+def look(connection: MigrationConnection, names: frozenset[str]) -> MigrationReading:
     """The ensemble first: the metadata log has to be newer than the znodes. Raises CommandFailed."""
-    zookeeper = ensemble.read(where.ensemble)
-    observation, node_settings = on_cluster(_cluster(where.settings, names, zookeeper))
+    zookeeper = ensemble.read(connection.ensemble)
+    observation, node_settings = on_cluster(_cluster(connection.settings, names, zookeeper))
     return MigrationReading(zookeeper, observation, node_settings)
 
 

@@ -185,13 +185,13 @@ def summary(gate: Row) -> list[str]:
     return lines
 
 
-def node_blocker(one: Row) -> str:
+def node_blocker(row: Row) -> str:
     """Sentence on what a node lacks."""
-    who = f"{one['role']} {one['nodeId']}"
-    if one["needed"] is None:
+    who = f"{row['role']} {row['nodeId']}"
+    if row["needed"] is None:
         return f"{who} votes and is not registered"
-    needed = format_level(one["feature"], one["needed"])
-    return f"{who} supports {one['feature']} {one['supportedMin']}-{one['supportedMax']}; {needed} is required"
+    needed = format_level(row["feature"], row["needed"])
+    return f"{who} supports {row['feature']} {row['supportedMin']}-{row['supportedMax']}; {needed} is required"
 
 
 def ghost(row: Row) -> tuple[str, str, str]:

@@ -108,11 +108,11 @@ def _box(style: str, head: str, body: str) -> Html:
 # --- from the log ---
 
 
-def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollHistory) -> Iterator[Html]:
-    moments = [time_in_log(at.at_ms) for at in (*(mode.at for mode in found.modes), *(state.at for state in states))]
+def _timeline(history: MigrationHistory, states: Sequence[StateChange], log: RollHistory) -> Iterator[Html]:
+    moments = [time_in_log(at.at_ms) for at in (*(mode.at for mode in history.modes), *(state.at for state in states))]
     axis = Axis(min(moments), max([*moments, time_in_log(log.end.at_ms)]))
-    nodes = sorted({mode.node_id for mode in found.modes})
-    changes = {id_: [mode for mode in found.modes if mode.node_id == id_] for id_ in nodes}
+    nodes = sorted({mode.node_id for mode in history.modes})
+    changes = {id_: [mode for mode in history.modes if mode.node_id == id_] for id_ in nodes}
     tracks = [("all", [*_states(states, axis)])]
     tracks += [(f"broker {id_}", [*_modes(changes[id_], axis)]) for id_ in nodes]
     track_rows = [
@@ -125,7 +125,7 @@ def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollH
     used = {style for _, pieces in tracks for style, _, _ in pieces}
     yield keys((style, words) for style, words in _KEYS if style in used)
     rows = [("the cluster", _name_of(state), *_when(state.at, log)) for state in states]
-    rows += [(f"broker {mode.node_id}", _WORDS[mode.in_kraft], *_when(mode.at, log)) for mode in found.modes]
+    rows += [(f"broker {mode.node_id}", _WORDS[mode.in_kraft], *_when(mode.at, log)) for mode in history.modes]
     head = ("Node", "Became", "When", "Record")
     times = table("Each change, and the offset of the record that says so", head, rows)
     yield folded("Times of each change", times)
@@ -134,9 +134,9 @@ def _timeline(found: MigrationHistory, states: Sequence[StateChange], log: RollH
 _WORDS = {True: "in KRaft mode", False: "in ZooKeeper mode with the flag", None: "unregistered"}
 
 
-def _name_of(one: StateChange) -> str:
-    state = ZkMigrationState.of(one.code)
-    return in_words(state.name) if state is not None else f"state {one.code}"
+def _name_of(change: StateChange) -> str:
+    state = ZkMigrationState.of(change.code)
+    return in_words(state.name) if state is not None else f"state {change.code}"
 
 
 def _when(at: Moment, log: RollHistory) -> tuple[Html, str]:

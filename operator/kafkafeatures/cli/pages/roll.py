@@ -298,10 +298,10 @@ def _drawn(strip: Strip) -> Strip:
     return replace(strip, stretches=strip.stretches[-MAX_PIECES:], is_cut=True)
 
 
-def _look(one: Stretch) -> str:
-    if not one.has_leader:
+def _look(stretch: Stretch) -> str:
+    if not stretch.has_leader:
         return "leaderless"
-    return "below" if one.below_minimum else "fewer"
+    return "below" if stretch.below_minimum else "fewer"
 
 
 def _for(ms: int) -> str:

@@ -106,27 +106,29 @@ def restarts_of(status: Status, events: Iterable[SeenEvent]) -> tuple[Restart, .
     return tuple(restarts)
 
 
-def _end(found: list[Restart], facts: EventFacts, at: datetime | None) -> None:
-    index = _without_end(found, facts.node)
+def _end(restarts: list[Restart], facts: EventFacts, at: datetime | None) -> None:
+    index = _without_end(restarts, facts.node)
     if index is None:  # the Event of its beginning is gone by now
-        found.append(Restart(facts.node, facts.pod, time_of(facts.begun_at), time_of(facts.in_sync_at), at))
+        restarts.append(Restart(facts.node, facts.pod, time_of(facts.begun_at), time_of(facts.in_sync_at), at))
     else:
-        found[index] = replace(found[index], back=time_of(facts.in_sync_at), ended=at)
+        restarts[index] = replace(restarts[index], back=time_of(facts.in_sync_at), ended=at)
 
 
-def _in_flight(found: list[Restart], facts: EventFacts) -> None:
+def _in_flight(restarts: list[Restart], facts: EventFacts) -> None:
     """The status has its moments to the point; of an Event it is known when it was written."""
     restart = Restart(facts.node, facts.pod, time_of(facts.begun_at), time_of(facts.in_sync_at), is_in_flight=True)
-    index = _without_end(found, facts.node)
+    index = _without_end(restarts, facts.node)
     if index is None:
-        found.append(restart)
+        restarts.append(restart)
     else:
-        found[index] = restart
+        restarts[index] = restart
 
 
-def _without_end(found: Sequence[Restart], node: str) -> int | None:
+def _without_end(restarts: Sequence[Restart], node: str) -> int | None:
     """Index of the last restart of this node that has no end yet."""
-    return next((at for at in reversed(range(len(found))) if found[at].node == node and found[at].ended is None), None)
+    return next(
+        (at for at in reversed(range(len(restarts))) if restarts[at].node == node and restarts[at].ended is None), None
+    )
 
 
 # --- together with the log ---
@@ -227,11 +229,13 @@ def _stable(absence: Absence, until: datetime, log: RollHistory, begins: Sequenc
     return None if went_again or until > time_in_log(log.end.at_ms) else Point(until, by="whole log")
 
 
-def _row_of_operator(one: Restart, current_time: datetime) -> NodeAbsence:
+def _row_of_operator(restart: Restart, current_time: datetime) -> NodeAbsence:
     """The row of a restart that only the operator recorded, because the log does not show it."""
-    points = [Point(at) if at is not None else None for at in (one.began, one.back, one.ended)]
+    points = [Point(at) if at is not None else None for at in (restart.began, restart.back, restart.ended)]
     stop = points[0] if any(points) else Point(current_time, is_latest=True)
-    return NodeAbsence(one.node, one.pod, stop=stop, in_sync=points[1], stable=points[2], is_over=not one.is_in_flight)
+    return NodeAbsence(
+        restart.node, restart.pod, stop=stop, in_sync=points[1], stable=points[2], is_over=not restart.is_in_flight
+    )
 
 
 def _point(moment: Moment | None, log: RollHistory) -> Point | None:

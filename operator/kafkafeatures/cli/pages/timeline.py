@@ -54,10 +54,10 @@ def keys(of: Iterable[tuple[str, str]]) -> Html:
     return Html('<ul class="keys">{}</ul>').format(Html().join(key.format(style, words) for style, words in of))
 
 
-def with_axis(drawn: Html, axis: Axis) -> Html:
+def with_axis(drawing: Html, axis: Axis) -> Html:
     """The second head of a table becomes its time axis; its word stays for those who hear the page."""
     head = Html('<th scope="col">When<div class="axis">{}</div></th>').format(axis.ticks)
-    return drawn.replace('<th scope="col">When</th>', head)
+    return drawing.replace('<th scope="col">When</th>', head)
 
 
 def clock(moment: datetime) -> str:

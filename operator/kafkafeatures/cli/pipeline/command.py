@@ -154,8 +154,8 @@ def _document(config: Config, summary: Summary, engine: str, seconds: float) -> 
     }
 
 
-def _sum(account: Mapping[str, Any], kind: str, what: str) -> int:
-    return sum(share[what] for share in account.get(kind, {}).values())
+def _sum(account: Mapping[str, Any], kind: str, subject: str) -> int:
+    return sum(share[subject] for share in account.get(kind, {}).values())
 
 
 def _line(document: Mapping[str, Any]) -> str:

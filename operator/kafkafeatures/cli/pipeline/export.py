@@ -57,6 +57,6 @@ def export(arguments: argparse.Namespace, config: Config) -> int:
     return Exit.DONE
 
 
-def missing(error: ModuleNotFoundError, extras: str, more: str = "") -> CommandFailed:
+def missing(error: ModuleNotFoundError, extras: str, extra: str = "") -> CommandFailed:
     """Failure that says what is not installed, and how to install it."""
-    return CommandFailed(f"{error.name} is not installed: {to_install(extras)}{more}", Exit.BLOCKED)
+    return CommandFailed(f"{error.name} is not installed: {to_install(extras)}{extra}", Exit.BLOCKED)

@@ -147,16 +147,16 @@ def _fleet(config: Config) -> tuple[Manifest, set[ClusterName]]:
     }
 
 
-def _judged(target: Target, readiness: Sequence[Row], names: set[ClusterName], only: str | None) -> Gate:
+def _judged(target: Target, readiness: Sequence[Row], names: set[ClusterName], selected: str | None) -> Gate:
     from featurelog.gate import judge
 
     gate = judge(target, readiness, names, at_ms=int(time.time() * 1000))
-    if only is None:
+    if selected is None:
         return gate
-    chosen = [cluster for cluster in gate.clusters if only in (cluster.name.cluster, cluster.name.cluster_id)]
+    chosen = [cluster for cluster in gate.clusters if selected in (cluster.name.cluster, cluster.name.cluster_id)]
     if not chosen:
         raise CommandFailed(
-            f"the tables have no cluster {only[:100]!r}; it may not have been read yet", Exit.UNREACHABLE
+            f"the tables have no cluster {selected[:100]!r}; it may not have been read yet", Exit.UNREACHABLE
         )
     return replace(gate, clusters=tuple(chosen))
 

@@ -68,10 +68,10 @@ GROUPS = {
 """All commands, as the help has them."""
 
 
-def every_command(only: str = "") -> Iterator[tuple[str, str, list[argparse.Action]]]:
+def every_command(selected: str = "") -> Iterator[tuple[str, str, list[argparse.Action]]]:
     """(command, its line of help, its flags and arguments), of all commands or of one. Imports them."""
     for name, (module, help_line) in COMMANDS.items():
-        if only not in ("", name):
+        if selected not in ("", name):
             continue
         parser = argparse.ArgumentParser()
         add_common(parser)

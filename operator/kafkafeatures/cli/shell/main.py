@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser(words)
     try:
         _check_command(parser, words)
-        unknown = unknown_flag(parser, words, others=_flags_of_all) or misplaced_word(parser, words)
+        unknown = unknown_flag(parser, words, other_flags=_flags_of_all) or misplaced_word(parser, words)
         if unknown:
             program = f"{PROGRAM} {parser.command}".strip()
             raise wrong_usage(unknown, program, program)

@@ -44,10 +44,10 @@ def form_in(words: Sequence[str]) -> str:
 
 
 def unknown_flag(
-    parser: argparse.ArgumentParser, words: Sequence[str], others: Callable[[], Mapping[str, frozenset[str]]]
+    parser: argparse.ArgumentParser, words: Sequence[str], other_flags: Callable[[], Mapping[str, frozenset[str]]]
 ) -> str:
-    """Problem with the first flag that the command does not have; empty where it has all. `others`: the flags of
-    each command.
+    """Problem with the first flag that the command does not have; empty where it has all. `other_flags`: the
+    flags of each command.
     """
     own_flags = _flags(parser, words)
     for previous, word in pairwise(["", *words]):
@@ -66,7 +66,7 @@ def unknown_flag(
         )
         if similar:
             return f"unknown flag {name[:60]} (did you mean {' or '.join(similar[:2])}?)"
-        having = [command for command, flags in others().items() if name in flags]
+        having = [command for command, flags in other_flags().items() if name in flags]
         return f"unknown flag {name[:60]}" + (f" ({', '.join(having[:3])} {_take(having)} it)" if having else "")
     return ""
 

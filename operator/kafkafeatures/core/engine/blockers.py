@@ -66,16 +66,25 @@ def about_nodes(
     wording: Wording,
     *,
     feature: str = "",
-    wanted: int = -1,
+    required_level: int = -1,
     supported: VersionRange | None = None,
     failure_kind: FailureKind | None = None,
     alike: Hashable = None,
 ) -> Blocker:
     """A blocker about nodes of the same roles and state. `alike`: what else tells it from others of its kind."""
     message, remedy = wording(nodes)
-    key = (kind, nodes[0].roles, nodes[0].state, feature, wanted, supported, alike)
+    key = (kind, nodes[0].roles, nodes[0].state, feature, required_level, supported, alike)
     return Blocker(
-        kind, message, remedy, feature, wanted, nodes, supported, failure_kind=failure_kind, alike=key, wording=wording
+        kind,
+        message,
+        remedy,
+        feature,
+        required_level,
+        nodes,
+        supported,
+        failure_kind=failure_kind,
+        alike=key,
+        wording=wording,
     )
 
 

@@ -119,15 +119,15 @@ def stalled_by(
     )  # fmt: skip
 
 
-def waits_on(blocker: Blocker, reason: Reason, *, message: str = "", after: float = 2.0) -> Wait:
+def waits_on(blocker: Blocker, reason: Reason, *, message: str = "", delay: float = 2.0) -> Wait:
     """A wait for what one blocker is about."""
     text = message or str(blocker)
-    return Wait(reason, text, delay=after, blockers=(blocker,), subject=blocker.subject, remedy=blocker.remedy)
+    return Wait(reason, text, delay=delay, blockers=(blocker,), subject=blocker.subject, remedy=blocker.remedy)
 
 
-def unreadable(what: str, failure: Failure, *, reason: Reason = Reason.PREFLIGHT, after: float = 2.0) -> Wait:
+def unreadable(message: str, failure: Failure, *, reason: Reason = Reason.PREFLIGHT, delay: float = 2.0) -> Wait:
     """A wait for what could not be read."""
-    return Wait(reason, f"{what}: {failure}", delay=after, subject=failure.subject, remedy=failure.action)
+    return Wait(reason, f"{message}: {failure}", delay=delay, subject=failure.subject, remedy=failure.action)
 
 
 def first_of(first: Blocker, groups: tuple[Blocker, ...]) -> str:

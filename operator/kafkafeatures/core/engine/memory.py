@@ -79,9 +79,9 @@ def counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:
     return entry.result in (Result.CORRECTED, Result.UNVERIFIED) and age_of(entry.at) < CONFLICT_WINDOW
 
 
-def remembering(status: Status, before: InFlight, now: InFlight) -> Status:
+def remembering(status: Status, previous: InFlight, current: InFlight) -> Status:
     """The status with what is known by now of a step whose outcome is open."""
-    if now is before:
+    if current is previous:
         return status
-    old, new = before.to_intent(), now.to_intent()
+    old, new = previous.to_intent(), current.to_intent()
     return replace(status, intents=tuple(new if intent == old else intent for intent in status.intents))

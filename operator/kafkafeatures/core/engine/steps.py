@@ -166,15 +166,15 @@ class InFlight(Struct, frozen=True):
         """The fields of its intent that only this kind remembers."""
         return {}
 
-    def remembering(self, now: Self) -> Self:
-        """This step with what is remembered of it `now`; what another release wrote into its intent is kept."""
-        old_fields, new_fields, intent = self.follow_up(), now.follow_up(), self.intent
+    def remembering(self, current: Self) -> Self:
+        """This step with what is remembered of it in `current`; what another release wrote into its intent is kept."""
+        old_fields, new_fields, intent = self.follow_up(), current.follow_up(), self.intent
         if old_fields == new_fields:
             return self
         if intent is not None:
             other_fields = {name: value for name, value in intent.unknown.items() if name not in old_fields}
             intent = Intent(kind=intent.kind, unknown={**other_fields, **new_fields})
-        return replace(now, intent=intent)
+        return replace(current, intent=intent)
 
     @property
     def seen_since(self) -> tuple[Stamp, ...]:

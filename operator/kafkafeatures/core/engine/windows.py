@@ -59,12 +59,12 @@ def problems(window: Window) -> Iterator[tuple[str, str]]:
         )
 
 
-def _first_opening(window: Window, after: datetime) -> datetime:
+def _first_opening(window: Window, earliest: datetime) -> datetime:
     """First opening after a moment. When an hour comes for the second time, the library continues from the first."""
     from cronsim import CronSim
 
-    openings = CronSim(window.schedule, after.astimezone(_zone(window.time_zone)))
-    first_opening: datetime = next(moment for moment in openings if _in_utc(moment) > _in_utc(after))
+    openings = CronSim(window.schedule, earliest.astimezone(_zone(window.time_zone)))
+    first_opening: datetime = next(moment for moment in openings if _in_utc(moment) > _in_utc(earliest))
     return first_opening
 
 

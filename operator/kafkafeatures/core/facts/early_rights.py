@@ -34,11 +34,11 @@ def is_before_the_copy(probe: ClusterProbe, log: LogReading | Failure, zookeeper
     return controllers and bool(brokers) and not any(answer.runs_in_kraft_mode for answer in brokers)
 
 
-def by_files(found: T) -> T:
+def by_files(reading: T) -> T:
     """Answer of a controller, with the remedy that helps before the copy where a right is missing."""
-    if isinstance(found, Failure) and found.kind is FailureKind.AUTHORIZATION:
-        return replace(found, remedy=GRANT)
-    return found
+    if isinstance(reading, Failure) and reading.kind is FailureKind.AUTHORIZATION:
+        return replace(reading, remedy=GRANT)
+    return reading
 
 
 _NOTHING_COPIED = (0, 2)

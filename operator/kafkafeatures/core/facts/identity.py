@@ -163,10 +163,10 @@ def _of_two(ways: str) -> Failure:
     )
 
 
-def unsettled(found: Failure) -> Failure:
+def unsettled(failure: Failure) -> Failure:
     """Failure where the nodes that were asked did not answer once more, as while a leader is elected."""
     remedy = "an election may be under way; if this lasts for more than 2 minutes, see the logs of the controllers"
-    return Failure(FailureKind.STALE, found.subject, f"if there was no election just now, {found.message}", remedy)
+    return Failure(FailureKind.STALE, failure.subject, f"if there was no election just now, {failure.message}", remedy)
 
 
 def _ids(ids: Iterable[int]) -> str:

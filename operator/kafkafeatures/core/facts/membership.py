@@ -337,13 +337,13 @@ _BROKER_STATES = {
 
 
 def _address(
-    known: ProbedNode | Host | None,
+    node: ProbedNode | Host | None,
     registration: BrokerRegistration | ControllerRegistration | None,
     in_zookeeper: tuple[tuple[str, int], ...],
 ) -> tuple[str, int]:
-    if known is None and registration is not None and registration.endpoints:
+    if node is None and registration is not None and registration.endpoints:
         return registration.endpoints[0].host, registration.endpoints[0].port
-    return (known.host, known.port) if known else next(iter(in_zookeeper), ("", -1))
+    return (node.host, node.port) if node else next(iter(in_zookeeper), ("", -1))
 
 
 def _answer(id_: int, probed: ProbedNode | None) -> Known[NodeAnswer] | Unknown:

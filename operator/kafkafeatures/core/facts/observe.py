@@ -161,14 +161,14 @@ def _of_the_same_cluster(
     return of_another_cluster(zookeeper.cluster_id, zookeeper.ensemble, cluster_id) or zookeeper
 
 
-def _partitions(probe: ClusterProbe, read: PartitionsReading | Failure) -> Known[PartitionsReading] | Unknown:
-    if isinstance(read, Failure):
-        return Unknown(read)
-    from_log = read.offset >= 0
+def _partitions(probe: ClusterProbe, reading: PartitionsReading | Failure) -> Known[PartitionsReading] | Unknown:
+    if isinstance(reading, Failure):
+        return Unknown(reading)
+    from_log = reading.offset >= 0
     return Known(
-        read,
+        reading,
         SourceKind.METADATA_LOG if from_log else SourceKind.API_REQUESTS,
-        f"offset {read.offset}" if from_log else "",
+        f"offset {reading.offset}" if from_log else "",
         probe.at,
     )
 

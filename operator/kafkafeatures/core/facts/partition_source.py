@@ -86,22 +86,22 @@ def partition_source(
     return PartitionSource(Holder.LOG, claimed)
 
 
-def while_claimed(found: PartitionsReading | Failure, after: Read[ControllerClaim]) -> PartitionsReading | Failure:
+def while_claimed(reading: PartitionsReading | Failure, later: Read[ControllerClaim]) -> PartitionsReading | Failure:
     """The partitions, if `/controller` is what it was before they were read; else why they are not certain."""
-    if isinstance(found, Failure) or found.claim is None:
-        return found
-    if isinstance(after, Failure):
-        return after
-    if not same_claim(found.claim, after):
+    if isinstance(reading, Failure) or reading.claim is None:
+        return reading
+    if isinstance(later, Failure):
+        return later
+    if not same_claim(reading.claim, later):
         return passing("the controller changed while they were read")
-    return found
+    return reading
 
 
-def same_claim(before: ControllerClaim, after: ControllerClaim | None) -> bool:
+def same_claim(earlier: ControllerClaim, later: ControllerClaim | None) -> bool:
     """Tell whether it is one claim, without another one between them: each is a znode that was created anew."""
-    if after is None:
+    if later is None:
         return False
-    return (before.czxid, before.node_id, before.kraft_epoch) == (after.czxid, after.node_id, after.kraft_epoch)
+    return (earlier.czxid, earlier.node_id, earlier.kraft_epoch) == (later.czxid, later.node_id, later.kraft_epoch)
 
 
 def _without_log(probe: ClusterProbe, log: Failure, claim: Read[ControllerClaim]) -> PartitionSource | Failure:

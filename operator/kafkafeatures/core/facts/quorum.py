@@ -28,12 +28,12 @@ def worked_between(first: Observation, second: Observation) -> bool:
     return later.high_watermark > earlier.high_watermark or _majority_fetched_since(earlier, later)
 
 
-def _majority_fetched_since(before: QuorumAnswer, after: QuorumAnswer) -> bool:
+def _majority_fetched_since(earlier: QuorumAnswer, later: QuorumAnswer) -> bool:
     """Without NoOps the mark stands still: then nothing may be uncommitted, and a majority must have fetched since."""
-    leader = next((v for v in after.voters if v.id == after.leader_id), None)
-    if before.clock < 0 or leader is None or leader.log_end_offset != after.high_watermark:
+    leader = next((v for v in later.voters if v.id == later.leader_id), None)
+    if earlier.clock < 0 or leader is None or leader.log_end_offset != later.high_watermark:
         return False
-    return after.fetched_by_majority(before.clock + 1)
+    return later.fetched_by_majority(earlier.clock + 1)
 
 
 def nothing_was_moved_since(offset: int, observation: Observation) -> bool:

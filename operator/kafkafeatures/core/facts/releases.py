@@ -199,13 +199,13 @@ def floor_of(level: int) -> int | None:
     return level
 
 
-def undo_of_raise(feature: str, before: int, after: int) -> Undo:
+def undo_of_raise(feature: str, from_level: int, to_level: int) -> Undo:
     """Way in which a raise could be undone. Of a metadata.version that is not known here nothing is promised.
 
     metadata.version can be downgraded down to the newest level that changed metadata (KAFKA-13896); no state of such a
     level is lost. Other features: Kafka downgrades them without looking at what they hold.
     """
     if feature == METADATA_VERSION:
-        floor = floor_of(after)
-        return Undo.SAFE if floor is not None and floor <= before else Undo.IMPOSSIBLE
+        floor = floor_of(to_level)
+        return Undo.SAFE if floor is not None and floor <= from_level else Undo.IMPOSSIBLE
     return Undo.IMPOSSIBLE if feature == KRAFT_VERSION else Undo.LOSSY

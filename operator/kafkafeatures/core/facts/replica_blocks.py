@@ -78,10 +78,10 @@ class Block(NamedTuple):
         """The block as it would be with no reassignment under way."""
         return self._replace(flags=self.flags & ~np.uint8(_ADDING | _REMOVING))
 
-    def rows(self, where: Numbers) -> Block:
+    def rows(self, indices: Numbers) -> Block:
         """Some of them."""
         columns: Iterable[Numbers] = self
-        return Block._make(column[..., where] for column in columns)
+        return Block._make(column[..., indices] for column in columns)
 
     def forbidding(self, away: Bools, availability: Availability) -> Bools:
         """[R, n]: which row forbids which of its replicas' brokers to go."""
@@ -94,9 +94,9 @@ class Block(NamedTuple):
         return np.asarray(forbids)
 
 
-def count(which: Bools) -> Numbers:
+def count(predicate: Bools) -> Numbers:
     """Number of replicas of each row for which it holds."""
-    return np.asarray(which.sum(axis=0, dtype=np.int16))
+    return np.asarray(predicate.sum(axis=0, dtype=np.int16))
 
 
 def broker_ids(chunks: Iterable[Columns]) -> Numbers:

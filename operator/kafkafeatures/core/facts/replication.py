@@ -221,16 +221,16 @@ class Replication:
                     least[number] = _as_count(configured[topic.name])
         return least
 
-    def _per_broker(self, which: Callable[[Block], Bools]) -> Numbers:
-        """Number of replicas of each broker that `which` selects."""
+    def _per_broker(self, predicate: Callable[[Block], Bools]) -> Numbers:
+        """Number of replicas of each broker that `predicate` selects."""
         counts = np.zeros(len(self._ids), dtype=np.int64)
         for block in self._blocks:
-            counts += np.bincount(block.at[which(block)], minlength=len(self._ids))
+            counts += np.bincount(block.at[predicate(block)], minlength=len(self._ids))
         return counts
 
-    def _rows(self, which: Callable[[Block], Bools]) -> Numbers:
+    def _rows(self, predicate: Callable[[Block], Bools]) -> Numbers:
         """The rows that are so, as `Block.partitions`."""
-        partitions = [block.rows(np.flatnonzero(which(block))).partitions for block in self._blocks]
+        partitions = [block.rows(np.flatnonzero(predicate(block))).partitions for block in self._blocks]
         return np.concatenate([*partitions, np.empty((0, 2), dtype=np.int32)])
 
     def _topics(self, numbers: Numbers, most: int) -> list[tuple[str, int]]:

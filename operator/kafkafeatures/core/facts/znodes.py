@@ -207,12 +207,12 @@ class _Reassignment(Struct, frozen=True):
     partitions: tuple[Any, ...]
 
 
-def parsed(znode: Znode | Failure | None, read: Callable[[Znode], T]) -> Read[T]:
+def parsed(znode: Znode | Failure | None, reader: Callable[[Znode], T]) -> Read[T]:
     """Content of a znode that was read. Never raises: a Failure says which znode is damaged, and how."""
     if znode is None or isinstance(znode, Failure):
         return znode
     try:
-        return read(znode)
+        return reader(znode)
     except (ValueError, RecursionError) as error:  # msgspec.ValidationError is a ValueError, UnicodeDecodeError too
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else printable(str(error))[:200]
         return Failure(

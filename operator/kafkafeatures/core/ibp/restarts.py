@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 OUTDATED = "its pod is not of the update revision"
 
 
-def permit_for(progress: IbpProgress, *, reads_pods: bool, begun: str = "", flies: bool = False) -> Permit:
+def permit_for(progress: IbpProgress, *, reads_pods: bool, started: str = "", flies: bool = False) -> Permit:
     """Brokers that the next roll needs restarted. Where pods are read all of them: a pod goes only if it is outdated,
     as where an image is exchanged whose Kafka is as new as the one before.
 
-    While a broker is restarted, or does not say which roll it needs, only the one that has `begun`, by its id, has
+    While a broker is restarted, or does not say which roll it needs, only the one that has `started`, by its id, has
     others restarted. The next one begins once all have said that this one is over.
     """
     needing, roll_title = {id_: progress.lines(id_) for id_ in progress.differing}, _way(progress, progress.roll)
@@ -35,7 +35,7 @@ def permit_for(progress: IbpProgress, *, reads_pods: bool, begun: str = "", flie
     waits = frozenset(progress.unknown)
     if waits or flies:
         current_title = next(
-            (title for title in _ways(progress) if roll_id(progress.observation, (), title) == begun), ""
+            (title for title in _ways(progress) if roll_id(progress.observation, (), title) == started), ""
         )
         if current_title != roll_title:
             needing, roll_title, waits = {}, current_title or roll_title, waits | progress.differing.keys()

@@ -214,7 +214,7 @@ def proposed(facts: StageInput) -> IbpProposal:
     excused = excused_in_all_rolls(
         facts.desired,
         facts.memory,
-        shown=shown_in(facts.memory.plan, target),
+        excused=shown_in(facts.memory.plan, target),
         unavailable=replication.never_available() if replication is not None else None,
     )
     return IbpProposal(place_of(observation, target), observation.in_zookeeper_mode, excused)
@@ -228,7 +228,7 @@ def ibp_now(facts: StageInput, part: IbpProposal | None) -> IbpState | None:
     rollout, excused = facts.remembered.rollout, part.excused if part is not None else None
     reads_pods = driver_of(facts.desired.rollout).reads_pods
     rollout_id = rollout.id if rollout is not None else ""
-    permit = permit_for(progress, reads_pods=reads_pods, begun=rollout_id, flies=is_restarting(facts))
+    permit = permit_for(progress, reads_pods=reads_pods, started=rollout_id, flies=is_restarting(facts))
     return IbpState(facts, progress, permitted_roll(facts, permit, excused=excused), excused)
 
 

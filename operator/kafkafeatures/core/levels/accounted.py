@@ -55,13 +55,13 @@ def sent_without_log(status: Status) -> frozenset[str]:
 # --- a log that ends too soon ---
 
 
-def missing_in(observation: Observation, status: Status, read: LogPosition | None) -> LogPosition | None:
-    """Position that was read of this log, and is not in it; None where all is. `read`: by this process."""
+def missing_in(observation: Observation, status: Status, reading: LogPosition | None) -> LogPosition | None:
+    """Position that was read of this log, and is not in it; None where all is. `reading`: by this process."""
     end = position_of(observation)
     if end is None:
         return None
     intended = (LogPosition(offset=change.offset, epoch=-1) for change in sent_by(status))
-    for position in (status.log_position, read, *intended):
+    for position in (status.log_position, reading, *intended):
         if position is not None and (end.offset < position.offset or end.epoch < position.epoch):
             return position
     return None
@@ -124,7 +124,7 @@ def moved_unremembered(
 
 
 def _moved_by_the_whole_log(
-    previous_status: Status, next_status: Status, shown: Mapping[str, Moves]
+    previous_status: Status, next_status: Status, text: Mapping[str, Moves]
 ) -> Mapping[str, Moves]:
     """By feature, all its moves where the last one may have come after the status, which has no position.
 
@@ -141,27 +141,27 @@ def _moved_by_the_whole_log(
         if step is not None:
             own_levels.setdefault(step.feature, []).append(step.to_level)
     unremembered = {}
-    for feature, moves in shown.items():
+    for feature, moves in text.items():
         levels, seen_at = [level for _, level in moves], last_seen.get(feature)
         if not _ends_once([0, *levels], [seen_at]) and not _ends_once(levels, own_levels.get(feature, ())):
             unremembered[feature] = moves
     return unremembered
 
 
-def _ends_once(levels: Sequence[int], known: Sequence[int | None]) -> bool:
+def _ends_once(levels: Sequence[int], offsets: Sequence[int | None]) -> bool:
     """Tell whether the levels end with what is known of them, and have it nowhere else."""
-    size = len(known)
-    places = [at for at in range(len(levels) - size + 1) if [*levels[at : at + size]] == [*known]]
+    size = len(offsets)
+    places = [at for at in range(len(levels) - size + 1) if [*levels[at : at + size]] == [*offsets]]
     return size > 0 and places == [len(levels) - size]
 
 
-def with_own_moves(previous_status: Status, settled: Status) -> Status:
+def with_own_moves(previous_status: Status, status: Status) -> Status:
     """The status after a look without the log: what it settled is behind the position, and was the operator's own."""
-    position, still_open = previous_status.log_position, sent_by(settled)
+    position, still_open = previous_status.log_position, sent_by(status)
     closed = tuple(_own(change) for change in sent_by(previous_status) if change not in still_open)
     if position is None or not closed:
-        return settled
-    return replace(settled, log_position=replace(position, own=(*position.own, *closed)[-MAX_OWN:]))
+        return status
+    return replace(status, log_position=replace(position, own=(*position.own, *closed)[-MAX_OWN:]))
 
 
 def void_after(previous_status: Status, status: Status, consents: Iterable[str], moved: Mapping[str, Moves]) -> Status:

@@ -118,7 +118,7 @@ def kraft_version_can_be_raised(question: LevelCheckInput) -> Iterator[Blocker]:
                     (node,),
                     _before_kraft_version,
                     feature=change.feature,
-                    wanted=change.to_level,
+                    required_level=change.to_level,
                 )
 
 

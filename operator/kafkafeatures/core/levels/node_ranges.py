@@ -61,14 +61,14 @@ def every_node_supports_it(question: LevelCheckInput) -> Iterator[Blocker]:
         yield _rejected(question.verdict)  # what the controller knows of nodes that do not answer here
 
 
-def _vouched_for(node: Node, found: Unknown, question: LevelCheckInput) -> bool:
+def _vouched_for(node: Node, fact: Unknown, question: LevelCheckInput) -> bool:
     """The third source, after the node and its registration: the controller checked exactly this change itself.
 
     It checks all registered brokers at any level, but controllers only from metadata.version 15 on. A voter that never
     registered it refuses where it stands in `controller.quorum.voters`, as each does while the quorum is static
     (`reasonNotSupported` in `FeatureControlManager.java`); of a dynamic one each must be seen to be registered.
     """
-    if not isinstance(question.verdict, DryRunAccepted) or found.failure.kind is FailureKind.STALE:
+    if not isinstance(question.verdict, DryRunAccepted) or fact.failure.kind is FailureKind.STALE:
         return False  # where the process contradicts its registration, the controller judged the half in doubt
     if node.roles == (Role.BROKER,):
         return True
@@ -129,16 +129,16 @@ def _rejected(verdict: DryRunRejected) -> Blocker:
     )
 
 
-def unknown_range(node: Node, change: UpdateFeature, found: Unknown, of: str = "") -> Blocker:
+def unknown_range(node: Node, change: UpdateFeature, fact: Unknown, of: str = "") -> Blocker:
     """`of`: the feature whose range is not known, where it is another one than that of the change."""
     return about_nodes(
         BlockerKind.NODE_UNKNOWN,
         (node,),
-        partial(_could_not_be_read, of or change.feature, found.failure),
+        partial(_could_not_be_read, of or change.feature, fact.failure),
         feature=change.feature,
-        wanted=change.to_level,
-        failure_kind=found.failure.kind,
-        alike=(of, found.failure.kind),
+        required_level=change.to_level,
+        failure_kind=fact.failure.kind,
+        alike=(of, fact.failure.kind),
     )
 
 
@@ -153,7 +153,7 @@ def _out_of_range(
         if ghost
         else partial(_do_not_support, change, supported_range),
         feature=change.feature,
-        wanted=change.to_level,
+        required_level=change.to_level,
         supported=supported_range,
         alike=kind_of_replacement(node) if ghost else None,
     )

@@ -199,20 +199,20 @@ def _changes_of(stages: tuple[PlannedStage, ...]) -> tuple[tuple[UpdateFeature, 
     return tuple(changes_by_stage)
 
 
-def levels_to_move(wanted: DesiredState, seen: Observation, memory: Memory) -> LevelsProposal:
+def levels_to_move(wanted: DesiredState, observation: Observation, memory: Memory) -> LevelsProposal:
     """Changes to what the document asks for and is not there; none where the finalized levels are not known."""
-    finalized = seen.known_levels
+    finalized = observation.known_levels
     desired = wanted.desired(finalized)
-    pending = changes_between(desired, finalized) if isinstance(seen.finalized, Known) else ()
+    pending = changes_between(desired, finalized) if isinstance(observation.finalized, Known) else ()
     drifted = tuple(change for change in pending if _was_reached(wanted, memory, change))
     ours = tuple(change for change in pending if change not in drifted)
     changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
     unverified = unverified_among((change.consent for change in changes), memory.unverified, memory.spent)
-    unknown = frozenset(feature for feature, _ in unknown_features_in(desired, seen))
+    unknown = frozenset(feature for feature, _ in unknown_features_in(desired, observation))
     return LevelsProposal(
         desired, finalized, drifted, (changes,) if changes else (), unverified, unknown,
-        voters_to_freeze(seen) if makes_dynamic(changes) else (),
-        {change.feature: tuple(_effects_here(change, seen)) for change in changes},
+        voters_to_freeze(observation) if makes_dynamic(changes) else (),
+        {change.feature: tuple(_effects_here(change, observation)) for change in changes},
     )  # fmt: skip
 
 

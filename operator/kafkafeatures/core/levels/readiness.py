@@ -43,9 +43,9 @@ def unregistered_voters(voters: Collection[int], registered: Collection[int]) ->
     return tuple(sorted(set(voters).difference(registered)))
 
 
-def makes_the_quorum_dynamic(feature: str, before: int, after: int) -> bool:
+def makes_the_quorum_dynamic(feature: str, from_level: int, to_level: int) -> bool:
     """Tell whether it is the raise of kraft.version, which is irreversible."""
-    return feature == KRAFT_VERSION and after > before
+    return feature == KRAFT_VERSION and to_level > from_level
 
 
 def can_make_the_quorum_dynamic(supported: VersionRange) -> bool:
@@ -55,17 +55,17 @@ def can_make_the_quorum_dynamic(supported: VersionRange) -> bool:
     return supported.max >= KRAFT_VERSION_RAISABLE
 
 
-def floor_above(feature: str, before: int, after: int) -> int | None:
+def floor_above(feature: str, from_level: int, to_level: int) -> int | None:
     """The lowest metadata.version that Kafka allows, where the change goes below it. Nothing is known of levels that
     are in no table.
     """
-    floor = floor_of(before) if feature == METADATA_VERSION else None
-    return floor if floor is not None and after < floor else None
+    floor = floor_of(from_level) if feature == METADATA_VERSION else None
+    return floor if floor is not None and to_level < floor else None
 
 
-def undo_of_downgrade(feature: str, before: int, after: int) -> Undo:
+def undo_of_downgrade(feature: str, from_level: int, to_level: int) -> Undo:
     """Loss of a downgrade: it undoes the raise that went the other way."""
-    return undo_of_raise(feature, after, before) if after < before else Undo.SAFE
+    return undo_of_raise(feature, to_level, from_level) if to_level < from_level else Undo.SAFE
 
 
 class UnmetRequirement(Struct, frozen=True):

@@ -48,12 +48,12 @@ def with_levels(
 
 
 def feature_states(
-    observation: Observation, part: LevelsProposal, blocked: tuple[Blocker, ...], there: tuple[str, ...]
+    observation: Observation, part: LevelsProposal, blocked: tuple[Blocker, ...], present: tuple[str, ...]
 ) -> tuple[FeatureStatus, ...]:
-    """Every feature with what is wanted of it, and how far that is. Of very many, those that are wanted. `there`: those
-    of the cluster.
+    """Every feature with what is wanted of it, and how far that is. Of very many, those that are wanted. `present`:
+    those of the cluster.
     """
-    names = dict.fromkeys((*there, *part.desired))
+    names = dict.fromkeys((*present, *part.desired))
     listed = sorted(
         (name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in part.desired
     )

@@ -27,14 +27,14 @@ def way_back_of(change: UpdateFeature) -> str:
     return f"way back to {name_before}: downgrade; metadata that was written at level {name_after} may be lost{losses}"
 
 
-def _of_metadata_version(change: UpdateFeature, before: str, after: str) -> str:
+def _of_metadata_version(change: UpdateFeature, from_level: str, to_level: str) -> str:
     floor = floor_of(change.to_level)
     if floor is None:
-        return f"no way back is known: {after} is not a level that this version knows"
+        return f"no way back is known: {to_level} is not a level that this version knows"
     lowest = format_level(change.feature, floor)
     if change.undo is Undo.IMPOSSIBLE and floor == change.to_level:
         return f"no way back: Kafka refuses to downgrade below {lowest}"
     if change.undo is Undo.IMPOSSIBLE:
         return f"way back only to {lowest}: Kafka refuses to downgrade further"
     further = f", down to {lowest}" if floor < change.from_level else ""
-    return f"way back to {before}{further}: downgrade; nothing is lost"
+    return f"way back to {from_level}{further}: downgrade; nothing is lost"

@@ -61,15 +61,15 @@ NO_OPS = 2
 """Records that an idle active controller appends to the metadata log in a second (`metadata.max.idle.interval.ms`)."""
 
 
-def lag_of(progress: MigrationProgress, seen: float | None) -> float | None:
-    """Seconds by which ZooKeeper is behind, at most. seen: by the looks of before; where they do not tell, the records
-    that are not written yet do, as the log grows all the time.
+def lag_of(progress: MigrationProgress, seconds: float | None) -> float | None:
+    """Seconds by which ZooKeeper is behind, at most. seconds: by the looks of before; where they do not tell, the
+    records that are not written yet do, as the log grows all the time.
     """
     unwritten_records = progress.observation.source.offset - 1 - progress.facts.offset
     by_records = unwritten_records / NO_OPS if progress.observation.source.offset >= 0 else None
-    if seen is None or by_records is None:
-        return by_records if by_records is not None and by_records <= LARGEST_LAG else seen
-    return min(seen, by_records)
+    if seconds is None or by_records is None:
+        return by_records if by_records is not None and by_records <= LARGEST_LAG else seconds
+    return min(seconds, by_records)
 
 
 def quorum_is_led(read_context: EdgeCheckInput) -> Iterator[Blocker]:

@@ -44,13 +44,13 @@ AGAIN = "remove it from consents, apply the document, then add it again"
 
 
 def lifted(
-    it: Consentable, given: Collection[str], spent: Collection[str], requested: Sequence[ConsentRequest]
+    it: Consentable, consents: Collection[str], spent: Collection[str], requested: Sequence[ConsentRequest]
 ) -> Blocker | None:
     """Blocker that remains; None where the document has the consent, unused, and it was given for exactly this.
 
-    given: of the document; spent: used for something else. requested: as the status has them.
+    consents: of the document; spent: used for something else. requested: as the status has them.
     """
-    if it.consent not in given:
+    if it.consent not in consents:
         return it.blocker
     if it.consent in spent:
         remedy = already_used(it.consent)
@@ -62,23 +62,23 @@ def lifted(
 
 
 def requested_now(
-    before: Sequence[ConsentRequest],
-    shown: Sequence[Consentable],
-    given: Collection[str],
-    kept: Collection[str],
+    previous: Sequence[ConsentRequest],
+    consentables: Sequence[Consentable],
+    consents: Collection[str],
+    kept_consents: Collection[str],
     at: Stamp,
 ) -> tuple[ConsentRequest, ...]:
-    """Requests for consents, as they are remembered. kept: those for what may still be so, although it is not shown
-    now. Any other is for what is over, and not for what may come to the same later.
+    """Requests for consents, as they are remembered. kept_consents: those for what may still be so, although it is not
+    shown now. Any other is for what is over, and not for what may come to the same later.
     """
-    by_consent, requests = {request.consent: request for request in before}, list[ConsentRequest]()
-    for it in shown:
+    by_consent, requests = {request.consent: request for request in previous}, list[ConsentRequest]()
+    for it in consentables:
         old, new = by_consent.pop(it.consent, None), ConsentRequest(consent=it.consent, about=it.about, since=at)
-        if it.consent in given and (old is None or not it.is_for(old)):
+        if it.consent in consents and (old is None or not it.is_for(old)):
             requests += [old] if old is not None else []  # for something else
         else:
             requests.append(old if old is not None and it.is_for(old) else new)
-    return (*requests, *(request for consent, request in by_consent.items() if consent in kept))
+    return (*requests, *(request for consent, request in by_consent.items() if consent in kept_consents))
 
 
 def held(facts: StageInput, desired: Desired) -> frozenset[str]:

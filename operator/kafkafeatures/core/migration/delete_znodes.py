@@ -165,8 +165,8 @@ _REJECTED: Mapping[int, tuple[Reason, bool]] = {
 }
 
 
-def _was(kept: str) -> str:
-    return f"; {MIGRATION} was {printable(kept)}" if kept else ""
+def _was(printable_marks: str) -> str:
+    return f"; {MIGRATION} was {printable(printable_marks)}" if printable_marks else ""
 
 
 def _number(fields: Mapping[str, Any], name: str) -> int:

@@ -63,20 +63,24 @@ class NodeDemand(Struct, frozen=True):
     differs: tuple[SettingDifference, ...] | Failure
 
 
-def value_of(said: NodeSettings | Failure, name: str) -> str | None:
+def value_of(node_settings: NodeSettings | Failure, name: str) -> str | None:
     """Value that the node itself was given; None where only the default says something, or the node did not answer."""
-    setting = None if isinstance(said, Failure) else said.of.get(name)
+    setting = None if isinstance(node_settings, Failure) else node_settings.of.get(name)
     return None if setting is None or setting.source is SettingSource.DEFAULT else setting.value
 
 
-def known_of(said: Said, release: str) -> SettingFacts:
+def known_of(node_settings: Said, release: str) -> SettingFacts:
     """Facts that the values are made of. `release`: of the finalized metadata.version; where that is empty, the
     brokers' IBP counts if they all have the same.
     """
     brokers = [
-        settings for (role, _), settings in said.items() if role is Role.BROKER and isinstance(settings, NodeSettings)
+        settings
+        for (role, _), settings in node_settings.items()
+        if role is Role.BROKER and isinstance(settings, NodeSettings)
     ]
-    quorum = [settings for settings in said.values() if value_of(settings, VOTERS) or value_of(settings, BOOTSTRAP)]
+    quorum = [
+        settings for settings in node_settings.values() if value_of(settings, VOTERS) or value_of(settings, BOOTSTRAP)
+    ]
     return SettingFacts(
         node_id=None,
         ibp=release or _only(_effective(broker.of.get(IBP)) for broker in brokers),
@@ -84,14 +88,18 @@ def known_of(said: Said, release: str) -> SettingFacts:
         listener=_only(value_of(broker, LISTENER) or "" for broker in brokers),
         quorum_listener=_only(
             value_of(settings, QUORUM_LISTENERS) or ""
-            for (role, _), settings in said.items()
+            for (role, _), settings in node_settings.items()
             if role is Role.CONTROLLER
         ),
-        acls=any(value_of(settings, AUTHORIZER) == OF_ZOOKEEPER for settings in said.values()),
+        acls=any(value_of(settings, AUTHORIZER) == OF_ZOOKEEPER for settings in node_settings.values()),
         values={
             name: common_value
             for name in (CONNECT, VOTERS, BOOTSTRAP, QUORUM_LISTENERS)
-            if (common_value := _only(value for settings in said.values() if (value := value_of(settings, name))))
+            if (
+                common_value := _only(
+                    value for settings in node_settings.values() if (value := value_of(settings, name))
+                )
+            )
         },
         decided={
             name: common_value
@@ -151,11 +159,13 @@ class SettingDifferences(Struct, frozen=True):
         return tuple(node for node in self.nodes if node.differs and not isinstance(node.differs, Failure))
 
 
-def demands(position: Position, end: Position, edge: Edge | None, fact: SettingFacts, said: Said) -> SettingDifferences:
+def demands(
+    position: Position, end: Position, edge: Edge | None, fact: SettingFacts, node_settings: Said
+) -> SettingDifferences:
     """Each node that was seen, held against what it has to be at `end`."""
     nodes = tuple(
         NodeDemand(role, id_, shape, _held(shape, msgspec.structs.replace(fact, node_id=id_), settings))
-        for (role, id_), settings in said.items()
+        for (role, id_), settings in node_settings.items()
         if (shape := SHAPES[end].get(role)) is not None
     )
     roles = {node.role for node in nodes}
@@ -164,8 +174,10 @@ def demands(position: Position, end: Position, edge: Edge | None, fact: SettingF
     return SettingDifferences(position, end, edge, fact, nodes, missing)
 
 
-def _held(shape: Shape, fact: SettingFacts, one: NodeSettings | Failure) -> tuple[SettingDifference, ...] | Failure:
-    return one if isinstance(one, Failure) else differences(shape, fact, one.of)
+def _held(
+    shape: Shape, fact: SettingFacts, node_settings: NodeSettings | Failure
+) -> tuple[SettingDifference, ...] | Failure:
+    return node_settings if isinstance(node_settings, Failure) else differences(shape, fact, node_settings.of)
 
 
 def _none_known(role: Role) -> Failure:

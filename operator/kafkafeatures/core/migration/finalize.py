@@ -43,21 +43,21 @@ def asked_before(
     return frozenset(migration.asked_controllers) if is_begun else frozenset()
 
 
-def asked_by(place: object, flying: frozenset[int], restarted: int | None) -> tuple[int, ...]:
+def asked_by(progress: object, flying: frozenset[int], restarted: int | None) -> tuple[int, ...]:
     """Controllers that are asked to lose the flag, or have lost it so. flying: those whose restart is not over;
     restarted: the node that is restarted now. One that was asked, and is as before, has been let off.
     """
-    if not isinstance(place, MigrationProgress) or place.way is not FINALIZE:
+    if not isinstance(progress, MigrationProgress) or progress.way is not FINALIZE:
         return ()
-    ids = {id_ for id_ in place.unflagging if id_ in flying or place.facts.controllers.get(id_) is not True}
+    ids = {id_ for id_ in progress.unflagging if id_ in flying or progress.facts.controllers.get(id_) is not True}
     return tuple(sorted(ids | ({restarted} if restarted is not None else set())))
 
 
-def with_asked(status: Status, asked: tuple[int, ...]) -> Status:
+def with_asked(status: Status, requested: tuple[int, ...]) -> Status:
     """The status before they are asked."""
-    if not asked or status.migration is None:
+    if not requested or status.migration is None:
         return status
-    return replace(status, migration=replace(status.migration, asked_controllers=asked))
+    return replace(status, migration=replace(status.migration, asked_controllers=requested))
 
 
 CLOCK_JUMPED = timedelta(minutes=1)
@@ -70,13 +70,13 @@ def dual_write_of(
     registration: LastRegistration | None,
     wall: datetime,
     monotonic_time: float,
-    before: DualWrite | None,
+    previous: DualWrite | None,
     migration: MigrationStatus | None,
 ) -> DualWrite | None:
     """For how long dual write was kept, by the metadata log; None where that cannot be read. wall: the time here, which
     the log's time does not pass: a controller's clock may have been set forward while no process looked. Where the log
     is behind it, the registration counts as of that much later: the clock may be set right afterwards. now: seconds
-    of a clock that is never set. before: as this process knew it; migration: what a status says of the same
+    of a clock that is never set. previous: as this process knew it; migration: what a status says of the same
     registration, whose time a snapshot does not have.
     """
     if registration is None:
@@ -87,13 +87,13 @@ def dual_write_of(
     dual_write = DualWrite(
         registration.offset, since, log_time, monotonic_time, monotonic_time, (log_time, monotonic_time)
     )
-    if before is not None and before.offset == dual_write.offset:
-        continued = replace(dual_write, since=before.since, seen_at=before.seen_at)
-        earlier, at = before.measured_from
+    if previous is not None and previous.offset == dual_write.offset:
+        continued = replace(dual_write, since=previous.since, seen_at=previous.seen_at)
+        earlier, at = previous.measured_from
         ahead = (log_time - earlier) - timedelta(seconds=monotonic_time - at)
         if ahead > CLOCK_JUMPED:  # a controller's clock was set
-            return replace(continued, since=before.since + ahead)
-        return replace(continued, measured_from=before.measured_from)
+            return replace(continued, since=previous.since + ahead)
+        return replace(continued, measured_from=previous.measured_from)
     if migration is not None and migration.dual_write_offset == dual_write.offset and migration.dual_write_since:
         return replace(dual_write, since=datetime.fromisoformat(migration.dual_write_since))
     return dual_write
@@ -166,17 +166,17 @@ def left_open(observation: Observation) -> tuple[Blocker, ...]:
     return tuple(without_the_flag(observation, (node.id for node in controllers if flag_of(node) is False)))
 
 
-def why_let_off(place: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
+def why_let_off(progress: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
     """Reason why a person who was asked to restart a node must not do so now: a gate of dual write is shut, or another
     controller may end the migration meanwhile. Empty where the request stands, as where something is not known for a
     moment: a request that came and went would be carried out at the wrong time.
     """
-    if not isinstance(place, MigrationProgress) or not holds(place):
+    if not isinstance(progress, MigrationProgress) or not holds(progress):
         return ""
-    if may_begin(place, blockers, soaks=soaks is not None, is_approved=is_approved):
+    if may_begin(progress, blockers, soaks=soaks is not None, is_approved=is_approved):
         return ""
-    shut = [blocker.message for blocker in without_the_flag(place.observation, place.facts.unflagged)]
-    if place.way is FINALIZE:
+    shut = [blocker.message for blocker in without_the_flag(progress.observation, progress.facts.unflagged)]
+    if progress.way is FINALIZE:
         shut += [blocker.message for blocker in blockers if blocker.kind in (BlockerKind.METADATA, BlockerKind.CONSENT)]
         shut += [soaks.message] if soaks is not None else []
         shut += [] if is_approved else ["its plan is not approved"]

@@ -72,15 +72,15 @@ def about_differences(count: int, digest: str) -> str:
     return f"{count} {digest}"
 
 
-def _unknown(written: MigrationZnode | None, last: EqualityStatus | None) -> str:
+def _unknown(written_status: MigrationZnode | None, last: EqualityStatus | None) -> str:
     """Reason why the last comparison does not count; empty where it does."""
     if last is None or last.differences is None:
         return "ZooKeeper was not compared with the metadata log before the controllers stopped"
     if last.written_at is None:
         return "ZooKeeper was behind the metadata log at the last comparison, or the date of that is not known"
-    if written is None or written.offset <= 0:
+    if written_status is None or written_status.offset <= 0:
         return "/migration was deleted or written anew since the last comparison"
-    between = written.written_at - datetime.fromisoformat(last.written_at)
+    between = written_status.written_at - datetime.fromisoformat(last.written_at)
     if -CLOCKS_DIFFER <= between <= LAST_WITHIN:
         return ""
     if between < timedelta(0):
@@ -88,20 +88,22 @@ def _unknown(written: MigrationZnode | None, last: EqualityStatus | None) -> str
     return f"ZooKeeper was last compared with the metadata log {format_span(between)} before the controllers stopped"
 
 
-def later(ours: EqualityStatus | None, written: EqualityStatus | None) -> EqualityStatus | None:
+def later(ours: EqualityStatus | None, written_status: EqualityStatus | None) -> EqualityStatus | None:
     """Return the comparison that was made later, by the clock of ZooKeeper: two processes have two clocks. That of this
     process where it is not certain; one without a date, which proves nothing, before any other.
     """
-    if ours is None or written is None:
-        return ours or written
-    if not ours.written_at or not written.written_at:
-        return written if ours.written_at else ours
-    is_newer = datetime.fromisoformat(written.written_at) - datetime.fromisoformat(ours.written_at) > CLOCKS_DIFFER
-    return written if is_newer else ours
+    if ours is None or written_status is None:
+        return ours or written_status
+    if not ours.written_at or not written_status.written_at:
+        return written_status if ours.written_at else ours
+    is_newer = (
+        datetime.fromisoformat(written_status.written_at) - datetime.fromisoformat(ours.written_at) > CLOCKS_DIFFER
+    )
+    return written_status if is_newer else ours
 
 
 def last_comparison(
-    place: MigrationProgress | Misplaced | Failure, observation: Observation, before: EqualityStatus | None
+    place: MigrationProgress | Misplaced | Failure, observation: Observation, previous: EqualityStatus | None
 ) -> EqualityStatus | None:
     """Outcome of a comparison in this look, else of the last one of this migration. One that came to no result is said
     beside that; where ZooKeeper was behind, it is not known what it has by now. Also of a look by which it is not known
@@ -113,14 +115,14 @@ def last_comparison(
     progress = zookeeper.value.migration if isinstance(zookeeper, Known) else None
     if isinstance(comparison, Unknown):
         if comparison.failure.kind is FailureKind.NOT_ASKED:
-            return before
-        last = before or EqualityStatus()
+            return previous
+        last = previous or EqualityStatus()
         at = None if comparison.failure.kind is FailureKind.STALE else last.written_at
         return replace(last, state=ComparisonState.UNKNOWN.value, written_at=at)
     state = ComparisonState.DIFFERS if comparison.value.differences else ComparisonState.EQUAL
     at = stamp(progress.written_at) if isinstance(progress, MigrationZnode) else None
     if at is None and state is ComparisonState.EQUAL:
-        return before  # until when it is so is not known
+        return previous  # until when it is so is not known
     current = EqualityStatus(
         at=stamp(comparison.value.at),
         state=state.value,
@@ -128,13 +130,17 @@ def last_comparison(
         digest=comparison.value.digest,
         written_at=at,
     )
-    return before if before is not None and _says_as_much(before, current) else current
+    return previous if previous is not None and _says_as_much(previous, current) else current
 
 
-def _says_as_much(before: EqualityStatus, now: EqualityStatus) -> bool:
+def _says_as_much(previous: EqualityStatus, current: EqualityStatus) -> bool:
     """Tell whether a status that was written moments ago says the same: it is not written for less."""
-    is_same = (before.state, before.differences, before.digest) == (now.state, now.differences, now.digest)
-    if not is_same or not (before.written_at and now.written_at):
+    is_same = (previous.state, previous.differences, previous.digest) == (
+        current.state,
+        current.differences,
+        current.digest,
+    )
+    if not is_same or not (previous.written_at and current.written_at):
         return False
-    between = datetime.fromisoformat(now.written_at) - datetime.fromisoformat(before.written_at)
+    between = datetime.fromisoformat(current.written_at) - datetime.fromisoformat(previous.written_at)
     return timedelta(0) <= between < WRITTEN_EVERY

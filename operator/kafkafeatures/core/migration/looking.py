@@ -36,7 +36,7 @@ def demands_of(read_context: ReadContext, wish: Migration) -> ReadRequirements:
         read_context.status.migration, read_context.status.plan, read_context.desired.consents, wish.desired
     )
     place = (
-        place_of(read_context.observation, wish.desired, asked=asked_before)
+        place_of(read_context.observation, wish.desired, requested=asked_before)
         if read_context.observation is not None
         else None
     )

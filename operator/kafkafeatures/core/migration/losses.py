@@ -73,9 +73,9 @@ def _consentable(read_context: EdgeCheckInput) -> tuple[Consentable, ...]:
     return tuple(consentables)
 
 
-def not_lifted(read_context: EdgeCheckInput, found: Iterable[Consentable]) -> Iterator[Blocker]:
+def not_lifted(read_context: EdgeCheckInput, consentables: Iterable[Consentable]) -> Iterator[Blocker]:
     """Blockers of these that still prevent the next step."""
-    for it in found:
+    for it in consentables:
         blocker = lifted(it, read_context.consents, read_context.spent, read_context.requested)
         if blocker is not None:
             yield blocker

@@ -39,19 +39,20 @@ REMEDY = (
 )
 
 
-def kept_of(before: MigrationStatus | None, observation: Observation) -> MigrationStatus | None:
+def kept_of(previous: MigrationStatus | None, observation: Observation) -> MigrationStatus | None:
     """Part of the status that is nowhere else, also while no document asks for a migration, or another cluster answers:
     what was deleted, and, while it is open, what proves that nothing is lost on the way back. A consent that was asked
     for is none of it.
     """
-    if before is None:
+    if previous is None:
         return None
-    migration = MigrationStatus(kept_migration_node=before.kept_migration_node)
-    if before.phase not in OVER and not observation.in_kraft_mode:
+    migration = MigrationStatus(kept_migration_node=previous.kept_migration_node)
+    if previous.phase not in OVER and not observation.in_kraft_mode:
         migration = replace(
-            migration, phase=before.phase, position=before.position, equality=before.equality, voters=before.voters,
-            dual_write_since=before.dual_write_since, dual_write_offset=before.dual_write_offset,
-            unknown=before.unknown,
+            migration, phase=previous.phase, position=previous.position, equality=previous.equality,
+            voters=previous.voters,
+            dual_write_since=previous.dual_write_since, dual_write_offset=previous.dual_write_offset,
+            unknown=previous.unknown,
         )  # fmt: skip
     return migration if migration != MigrationStatus() else None
 
@@ -94,7 +95,7 @@ class LeftOpen(StageState, frozen=True):
     def next(self) -> Wait:
         """Nothing is done."""
         text = "; ".join(map(str, self.blockers))
-        waits = waits_on(self.blockers[0], Reason.MIGRATING, message=text, after=LOOKS_AGAIN)
+        waits = waits_on(self.blockers[0], Reason.MIGRATING, message=text, delay=LOOKS_AGAIN)
         return replace(waits, blockers=self.blockers)
 
     @property

@@ -168,8 +168,8 @@ def controllers_allow_what_brokers_do(preflight: PreflightInput) -> Iterator[Blo
 # --- words ---
 
 
-def _no_listener(name: str, lacking: str, wanted: str, nodes: Nodes) -> tuple[str, str]:
-    value = wanted if wanted and "," not in wanted else "the brokers' own"
+def _no_listener(name: str, lacking: str, required_value: str, nodes: Nodes) -> tuple[str, str]:
+    value = required_value if required_value and "," not in required_value else "the brokers' own"
     return (
         f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {LISTENER} {name}, which is not a listener of brokers "
         f"{lacking}: they could not register",
@@ -185,26 +185,26 @@ def _other_protocol(name: str, protocol: str, brokers: str, nodes: Nodes) -> tup
     )
 
 
-def _other_ensemble(found: str, of_brokers: str, nodes: Nodes) -> tuple[str, str]:
+def _other_ensemble(current_value: str, of_brokers: str, nodes: Nodes) -> tuple[str, str]:
     return (
-        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {CONNECT} {found}, and the brokers have {of_brokers}: another "
-        "ensemble, or another chroot, would be copied",
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {CONNECT} {current_value}, and the brokers have {of_brokers}: "
+        "another ensemble, or another chroot, would be copied",
         f"set the brokers' {CONNECT} on {these(nodes)}",
     )
 
 
-def _other_client(name: str, found: str, of_brokers: str, nodes: Nodes) -> tuple[str, str]:
+def _other_client(name: str, current_value: str, of_brokers: str, nodes: Nodes) -> tuple[str, str]:
     return (
-        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {name} {found}, and the brokers have {of_brokers}: "
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {name} {current_value}, and the brokers have {of_brokers}: "
         f"{verb(nodes, 'it', 'they')} may not write to ZooKeeper, or leave znodes without ACLs",
         f"give {these(nodes)} the brokers' zookeeper.* settings, with their credentials",
     )
 
 
-def _decides_otherwise(name: str, found: str, of_brokers: str, nodes: Nodes) -> tuple[str, str]:
+def _decides_otherwise(name: str, current_value: str, of_brokers: str, nodes: Nodes) -> tuple[str, str]:
     return (
-        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {name} {found}, and the brokers have {of_brokers}; the "
-        "controllers' value applies after the copy",
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {name} {current_value}, and the brokers have {of_brokers}; "
+        "the controllers' value applies after the copy",
         f"set the same {name} on all nodes",
     )
 
@@ -253,9 +253,9 @@ def _scram(mechanism: str, listener: str, nodes: Nodes) -> tuple[str, str]:
     )
 
 
-def _custom_authorizer(of_brokers: str, found: str, nodes: Nodes) -> tuple[str, str]:
+def _custom_authorizer(of_brokers: str, current_value: str, nodes: Nodes) -> tuple[str, str]:
     return (
         f"the brokers have the authorizer {of_brokers}, and {title_of(nodes)} {verb(nodes, 'has', 'have')} "
-        f"{AUTHORIZER} {found}: requests would be authorized by other rules, or by none",
+        f"{AUTHORIZER} {current_value}: requests would be authorized by other rules, or by none",
         f"set {AUTHORIZER}={of_brokers} on {these(nodes)}, if it works without ZooKeeper and lets the brokers register",
     )

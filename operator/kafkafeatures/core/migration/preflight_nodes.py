@@ -251,16 +251,17 @@ def _protocol_unset(default: str, nodes: Nodes) -> tuple[str, str]:
     )
 
 
-def _protocol_refused(found: str, nodes: Nodes) -> tuple[str, str]:
+def _protocol_refused(current_value: str, nodes: Nodes) -> tuple[str, str]:
     return (
-        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {IBP} {found}; a migration starts from 3.6-IV1 to 3.9-IV0",
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {IBP} {current_value}; "
+        "a migration starts from 3.6-IV1 to 3.9-IV0",
         f"set {IBP}=3.9 once all brokers run Kafka 3.9, and restart {these(nodes)}",
     )
 
 
-def _protocol_differs(found: str, highest: str, nodes: Nodes) -> tuple[str, str]:
+def _protocol_differs(current_value: str, highest: str, nodes: Nodes) -> tuple[str, str]:
     return (
-        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {IBP} {found}, and other brokers have {highest}",
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {IBP} {current_value}, and other brokers have {highest}",
         f"set the same on all brokers: {IBP}={highest.removesuffix('-IV0')}",
     )
 
@@ -272,10 +273,10 @@ def _several_log_dirs(nodes: Nodes) -> tuple[str, str]:
     )
 
 
-def _other_quorum(found: str, finalized: str, is_of_others: bool, nodes: Nodes) -> tuple[str, str]:
+def _other_quorum(current_value: str, finalized: str, is_of_others: bool, nodes: Nodes) -> tuple[str, str]:
     set_ = f"set {IBP}={finalized.removesuffix('-IV0')} on {these(nodes)}, and restart {verb(nodes, 'it', 'them')}"
     return (
-        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {IBP} {found or 'unset'}, and the controllers have "
+        f"{title_of(nodes)} {verb(nodes, 'has', 'have')} {IBP} {current_value or 'unset'}, and the controllers have "
         f"metadata.version {finalized}: {verb(nodes, 'it', 'they')} could not register",
         set_
         if is_of_others

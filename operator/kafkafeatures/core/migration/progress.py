@@ -121,11 +121,11 @@ def place_of(
     desired: Desired,
     assigned: frozenset[int] | None = None,
     *,
-    asked: frozenset[int] = frozenset(),
+    requested: frozenset[int] = frozenset(),
 ) -> MigrationProgress | Misplaced | Failure:
     """Place of the cluster; or what contradicts what, or what could not be read. assigned: brokers that have replicas;
-    None where that is not known. asked: controllers that were asked to lose the flag, with the consent: any other one
-    without it has lost it by accident, and the cluster is still in dual write.
+    None where that is not known. requested: controllers that were asked to lose the flag, with the consent: any other
+    one without it has lost it by accident, and the cluster is still in dual write.
     """
     if isinstance(observation.zookeeper, Known):
         znodes = observation.zookeeper.value
@@ -140,9 +140,9 @@ def place_of(
     position = position_of(facts)
     if isinstance(position, Misplaced):
         return position
-    if position is Position.DUAL_WRITE and not asked.isdisjoint(facts.unflagged):
+    if position is Position.DUAL_WRITE and not requested.isdisjoint(facts.unflagged):
         position = Position.FINALIZING
-    return MigrationProgress(observation, znodes, facts, position, desired, asked)
+    return MigrationProgress(observation, znodes, facts, position, desired, requested)
 
 
 def _unread(observation: Observation, failure: Failure) -> ZooKeeperReading:

@@ -117,8 +117,8 @@ def _ground(zookeeper_reading: ZooKeeperReading) -> tuple[str, ControllerEpoch, 
     return id_, epoch, migration
 
 
-def _life(one: ControllerClaim | MigrationZnode | None) -> ZnodeLife | None:
-    return ZnodeLife(one.czxid, one.version) if one is not None else None
+def _life(znode: ControllerClaim | MigrationZnode | None) -> ZnodeLife | None:
+    return ZnodeLife(znode.czxid, znode.version) if znode is not None else None
 
 
 def _unfit(path: str, message: str) -> Failure:

@@ -31,7 +31,7 @@ from kraftlog.image import ZkMigrationState
 
 def with_migration(
     status: Status,
-    place: MigrationProgress | Misplaced | Failure,
+    progress: MigrationProgress | Misplaced | Failure,
     wish: Migration,
     previous: Status,
     facts: StageInput,
@@ -47,23 +47,23 @@ def with_migration(
     asked for. `asked`: controllers that were asked to lose the flag.
     """
     last_status = previous.migration or MigrationStatus()
-    if not isinstance(place, MigrationProgress):
+    if not isinstance(progress, MigrationProgress):
         remembered = previous.migration
         voters = voters_of(facts.observation, last_status.voters)
         return replace(status, migration=remembered and replace(remembered, equality=equality, voters=voters))
-    phase, modes = place.phase.value, list(place.facts.brokers.values())
+    phase, modes = progress.phase.value, list(progress.facts.brokers.values())
     lag = -1
-    both = place.facts.state is ZkMigrationState.MIGRATION  # once it is finalized, ZooKeeper is never written again
-    if both and place.facts.offset > 0 and place.observation.source.offset > 0:
-        lag = max(0, place.observation.source.offset - 1 - place.facts.offset)
+    both = progress.facts.state is ZkMigrationState.MIGRATION  # once it is finalized, ZooKeeper is never written again
+    if both and progress.facts.offset > 0 and progress.observation.source.offset > 0:
+        lag = max(0, progress.observation.source.offset - 1 - progress.facts.offset)
     since, offset = last_status.dual_write_since, last_status.dual_write_offset  # where this look does not show it
     if dual_write is not None or modes.count(BrokerMode.KRAFT) < len(modes):
         since, offset = (stamp(dual_write.since), dual_write.offset) if dual_write is not None else (None, None)
     migration = MigrationStatus(
         phase=phase,
-        position=place.position.value,
+        position=progress.position.value,
         since=(last_status.since if last_status.phase == phase else None) or facts.stamp,
-        zk_migration_state=place.facts.state.name if place.facts.state is not None else "",
+        zk_migration_state=progress.facts.state.name if progress.facts.state is not None else "",
         brokers=BrokersByMode(
             zoo_keeper=modes.count(BrokerMode.PLAIN),
             flagged=modes.count(BrokerMode.FLAGGED),
@@ -72,21 +72,21 @@ def with_migration(
         equality=equality,
         lag_records=_steady(lag, last_status.lag_records),
         kept_migration_node=last_status.kept_migration_node,
-        restarts_left=_restarts_left(place, flying),
+        restarts_left=_restarts_left(progress, flying),
         node_seconds=_node_seconds(previous.rollout) or last_status.node_seconds,
-        voters=() if is_without_quorum(place) else voters_of(facts.observation, last_status.voters),
+        voters=() if is_without_quorum(progress) else voters_of(facts.observation, last_status.voters),
         requested=requested,
         dual_write_since=since if both else None,
         dual_write_offset=offset if both else None,
         asked_controllers=asked,
     )
     until = None
-    if place.way is FINALIZE and finalize.holds(place):
+    if progress.way is FINALIZE and finalize.holds(progress):
         until = previous.way_back.until if previous.way_back is not None else None
         if dual_write is not None or until is None:
             until = held_until(facts.current_time, finalize.hold_left(wish, dual_write), previous.way_back)
-    unflagged = place.facts.unflagged if both else ()
-    back = way_back(place.position, wish.desired, equality, until=until, unflagged=unflagged)
+    unflagged = progress.facts.unflagged if both else ()
+    back = way_back(progress.position, wish.desired, equality, until=until, unflagged=unflagged)
     return replace(status, migration=migration, way_back=back)
 
 
@@ -108,18 +108,18 @@ def _node_seconds(rollout: RolloutStatus | None) -> int:
     return rollout.node_seconds if rollout is not None else 0
 
 
-def _steady(lag: int, before: int | None) -> int | None:
+def _steady(lag: int, from_level: int | None) -> int | None:
     """The lag, which differs by a few records in each look: a status is not written for that."""
     if lag < 0:
         return None
-    return before if before is not None and abs(lag - before) < 20 else lag
+    return from_level if from_level is not None and abs(lag - from_level) < 20 else lag
 
 
-def migration_settled(place: MigrationProgress | Misplaced | Failure) -> ConditionText:
+def migration_settled(progress: MigrationProgress | Misplaced | Failure) -> ConditionText:
     """Condition that says whether nothing is under way."""
-    if not isinstance(place, MigrationProgress):
-        return "Unknown", Reason.UNKNOWN, str(place)
-    phase = place.phase
+    if not isinstance(progress, MigrationProgress):
+        return "Unknown", Reason.UNKNOWN, str(progress)
+    phase = progress.phase
     reason = Reason(phase.value)
     is_settled = phase in (Phase.FINALIZED, Phase.ROLLED_BACK)
-    return "True" if is_settled else "False", reason, f"the cluster is at {place.position}: {place.facts}"
+    return "True" if is_settled else "False", reason, f"the cluster is at {progress.position}: {progress.facts}"

@@ -33,9 +33,9 @@ of Kafka 3.9).
 WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
 
 
-def reached(progress: MigrationProgress, desired: Desired, known: MigrationStatus) -> Done:
+def reached(progress: MigrationProgress, desired: Desired, last_status: MigrationStatus) -> Done:
     """Say that it is where the document wants it, and what a person may do then."""
-    went_back = desired is Desired.ROLLED_BACK and known.kept_migration_node
+    went_back = desired is Desired.ROLLED_BACK and last_status.kept_migration_node
     then = "; before you start the controllers again, wipe their disks" if went_back else ""
     if isinstance(progress.observation.zookeeper, Unknown):
         failure = progress.observation.zookeeper.failure

@@ -20,27 +20,27 @@ from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.pods import Fleet, is_outdated
 
 
-def permit_for(place: MigrationProgress | Misplaced | Failure, unneeded: frozenset[int] = frozenset()) -> Permit:
+def permit_for(progress: MigrationProgress | Misplaced | Failure, unneeded: frozenset[int] = frozenset()) -> Permit:
     """Nodes that do not have what the next position needs. Nothing where it is not known which position that is.
     unneeded: nodes that are not expected to come back, where the way restarts none.
     """
-    if not isinstance(place, MigrationProgress) or place.way is None:
+    if not isinstance(progress, MigrationProgress) or progress.way is None:
         return Permit("", {})
-    if place.way.restarts is None:
-        return Permit("", {}, restarts=False, proven=frozenset(_proven(place)), unneeded=unneeded)
-    edge, claim = place.way, place.claim
+    if progress.way.restarts is None:
+        return Permit("", {}, restarts=False, proven=frozenset(_proven(progress)), unneeded=unneeded)
+    edge, claim = progress.way, progress.claim
     needing = {
         id_: "; ".join(map(str, demand.differs))
-        for id_, demand in place.differing.items()
+        for id_, demand in progress.differing.items()
         if not isinstance(demand.differs, Failure)
     }
-    of_role = [demand for demand in place.demands.nodes if demand.role is edge.restarts]
+    of_role = [demand for demand in progress.demands.nodes if demand.role is edge.restarts]
     return Permit(
         purpose=f"{edge.start[0]} -> {edge.end}",
         needing=needing,
         last=claim.node_id if claim is not None and not claim.is_kraft else None,
-        unknown=frozenset(place.differing.keys() - needing.keys()),
-        is_first=all(demand.id in place.differing for demand in of_role),
+        unknown=frozenset(progress.differing.keys() - needing.keys()),
+        is_first=all(demand.id in progress.differing for demand in of_role),
         has_quorum=edge.end is not Position.ZOOKEEPER,
         is_half_done=edge in HALF_DONE,
     )

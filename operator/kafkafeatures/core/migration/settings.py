@@ -146,12 +146,12 @@ def _entry_of(listener: str) -> str:
     return f"...,{listener}:..." if listener and listener.upper() not in NAMED_BY_DEFAULT else ""
 
 
-def differences(shape: Shape, fact: SettingFacts, found: Mapping[str, Setting]) -> tuple[SettingDifference, ...]:
-    """Settings that a node has otherwise. `found`: what it said of exactly the names that `required` has."""
+def differences(shape: Shape, fact: SettingFacts, settings: Mapping[str, Setting]) -> tuple[SettingDifference, ...]:
+    """Settings that a node has otherwise. `settings`: what it said of exactly the names that `required` has."""
     return tuple(
         SettingDifference(name, rule, value)
         for name, rule in required(shape, fact)
-        if not _holds(name, rule, value := _value(found.get(name)))
+        if not _holds(name, rule, value := _value(settings.get(name)))
     )
 
 

@@ -76,12 +76,12 @@ class Migrations:
         excused = excused_in_all_rolls(
             facts.desired,
             facts.memory,
-            shown=shown_in(facts.memory.plan, desired),
+            excused=shown_in(facts.memory.plan, desired),
             unavailable=replication.never_available() if replication is not None else None,
         )
         assigned = replication.brokers() if replication is not None else None
         asked_controllers = asked_before(facts.remembered.migration, facts.memory.plan, facts.desired.consents, desired)
-        place = place_of(facts.observation, desired, assigned, asked=asked_controllers)
+        place = place_of(facts.observation, desired, assigned, requested=asked_controllers)
         return MigrationProposal(desired, place, excused)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:

@@ -17,33 +17,35 @@ CONTRADICTS_FOR = 60.0
 
 
 def unplaced(
-    place: Misplaced | Failure, blockers: tuple[Blocker, ...], *, unknown_for: float, goes_back: bool
+    progress: Misplaced | Failure, blockers: tuple[Blocker, ...], *, unknown_for: float, goes_back: bool
 ) -> Wait | Stalled:
     """Return what its blockers come to. `unknown_for`: seconds. `goes_back`: to ZooKeeper, where each second counts."""
-    if isinstance(place, Misplaced):
-        return _misplaced(place, blockers, lasts=unknown_for >= CONTRADICTS_FOR)
-    if place.kind is FailureKind.WRONG_CLUSTER:
-        return Stalled(Reason.CLUSTER_ID_MISMATCH, str(place), blockers, subject=place.subject, remedy=place.action)
-    waits = unreadable("the phase is not known", place, reason=Reason.MIGRATING)
+    if isinstance(progress, Misplaced):
+        return _misplaced(progress, blockers, lasts=unknown_for >= CONTRADICTS_FOR)
+    if progress.kind is FailureKind.WRONG_CLUSTER:
+        return Stalled(
+            Reason.CLUSTER_ID_MISMATCH, str(progress), blockers, subject=progress.subject, remedy=progress.action
+        )
+    waits = unreadable("the phase is not known", progress, reason=Reason.MIGRATING)
     return replace(waits, steady=goes_back, blockers=blockers)
 
 
-def _misplaced(place: Misplaced, blockers: tuple[Blocker, ...], *, lasts: bool) -> Wait | Stalled:
-    if lasts or not place.may_pass:
+def _misplaced(progress: Misplaced, blockers: tuple[Blocker, ...], *, lasts: bool) -> Wait | Stalled:
+    if lasts or not progress.may_pass:
         # Nodes that do not answer contradict nothing: they are brought back.
-        reason = Reason.MIGRATION_BLOCKED if place.silent else Reason.MIGRATION_FAILED
-        return Stalled(reason, str(place), blockers, subject=place.subject, remedy=place.remedy)
+        reason = Reason.MIGRATION_BLOCKED if progress.silent else Reason.MIGRATION_FAILED
+        return Stalled(reason, str(progress), blockers, subject=progress.subject, remedy=progress.remedy)
     # Who looks once, as with `plan`, sees no minute pass, and needs the remedy too. Where it may be another one, it
     # is a lot of work that may be for nothing.
-    text = place.at_first or place.message
-    then = "apply and the operator say what to do" if place.at_first else place.remedy
+    text = progress.at_first or progress.message
+    then = "apply and the operator say what to do" if progress.at_first else progress.remedy
     remedy = f"wait a minute, and look again; if it is the same then: {then}"
     noted = Blocker(BlockerKind.MIGRATION, f"{text}; this may pass within a minute", remedy)
     return Wait(
         Reason.MIGRATING,
-        text if place.silent else f"the phase is not known yet: {text}",
+        text if progress.silent else f"the phase is not known yet: {text}",
         delay=2.0,
-        blockers=blockers if place.silent else (noted,),
-        subject=place.subject,
-        remedy=place.remedy,
+        blockers=blockers if progress.silent else (noted,),
+        subject=progress.subject,
+        remedy=progress.remedy,
     )

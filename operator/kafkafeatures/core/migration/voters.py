@@ -20,13 +20,13 @@ MOST_DIGITS = 10
 """Digits of a node id, which is an int32."""
 
 
-def voters_of(observation: Observation, before: tuple[VoterStatus, ...]) -> tuple[VoterStatus, ...]:
+def voters_of(observation: Observation, previous: tuple[VoterStatus, ...]) -> tuple[VoterStatus, ...]:
     """The voters of the quorum by now; those of before while it cannot be asked. One that does not answer keeps the
     address at which it answered last.
     """
     if isinstance(observation.quorum, Unknown):
-        return before
-    by_id = {voter.node_id: voter for voter in before}
+        return previous
+    by_id = {voter.node_id: voter for voter in previous}
     ids = sorted(voter.id for voter in observation.quorum.value.voters)
     return tuple(_as_it_answers(observation, id_) or by_id.get(id_) or VoterStatus(node_id=id_) for id_ in ids)
 
@@ -77,15 +77,15 @@ def answering(observation: Observation) -> tuple[str, ...]:
 
 
 def not_proven(
-    observation: Observation, before: tuple[VoterStatus, ...]
+    observation: Observation, previous: tuple[VoterStatus, ...]
 ) -> tuple[tuple[VoterStatus, Failure | None], ...]:
     """Voters of which it is not proven that they have stopped, each with why it gives no answer, where it was tried.
 
-    before: as the status has them. One has stopped if its StatefulSet has no pod, or if the address refuses the
+    previous: as the status has them. One has stopped if its StatefulSet has no pod, or if the address refuses the
     connection at which it, and no other voter, answered before. An address that only a broker names proves nothing.
     """
-    expected = {voter.node_id: voter for voter in (*named_by_brokers(observation), *before) if voter.node_id >= 0}
-    proven, shared = {voter.node_id for voter in before}, Counter(voter.address for voter in before)
+    expected = {voter.node_id: voter for voter in (*named_by_brokers(observation), *previous) if voter.node_id >= 0}
+    proven, shared = {voter.node_id for voter in previous}, Counter(voter.address for voter in previous)
     return tuple(
         (voter, observation.former_controllers.get(voter.address))
         for id_, voter in sorted(expected.items())

@@ -111,15 +111,15 @@ def way_back(
     return WayBack(until=until, how=f"to ZooKeeper mode: set spec.migration.desired to RolledBack, {how}; {loses}")
 
 
-def held_until(current_time: datetime, left: timedelta, before: WayBack | None) -> Stamp | None:
-    """Until when dual write is kept at least; None where it was kept for long enough. before: what was said of it in
+def held_until(current_time: datetime, remaining: timedelta, previous: WayBack | None) -> Stamp | None:
+    """Until when dual write is kept at least; None where it was kept for long enough. previous: what was said of it in
     the last look, which stands while it is about right: a status is not written for less.
     """
-    if left <= timedelta(0):
+    if remaining <= timedelta(0):
         return None
-    until = current_time + left
-    if before is not None and before.until and abs(datetime.fromisoformat(before.until) - until) <= _ABOUT:
-        return before.until
+    until = current_time + remaining
+    if previous is not None and previous.until and abs(datetime.fromisoformat(previous.until) - until) <= _ABOUT:
+        return previous.until
     return stamp(until)
 
 

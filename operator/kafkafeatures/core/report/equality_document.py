@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from kafkafeatures.api.records import Json
 
 
-def equality_document(found: Equality) -> Json:
+def equality_document(equality: Equality) -> Json:
     """`equal` null: it is not known; `notRead` says why. `offset`: of the metadata log, up to which was compared.
     `inLog` null: the znode cannot be read, and `inZooKeeper` says why.
     """
-    if isinstance(found, Unknown):
+    if isinstance(equality, Unknown):
         return {
             "equal": None,
             "offset": None,
             "counts": {},
             "differences": [],
             "more": 0,
-            "notRead": [not_read(found.failure)],
+            "notRead": [not_read(equality.failure)],
         }
-    differs = found if isinstance(found, Differs) else None
+    differs = equality if isinstance(equality, Differs) else None
     return {
         "equal": differs is None,
-        "offset": found.offset,
+        "offset": equality.offset,
         "counts": {kind.value: number for kind, number in differs.counts.items()} if differs else {},
         "differences": [
             {
@@ -47,13 +47,13 @@ def equality_document(found: Equality) -> Json:
     }
 
 
-def equality_lines(found: Equal | Differs) -> Iterator[str]:
+def equality_lines(equality: Equal | Differs) -> Iterator[str]:
     """Result first, then each difference, then what to do."""
-    if isinstance(found, Equal):
-        yield f"ZooKeeper and the metadata log say the same, up to offset {found.offset}."
+    if isinstance(equality, Equal):
+        yield f"ZooKeeper and the metadata log say the same, up to offset {equality.offset}."
         return
-    yield f"{found}."
-    yield from map(str, found.differences)
-    if found.omitted:
-        yield f"and {found.omitted} more"
+    yield f"{equality}."
+    yield from map(str, equality.differences)
+    if equality.omitted:
+        yield f"and {equality.omitted} more"
     yield f"What to do: {printable(REMEDY)}."

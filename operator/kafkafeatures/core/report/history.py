@@ -62,10 +62,10 @@ def with_result(
     )
 
 
-def without(status: Status, begun: InFlight) -> Status:
+def without(status: Status, in_flight: InFlight) -> Status:
     """The status as if the step had not been begun: its intent is not there, and its consent is not used up."""
-    intents = tuple(intent for intent in status.intents if intent != begun.to_intent())
-    spent = tuple(spent_consent for spent_consent in status.spent_consents if spent_consent != begun.step.consent)
+    intents = tuple(intent for intent in status.intents if intent != in_flight.to_intent())
+    spent = tuple(spent_consent for spent_consent in status.spent_consents if spent_consent != in_flight.step.consent)
     return replace(status, intents=intents, spent_consents=spent)
 
 

@@ -41,6 +41,8 @@ def not_read(failure: Failure) -> Json:
     return {"what": failure.location, "why": failure.message, "remedy": failure.remedy}
 
 
-def _difference(one: SettingDifference) -> Json:
-    expected = {Wish.SET: "...", Wish.NOT_SET: None}[one.rule] if isinstance(one.rule, Wish) else one.rule
-    return {"name": one.name, "wanted": expected, "found": one.actual, "do": str(one)}
+def _difference(difference: SettingDifference) -> Json:
+    expected = (
+        {Wish.SET: "...", Wish.NOT_SET: None}[difference.rule] if isinstance(difference.rule, Wish) else difference.rule
+    )
+    return {"name": difference.name, "wanted": expected, "found": difference.actual, "do": str(difference)}

@@ -35,20 +35,20 @@ def modes_line(migration: MigrationStatus) -> str:
     return f"brokers: {of.zoo_keeper} in ZooKeeper mode, {of.flagged} with the flag, {of.kraft} in KRaft mode"
 
 
-def equality_line(found: EqualityStatus) -> str:
+def equality_line(equality: EqualityStatus) -> str:
     """Result of the last comparison of ZooKeeper with the metadata log."""
-    at = f" at {found.at}" if found.at else ""
-    if found.state == ComparisonState.EQUAL:
+    at = f" at {equality.at}" if equality.at else ""
+    if equality.state == ComparisonState.EQUAL:
         return f"ZooKeeper and the metadata log held the same metadata{at}"
-    if found.state == ComparisonState.DIFFERS:
-        number = counted(found.differences, "difference") if found.differences is not None else "differences"
+    if equality.state == ComparisonState.DIFFERS:
+        number = counted(equality.differences, "difference") if equality.differences is not None else "differences"
         return f"ZooKeeper and the metadata log differ: {number}{at}"
     unknown = "it is not known whether ZooKeeper and the metadata log hold the same metadata"
     if not at:
         return unknown
-    if found.differences is None:
+    if equality.differences is None:
         return f"{unknown}; last compared{at}"
-    outcome = counted(found.differences, "difference") if found.differences else "they held the same"
+    outcome = counted(equality.differences, "difference") if equality.differences else "they held the same"
     return f"{unknown}; when last compared{at}, {outcome}"
 
 

@@ -102,20 +102,20 @@ def _dated(status: Status) -> Status:
 def _planned(
     plan: Plan,
     observation: Observation,
-    before: PlanStatus | None,
+    previous: PlanStatus | None,
     approved_by: ApprovedBy | None,
     at: datetime,
 ) -> PlanStatus | None:
     """None where nothing is left of it; the one of before while the levels are not known."""
-    if before is not None and not observation.shows_levels:
-        return before
-    return None if plan.is_over else _plan(plan, before, approved_by, at)
+    if previous is not None and not observation.shows_levels:
+        return previous
+    return None if plan.is_over else _plan(plan, previous, approved_by, at)
 
 
-def _plan(plan: Plan, before: PlanStatus | None, approved_by: ApprovedBy | None, at: datetime) -> PlanStatus:
+def _plan(plan: Plan, previous: PlanStatus | None, approved_by: ApprovedBy | None, at: datetime) -> PlanStatus:
     return PlanStatus(
         hash=plan.hash,
-        created_at=before.created_at if before is not None and before.hash == plan.hash else stamp(at),
+        created_at=previous.created_at if previous is not None and previous.hash == plan.hash else stamp(at),
         approved_by=approved_by.value if approved_by else "",
         irreversible=plan.irreversible,
         summary=cut(str(plan), MAX_WORDS),

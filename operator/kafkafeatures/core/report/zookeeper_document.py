@@ -50,12 +50,12 @@ def zookeeper_document(zookeeper_reading: ZooKeeperReading, observation: Observa
     }
 
 
-def _migration(one: MigrationZnode) -> Json:
+def _migration(znode: MigrationZnode) -> Json:
     return {
-        "controller": one.controller_id,
-        "controllerEpoch": one.controller_epoch,
-        "offset": one.offset,
-        "epoch": one.epoch,
+        "controller": znode.controller_id,
+        "controllerEpoch": znode.controller_epoch,
+        "offset": znode.offset,
+        "epoch": znode.epoch,
     }
 
 
@@ -115,13 +115,13 @@ def _controller(zookeeper_reading: ZooKeeperReading) -> str:
     return f"broker {claim.node_id}, elected in ZooKeeper{number}"
 
 
-def _progress(found: MigrationZnode | Failure | None) -> str:
-    if found is None or isinstance(found, Failure):
+def _progress(znode: MigrationZnode | Failure | None) -> str:
+    if znode is None or isinstance(znode, Failure):
         return "not begun: /migration does not exist"
-    if found.offset < 0:
+    if znode.offset < 0:
         return "nothing was copied: /migration has offset -1"
-    by = f"controller {found.controller_id} at epoch {found.controller_epoch}"
-    return f"written back up to offset {found.offset} by {by}"
+    by = f"controller {znode.controller_id} at epoch {znode.controller_epoch}"
+    return f"written back up to offset {znode.offset} by {by}"
 
 
 def _levels(zookeeper_reading: ZooKeeperReading) -> str:

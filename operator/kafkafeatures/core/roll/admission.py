@@ -50,11 +50,11 @@ def _admission_of_stuck(question: RestartCheckInput) -> Admission | None:
     return question.admission(availability=Availability.RESPECT_MIN_ISR)
 
 
-def refusal_of(question: RestartCheckInput, id_: int, given: str = "") -> Wait | Stalled | None:
-    """Refusal to restart this node now; None where it may go. A combined node satisfies both chains. `given`: the
+def refusal_of(question: RestartCheckInput, id_: int, refusal: str = "") -> Wait | Stalled | None:
+    """Refusal to restart this node now; None where it may go. A combined node satisfies both chains. `refusal`: the
     consent that its restart has used already.
     """
-    too_small = refused_by_small_quorum(question, id_, given)
+    too_small = refused_by_small_quorum(question, id_, refusal)
     if too_small is not None:
         return too_small
     why_not = others_are_stable(question, id_) or voters_allow(question, id_)
@@ -125,18 +125,18 @@ _FORBIDS: Mapping[InadmissibleReason, tuple[str, str, str]] = {
 """Verb for one partition, verb for several, and the rest of the sentence."""
 
 
-def forbidden_by(question: RestartCheckInput, id_: int, found: Forbidding | None) -> Wait:
+def forbidden_by(question: RestartCheckInput, id_: int, forbidding: Forbidding | None) -> Wait:
     """Wait for partitions that forbid the restart, with the remedy."""
     partitions = "the reason is not known"
-    if found is not None:
-        singular, plural, predicate = _FORBIDS[found.reason]
-        partition_names = format_partitions(found.count, found.names)
-        partitions = f"{partition_names} {singular if found.count == 1 else plural} {predicate}"
+    if forbidding is not None:
+        singular, plural, predicate = _FORBIDS[forbidding.reason]
+        partition_names = format_partitions(forbidding.count, forbidding.names)
+        partitions = f"{partition_names} {singular if forbidding.count == 1 else plural} {predicate}"
     away, (unstable_ids, counts) = question.titles(question.unavailable), counted_as_away(question, id_)
     unavailable = f"; unavailable: {away}" if away else ""
     message = f"{question.title(id_)} cannot be restarted now: {partitions}{unavailable}{counts}"
     remedy, nodes = f"bring {away} back" if away else "bring the other replicas back in sync", question.nodes(id_)
-    cause = cause_among(question, found.lagging) if found is not None else None
+    cause = cause_among(question, forbidding.lagging) if forbidding is not None else None
     if cause is not None:
         message, nodes = f"{cause.text}; {message}", cause.nodes
         remedy = f"{remedy}; {cause.remedy}" if away else cause.remedy

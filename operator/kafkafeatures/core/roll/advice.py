@@ -38,7 +38,7 @@ def advice_on_moves(
     *,
     most: int = MOST_IN_FLIGHT,
     availability: Availability = Availability.NO_UNDER_REPLICATED,
-    named: int = NAMED,
+    limit: int = NAMED,
 ) -> Advice | None:
     """The fewest partitions whose move would save the most rounds; None where no few would save any.
 
@@ -65,5 +65,5 @@ def advice_on_moves(
         apart = class_of[:, None] != class_of[None, :]
         rounds_then = rounds_of((shared > 0) & apart, classes, most)
         if rounds_then < (best.then if best else rounds_now):
-            best = Advice(len(rows), replication.names_of(rows, named), rounds_now, rounds_then)
+            best = Advice(len(rows), replication.names_of(rows, limit), rounds_now, rounds_then)
     return best

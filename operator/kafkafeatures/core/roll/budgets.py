@@ -77,7 +77,7 @@ def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
         )
 
 
-def notes(reading: WorkloadsReading, wanted: MaxParallel, brokers: int) -> Iterator[str]:
+def notes(reading: WorkloadsReading, max_parallel: MaxParallel, brokers: int) -> Iterator[str]:
     """Notes on what makes a roll slower, or a drain less safe, than it has to be."""
     for stateful_set in reading.stateful_sets:
         if stateful_set.pods and not any(
@@ -93,11 +93,14 @@ def notes(reading: WorkloadsReading, wanted: MaxParallel, brokers: int) -> Itera
                 f"PodDisruptionBudget {budget.name} may keep a pod that is not ready from being evicted; "
                 f"{_always_allow(reading, budget)}"
             )
-    most, number = parallelism(reading), wanted.number * brokers // 100 if wanted.percent else wanted.number
+    most, number = (
+        parallelism(reading),
+        max_parallel.number * brokers // 100 if max_parallel.percent else max_parallel.number,
+    )
     if most is not None and 0 < most < number:
         limiting = [budget for budget in reading.budgets if budget.pods & _pods_of_brokers(reading)]
         yield (
-            f"at most {counted(most, 'broker')} at a time: rollout.maxParallel is {wanted}, and "
+            f"at most {counted(most, 'broker')} at a time: rollout.maxParallel is {max_parallel}, and "
             f"PodDisruptionBudget {limiting[0].name} has {limiting[0].limit}; to use it, in Git, or: "
             f"{_patch(reading, limiting[0], number)}"
         )

@@ -61,15 +61,19 @@ class NodeDisks(Struct, frozen=True):
 
 
 def disks_now(
-    nodes: Iterable[Node], before: Disks, flying: Set[int], consents: Iterable[str] = (), spent: Iterable[str] = ()
+    nodes: Iterable[Node],
+    earlier_disks: Disks,
+    flying: Set[int],
+    consents: Iterable[str] = (),
+    spent: Iterable[str] = (),
 ) -> NodeDisks:
     """Judge each node by what it had. What is not known of a node yet is noted, unless it is being restarted: then what
     it has may be new. A broker and a controller of one id are two nodes, each with directories of its own kind.
     """
     nodes = tuple(nodes)
-    disks, lost, used = dict(before), list[Node](), set[str]()
+    disks, lost, used = dict(earlier_disks), list[Node](), set[str]()
     for node in map(_told_apart(nodes), nodes):
-        had, present, noted = before.get(node.id, frozenset()), _noted_of(node), disks.get(node.id, frozenset())
+        had, present, noted = earlier_disks.get(node.id, frozenset()), _noted_of(node), disks.get(node.id, frozenset())
         if is_on_new_disk(had, node):
             consent = consent_to_disk(had, node)
             if state_of(consent, consents, spent) is ConsentState.GIVEN:
@@ -88,11 +92,11 @@ def _told_apart(nodes: Iterable[Node]) -> Callable[[Node], Node]:
     return lambda node: replace(node, metadata_dir="") if running[node.id] > 1 else node
 
 
-def written_disks(before: Disks, first: Set[int]) -> tuple[str, ...]:
+def written_disks(earlier_disks: Disks, first: Set[int]) -> tuple[str, ...]:
     """Lines of a status. `first`: nodes that must not be missing, where there is no room for all."""
     lines, size = dict[int, str](), 0
-    for id_ in sorted(before, key=lambda id_: (id_ not in first, id_)):
-        line = " ".join((str(id_), *sorted(before[id_])))
+    for id_ in sorted(earlier_disks, key=lambda id_: (id_ not in first, id_)):
+        line = " ".join((str(id_), *sorted(earlier_disks[id_])))
         size += len(line) + len('"", ')
         if size > MOST_BYTES:
             break
@@ -112,27 +116,34 @@ def disks_of(node: Node) -> frozenset[str]:
     return frozenset((*_marks(_LOG_DIR, log_dirs), *_marks(_METADATA_DIR, filter(None, (node.metadata_dir,)))))
 
 
-def is_on_new_disk(before: frozenset[str], node: Node) -> bool:
+def is_on_new_disk(earlier_directories: frozenset[str], node: Node) -> bool:
     """Tell whether none of its directories was there before, as far as both are known."""
-    if not before:
+    if not earlier_directories:
         return False
     present = disks_of(node)
-    return any(_of_kind(kind, before).isdisjoint(_of_kind(kind, present)) for kind in _judged_by(before, present, node))
+    return any(
+        _of_kind(kind, earlier_directories).isdisjoint(_of_kind(kind, present))
+        for kind in _judged_by(earlier_directories, present, node)
+    )
 
 
-def consent_to_disk(before: frozenset[str], node: Node) -> str:
+def consent_to_disk(earlier_directories: frozenset[str], node: Node) -> str:
     """Consent to the disk that the node has now: of another one it says nothing."""
     present = disks_of(node)
-    marks = sorted(mark for kind in _judged_by(before, present, node) for mark in _of_kind(kind, present))
+    marks = sorted(mark for kind in _judged_by(earlier_directories, present, node) for mark in _of_kind(kind, present))
     digest = hashlib.sha256(" ".join(marks).encode()).hexdigest()[:8]
     return f"{NEW_DISK}:{node.title.replace(' ', '-')}:{digest}"
 
 
-def _judged_by(before: frozenset[str], now: frozenset[str], node: Node) -> tuple[str, ...]:
+def _judged_by(earlier_directories: frozenset[str], directories: frozenset[str], node: Node) -> tuple[str, ...]:
     """Kinds of directories that tell it, of those that are known of before and of now. A controller lives by its
     metadata log, which a broker copies from the leader if it has to; of a broker it tells where nothing else does.
     """
-    kinds = tuple(kind for kind in (_LOG_DIR, _METADATA_DIR) if _of_kind(kind, before) and _of_kind(kind, now))
+    kinds = tuple(
+        kind
+        for kind in (_LOG_DIR, _METADATA_DIR)
+        if _of_kind(kind, earlier_directories) and _of_kind(kind, directories)
+    )
     return kinds if Role.CONTROLLER in node.roles else kinds[:1]
 
 
@@ -147,8 +158,8 @@ def _of_kind(kind: str, marks: frozenset[str]) -> frozenset[str]:
     return frozenset(mark for mark in marks if mark.startswith(kind))
 
 
-def _of_kinds_in(others: frozenset[str], marks: frozenset[str]) -> frozenset[str]:
-    kinds = {mark[: len(_LOG_DIR)] for mark in others}
+def _of_kinds_in(other_directories: frozenset[str], marks: frozenset[str]) -> frozenset[str]:
+    kinds = {mark[: len(_LOG_DIR)] for mark in other_directories}
     return frozenset(mark for mark in marks if mark[: len(_LOG_DIR)] in kinds)
 
 

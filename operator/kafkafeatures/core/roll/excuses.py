@@ -58,16 +58,16 @@ def excused_now(
 
 
 def excused_in_all_rolls(
-    desired: DesiredState, memory: Memory, *, shown: ExcusedTopics | None, unavailable: Mapping[str, int] | None
+    desired: DesiredState, memory: Memory, *, excused: ExcusedTopics | None, unavailable: Mapping[str, int] | None
 ) -> ExcusedTopics | None:
     """Topics that the consent is for in a plan of several rolls: those that it shows, from its first look to its end.
 
-    `shown`: what the plan that stands has, where it leads to where this one does. One that shows none takes those that
-    are there now, unless another plan has used the consent. None, too, while the partitions are not known.
+    `excused`: what the plan that stands has, where it leads to where this one does. One that shows none takes those
+    that are there now, unless another plan has used the consent. None, too, while the partitions are not known.
     """
     state = _state(desired, memory)
-    if shown is not None and state is not ConsentState.MISSING:
-        return shown
+    if excused is not None and state is not ConsentState.MISSING:
+        return excused
     return excused_by(unavailable) if unavailable is not None and state is ConsentState.GIVEN else None
 
 

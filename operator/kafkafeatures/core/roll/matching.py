@@ -225,10 +225,10 @@ class _Matching:
             elif node.is_voter or Role.BROKER in node.roles:  # else nothing depends on it
                 self.blockers.append(self._ghost(node, address))
 
-    def _ghost(self, node: Node, where: str) -> Blocker:
+    def _ghost(self, node: Node, location: str) -> Blocker:
         return Blocker(
             BlockerKind.GHOST_REGISTRATION,
-            f"{node.title}{where} is registered, does not run, and has no pod in the StatefulSets of the document",
+            f"{node.title}{location} is registered, does not run, and has no pod in the StatefulSets of the document",
             ghost_remedy((node,), ANY_CLUSTER, self._seen.finalized),
             nodes=(node,),
         )

@@ -63,4 +63,4 @@ def _is_certain(observation: Observation) -> bool:
 
 def _wait(reason: str, remedy: str) -> Wait:
     blocker = Blocker(BlockerKind.MIGRATION, f"no node is restarted: {reason}", remedy)
-    return waits_on(blocker, Reason.MIGRATING, after=5.0)
+    return waits_on(blocker, Reason.MIGRATING, delay=5.0)

@@ -60,7 +60,7 @@ def never_registered(question: RestartCheckInput, late: PodWithoutNode) -> Stall
     return stalled(text, remedy, subject=f"pod {late.pod.name}")
 
 
-def _unregistered_since(found: PodWithoutNode, since: str) -> str:
-    reason = "it is stopping" if found.pod.terminating else found.pod.waiting
-    text = f"pod {found.pod.name} of StatefulSet {found.owner.name} runs no registered node {since}"
+def _unregistered_since(pod: PodWithoutNode, since: str) -> str:
+    reason = "it is stopping" if pod.pod.terminating else pod.pod.waiting
+    text = f"pod {pod.pod.name} of StatefulSet {pod.owner.name} runs no registered node {since}"
     return text + (f" ({reason})" if reason else "")

@@ -229,7 +229,7 @@ class RollProposal(StageProposal, frozen=True):
         if position is None:
             return None
         return tuple(
-            RollWork(pods_rolled_by(roll, self.pods, begun=number == position, over=number < position))
+            RollWork(pods_rolled_by(roll, self.pods, is_begun=number == position, over=number < position))
             for number, roll in enumerate(rolls)
         )
 
@@ -246,7 +246,7 @@ class RollProposal(StageProposal, frozen=True):
 
 
 def pods_rolled_by(
-    stage: PlannedStage, pods: Pods | None, *, begun: bool = True, over: bool = False
+    stage: PlannedStage, pods: Pods | None, *, is_begun: bool = True, over: bool = False
 ) -> tuple[PodsOfSet, ...]:
     """Pods that a stage rolls, with how many are left now; none where that is not known. In the order of the pods that
     were read: the API server sorts what a status says by name.
@@ -255,7 +255,7 @@ def pods_rolled_by(
     ordered = dict.fromkeys((*(name for name in current_pods if name in stage.target), *sorted(stage.target)))
 
     def left(name: str) -> int:
-        if not begun:
+        if not is_begun:
             return 0 if over else 1
         return current_pods[name].remaining if name in current_pods else 0
 

@@ -56,7 +56,7 @@ def workload_statuses(observation: Observation, previous: Status) -> tuple[Workl
 def rollout_status(
     roll: Roll | None,
     decision: Decision,
-    before: RolloutStatus | None,
+    previous: RolloutStatus | None,
     current_stamp: Stamp,
     excused: ExcusedTopics | None = None,
 ) -> RolloutStatus | None:
@@ -64,32 +64,32 @@ def rollout_status(
     if roll is None:
         return None
     if not roll.is_read or (not roll.needing and not roll.in_flight and roll.is_active):  # not known
-        if before is None and (roll.unconfirmed or roll.disks.lost):
-            before = RolloutStatus(id=roll.id, total=roll.total, done=roll.done)
-        if before is None:
+        if previous is None and (roll.unconfirmed or roll.disks.lost):
+            previous = RolloutStatus(id=roll.id, total=roll.total, done=roll.done)
+        if previous is None:
             return None
         if roll.disks.lost:
-            before = replace(before, total=roll.total, done=roll.done)
-        rollout = replace(before, revisions=_since(roll, current_stamp), disks=_disks(roll, decision))
-        return _waiting(rollout if roll.is_read else before, roll, decision)
+            previous = replace(previous, total=roll.total, done=roll.done)
+        rollout = replace(previous, revisions=_since(roll, current_stamp), disks=_disks(roll, decision))
+        return _waiting(rollout if roll.is_read else previous, roll, decision)
     if not roll.is_active:
-        return replace(completed(before), revisions=_since(roll, current_stamp)) if before is not None else None
-    goes_on = before is not None and before.id == roll.id and before.is_in_progress
-    started_at = (before.started_at if goes_on and before is not None else None) or current_stamp
+        return replace(completed(previous), revisions=_since(roll, current_stamp)) if previous is not None else None
+    goes_on = previous is not None and previous.id == roll.id and previous.is_in_progress
+    started_at = (previous.started_at if goes_on and previous is not None else None) or current_stamp
     status = RolloutStatus(
         id=roll.id,
         started_at=None if _waits_for_levels(roll) else started_at,
         total=roll.total,
         done=roll.done,
-        restarted=before.restarted if goes_on and before is not None else 0,
-        nodes=before.nodes if goes_on and before is not None else "",
-        node_seconds=before.node_seconds if goes_on and before is not None else 0,
+        restarted=previous.restarted if goes_on and previous is not None else 0,
+        nodes=previous.nodes if goes_on and previous is not None else "",
+        node_seconds=previous.node_seconds if goes_on and previous is not None else 0,
         rounds=roll.limits.rounds,
         notes=roll.limits.notes,
         excused=excused,
         revisions=_since(roll, current_stamp),
         disks=_disks(roll, decision),
-        unknown=before.unknown if before is not None else {},
+        unknown=previous.unknown if previous is not None else {},
     )
     return _waiting(status, roll, decision)
 

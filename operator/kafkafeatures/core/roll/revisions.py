@@ -46,21 +46,21 @@ def _of(target: Target) -> RevisionStatus:
 
 
 def _after(
-    question: RestartCheckInput, entry: RevisionStatus, left: int, owner: StatefulSet | None
+    question: RestartCheckInput, entry: RevisionStatus, remaining: int, owner: StatefulSet | None
 ) -> RevisionStatus | None:
     """Status of a target after this look; None where nothing is remembered. `owner`: the StatefulSet that asks for it
     now.
     """
     target, workloads = Target(entry.name, entry.revision), question.observation.workloads
-    is_excused = left > 0 and question.excused is not None and target in question.excused.targets
+    is_excused = remaining > 0 and question.excused is not None and target in question.excused.targets
     nodes = _in_vain(question, target, entry.nodes)
     if not target.name:  # a level that is no longer asked for, or a way that was gone, says nothing of the next one
-        is_over = not left and question.are_levels_known
-        return None if is_over else replace(entry, left=left or entry.left, excused=is_excused, nodes=nodes)
+        is_over = not remaining and question.are_levels_known
+        return None if is_over else replace(entry, left=remaining or entry.left, excused=is_excused, nodes=nodes)
     if owner is not None:
         is_there = len(owner.pods) >= owner.replicas and not any(pod.terminating for pod in owner.pods)
-        reached = entry.reached or (not left and is_there)
-        return replace(entry, left=left, reached=reached, excused=is_excused, nodes=nodes)
+        reached = entry.reached or (not remaining and is_there)
+        return replace(entry, left=remaining, reached=reached, excused=is_excused, nodes=nodes)
     if isinstance(workloads, Unknown):
         return entry
     if target.name in {
@@ -96,12 +96,12 @@ def _reached_before(question: RestartCheckInput, present: Mapping[Target, Statef
             yield target
 
 
-def _few(found: list[RevisionStatus]) -> Iterator[RevisionStatus]:
+def _few(revisions: list[RevisionStatus]) -> Iterator[RevisionStatus]:
     """All that something is left of, and the latest of each StatefulSet besides: a status has room for few."""
     earlier: dict[str, list[RevisionStatus]] = {}
-    for entry in found:
+    for entry in revisions:
         if not entry.left:
             earlier.setdefault(entry.name, []).append(entry)
-    for entry in found:
+    for entry in revisions:
         if entry.left or any(entry is latest for latest in earlier[entry.name][-MOST_EARLIER:]):
             yield entry

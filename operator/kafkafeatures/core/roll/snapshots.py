@@ -73,17 +73,17 @@ class PendingSnapshot(Struct, frozen=True):
 
 
 def awaited(
-    going: Iterable[PlannedAbsence], left: Left, since: datetime | None, current_time: datetime
+    going: Iterable[PlannedAbsence], given_up: Left, since: datetime | None, current_time: datetime
 ) -> PendingSnapshot | None:
     """The snapshot that takes longest, if one has to be waited for.
 
-    `left` is complete from `since` on; None: of all time. `now`: of the clock that the other times are of.
+    `given_up` is complete from `since` on; None: of all time. `now`: of the clock that the other times are of.
     """
     controllers = (controller for controller in going if Role.CONTROLLER in controller.node.roles)
     snapshots = [
         snapshot
         for controller in controllers
-        if (snapshot := _of_one(controller, left, since, current_time)) is not None
+        if (snapshot := _of_one(controller, given_up, since, current_time)) is not None
     ]
     return max(snapshots, key=lambda one: (one.until is None, one.until or current_time), default=None)
 
@@ -162,16 +162,18 @@ def interval_of(node: Node) -> timedelta | None:
         return None
 
 
-def _of_one(one: PlannedAbsence, left: Left, since: datetime | None, current_time: datetime) -> PendingSnapshot | None:
-    interval, started = interval_of(one.node), one.started_at or current_time
-    outside = [(at, key) for key, at in left.items() if key[1] not in one.supports.get(key[0], NOT_SUPPORTED)]
+def _of_one(
+    absence: PlannedAbsence, given_up: Left, since: datetime | None, current_time: datetime
+) -> PendingSnapshot | None:
+    interval, started = interval_of(absence.node), absence.started_at or current_time
+    outside = [(at, key) for key, at in given_up.items() if key[1] not in absence.supports.get(key[0], NOT_SUPPORTED)]
     if outside:
         at, (feature, level) = max(outside)
-        supported = one.supports.get(feature, NOT_SUPPORTED)
+        supported = absence.supports.get(feature, NOT_SUPPORTED)
         reason = f"{feature} {format_level(feature, level)} was finalized until {_time(at)}"
         reason += f", and its new image supports {supported}"
         restarts_count = RESTARTS_COUNT
-    elif since is not None and _goes_back(one):
+    elif since is not None and _goes_back(absence):
         at, interval = since, interval or DEFAULT
         reason = f"levels that were finalized before {_time(at)} are not known"
         reason += ", and its new image supports less than what it runs"
@@ -179,10 +181,10 @@ def _of_one(one: PlannedAbsence, left: Left, since: datetime | None, current_tim
     else:
         return None
     if not interval:
-        return PendingSnapshot(one.node, None, reason)
+        return PendingSnapshot(absence.node, None, reason)
     takes = _takes(interval)
     until = (started if at < started < at + max(restarts_count, takes) else at) + takes
-    return PendingSnapshot(one.node, until, reason) if until > current_time else None
+    return PendingSnapshot(absence.node, until, reason) if until > current_time else None
 
 
 def _takes(interval: timedelta) -> timedelta:
@@ -194,9 +196,9 @@ def _supports(node: Node) -> Mapping[str, VersionRange]:
     return node.answer.value.supported if isinstance(node.answer, Known) else {}
 
 
-def _goes_back(one: PlannedAbsence) -> bool:
+def _goes_back(absence: PlannedAbsence) -> bool:
     """Tell whether its new binary supports less than what it runs."""
     return any(
-        supported.max > one.supports.get(feature, NOT_SUPPORTED).max
-        for feature, supported in _supports(one.node).items()
+        supported.max > absence.supports.get(feature, NOT_SUPPORTED).max
+        for feature, supported in _supports(absence.node).items()
     )

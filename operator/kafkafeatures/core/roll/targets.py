@@ -80,19 +80,19 @@ def outdated_targets(observation: Observation) -> frozenset[Target]:
     )
 
 
-def roll_id(observation: Observation, changes: tuple[UpdateFeature, ...], way: str = "") -> str:
+def roll_id(observation: Observation, changes: tuple[UpdateFeature, ...], purpose: str = "") -> str:
     """The name that a roll gets when it begins: a hash of all that is rolled to. By hand: of the levels.
 
-    `way`: of a migration, which restarts the same nodes several times.
+    `purpose`: of a migration, which restarts the same nodes several times.
     """
     sets = observation.workloads.value.stateful_sets if isinstance(observation.workloads, Known) else ()
     revisions = sorted(f"{stateful_set.name}={stateful_set.update_revision}" for stateful_set in sets)
-    rolled = [*(revisions or map(str, changes)), *([way] if way else [])]
+    rolled = [*(revisions or map(str, changes)), *([purpose] if purpose else [])]
     return hashlib.sha256("\n".join(rolled).encode()).hexdigest()[:12]
 
 
 def known_revisions(
-    rollout: RolloutStatus | None, observation: Observation, changes: tuple[UpdateFeature, ...], way: str = ""
+    rollout: RolloutStatus | None, observation: Observation, changes: tuple[UpdateFeature, ...], purpose: str = ""
 ) -> Revisions:
     """Statuses that are remembered, by target. The release before kept one set of nodes for all targets, and their
     hash: it says something of the present ones only where that is the hash of all of them.
@@ -101,9 +101,9 @@ def known_revisions(
         return {}
     if rollout.revisions or not rollout.is_in_progress:
         return {Target(revision.name, revision.revision): revision for revision in rollout.revisions}
-    if rollout.id != roll_id(observation, changes, way):
+    if rollout.id != roll_id(observation, changes, purpose):
         return {}
-    targets = tuple(present_targets(observation)) or ((Target("", way),) if way else targets_of_levels(changes))
+    targets = tuple(present_targets(observation)) or ((Target("", purpose),) if purpose else targets_of_levels(changes))
     return {
         target: RevisionStatus(
             name=target.name,

@@ -26,14 +26,14 @@ PATIENCE = 10.0
 """A restart by a person is looked for each tenth of the time that it has taken: a script is fast, a person is not."""
 
 
-def unconfirmed(question: RestartCheckInput, one: PodObstacle, meanwhile: str = "") -> Wait:
+def unconfirmed(question: RestartCheckInput, obstacle: PodObstacle, meanwhile: str = "") -> Wait:
     """Wait for a node that is not confirmed: since when, and what to do about it. `meanwhile`: what the others wait
     for.
     """
-    since = f" since {question.unconfirmed[one.node.id]}" if one.node is not None else ""
-    text = f"{one.text}{since}; {one.remedy}" + (f"; of the others: {meanwhile}" if meanwhile else "")
-    subject = one.node.title if one.node is not None else "pods"
-    return Wait(Reason.ROLLING_NODES, text, delay=2.0, subject=subject, remedy=one.remedy)
+    since = f" since {question.unconfirmed[obstacle.node.id]}" if obstacle.node is not None else ""
+    text = f"{obstacle.text}{since}; {obstacle.remedy}" + (f"; of the others: {meanwhile}" if meanwhile else "")
+    subject = obstacle.node.title if obstacle.node is not None else "pods"
+    return Wait(Reason.ROLLING_NODES, text, delay=2.0, subject=subject, remedy=obstacle.remedy)
 
 
 def stalled(
@@ -44,14 +44,14 @@ def stalled(
     return Stalled(Reason.ROLLOUT_HALTED, str(blocker), (blocker,), subject=subject, remedy=remedy)
 
 
-def unread(fact: Unknown, what: str) -> Refusal:
+def unread(fact: Unknown, subject: str) -> Refusal:
     """Refusal because something could not be read."""
     failure = fact.failure
     if failure.kind in (FailureKind.AUTHORIZATION, FailureKind.FORBIDDEN):
-        return Stalled(Reason.NOT_AUTHORIZED, f"{what}: {failure}", subject=failure.subject, remedy=failure.action)
+        return Stalled(Reason.NOT_AUTHORIZED, f"{subject}: {failure}", subject=failure.subject, remedy=failure.action)
     if failure.kind is FailureKind.WAITING_FOR_BUDGET:
-        return unreadable(what, failure, reason=Reason.WAITING_FOR_BUDGET, after=REFUSED_POLL)
-    return unreadable(what, failure)
+        return unreadable(subject, failure, reason=Reason.WAITING_FOR_BUDGET, delay=REFUSED_POLL)
+    return unreadable(subject, failure)
 
 
 def why_not_running(pod: Pod) -> str:

@@ -194,6 +194,6 @@ class NoLeader(ServerError):
     kind = FailureKind.NO_LEADER
 
 
-def to_failure(error: KafkaError, where: str) -> Failure:
-    """The failure as people read it. `where`: the address, or what was asked."""
-    return Failure(error.kind, where, str(error), error.remedy)
+def to_failure(error: KafkaError, location: str) -> Failure:
+    """The failure as people read it. `location`: the address, or what was asked."""
+    return Failure(error.kind, location, str(error), error.remedy)

@@ -94,17 +94,17 @@ class Share:
             remedy=_remedy(limit.raise_all),
         )
 
-    def _take(self, more: int) -> None:
+    def _take(self, count: int) -> None:
         """Take this many bytes more, or fewer. Raises TooLarge, and then nothing is taken."""
         memory, limit = self.memory, self.memory.limits
-        if more > 0 and self.held + more > limit.per_cluster:
+        if count > 0 and self.held + count > limit.per_cluster:
             raise self.too_large()
-        while more > 0 and memory.held + more > limit.all_clusters:
+        while count > 0 and memory.held + count > limit.all_clusters:
             most = max(memory.shares, key=lambda share: share.held, default=self)
-            if most.held <= self.held + more:
+            if most.held <= self.held + count:
                 raise self.lost()
             most._lose()
-        self._hold(self.held + more)
+        self._hold(self.held + count)
 
     def _hold(self, size: int) -> None:
         self.memory.held += size - self.held

@@ -71,13 +71,17 @@ class Requester:
         text = text.replace(GRANT, command)
         return text.replace("which this user does not have", f"which {principal} does not have") if principal else text
 
-    def named(self, found: T, role: Role) -> T:
+    def named(self, reading: T, role: Role) -> T:
         """Anything that was read; where a right was missing, with the command that can be pasted."""
-        if not isinstance(found, Failure) or found.kind is not FailureKind.AUTHORIZATION or GRANT not in found.remedy:
-            return found
+        if (
+            not isinstance(reading, Failure)
+            or reading.kind is not FailureKind.AUTHORIZATION
+            or GRANT not in reading.remedy
+        ):
+            return reading
         principal = self._principals[role]
-        message = found.message.replace("this user", principal) if principal else found.message
-        return replace(found, message=message, remedy=self.in_words(found.remedy, role))
+        message = reading.message.replace("this user", principal) if principal else reading.message
+        return replace(reading, message=message, remedy=self.in_words(reading.remedy, role))
 
     def of_readings(self, readings: Readings) -> Readings:
         """A reading, with each failure for a missing right so named."""
@@ -106,10 +110,10 @@ def _with_other_listener(probe: ClusterProbe, kinds: Set[FailureKind]) -> Cluste
     return replace(probe, nodes=nodes, controllers=_of_other_listener(probe.controllers, kinds))
 
 
-def _of_other_listener(found: T, kinds: Set[FailureKind]) -> T:
-    if not isinstance(found, Failure) or found.kind not in kinds:
-        return found
-    return replace(found, remedy=OTHER_LISTENER)
+def _of_other_listener(reading: T, kinds: Set[FailureKind]) -> T:
+    if not isinstance(reading, Failure) or reading.kind not in kinds:
+        return reading
+    return replace(reading, remedy=OTHER_LISTENER)
 
 
 def _principal(security: Security) -> str:

@@ -28,11 +28,11 @@ class ClusterRight(StrEnum):
 _NEEDS = re.compile(r"needs ([A-Z_]+) permission")
 
 
-def missing(what: str, right: ClusterRight, said: str | None = None) -> tuple[str, str]:
-    """(what is missing, the remedy) for the question `what`. A right that the server names wins over `right`."""
-    match = _NEEDS.search(said or "")
+def missing(subject: str, right: ClusterRight, message: str | None = None) -> tuple[str, str]:
+    """(what is missing, the remedy) for the question `subject`. A right that the server names wins over `right`."""
+    match = _NEEDS.search(message or "")
     right = ClusterRight.__members__.get(match[1], right) if match else right
     return (
-        f"{what} needs {right.name} on the cluster, which this user does not have",
+        f"{subject} needs {right.name} on the cluster, which this user does not have",
         f"{GRANT} --operation {right} --cluster",
     )

@@ -26,7 +26,7 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_addresses(text: str, where: str) -> tuple[Address, ...]:
+def parse_addresses(text: str, location: str) -> tuple[Address, ...]:
     """Read a list such as "a:9092,[::1]:9093". Raises ValueError that names the part that is none."""
     addresses = []
     for part in (entry.strip() for entry in text.split(",")):
@@ -35,13 +35,13 @@ def parse_addresses(text: str, where: str) -> tuple[Address, ...]:
         host, colon, port = part.rpartition(":")
         host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         if "@" in part:  # not repeated: what stands before it may be a password
-            raise ValueError(f"{where}: invalid address: it contains a user; expected host:port")
+            raise ValueError(f"{location}: invalid address: it contains a user; expected host:port")
         if not colon or not host or (":" in host and not part.startswith("[")) or set(host) & set("[]/ "):
-            raise ValueError(f"{where}: invalid address {part!r}: expected host:port")
+            raise ValueError(f"{location}: invalid address {part!r}: expected host:port")
         if not _is_name(host):
-            raise ValueError(f"{where}: invalid host name {host[:60]!r}")
+            raise ValueError(f"{location}: invalid host name {host[:60]!r}")
         if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"{where}: invalid address {part!r}: expected a port from 1 to 65535")
+            raise ValueError(f"{location}: invalid address {part!r}: expected a port from 1 to 65535")
         addresses.append(Address(host, int(port)))
     return tuple(dict.fromkeys(addresses))
 

@@ -110,9 +110,9 @@ class MetadataLog:
         """Learn where controllers listen."""
         self._leaders.add(hosts)
 
-    def hold_partitions(self, wanted: bool) -> None:
+    def hold_partitions(self, hold: bool) -> None:
         """Hold the partitions too from now on, for which all is read anew; or no longer."""
-        self._held.hold_partitions(wanted)
+        self._held.hold_partitions(hold)
 
     @property
     def leaders(self) -> Leaders:

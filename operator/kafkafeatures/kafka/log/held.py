@@ -62,12 +62,12 @@ class HeldLog:
         """The state of what is committed."""
         return self._replay.image()
 
-    def hold_partitions(self, wanted: bool) -> None:
+    def hold_partitions(self, hold: bool) -> None:
         """Hold the partitions too from now on, for which all is read anew; or no longer."""
-        if wanted == (Section.PARTITIONS in self._sections):
+        if hold == (Section.PARTITIONS in self._sections):
             return
-        self._sections = OBSERVED | {Section.PARTITIONS} if wanted else OBSERVED
-        if wanted:
+        self._sections = OBSERVED | {Section.PARTITIONS} if hold else OBSERVED
+        if hold:
             self.drop()
         else:
             self._replay.leave_out(Section.PARTITIONS)
@@ -166,7 +166,7 @@ class HeldLog:
                 self.drop()  # the thread continues with what was held so far
                 raise
 
-    def _keep(self, more: int) -> None:
+    def _keep(self, count: int) -> None:
         """Count what is kept: the image, and so many bytes more. Raises TooLarge, and then nothing is kept.
 
         It does so too where everything had to go while the leader was waited for.
@@ -174,7 +174,7 @@ class HeldLog:
         if self._given_up:
             raise self._share.lost()
         try:
-            self._share.keep(self._replay.weight + more)
+            self._share.keep(self._replay.weight + count)
         except ResponseTooLarge:
             self.drop()
             raise
@@ -182,9 +182,9 @@ class HeldLog:
     def _nothing(self) -> Replay:
         return Replay(sections=self._sections, limit=self._share.memory.limits.per_cluster)
 
-    def _unreadable(self, what: str, error: KraftLogError) -> KafkaError:
+    def _unreadable(self, subject: str, error: KraftLogError) -> KafkaError:
         if isinstance(error, ImageTooLargeError):
             return self._share.too_large()
         if isinstance(error, TooLargeError):
-            return ResponseTooLarge(f"the {what} holds {error}", remedy=CHECK)
-        return ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the {what} does not read: {error}")
+            return ResponseTooLarge(f"the {subject} holds {error}", remedy=CHECK)
+        return ServerError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the {subject} does not read: {error}")

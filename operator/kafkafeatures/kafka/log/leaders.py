@@ -155,7 +155,7 @@ class Leaders:
         raise _most_telling(errors)
 
     async def _to(
-        self, leader: LeaderAndEpoch, link: Connection, asked: Mapping[Address, asyncio.Task[_Answer]]
+        self, leader: LeaderAndEpoch, link: Connection, requests: Mapping[Address, asyncio.Task[_Answer]]
     ) -> Connection | None:
         """The leader itself, by way of `link` to the node that named it. None where its address is not known."""
         address = self._by_id.get(leader.leader_id)
@@ -168,7 +168,7 @@ class Leaders:
             raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader {address} rejects or closes every connection")
         try:
             async with asyncio.timeout(self._timeout):
-                return await _open_link(asked.get(address)) or await self._connect(address)
+                return await _open_link(requests.get(address)) or await self._connect(address)
         except KafkaError as error:
             self.strike(address, error)
             raise
@@ -213,13 +213,13 @@ class Leaders:
         return response
 
 
-async def _open_link(asked: asyncio.Task[_Answer] | None) -> Connection | None:
+async def _open_link(request: asyncio.Task[_Answer] | None) -> Connection | None:
     """The connection to a node that is being asked anyway: it is there sooner than another one. None where it came to
     nothing.
     """
-    if asked is not None:
+    if request is not None:
         with suppress(KafkaError):
-            link, _ = await asyncio.shield(asked)
+            link, _ = await asyncio.shield(request)
             return None if link.closed else link
     return None
 

@@ -23,11 +23,11 @@ NO_CONTROLLER = Failure(
 """No controller is named, or those that are named do not answer, beside brokers that follow none."""
 
 
-async def reading_of(read: Callable[[], Awaitable[LogReading]], timeout: float) -> LogReading | Failure:
-    """The log as `read` gives it within `timeout` seconds, where all of it is understood."""
+async def reading_of(reader: Callable[[], Awaitable[LogReading]], timeout: float) -> LogReading | Failure:
+    """The log as `reader` gives it within `timeout` seconds, where all of it is understood."""
     try:
         async with asyncio.timeout(timeout):
-            reading = await read()
+            reading = await reader()
     except KafkaError as error:
         return to_failure(error, "metadata log")
     except TimeoutError:
@@ -53,12 +53,12 @@ async def result_of(reading: asyncio.Task[LogReading | Failure]) -> LogReading |
         return NO_CONTROLLER
 
 
-def says_the_same(before: Image, after: Image) -> bool:
+def says_the_same(earlier: Image, later: Image) -> bool:
     """Tell whether nothing changed but the end of the log: every controller appends NoOp records all the time."""
     theirs = replace(
-        after, offset=before.offset, epoch=before.epoch, timestamp_ms=before.timestamp_ms, counts=before.counts
+        later, offset=earlier.offset, epoch=earlier.epoch, timestamp_ms=earlier.timestamp_ms, counts=earlier.counts
     )
-    if before.partitioned is None or after.partitioned is None:
-        return before == theirs
-    is_untouched = before.partitioned.is_untouched_in(after.partitioned)
-    return is_untouched and replace(before, partitioned=None) == replace(theirs, partitioned=None)
+    if earlier.partitioned is None or later.partitioned is None:
+        return earlier == theirs
+    is_untouched = earlier.partitioned.is_untouched_in(later.partitioned)
+    return is_untouched and replace(earlier, partitioned=None) == replace(theirs, partitioned=None)

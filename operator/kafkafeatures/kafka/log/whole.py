@@ -62,9 +62,9 @@ class WholeLog:
         reading = await reading_of(self._log.catch_up, self._within)
         return reading if isinstance(reading, Failure) else reading.image
 
-    def without_secrets(self, found: T) -> T:
+    def without_secrets(self, reading: T) -> T:
         """The reading as it is shown: a peer may repeat our secrets."""
-        return self._secrets.removed_from(found)
+        return self._secrets.removed_from(reading)
 
     def _discard(self) -> None:
         self._log.discard()

@@ -94,25 +94,25 @@ async def _ask(
 
 
 async def completed(
-    pool: Pool, found: Collected, source: Address, brokers: Mapping[int, Address], defaults: BrokerDefaults
+    pool: Pool, collected: Collected, source: Address, brokers: Mapping[int, Address], defaults: BrokerDefaults
 ) -> PartitionsReading | Failure:
     """The reading, once the source has named all topics: with what else it knows of them, and what brokers host."""
-    await run_in_thread(found.close)
+    await run_in_thread(collected.close)
     moving = await pool.ask(source, Role.BROKER, ListPartitionReassignmentsRequest())
-    await run_in_thread(partial(found.move, moving))
-    for at in range(0, len(found.names), TOPICS_AT_ONCE):
-        names = found.names[at : at + TOPICS_AT_ONCE]
+    await run_in_thread(partial(collected.move, moving))
+    for at in range(0, len(collected.names), TOPICS_AT_ONCE):
+        names = collected.names[at : at + TOPICS_AT_ONCE]
         request = DescribeConfigsRequest(TOPIC_RESOURCE, tuple(names), (MIN_INSYNC_REPLICAS,))
-        found.configure(names, (await pool.ask(source, Role.BROKER, request)).configs)
+        collected.configure(names, (await pool.ask(source, Role.BROKER, request)).configs)
     highest = await defaults.by_asking(brokers)  # of each broker by its id, so these are who we take them for
     if isinstance(highest, Failure):
         return highest
     hidden = await asyncio.gather(
-        *(_hidden(pool, found, *id_and_address) for id_and_address in sorted(brokers.items()))
+        *(_hidden(pool, collected, *id_and_address) for id_and_address in sorted(brokers.items()))
     )
     if failure := next((failure for failure in hidden if failure is not None), None):
         return failure
-    return PartitionsReading(await run_in_thread(found.partitions), highest)
+    return PartitionsReading(await run_in_thread(collected.partitions), highest)
 
 
 async def _pages(pool: Pool, source: Address) -> AsyncIterator[Sequence[TopicAnswer]]:
@@ -131,11 +131,11 @@ async def _pages(pool: Pool, source: Address) -> AsyncIterator[Sequence[TopicAns
         cursor = page.cursor
 
 
-async def _hidden(pool: Pool, found: Collected, broker: int, address: Address) -> Failure | None:
+async def _hidden(pool: Pool, collected: Collected, broker: int, address: Address) -> Failure | None:
     """The reason to doubt that the answers include everything on the disks of a broker; None where it is certain."""
     try:
         answer = await pool.ask(address, Role.BROKER, DescribeLogDirsRequest())
-        await run_in_thread(partial(found.check, broker, str(address), answer))
+        await run_in_thread(partial(collected.check, broker, str(address), answer))
     except KafkaError as error:
         return to_failure(error, str(address))
     except Incomplete as incomplete:

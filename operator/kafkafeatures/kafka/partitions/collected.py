@@ -131,21 +131,23 @@ class Collected:
         if len(wrong) or len(np.unique(keys >> 32)) < len(self._numbers):
             raise Incomplete(_changing("the partitions of a topic were not listed one after the other"))
 
-    def check(self, broker: int, where: str, answer: DescribeLogDirsResponse) -> None:
+    def check(self, broker: int, location: str, answer: DescribeLogDirsResponse) -> None:
         """Judges that the answers include everything on the disks of a broker; raises Incomplete. Reads only, so
         several may run side by side.
         """
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             lacking = missing(f"DescribeLogDirs of broker {broker}", ClusterRight.DESCRIBE)
-            raise Incomplete(Failure(FailureKind.AUTHORIZATION, where, *lacking))
+            raise Incomplete(Failure(FailureKind.AUTHORIZATION, location, *lacking))
         if answer.error_code:
-            raise Incomplete(Failure(FailureKind.REJECTED, where, f"DescribeLogDirs: {code_name(answer.error_code)}"))
+            raise Incomplete(
+                Failure(FailureKind.REJECTED, location, f"DescribeLogDirs: {code_name(answer.error_code)}")
+            )
         listed = self._keys[0]
         unseen: list[str] = []
         for directory in answer.directories:
             if directory.error_code:
                 words = f"what it hosts in {printable(directory.path)} is unknown: {code_name(directory.error_code)}"
-                raise Incomplete(Failure(FailureKind.REJECTED, where, words, "repair or replace the disk"))
+                raise Incomplete(Failure(FailureKind.REJECTED, location, words, "repair or replace the disk"))
             for name, partitions in directory.hosted.items():
                 number_and_id = self._numbers.get(name)
                 if number_and_id is None:
@@ -158,7 +160,7 @@ class Collected:
         if unseen:
             suffix = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
             words = f"broker {broker} hosts partitions that are not shown to this user: of {min(unseen)}{suffix}"
-            raise Incomplete(_hidden(printable(words), where))
+            raise Incomplete(_hidden(printable(words), location))
 
     def partitions(self) -> Partitions:
         """All partitions, without their epochs, which these answers do not have."""
@@ -199,18 +201,18 @@ def _columns(rows: Sequence[tuple[int, PartitionAnswer]]) -> Columns:
     )
 
 
-def _in_sync(one: PartitionAnswer) -> tuple[int, ...]:
+def _in_sync(partition: PartitionAnswer) -> tuple[int, ...]:
     """Without replicas that are offline: the controller is about to take them out. The last one of an ISR stays in it,
     and no replica leads.
     """
-    if not one.offline:
-        return one.in_sync
-    online_replicas = tuple(each for each in one.in_sync if each not in one.offline)
-    return online_replicas if online_replicas or one.leader >= 0 else one.in_sync
+    if not partition.offline:
+        return partition.in_sync
+    online_replicas = tuple(each for each in partition.in_sync if each not in partition.offline)
+    return online_replicas if online_replicas or partition.leader >= 0 else partition.in_sync
 
 
-def _hidden(words: str, where: str = "partitions") -> Failure:
-    return Failure(FailureKind.AUTHORIZATION, where, words, SEE_TOPICS)
+def _hidden(words: str, location: str = "partitions") -> Failure:
+    return Failure(FailureKind.AUTHORIZATION, location, words, SEE_TOPICS)
 
 
 def _changing(words: str) -> Failure:

@@ -95,10 +95,12 @@ class Identities:
         return await node_settings(self._pool, role, id_, address, names)
 
 
-def _lasting(life: UUID, names: frozenset[str], said: NodeSettings) -> _SettingsOfProcess:
+def _lasting(life: UUID, names: frozenset[str], node_settings: NodeSettings) -> _SettingsOfProcess:
     """The settings of a node without those that a request may change at any moment."""
-    fixed: dict[str, Setting] = {name: setting for name, setting in said.of.items() if setting.is_read_only}
-    return _SettingsOfProcess(life, names - (said.of.keys() - fixed.keys()), NodeSettings(said.at, fixed))
+    fixed: dict[str, Setting] = {name: setting for name, setting in node_settings.of.items() if setting.is_read_only}
+    return _SettingsOfProcess(
+        life, names - (node_settings.of.keys() - fixed.keys()), NodeSettings(node_settings.at, fixed)
+    )
 
 
 def _incarnations(image: Image) -> dict[tuple[Role, int], UUID]:

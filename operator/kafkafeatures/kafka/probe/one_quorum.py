@@ -59,15 +59,15 @@ async def of_another_quorum(pool: Pool, directory: Directory, nodes: Sequence[Pr
 
 
 async def _once_more(
-    pool: Pool, found: Failure, own: Sequence[tuple[Role, Address]], way: tuple[Role, Address], at: str
+    pool: Pool, failure: Failure, own: Sequence[tuple[Role, Address]], route: tuple[Role, Address], at: str
 ) -> Failure | None:
-    """The rest of a contradiction. `own`: addresses that lead to one side, as `at` does; `way`: to the other."""
+    """The rest of a contradiction. `own`: addresses that lead to one side, as `at` does; `route`: to the other."""
     if not own:
-        return found
-    *views, other = await asyncio.gather(*(_quorum_at(pool, *target) for target in (*own[:ASKED_AGAIN], way)))
+        return failure
+    *views, other = await asyncio.gather(*(_quorum_at(pool, *target) for target in (*own[:ASKED_AGAIN], route)))
     view = next((candidate for candidate in views if candidate is not None), None)
     if view is None or other is None:
-        return unsettled(found)
+        return unsettled(failure)
     return two_quorums(replace(view, at=at), other)
 
 

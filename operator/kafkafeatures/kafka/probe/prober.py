@@ -192,7 +192,7 @@ class NodeProber:
 
 
 def _unidentified_controllers(
-    discovery: Discovery, asked: set[tuple[Role, Address]], prober: NodeProber
+    discovery: Discovery, requested: set[tuple[Role, Address]], prober: NodeProber
 ) -> tuple[ProbedNode, ...]:
     """Bootstrap controllers that no list names: without the list (old metadata.version) their ids are unknown.
 
@@ -201,5 +201,5 @@ def _unidentified_controllers(
     return tuple(
         prober.record_answer(role, None, address, node_answer(contact.api_versions))
         for (role, address), contact in discovery.contacts.items()
-        if role is Role.CONTROLLER and (role, address) not in asked
+        if role is Role.CONTROLLER and (role, address) not in requested
     )

@@ -83,15 +83,15 @@ async def quorum_again(pool: Pool, probe: ClusterProbe) -> QuorumAnswer | Failur
     return (await describe_quorum(pool, Address(stop.host, stop.port), stop.role))[0]
 
 
-def refused(what: str, address: Address, code: int, message: str | None) -> Failure:
-    """An answer to the question `what` that is an error code, in the server's words where it has any."""
+def refused(subject: str, address: Address, code: int, message: str | None) -> Failure:
+    """An answer to the question `subject` that is an error code, in the server's words where it has any."""
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return Failure(FailureKind.AUTHORIZATION, str(address), *missing(what, ClusterRight.DESCRIBE, message))
+        return Failure(FailureKind.AUTHORIZATION, str(address), *missing(subject, ClusterRight.DESCRIBE, message))
     server_message = printable(message or "")
     if code in _NOT_THE_LEADER:
-        text = f"{what}: {server_message or 'this controller does not lead the quorum'}"
+        text = f"{subject}: {server_message or 'this controller does not lead the quorum'}"
         return Failure(FailureKind.NO_LEADER, str(address), text, NO_LEADER.remedy)
-    return Failure(FailureKind.REJECTED, str(address), f"{what}: {server_message or 'error'} ({code})")
+    return Failure(FailureKind.REJECTED, str(address), f"{subject}: {server_message or 'error'} ({code})")
 
 
 def _progress(replica: ReplicaState) -> ReplicaProgress:

@@ -191,10 +191,10 @@ class Recordings:
             with suppress(OSError):
                 self._count(recording.path, log.size())
 
-    def _count(self, path: Path, more: int) -> None:
-        self._sizes[path] = self._sizes.get(path, 0) + more
-        self._of_owner[_owner_of(path)] += more
-        self.held += more
+    def _count(self, path: Path, count: int) -> None:
+        self._sizes[path] = self._sizes.get(path, 0) + count
+        self._of_owner[_owner_of(path)] += count
+        self.held += count
 
     def _free(self) -> int:
         statistics = os.statvfs(self._root)

@@ -122,14 +122,14 @@ async def prepared(pool: Pool, route: AddressRoute, change: UpdateFeature) -> As
 
 
 async def _connected(
-    pool: Pool, route: AddressRoute, change: UpdateFeature, held: AsyncExitStack
+    pool: Pool, route: AddressRoute, change: UpdateFeature, stack: AsyncExitStack
 ) -> PreparedChange | NotSent:
     if route.closed is not None:
         return NotSent(str(route.closed))
     reasons = []
     for address, role in route.stops()[: 1 if route.controller else None]:
         try:
-            lease = await held.enter_async_context(pool.lease(address, role, fresh=True))
+            lease = await stack.enter_async_context(pool.lease(address, role, fresh=True))
         except KafkaError as error:
             reasons.append(str(to_failure(error, str(address))))
             continue
@@ -200,15 +200,15 @@ class PreparedChange:
         return str(to_failure(error, str(self._address)))
 
 
-def _moved(change: UpdateFeature, role: Role, said: ApiVersionsResponse, address: Address) -> str:
+def _moved(change: UpdateFeature, role: Role, response: ApiVersionsResponse, address: Address) -> str:
     """The reason why the change is not one from where it starts; empty where it is, or where the node does not say.
 
     What brokers say of kraft.version differs between releases (KAFKA-18979, KAFKA-18602).
     """
-    unsaid = said.error_code != 0 or said.finalized_features_epoch < 0
+    unsaid = response.error_code != 0 or response.finalized_features_epoch < 0
     if unsaid or (change.feature == KRAFT_VERSION and role is Role.BROKER):
         return ""
-    level = said.finalized_features.get(change.feature, 0)
+    level = response.finalized_features.get(change.feature, 0)
     if level == change.from_level:
         return ""
     return f"{address}: {change.feature} is at {level} by now, not at {change.from_level}; it was changed meanwhile"

@@ -112,22 +112,22 @@ _LENGTHS = {  # what a length is read with -> its bytes at least
 }
 
 
-def _run(read: Callable[[bytes, int], tuple[int, int]]) -> _Part:
+def _run(reader: Callable[[bytes, int], tuple[int, int]]) -> _Part:
     """A length and that many bytes. The end is not compared here: whatever comes next, or the last, notices."""
 
     def step(data: bytes, at: int, _: list[int]) -> int:
-        length, at = read(data, at)
+        length, at = reader(data, at)
         return at + length if length > 0 else at
 
-    return _Part(_LENGTHS[read], step)
+    return _Part(_LENGTHS[reader], step)
 
 
-def _array(read: Callable[[bytes, int], tuple[int, int]], item: _Part | _Entity, name: str) -> _Part:
+def _array(reader: Callable[[bytes, int], tuple[int, int]], item: _Part | _Entity, name: str) -> _Part:
     least, each = item.least, item.step
     stride = item.stride if isinstance(item, _Entity) else None
 
     def step(data: bytes, at: int, room: list[int]) -> int:
-        count, at = read(data, at)
+        count, at = reader(data, at)
         if count <= 0:
             return at
         remaining = len(data) - at
@@ -144,7 +144,7 @@ def _array(read: Callable[[bytes, int], tuple[int, int]], item: _Part | _Entity,
             at = each(data, at, room)
         return at
 
-    return _Part(_LENGTHS[read], step)
+    return _Part(_LENGTHS[reader], step)
 
 
 @cache
@@ -183,7 +183,7 @@ def _entity(kind: type) -> _Entity:
     return _Entity(least, step, stride=least if flexible and not steps else None)
 
 
-def _tags(where: str, known: Mapping[int, _Part], data: bytes, at: int, room: list[int]) -> int:
+def _tags(location: str, known: Mapping[int, _Part], data: bytes, at: int, room: list[int]) -> int:
     """The tagged fields (KIP-482): ascending, each once, each as long as it says."""
     count, at = _varint(data, at)
     last_tag = -1
@@ -191,18 +191,18 @@ def _tags(where: str, known: Mapping[int, _Part], data: bytes, at: int, room: li
         tag, at = _varint(data, at)
         size, at = _varint(data, at)
         if tag <= last_tag:
-            raise _undecodable(f"tag {tag} after tag {last_tag} in {where}")
+            raise _undecodable(f"tag {tag} after tag {last_tag} in {location}")
         last_tag = tag
         part = known.get(tag)
         if part is None:
             raise NotKafka(
-                f"an answer with an unknown field (tag {tag} of {where})",
+                f"an answer with an unknown field (tag {tag} of {location})",
                 remedy="the node is newer than this tool; use a newer version of it",
                 sent=True,
             )
         end = at + part.least if part.step is None else part.step(data, at, room)
         if end != at + size:
-            raise _undecodable(f"tag {tag} of {where} is not as long as it says")
+            raise _undecodable(f"tag {tag} of {location} is not as long as it says")
         at = end
     return at
 

@@ -125,7 +125,7 @@ def _certificates(path: Path) -> list[bytes]:
     return [b"".join(match.split()) for match in _CERTIFICATE.findall(path.read_bytes())]
 
 
-def _load_client(made: ssl.SSLContext, tls: Tls) -> None:
+def _load_client(context: ssl.SSLContext, tls: Tls) -> None:
     import tempfile  # which no other connection needs
 
     if not tls.certificate or not tls.key:
@@ -137,7 +137,7 @@ def _load_client(made: ssl.SSLContext, tls: Tls) -> None:
     try:
         with os.fdopen(descriptor, "w", encoding="ascii", errors="replace") as file:
             file.write(tls.certificate.rstrip() + "\n" + tls.key)
-        made.load_cert_chain(path, password=lambda: tls.key_password or "")
+        context.load_cert_chain(path, password=lambda: tls.key_password or "")
     except (ssl.SSLError, ValueError, OSError):
         raise TlsFailed(
             "the client certificate and its key cannot be used", remedy="both must be PEM and belong together"

@@ -29,10 +29,10 @@ async def listed(api: WorkloadsApi, namespace: str) -> list[Json]:
     return documents
 
 
-def covering(every: Iterable[Json], labels: Mapping[str, Json], sets: Sequence[StatefulSet]) -> tuple[Budget, ...]:
+def covering(items: Iterable[Json], labels: Mapping[str, Json], sets: Sequence[StatefulSet]) -> tuple[Budget, ...]:
     """Every one that covers one of these pods. `labels`: by the name of the pod; `sets`: theirs."""
     budgets = []
-    for raw in every:
+    for raw in items:
         selector = raw["spec"].get("selector")
         covered = frozenset(name for name, pod_labels in labels.items() if selects(selector, pod_labels))
         if covered:

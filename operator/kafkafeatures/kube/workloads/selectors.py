@@ -45,9 +45,9 @@ def _requirements(selector: Selector) -> Iterator[str]:
                 raise ValueError(f"the operator {other!r} of a selector is not known")
 
 
-def _holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = one["key"], one.get("values") or ()
-    match one["operator"]:
+def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, values = expression["key"], expression.get("values") or ()
+    match expression["operator"]:
         case "In":
             return labels.get(key) in values
         case "NotIn":

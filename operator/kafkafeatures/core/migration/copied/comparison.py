@@ -78,14 +78,14 @@ class Comparison:
         if not remaining:
             del self._open[topic.name]
 
-    def entries(self, path: str, found: Entries | ZnodeFinding) -> None:
+    def entries(self, path: str, entries: Entries | ZnodeFinding) -> None:
         unit = usual_path(path)
         self._seen.add(unit)
         if unit != path:
             self._paths[unit] = path
-        if isinstance(found, ZnodeFinding):
+        if isinstance(entries, ZnodeFinding):
             kind = next((kind for root, kind in _KINDS.items() if path.startswith(root)), Kind.QUOTA)
-            self._unreadable(unit, EntryKey(kind, path), found)
+            self._unreadable(unit, EntryKey(kind, path), entries)
             return
         expected = self._expected.entries(unit)
         if (
@@ -94,8 +94,8 @@ class Comparison:
             and self._expected.topic(path.rsplit("/", maxsplit=1)[-1]) is None
         ):
             return  # configs of a deleted topic, which a controller of Kafka 3.9 may write again; nothing reads them
-        for key in (*found, *(expected.keys() - found.keys())):
-            self._judge(unit, path, key, found.get(key), expected.get(key))
+        for key in (*entries, *(expected.keys() - entries.keys())):
+            self._judge(unit, path, key, entries.get(key), expected.get(key))
 
     def remark(self, finding: ZnodeFinding) -> None:
         """Ignore a finding, which is no matter of equality."""
@@ -138,8 +138,8 @@ class Comparison:
         if not are_the_same(in_zookeeper, in_log):
             self._keep(unit, EntryDifference(key.kind, key.name, path, shown(in_zookeeper), shown(in_log)))
 
-    def _unreadable(self, unit: str, key: EntryKey, found: ZnodeFinding) -> None:
-        self._keep(unit, EntryDifference(key.kind, key.name, found.path, f"the znode {found.problem}", ""))
+    def _unreadable(self, unit: str, key: EntryKey, finding: ZnodeFinding) -> None:
+        self._keep(unit, EntryDifference(key.kind, key.name, finding.path, f"the znode {finding.problem}", ""))
 
     def _keep(self, unit: str, difference: EntryDifference) -> None:
         of_unit = self.differing.setdefault(unit, [])

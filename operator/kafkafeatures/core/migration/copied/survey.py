@@ -29,7 +29,7 @@ class Sink(Protocol):
     def partition(self, topic: Topic, number: int, znode_state: State | ZnodeFinding) -> None:
         """The state of one partition of this topic."""
 
-    def entries(self, path: str, found: Entries | ZnodeFinding) -> None:
+    def entries(self, path: str, entries: Entries | ZnodeFinding) -> None:
         """Any other znode; no entries where it is not there."""
 
     def remark(self, finding: ZnodeFinding) -> None:
@@ -95,11 +95,11 @@ class Surveyor:
         else:
             self._controller_epoch = max(self._controller_epoch, znode_state.controller_epoch)
 
-    def entries(self, path: str, found: Entries | ZnodeFinding) -> None:
-        if isinstance(found, ZnodeFinding):
-            self.remark(found)
+    def entries(self, path: str, entries: Entries | ZnodeFinding) -> None:
+        if isinstance(entries, ZnodeFinding):
+            self.remark(entries)
             return
-        for key, value in found.items():
+        for key, value in entries.items():
             self._count(key.kind)
             if value is Flag.SET and path.startswith(f"{OF_BROKERS}/") and path not in self._passwords[-1:]:
                 self._passwords.append(path)

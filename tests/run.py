@@ -97,7 +97,7 @@ SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),
     Suite("types", [[*PY, "mypy"]], 0.3),
     Suite("test-types", [[*PY, "mypy", "-p", "tests", "-p", "docs.make"]], 0.3),
-    Suite("layers", [["lint-imports", "--no-cache"]], 0.2),
+    Suite("layers", [["lint-imports", "--no-cache"], [*PY, "tests.names"]], 0.3),
     Suite(
         "unit",
         [[*PYTEST, *FILE_BY_FILE, "tests", "--ignore=tests/e2e", *(f"--ignore={one}" for one in WHOLE_RUNS)]],

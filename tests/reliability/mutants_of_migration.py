@@ -90,12 +90,12 @@ MUTANTS: tuple[Mutant, ...] = (
          "    if last is None or last.differences is None:\n        return \"\" and \"Zoo"),
         ("what was behind in the end is released", "    if last.written_at is None:\n        return \"Zoo",
          "    if last.written_at is None:\n        return \"\" and \"Zoo"),
-        ("what could not be written was never compared", "    return written_status if is_newer else ours\n",
-         "    return written_status\n"),
+        ("what could not be written was never compared", "    return reported if is_newer else ours\n",
+         "    return reported\n"),
         ("what a look without a phase has found is forgotten", "    comparison, zookeeper = observation.compared,",
          "    if not isinstance(place, Place):\n        return before\n"
          "    comparison, zookeeper = observation.compared,"),
-        ("the status of another process counts for nothing", "    return written_status if is_newer else ours\n",
+        ("the status of another process counts for nothing", "    return reported if is_newer else ours\n",
          "    return ours\n"),
     ),
     *of(

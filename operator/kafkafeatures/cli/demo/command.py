@@ -223,13 +223,13 @@ def _one(simulator: Simulator) -> str:
     return str(simulator.greeting["bootstrapServers"]).split(",")[0]
 
 
-def _finalized(stage: Demonstration, servers: str, required_level: dict[str, int]) -> None:
+def _finalized(stage: Demonstration, servers: str, expected: dict[str, int]) -> None:
     """The last proof is not a look at a picture but the document."""
     output = stage.quiet(("describe", "--bootstrap-server", servers, "-o", "json"))
     levels = {feature["name"]: feature.get("finalized") for feature in json.loads(output)["features"]}
-    wrong = {name: levels.get(name) for name, level in required_level.items() if levels.get(name) != level}
+    wrong = {name: levels.get(name) for name, level in expected.items() if levels.get(name) != level}
     if wrong:
-        raise not_the_story(f"the levels should be {required_level}, but they are {wrong}")
+        raise not_the_story(f"the levels should be {expected}, but they are {wrong}")
 
 
 class Simulator(Struct, frozen=True):

@@ -38,20 +38,20 @@ def offer(words: Sequence[str]) -> None:
     print(*(completion for completion in offered if completion.startswith(current)), f":{0 if files else 4}", sep="\n")
 
 
-def _offered(previous: list[str]) -> tuple[list[str], bool]:
+def _offered(earlier_words: list[str]) -> tuple[list[str], bool]:
     """Completions of the next word, and whether it may be a file."""
-    if not previous:
+    if not earlier_words:
         return [f"{name}\t{help_line}" for name, (_, help_line) in COMMANDS.items()], False
-    actions = [action for _, _, command_actions in every_command(previous[0]) for action in command_actions]
+    actions = [action for _, _, command_actions in every_command(earlier_words[0]) for action in command_actions]
     flags = {flag: action for action in actions for flag in action.option_strings}
-    asking = flags.get(previous[-1])
+    asking = flags.get(earlier_words[-1])
     if asking is not None and asking.nargs != 0:
         if is_live(asking):
-            return _live(asking.dest, previous[1:-1]), False
+            return _live(asking.dest, earlier_words[1:-1]), False
         return [str(choice) for choice in asking.choices or ()], not asking.choices
     of_places = [action for action in actions if not action.option_strings]
     places = [str(choice) for action in of_places for choice in action.choices or ()]
-    places += [name for action in of_places if is_live(action) for name in _live(action.dest, previous[1:])]
+    places += [name for action in of_places if is_live(action) for name in _live(action.dest, earlier_words[1:])]
     return [*places, *(f"{flag}\t{(action.help or '') % vars(action)}" for flag, action in flags.items())], False
 
 

@@ -124,7 +124,7 @@ def moved_unremembered(
 
 
 def _moved_by_the_whole_log(
-    previous_status: Status, next_status: Status, text: Mapping[str, Moves]
+    previous_status: Status, next_status: Status, moves_of_log: Mapping[str, Moves]
 ) -> Mapping[str, Moves]:
     """By feature, all its moves where the last one may have come after the status, which has no position.
 
@@ -141,17 +141,17 @@ def _moved_by_the_whole_log(
         if step is not None:
             own_levels.setdefault(step.feature, []).append(step.to_level)
     unremembered = {}
-    for feature, moves in text.items():
+    for feature, moves in moves_of_log.items():
         levels, seen_at = [level for _, level in moves], last_seen.get(feature)
         if not _ends_once([0, *levels], [seen_at]) and not _ends_once(levels, own_levels.get(feature, ())):
             unremembered[feature] = moves
     return unremembered
 
 
-def _ends_once(levels: Sequence[int], offsets: Sequence[int | None]) -> bool:
+def _ends_once(levels: Sequence[int], known_levels: Sequence[int | None]) -> bool:
     """Tell whether the levels end with what is known of them, and have it nowhere else."""
-    size = len(offsets)
-    places = [at for at in range(len(levels) - size + 1) if [*levels[at : at + size]] == [*offsets]]
+    size = len(known_levels)
+    places = [at for at in range(len(levels) - size + 1) if [*levels[at : at + size]] == [*known_levels]]
     return size > 0 and places == [len(levels) - size]
 
 

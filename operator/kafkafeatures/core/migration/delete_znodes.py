@@ -165,8 +165,8 @@ _REJECTED: Mapping[int, tuple[Reason, bool]] = {
 }
 
 
-def _was(printable_marks: str) -> str:
-    return f"; {MIGRATION} was {printable(printable_marks)}" if printable_marks else ""
+def _was(znode_content: str) -> str:
+    return f"; {MIGRATION} was {printable(znode_content)}" if znode_content else ""
 
 
 def _number(fields: Mapping[str, Any], name: str) -> int:

@@ -72,15 +72,15 @@ def about_differences(count: int, digest: str) -> str:
     return f"{count} {digest}"
 
 
-def _unknown(written_status: MigrationZnode | None, last: EqualityStatus | None) -> str:
+def _unknown(znode: MigrationZnode | None, last: EqualityStatus | None) -> str:
     """Reason why the last comparison does not count; empty where it does."""
     if last is None or last.differences is None:
         return "ZooKeeper was not compared with the metadata log before the controllers stopped"
     if last.written_at is None:
         return "ZooKeeper was behind the metadata log at the last comparison, or the date of that is not known"
-    if written_status is None or written_status.offset <= 0:
+    if znode is None or znode.offset <= 0:
         return "/migration was deleted or written anew since the last comparison"
-    between = written_status.written_at - datetime.fromisoformat(last.written_at)
+    between = znode.written_at - datetime.fromisoformat(last.written_at)
     if -CLOCKS_DIFFER <= between <= LAST_WITHIN:
         return ""
     if between < timedelta(0):
@@ -88,18 +88,16 @@ def _unknown(written_status: MigrationZnode | None, last: EqualityStatus | None)
     return f"ZooKeeper was last compared with the metadata log {format_span(between)} before the controllers stopped"
 
 
-def later(ours: EqualityStatus | None, written_status: EqualityStatus | None) -> EqualityStatus | None:
+def later(ours: EqualityStatus | None, reported: EqualityStatus | None) -> EqualityStatus | None:
     """Return the comparison that was made later, by the clock of ZooKeeper: two processes have two clocks. That of this
     process where it is not certain; one without a date, which proves nothing, before any other.
     """
-    if ours is None or written_status is None:
-        return ours or written_status
-    if not ours.written_at or not written_status.written_at:
-        return written_status if ours.written_at else ours
-    is_newer = (
-        datetime.fromisoformat(written_status.written_at) - datetime.fromisoformat(ours.written_at) > CLOCKS_DIFFER
-    )
-    return written_status if is_newer else ours
+    if ours is None or reported is None:
+        return ours or reported
+    if not ours.written_at or not reported.written_at:
+        return reported if ours.written_at else ours
+    is_newer = datetime.fromisoformat(reported.written_at) - datetime.fromisoformat(ours.written_at) > CLOCKS_DIFFER
+    return reported if is_newer else ours
 
 
 def last_comparison(

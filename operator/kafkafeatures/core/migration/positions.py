@@ -169,12 +169,12 @@ class PositionRow(Struct, frozen=True):
 ALL, SOME, NO = (True,), (True, False), (False,)
 
 
-def _flags_fit(found: Iterable[bool | None], hold: tuple[bool, ...]) -> bool:
+def _flags_fit(seen_flags: Iterable[bool | None], required: tuple[bool, ...]) -> bool:
     """`ALL`: each has the flag; `NO`: none has; `SOME`: one has it and one has not."""
-    flags = set(found)
+    flags = set(seen_flags)
     if None in flags:
-        return (flags - {None}) <= set(hold)
-    return flags == set(hold)
+        return (flags - {None}) <= set(required)
+    return flags == set(required)
 
 
 ROWS = (

@@ -108,11 +108,11 @@ def _node_seconds(rollout: RolloutStatus | None) -> int:
     return rollout.node_seconds if rollout is not None else 0
 
 
-def _steady(lag: int, from_level: int | None) -> int | None:
+def _steady(lag: int, previous_lag: int | None) -> int | None:
     """The lag, which differs by a few records in each look: a status is not written for that."""
     if lag < 0:
         return None
-    return from_level if from_level is not None and abs(lag - from_level) < 20 else lag
+    return previous_lag if previous_lag is not None and abs(lag - previous_lag) < 20 else lag
 
 
 def migration_settled(progress: MigrationProgress | Misplaced | Failure) -> ConditionText:

@@ -124,10 +124,10 @@ async def snapshot_parts(
         position += len(reply.data)
 
 
-def _follows(part: FetchSnapshotResponse, position: int, size: int, requests: int) -> bool:
+def _follows(part: FetchSnapshotResponse, position: int, size: int, most_bytes: int) -> bool:
     """Tell whether it is the next part, of a file of that size, and not more than was asked for."""
     length = len(part.data)
-    return (part.position, part.size) == (position, size) and 0 < length <= min(requests, size - position)
+    return (part.position, part.size) == (position, size) and 0 < length <= min(most_bytes, size - position)
 
 
 def _judge(reply: FetchResponse | FetchSnapshotResponse) -> None:

@@ -1,0 +1,198 @@
+"""A scrape of a broker in Prometheus' text format: its request counters, and when its process started.
+
+Called by `scrapes.py`. Exporters name the counters as their rules have it: those of Strimzi, Bitnami, Confluent and of
+the JMX exporter, with and without rules, are known. What it decides: a scrape of which a part may be missing is
+refused, for what is missing could be the counter of an old client. Of a scrape one line at a time is in memory.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from msgspec import Struct
+
+from kafkafeatures.core.clients.evidence import CounterKey
+
+MAX_LINE = 64 * 1024
+MAX_SCRAPE = 256 * 1024 * 1024
+
+FAMILIES = frozenset(
+    (
+        "kafka_network_requestmetrics_requests_total",  # Strimzi, the JMX exporter's examples
+        "kafka_network_requestmetrics_requestspersec",  # Confluent
+        "kafka_network_requestmetrics_requestspersec_count",  # Bitnami
+        "kafka_network_requestmetrics_requestspersec_total",
+        "kafka_network_requestmetrics_count",  # the JMX exporter without rules; its label `name` tells what is counted
+    )
+)
+"""Names of the counters, in lower case."""
+WITHOUT_RULES = "kafka_network_requestmetrics_count"
+REQUESTS = "RequestsPerSec"
+EXPECTED = "kafka.network:type=RequestMetrics,name=RequestsPerSec with its request and version as labels"
+
+_PROCESS_START = "process_start_time_seconds"
+_EXPORTER = "jmx_exporter_build_info"
+_STARTS_IN_MS = ("java_lang_runtime_starttime", "kafka_server_app_info_start_time_ms")
+"""The start by the JVM of the broker itself, wherever the exporter runs."""
+_STARTS = (_PROCESS_START, _EXPORTER, *_STARTS_IN_MS)
+_CANARY = "ApiVersions"
+"""An API that every broker is asked for: by other brokers, by clients, by probes."""
+
+_SAMPLE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?[ \t]+([0-9.eE+-]+|[+-]?Inf|NaN)(?:[ \t]+-?[0-9.]+)?")
+_LABEL = re.compile(r'[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,|$)')
+_TWO_IN_ONE = re.compile(r"([A-Za-z]{1,80}), ?version=([0-9]{1,4})")
+"""What Bitnami's rule makes of the request: the version is in it."""
+
+
+class ScrapeRefused(Exception):
+    """Nothing may be concluded from a scrape, and why."""
+
+
+class Sample(Struct, frozen=True):
+    """One line of a scrape."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+class BrokerCounters(Struct, frozen=True):
+    """The counters of a scrape. `start`: of the process of the broker, in ms."""
+
+    start: int
+    counters: Mapping[CounterKey, float]
+
+
+@dataclass
+class _Reading:
+    """Contents up to a line. `family`: the name of the counters as it is written; `is_whole`: a line follows them."""
+
+    counters: dict[CounterKey, float] = field(default_factory=dict)
+    family: str = ""
+    is_whole: bool = False
+    identity: frozenset[tuple[str, str]] | None = None
+    starts: dict[str, set[float]] = field(default_factory=dict)
+    is_agent: bool = False
+
+
+def read_exposition(stream: BinaryIO) -> BrokerCounters:
+    """The counters of a scrape. Raises ScrapeRefused."""
+    reading = _Reading()
+    for number, line in enumerate(_lines(stream), 1):
+        _take(reading, line, number)
+    if not reading.counters:
+        raise ScrapeRefused(f"has no request counters: expected {EXPECTED}")
+    if not reading.is_whole:
+        raise ScrapeRefused("ends in the request counters, and may be cut off: keep the whole answer of the exporter")
+    if not any(name == _CANARY for name, _ in reading.counters):
+        raise ScrapeRefused(f"has no counter of {_CANARY} requests: a rule of the exporter leaves out some of the APIs")
+    return BrokerCounters(_start(reading), reading.counters)
+
+
+def _lines(stream: BinaryIO) -> Iterator[str]:
+    """Every line that has an end; what follows the last one is cut off."""
+    size = 0
+    while line := stream.readline(MAX_LINE + 1):
+        size += len(line)
+        if len(line) > MAX_LINE:
+            raise ScrapeRefused(f"has a line of more than {MAX_LINE // 1024} KiB: it is no scrape")
+        if size > MAX_SCRAPE:
+            raise ScrapeRefused(f"is larger than {MAX_SCRAPE // 1024 // 1024} MiB")
+        if not line.endswith(b"\n"):
+            return
+        yield line.decode(errors="replace").strip()
+
+
+def _take(reading: _Reading, line: str, number: int) -> None:
+    if not line:
+        return
+    if line.startswith("#"):
+        reading.is_whole = reading.is_whole or bool(reading.family)
+        return
+    written = re.split(r"[{ \t]", line, maxsplit=1)[0]
+    name = written.lower()
+    if written != reading.family:
+        reading.is_whole = reading.is_whole or bool(reading.family)
+        if name not in FAMILIES and name not in _STARTS:
+            return
+    sample = parse_sample(line)
+    if sample is None:
+        raise ScrapeRefused(f"line {number} is no sample of {written[:80]}")
+    if name in FAMILIES:
+        _count(reading, sample, number)
+    elif name == _EXPORTER:
+        reading.is_agent = "javaagent" in sample.labels.get("name", "")
+    else:
+        reading.starts.setdefault(name, set()).add(sample.value)
+
+
+def _count(reading: _Reading, sample: Sample, number: int) -> None:
+    labels = dict(sample.labels)
+    if sample.name.lower() == WITHOUT_RULES and labels.pop("name", REQUESTS) != REQUESTS:
+        return
+    if not reading.family:
+        reading.family = sample.name
+    elif sample.name != reading.family:
+        raise ScrapeRefused(f"has the counters twice, as {reading.family} and as {sample.name}")
+    elif reading.is_whole:
+        raise ScrapeRefused(f"line {number}: {sample.name} is not in one piece, so that lines may be missing")
+    key = _key(sample.name, labels)
+    identity = frozenset(labels.items())
+    if reading.identity not in (None, identity):
+        raise ScrapeRefused(f"line {number}: {sample.name} is of several brokers; expected the scrape of one")
+    reading.identity = identity
+    if not (math.isfinite(sample.value) and sample.value >= 0):
+        raise ScrapeRefused(f"line {number}: {sample.value} is no count")
+    if reading.counters.setdefault(key, sample.value) != sample.value:
+        raise ScrapeRefused(f"line {number}: {key[0]} v{key[1]} has two counts")
+
+
+def _key(name: str, labels: dict[str, str]) -> CounterKey:
+    """The API and the version, which are taken out of the labels."""
+    request, version = labels.pop("request", ""), labels.pop("version", "")
+    if match := _TWO_IN_ONE.fullmatch(request):
+        request, version = match.groups()
+    if re.fullmatch("[A-Za-z]{1,80}", request) and re.fullmatch("[0-9]{1,4}", version):
+        return request, int(version)
+    mangled = ", ".join([request, version, *labels]).strip(", ")
+    raise ScrapeRefused(f"a rule of the exporter mangles {name} ({mangled[:80]}): expected {EXPECTED}")
+
+
+def _start(reading: _Reading) -> int:
+    """The latest start that is named: an exporter beside the broker has one of its own."""
+    times = [time for name in _STARTS_IN_MS for time in reading.starts.get(name, ())]
+    if reading.is_agent:
+        times += [time * 1000 for time in reading.starts.get(_PROCESS_START, ())]
+    times = [time for time in times if math.isfinite(time) and 0 < time < 2**53]
+    if not times:
+        text = "does not say when the process of the broker started: expected "
+        if reading.starts:
+            text += f"{_EXPORTER} of an agent, or java.lang:type=Runtime with StartTime; {_PROCESS_START} may be that "
+            raise ScrapeRefused(f"{text}of an exporter beside the broker")
+        raise ScrapeRefused(f"{text}{_PROCESS_START}")
+    return round(max(times))
+
+
+def parse_sample(line: str) -> Sample | None:
+    """A line with a sample; None for one that is none."""
+    match = _SAMPLE.fullmatch(line)
+    if match is None:
+        return None
+    name, text, number = match.groups()
+    labels: dict[str, str] = {}
+    position = 0
+    text = text or ""
+    while position < len(text.rstrip()):
+        label = _LABEL.match(text, position)
+        if label is None or label[1] in labels:
+            return None
+        labels[label[1]] = re.sub(r"\\(.)", lambda escape: "\n" if escape[1] == "n" else escape[1], label[2])
+        position = label.end()
+    try:
+        return Sample(name, labels, float(number))
+    except ValueError:
+        return None

@@ -68,7 +68,7 @@ class BrokerCounters(Struct, frozen=True):
 
 
 @dataclass
-class _Reading:
+class _PartialScrape:
     """Contents up to a line. `family`: the name of the counters as it is written; `is_whole`: a line follows them."""
 
     counters: dict[CounterKey, float] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class _Reading:
 
 def read_exposition(stream: BinaryIO) -> BrokerCounters:
     """The counters of a scrape. Raises ScrapeRefused."""
-    reading = _Reading()
+    reading = _PartialScrape()
     for number, line in enumerate(_lines(stream), 1):
         _take(reading, line, number)
     if not reading.counters:
@@ -99,7 +99,7 @@ def _lines(stream: BinaryIO) -> Iterator[str]:
     while line := stream.readline(MAX_LINE + 1):
         size += len(line)
         if len(line) > MAX_LINE:
-            raise ScrapeRefused(f"has a line of more than {MAX_LINE // 1024} KiB: it is no scrape")
+            raise ScrapeRefused(f"has a line of more than {MAX_LINE // 1024} KiB: it is not a scrape")
         if size > MAX_SCRAPE:
             raise ScrapeRefused(f"is larger than {MAX_SCRAPE // 1024 // 1024} MiB")
         if not line.endswith(b"\n"):
@@ -107,7 +107,7 @@ def _lines(stream: BinaryIO) -> Iterator[str]:
         yield line.decode(errors="replace").strip()
 
 
-def _take(reading: _Reading, line: str, number: int) -> None:
+def _take(reading: _PartialScrape, line: str, number: int) -> None:
     if not line:
         return
     if line.startswith("#"):
@@ -121,7 +121,7 @@ def _take(reading: _Reading, line: str, number: int) -> None:
             return
     sample = parse_sample(line)
     if sample is None:
-        raise ScrapeRefused(f"line {number} is no sample of {written[:80]}")
+        raise ScrapeRefused(f"line {number} is not a sample of {written[:80]}")
     if name in FAMILIES:
         _count(reading, sample, number)
     elif name == _EXPORTER:
@@ -130,7 +130,7 @@ def _take(reading: _Reading, line: str, number: int) -> None:
         reading.starts.setdefault(name, set()).add(sample.value)
 
 
-def _count(reading: _Reading, sample: Sample, number: int) -> None:
+def _count(reading: _PartialScrape, sample: Sample, number: int) -> None:
     labels = dict(sample.labels)
     if sample.name.lower() == WITHOUT_RULES and labels.pop("name", REQUESTS) != REQUESTS:
         return
@@ -146,7 +146,7 @@ def _count(reading: _Reading, sample: Sample, number: int) -> None:
         raise ScrapeRefused(f"line {number}: {sample.name} is of several brokers; expected the scrape of one")
     reading.identity = identity
     if not (math.isfinite(sample.value) and sample.value >= 0):
-        raise ScrapeRefused(f"line {number}: {sample.value} is no count")
+        raise ScrapeRefused(f"line {number}: {sample.value} is not a count")
     if reading.counters.setdefault(key, sample.value) != sample.value:
         raise ScrapeRefused(f"line {number}: {key[0]} v{key[1]} has two counts")
 
@@ -162,7 +162,7 @@ def _key(name: str, labels: dict[str, str]) -> CounterKey:
     raise ScrapeRefused(f"a rule of the exporter mangles {name} ({mangled[:80]}): expected {EXPECTED}")
 
 
-def _start(reading: _Reading) -> int:
+def _start(reading: _PartialScrape) -> int:
     """The latest start that is named: an exporter beside the broker has one of its own."""
     times = [time for name in _STARTS_IN_MS for time in reading.starts.get(name, ())]
     if reading.is_agent:

@@ -44,7 +44,8 @@ class _ScrapeFile(Struct, frozen=True):
 def read_scrapes(path: Path, cluster: str | None) -> ScrapeFiles:
     """The scrapes of a folder or a file. `cluster`: of several in the folder, this one. Raises CommandFailed."""
     try:
-        entries = list(_files(path)) if path.is_dir() else [_file(path, path.absolute().parts[-3:])]
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+        entries = list(_files(path)) if is_folder else [_file(path, path.absolute().parts[-3:])]
     except OSError as error:
         raise CommandFailed(f"{error.filename or path}: {error.strerror}", Exit.BLOCKED) from None
     files = [entry for entry in entries if isinstance(entry, _ScrapeFile)]
@@ -101,7 +102,7 @@ def _read(file: _ScrapeFile) -> Scrape | str:
         descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe has nothing to wait for
         with open(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return f"{file.path}: not read: it is no regular file"
+                return f"{file.path}: not read: it is not a regular file"
             counters = read_exposition(stream)
     except OSError as error:
         return f"{file.path}: not read: {error.strerror}"

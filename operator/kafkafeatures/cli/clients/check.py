@@ -1,0 +1,118 @@
+"""`kafkafeatures clients check`: do clients use API versions that a release lacks? By counters of every broker.
+
+Called by `command.py`. It reads scrapes and asks which brokers are registered; `core/clients/verdict.py` judges.
+Exit code 0: ready, 4: blocked, 5: unknown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kafkafeatures.cli.clients.scrapes import ScrapeFiles, read_scrapes
+from kafkafeatures.cli.clients.verdict_text import draw, verdict_document
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import console, print_document, tell
+from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.core.clients.evidence import MAX_GAP
+from kafkafeatures.core.clients.targets import Targets, parse_targets
+from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
+
+if TYPE_CHECKING:
+    from kafkafeatures.core.facts.observation import Observation
+
+CODES = {
+    ClientVerdict.READY: Exit.DONE,
+    ClientVerdict.BLOCKED: Exit.BLOCKED,
+    ClientVerdict.UNKNOWN: Exit.UNREACHABLE,
+}
+_SHOWN = 5
+"""Files of which the reason is told."""
+
+
+class RegisteredBrokers(Struct, frozen=True):
+    """The brokers of a cluster. `ids`: None where they are not known, and `problem` says why."""
+
+    ids: frozenset[int] | None
+    cluster_id: str = ""
+    problem: str = ""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Judge once, and show it."""
+    end = arguments.at if arguments.at is not None else round(time.time() * 1000)
+    window = EvidenceWindow(end - arguments.window, end)
+    evidence = read_scrapes(arguments.evidence, arguments.cluster)
+    registered = _registered(arguments, end)
+    check = check_clients(arguments.release, targets(), evidence.scrapes, registered.ids, window)
+    if arguments.output == "table":
+        draw(console(), check, targets(), registered.problem)
+    else:
+        document = verdict_document(
+            check, targets(), cluster=evidence.cluster, cluster_id=registered.cluster_id, refused=evidence.refused
+        )
+        print_document(document, arguments.output)
+    _tell_refused(evidence)
+    return CODES[check.verdict]
+
+
+def targets() -> Targets:
+    """The table of this version."""
+    return parse_targets(files("kafkafeatures.core.clients").joinpath("targets.json").read_bytes())
+
+
+def _tell_refused(evidence: ScrapeFiles) -> None:
+    for line in evidence.refused[:_SHOWN]:
+        tell(line)
+    if (omitted := len(evidence.refused) - _SHOWN) > 0:
+        tell(f"and {omitted} more files were not read; -o json has all of them")
+
+
+def _registered(arguments: argparse.Namespace, end: int) -> RegisteredBrokers:
+    is_live = arguments.bootstrap_server or arguments.bootstrap_controller or arguments.config
+    if arguments.log is not None and is_live:
+        raise CommandFailed("clients check: --log and --bootstrap-server exclude each other", Exit.USAGE)
+    if arguments.log is not None:
+        return _of_log(arguments.log, end)
+    if is_live:
+        from kafkafeatures.cli.cluster.connect import look, on_cluster, settings_from_flags
+
+        return _of_cluster(on_cluster(look(settings_from_flags(arguments))))
+    return RegisteredBrokers(
+        None, problem="which brokers are registered is not known; use --bootstrap-server HOST:PORT or --log PATH"
+    )
+
+
+def _of_cluster(observation: Observation) -> RegisteredBrokers:
+    from kafkafeatures.core.facts.observation import Known
+
+    cluster_id = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
+    brokers = observation.registered_brokers
+    if isinstance(brokers, Known):
+        return RegisteredBrokers(brokers.value, cluster_id)
+    return RegisteredBrokers(None, cluster_id, f"which brokers are registered is not known: {brokers.failure}")
+
+
+def _of_log(path: Path, end: int) -> RegisteredBrokers:
+    """The brokers by a metadata log that reaches to the end of the window: later ones may be missing in an older."""
+    from kafkafeatures.cli.log.paths import log_folder
+    from kafkafeatures.cli.log.state import problems_of, registrations, restored
+    from kafkafeatures.cli.log.words import format_time
+    from kraftlog import BrokerRegistration
+
+    folder = log_folder(path)
+    state = restored(folder, None)
+    cluster_id = folder.cluster_id or ""
+    if problems := problems_of(state):
+        return RegisteredBrokers(None, cluster_id, f"{folder.display_name}: {problems[0]}")
+    if state.image.timestamp_ms < end - MAX_GAP:
+        until = format_time(state.image.timestamp_ms)
+        text = f"{folder.display_name}: the metadata log ends at {until}, before the window does; use --at {until}"
+        return RegisteredBrokers(None, cluster_id, text)
+    brokers = [broker for _, broker in registrations(state.image) if isinstance(broker, BrokerRegistration)]
+    return RegisteredBrokers(frozenset(broker.id for broker in brokers), cluster_id)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -56,7 +58,7 @@ def test_a_scrape_that_was_cut_anywhere_is_refused_or_whole(exporter: Callable[[
         (strimzi(COUNTERS).replace("version=", "ver="), "mangles kafka_network_requestmetrics_requests_total"),
         (strimzi(COUNTERS).replace('request="Produce"', 'request="Produce, user=a"'), "mangles"),
         (strimzi(COUNTERS).replace('"ApiVersions"', '"Heartbeat"'), "leaves out some of the APIs"),
-        (strimzi(COUNTERS).replace(process_start(), "a 1\n"), "does not say when the process of the broker started"),
+        (strimzi(COUNTERS).replace(process_start(), "a 1\n"), "does not show when the broker started"),
         (bitnami(COUNTERS).replace("java_lang_runtime", "java_lang_other"), "exporter beside the broker"),
         (strimzi(COUNTERS).replace(AGENT, BESIDE), "exporter beside the broker"),
         (strimzi(COUNTERS).replace("Produce", "Prod\xff").encode("latin-1"), "mangles"),
@@ -135,3 +137,24 @@ def test_damaged_scrapes_are_refused_and_raise_nothing_else(data: st.DataObject)
         text[at : at + data.draw(st.integers(0, 30))] = data.draw(st.binary(max_size=10))
     with contextlib.suppress(ScrapeRefused):
         assert read(bytes(text)).counters
+
+
+REAL = {"plain-1.0.1": 1_795_913_338_875, "strimzi-0.20.0": 1_795_913_348_647, "strimzi-1.0.1": 1_795_913_357_859}
+"""Scrapes of Kafka 3.9.2 by agents of two releases, with Strimzi's rules and without any, and when it started."""
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_scrape_of_a_real_broker_by_a_real_exporter_is_read(name: str) -> None:
+    text = gzip.decompress((Path(__file__).parent / "golden" / f"{name}.prom.gz").read_bytes())
+    scrape = read(text)
+    assert scrape.start == REAL[name]
+    assert scrape.counters["ListOffsets", 0] == 2
+    assert scrape.counters["Metadata", 0] == 1
+    assert {api for api, _ in scrape.counters} >= {"ApiVersions", "BrokerRegistration", "BrokerHeartbeat"}
+    position = 0
+    while position < len(text):
+        position = (text.find(b"\n", position) + 1) or len(text)
+        try:
+            assert read(text[:position]) == scrape
+        except ScrapeRefused:
+            continue

@@ -36,9 +36,9 @@ EXPECTED = "kafka.network:type=RequestMetrics,name=RequestsPerSec with its reque
 
 _PROCESS_START = "process_start_time_seconds"
 _EXPORTER = "jmx_exporter_build_info"
-_STARTS_IN_MS = ("java_lang_runtime_starttime", "kafka_server_app_info_start_time_ms")
-"""The start by the JVM of the broker itself, wherever the exporter runs."""
-_STARTS = (_PROCESS_START, _EXPORTER, *_STARTS_IN_MS)
+_JVM_START, _KAFKA_START = "java_lang_runtime_starttime", "kafka_server_app_info_start_time_ms"
+_UNITS = {_JVM_START: 1, _PROCESS_START: 1000, _KAFKA_START: 1}
+"""Names of the start of a process, with what a unit is in ms."""
 _CANARY = "ApiVersions"
 """An API that every broker is asked for: by other brokers, by clients, by probes."""
 
@@ -117,7 +117,7 @@ def _take(reading: _PartialScrape, line: str, number: int) -> None:
     name = written.lower()
     if written != reading.family:
         reading.is_whole = reading.is_whole or bool(reading.family)
-        if name not in FAMILIES and name not in _STARTS:
+        if name not in FAMILIES and name not in _UNITS and name != _EXPORTER:
             return
     sample = parse_sample(line)
     if sample is None:
@@ -163,18 +163,18 @@ def _key(name: str, labels: dict[str, str]) -> CounterKey:
 
 
 def _start(reading: _PartialScrape) -> int:
-    """The latest start that is named: an exporter beside the broker has one of its own."""
-    times = [time for name in _STARTS_IN_MS for time in reading.starts.get(name, ())]
-    if reading.is_agent:
-        times += [time * 1000 for time in reading.starts.get(_PROCESS_START, ())]
-    times = [time for time in times if math.isfinite(time) and 0 < time < 2**53]
-    if not times:
-        text = "does not say when the process of the broker started: expected "
-        if reading.starts:
-            text += f"{_EXPORTER} of an agent, or java.lang:type=Runtime with StartTime; {_PROCESS_START} may be that "
-            raise ScrapeRefused(f"{text}of an exporter beside the broker")
-        raise ScrapeRefused(f"{text}{_PROCESS_START}")
-    return round(max(times))
+    """The start that the JVM of the broker names: an exporter beside the broker has one of its own."""
+    sources = (_JVM_START, _PROCESS_START, _KAFKA_START) if reading.is_agent else (_JVM_START, _KAFKA_START)
+    for name in sources:
+        times = [time * _UNITS[name] for time in reading.starts.get(name, ())]
+        if times and all(0 < time < 2**53 for time in times):
+            return round(max(times))
+    if _PROCESS_START in reading.starts:
+        raise ScrapeRefused(
+            f"does not show when the broker started: {_PROCESS_START} may be that of an exporter beside the broker; "
+            "export java.lang:type=Runtime with StartTime"
+        )
+    raise ScrapeRefused(f"does not show when the broker started: expected {_PROCESS_START}")
 
 
 def parse_sample(line: str) -> Sample | None:

@@ -27,11 +27,11 @@ _CAUSES = {
     GapCause.RESTART: "between the last scrape of a process and the start of the next one",
     GapCause.STALE: "since the last scrape; scrape it again",
 }
-_USES = {
-    UseKind.REMOVED: "removed",
-    UseKind.MAYBE_BEFORE: "removed; used before the window or in it",
-    UseKind.NEWER: "newer than the release",
-    UseKind.UNKNOWN_API: "no release has this API",
+_HEADINGS = {
+    UseKind.REMOVED: "Used, and removed in Kafka {}",
+    UseKind.MAYBE_BEFORE: "Used before or since the begin of the window, and removed in Kafka {}; scrape again later",
+    UseKind.NEWER: "Used, and newer than Kafka {}",
+    UseKind.UNKNOWN_API: "Used, and not known to this version",
 }
 
 
@@ -50,10 +50,11 @@ def draw(screen: Console, check: ClientCheck, targets: Targets, problem: str) ->
         )
     if problem:
         item(screen, Text(problem, "yellow"))
-    if check.uses:
-        screen.print()
-        rows = [_row(use, check, targets) for use in check.uses]
-        show_table(screen, ("API", "VERSION", "ACCEPTED", "REQUESTS A DAY", "LAST USED", "BROKERS", "MEANING"), rows)
+    for kind, heading in _HEADINGS.items():
+        if rows := [_row(use, check, targets) for use in check.uses if use.kind is kind]:
+            screen.print()
+            line(screen, Text(heading.format(check.release), "bold"))
+            show_table(screen, ("API", "ACCEPTED", "A DAY", "AFTER (UTC)", "UNTIL (UTC)", "BROKERS"), rows)
     lines = list(gap_lines(check))
     if lines:
         screen.print()
@@ -88,8 +89,8 @@ def _scope(check: ClientCheck) -> str:
 def _row(use: ApiUse, check: ClientCheck, targets: Targets) -> tuple[str, ...]:
     accepted = _accepted(use, check, targets)
     span = "none" if accepted is None else f"{accepted.min}-{accepted.max}"
-    last_used = f"by {_minute(use.until)}"
-    return use.name, str(use.version), span, f"{_per_day(use):,}", last_used, _ids(use.brokers), _USES[use.kind]
+    times = (_minute(use.after), _minute(use.until))
+    return f"{use.name} v{use.version}", span, f"{_per_day(use):,}", *times, _ids(use.brokers)
 
 
 def _accepted(use: ApiUse, check: ClientCheck, targets: Targets) -> ApiVersions | None:

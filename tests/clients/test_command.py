@@ -38,11 +38,13 @@ def scrape(folder: Path, broker_name: str, counters: Counters, milliseconds: int
     path.write_text(strimzi(counters).replace(f"{START / 1000:.12E}", f"{started / 1000:.12E}"))
 
 
-def registered(folder: Path, *brokers: int, until: int = AT) -> Path:
-    """A metadata log with these brokers, which ends at that time."""
+def registered(folder: Path, *brokers: int, until: int = AT, refusing: Sequence[int] = ()) -> Path:
+    """A metadata log with these brokers, which ends at that time. `refusing`: those that run Kafka 4.x."""
     folder.mkdir()
     path = folder / segment(0)
-    records = log([broker(number, number) for number in brokers])
+    low = {number: 7 if number in refusing else 1 for number in brokers}
+    features = {"name": "metadata.version", "maxSupportedVersion": 29}
+    records = log([broker(id_, id_, features=({**features, "minSupportedVersion": low[id_]},)) for id_ in brokers])
     path.write_bytes(records + encode_batch([Record(len(brokers), until, no_op())], leader_epoch=1))
     return path
 
@@ -147,6 +149,31 @@ def test_the_registered_brokers_are_those_of_a_live_cluster(capsys: pytest.Captu
         assert check(capsys, evidence, Exit.DONE, *address)["verdict"] == "Ready"
 
 
+def test_a_broker_that_refuses_old_versions_already_counts_none_of_them(
+    capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path
+) -> None:
+    some = ["--log", str(registered(tmp_path / "some", 1, 2, 3, refusing=[2]))]
+    document = check(capsys, evidence, Exit.UNREACHABLE, *some)
+    assert [[gap["cause"] for gap in entry["gaps"]] for entry in document["brokers"]] == [[], ["Refuses"], []]
+    every = ["--log", str(registered(tmp_path / "every", 1, 2, 3, refusing=[1, 2, 3]))]
+    document = check(capsys, evidence, Exit.DONE, *every)
+    assert "clients that fail already are not shown" in document["notes"][0]
+    assert "clients that fail already are not shown" in shown(capsys, evidence, *every)
+
+
+def test_a_folder_counts_for_a_broker_only_by_its_id_and_a_scrape_only_up_to_the_end_of_the_window(
+    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+) -> None:
+    scrape(evidence, "3", QUIET, AT + 1)
+    for name in ("kafka-2", "10.0.0.2", "-2"):
+        (evidence / "2").rename(evidence / name)
+        document = check(capsys, evidence, Exit.UNREACHABLE, *three)
+        assert [entry["id"] for entry in document["brokers"] if not entry["covered"]] == [2]
+        assert ["expected BROKER/TIME" in line for line in document["notRead"]].count(True) == 1
+        assert [line.endswith("after the end of the window") for line in document["notRead"]].count(True) == 1
+        (evidence / name).rename(evidence / "2")
+
+
 def test_an_old_scrape_is_a_gap(capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path) -> None:
     newer = ["--log", str(registered(tmp_path / "log", 1, 2, 3, until=AT + HOUR)), "--at", at(AT + HOUR)]
     text = shown(capsys, evidence, *newer)
@@ -179,7 +206,7 @@ def test_scrapes_of_several_clusters_are_never_taken_for_one(
     folder = tmp_path / "scrapes"
     for cluster in ("east", "west"):
         for number in (1, 2, 3):
-            scrape(folder / cluster, f"kafka-{number}", QUIET if cluster == "east" else OLD)
+            scrape(folder / cluster, str(number), QUIET if cluster == "east" else OLD)
     assert main(["clients", "check", "--release", "4.1", "--evidence", str(folder)]) == Exit.USAGE
     assert "scrapes of several clusters: 'east', 'west'; use --cluster NAME" in capsys.readouterr().err
     assert check(capsys, folder, Exit.DONE, *three, "--cluster", "east")["cluster"] == "east"

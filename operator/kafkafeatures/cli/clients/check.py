@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.clients.scrapes import ScrapeFiles, read_scrapes
 from kafkafeatures.cli.clients.verdict_text import draw, verdict_document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -24,6 +25,7 @@ from kafkafeatures.core.clients.targets import Targets, parse_targets
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
 
 if TYPE_CHECKING:
+    from kafkafeatures.core.facts.levels import VersionRange
     from kafkafeatures.core.facts.observation import Observation
 
 CODES = {
@@ -33,29 +35,47 @@ CODES = {
 }
 _SHOWN = 5
 """Files of which the reason is told."""
+_REMOVED_OLD_VERSIONS = 7
+"""metadata.version 3.3-IV3, the lowest that Kafka 4.x supports: 3.x supports lower ones as well."""
+_ALL_REFUSE = (
+    "all brokers run Kafka 4.0 or newer, which refuse removed versions without counting them: clients that fail "
+    "already are not shown"
+)
 
 
 class RegisteredBrokers(Struct, frozen=True):
-    """The brokers of a cluster. `ids`: None where they are not known, and `problem` says why."""
+    """The brokers of a cluster. `ids`: None where they are not known, and `problem` says why. `refusing`: those that
+    run Kafka 4.0 or newer.
+    """
 
     ids: frozenset[int] | None
     cluster_id: str = ""
     problem: str = ""
+    refusing: frozenset[int] = frozenset()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about them for people."""
+        return (self.problem,) if self.problem else (_ALL_REFUSE,) if self.ids and self.ids <= self.refusing else ()
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Judge once, and show it."""
     end = arguments.at if arguments.at is not None else round(time.time() * 1000)
     window = EvidenceWindow(end - arguments.window, end)
-    evidence = read_scrapes(arguments.evidence, arguments.cluster)
+    evidence = read_scrapes(arguments.evidence, arguments.cluster, end)
     registered = _registered(arguments, end)
-    check = check_clients(arguments.release, targets(), evidence.scrapes, registered.ids, window)
+    table = targets()
+    check = check_clients(
+        arguments.release, table, evidence.scrapes, registered.ids, window, refusing=registered.refusing
+    )
     if arguments.output == "table":
-        draw(console(), check, targets(), registered.problem)
+        draw(console(), check, table, registered.notes)
     else:
         document = verdict_document(
-            check, targets(), cluster=evidence.cluster, cluster_id=registered.cluster_id, refused=evidence.refused
-        )
+            check, table, cluster=evidence.cluster, cluster_id=registered.cluster_id, refused=evidence.refused,
+            notes=registered.notes,
+        )  # fmt: skip
         print_document(document, arguments.output)
     _tell_refused(evidence)
     return CODES[check.verdict]
@@ -94,7 +114,12 @@ def _of_cluster(observation: Observation) -> RegisteredBrokers:
     cluster_id = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
     brokers = observation.registered_brokers
     if isinstance(brokers, Known):
-        return RegisteredBrokers(brokers.value, cluster_id)
+        refusing = (
+            node.id
+            for node in observation.nodes
+            if node.id in brokers.value and _refuses(node.known_range_of(METADATA_VERSION))
+        )
+        return RegisteredBrokers(brokers.value, cluster_id, refusing=frozenset(refusing))
     return RegisteredBrokers(None, cluster_id, f"which brokers are registered is not known: {brokers.failure}")
 
 
@@ -115,4 +140,12 @@ def _of_log(path: Path, end: int) -> RegisteredBrokers:
         text = f"{folder.display_name}: the metadata log ends at {until}, before the window does; use --at {until}"
         return RegisteredBrokers(None, cluster_id, text)
     brokers = [broker for _, broker in registrations(state.image) if isinstance(broker, BrokerRegistration)]
-    return RegisteredBrokers(frozenset(broker.id for broker in brokers), cluster_id)
+    refusing = (broker.id for broker in brokers if _refuses(broker.features.get(METADATA_VERSION)))
+    return RegisteredBrokers(frozenset(broker.id for broker in brokers), cluster_id, refusing=frozenset(refusing))
+
+
+def _refuses(supported: VersionRange | tuple[int, int] | None) -> bool:
+    """Tell whether a broker with this range of metadata.version runs Kafka 4.0 or newer."""
+    if supported is None:
+        return False
+    return (supported[0] if isinstance(supported, tuple) else supported.min) >= _REMOVED_OLD_VERSIONS

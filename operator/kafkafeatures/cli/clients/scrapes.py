@@ -20,8 +20,8 @@ from kafkafeatures.core.clients.evidence import Scrape
 from kafkafeatures.core.words import printable
 
 SUFFIX = ".prom"
-_BROKER = re.compile(r"(?:.*[^0-9])?([0-9]{1,9})")
-"""The id, or a name that ends in it, as those of pods do."""
+_BROKER = re.compile(r"[0-9]{1,9}")
+"""The id and nothing else: the number of a pod is not always that of its broker."""
 _TIME = re.compile(r"[0-9]{9,11}|[0-9]{12,14}")
 """In seconds, or in ms."""
 
@@ -41,8 +41,10 @@ class _ScrapeFile(Struct, frozen=True):
     time: int
 
 
-def read_scrapes(path: Path, cluster: str | None) -> ScrapeFiles:
-    """The scrapes of a folder or a file. `cluster`: of several in the folder, this one. Raises CommandFailed."""
+def read_scrapes(path: Path, cluster: str | None, end: int) -> ScrapeFiles:
+    """The scrapes of a folder or a file, up to a time in ms. `cluster`: of several in the folder, this one. Raises
+    CommandFailed.
+    """
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
         entries = list(_files(path)) if is_folder else [_file(path, path.absolute().parts[-3:])]
@@ -64,7 +66,7 @@ def read_scrapes(path: Path, cluster: str | None) -> ScrapeFiles:
         raise CommandFailed(f"{text} the time in seconds since 1970", Exit.BLOCKED)
     scrapes = []
     for file in files:
-        scrape = _read(file)
+        scrape = _read(file) if file.time <= end else f"{file.path}: not read: its time is after the end of the window"
         if isinstance(scrape, Scrape):
             scrapes.append(scrape)
         else:
@@ -93,7 +95,7 @@ def _file(path: Path, parts: tuple[str, ...]) -> _ScrapeFile | str:
     if broker is None or time is None:
         return f"{path}: not read: expected BROKER/TIME{SUFFIX}, such as 3/1764374400{SUFFIX}"
     milliseconds = int(time[0]) * (1000 if len(time[0]) < 12 else 1)
-    return _ScrapeFile(path, parts[-3] if len(parts) > 2 else "", int(broker[1]), milliseconds)
+    return _ScrapeFile(path, parts[-3] if len(parts) > 2 else "", int(broker[0]), milliseconds)
 
 
 def _read(file: _ScrapeFile) -> Scrape | str:

@@ -25,6 +25,7 @@ _CAUSES = {
     GapCause.CONTRADICTION: "its scrapes contradict each other",
     GapCause.BEFORE_START: "before its process started, or the first scrape",
     GapCause.RESTART: "between the last scrape of a process and the start of the next one",
+    GapCause.REFUSES: "it runs Kafka 4.0 or newer, which refuses removed versions without counting them",
     GapCause.STALE: "since the last scrape; scrape it again",
 }
 _HEADINGS = {
@@ -35,7 +36,7 @@ _HEADINGS = {
 }
 
 
-def draw(screen: Console, check: ClientCheck, targets: Targets, problem: str) -> None:
+def draw(screen: Console, check: ClientCheck, targets: Targets, notes: Sequence[str]) -> None:
     """Draw the headline, the versions in use that are not accepted, the gaps, and the earliest time."""
     from rich.text import Text
 
@@ -48,8 +49,8 @@ def draw(screen: Console, check: ClientCheck, targets: Targets, problem: str) ->
         item(
             screen, Text(f"release {check.release} is not known to this version; expected {first} to {last}", "yellow")
         )
-    if problem:
-        item(screen, Text(problem, "yellow"))
+    for note in notes:
+        item(screen, Text(note, "yellow"))
     for kind, heading in _HEADINGS.items():
         if rows := [_row(use, check, targets) for use in check.uses if use.kind is kind]:
             screen.print()
@@ -137,7 +138,7 @@ def _minute(milliseconds: int) -> str:
 
 
 def verdict_document(
-    check: ClientCheck, targets: Targets, *, cluster: str, cluster_id: str, refused: Sequence[str]
+    check: ClientCheck, targets: Targets, *, cluster: str, cluster_id: str, refused: Sequence[str], notes: Sequence[str]
 ) -> Json:
     """The document of `clients check -o json`."""
     brokers = None
@@ -159,6 +160,7 @@ def verdict_document(
         "brokers": brokers,
         "readyFrom": None if check.ready_from is None else format_time(check.ready_from),
         "notRead": list(refused),
+        "notes": list(notes),
     }
 
 

@@ -34,6 +34,8 @@ class GapCause(StrEnum):
     BEFORE_START = "BeforeStart"
     RESTART = "Restart"
     STALE = "Stale"
+    REFUSES = "Refuses"
+    """The broker refuses removed versions already, and counts none of what it refuses."""
 
 
 class EvidenceGap(Struct, frozen=True):

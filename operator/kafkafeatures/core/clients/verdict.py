@@ -74,12 +74,20 @@ _KINDS = {Acceptance.NEWER: UseKind.NEWER, Acceptance.UNKNOWN: UseKind.UNKNOWN_A
 
 
 def check_clients(
-    release: str, targets: Targets, scrapes: Iterable[Scrape], registered: Set[int] | None, window: EvidenceWindow
+    release: str,
+    targets: Targets,
+    scrapes: Iterable[Scrape],
+    registered: Set[int] | None,
+    window: EvidenceWindow,
+    *,
+    refusing: Set[int] = frozenset(),
 ) -> ClientCheck:
-    """The check of one cluster. `registered`: its brokers; None where they could not be read."""
+    """The check of one cluster. `registered`: its brokers; None where they could not be read. `refusing`: those of
+    them that run Kafka 4.0 or newer. Once all do, nothing more breaks; while some do, what these refuse is not known.
+    """
     evidence = evidence_of(scrape for scrape in scrapes if scrape.time <= window.end)
     uses = tuple(_uses(release, targets, evidence.values(), window))
-    coverage = None if not registered else tuple(_coverage(evidence, registered, window))
+    coverage = None if not registered else tuple(_coverage(evidence, registered, window, refusing))
     is_known = targets.of(release) is not None
     if any(use.kind is UseKind.REMOVED for use in uses):
         verdict = ClientVerdict.BLOCKED
@@ -95,12 +103,14 @@ def check_clients(
 
 
 def _coverage(
-    evidence: Mapping[int, BrokerEvidence], registered: Set[int], window: EvidenceWindow
+    evidence: Mapping[int, BrokerEvidence], registered: Set[int], window: EvidenceWindow, refusing: Set[int]
 ) -> Iterator[BrokerCoverage]:
-    open_ended = (GapCause.NO_EVIDENCE, GapCause.CONTRADICTION, GapCause.STALE)  # a scrape may close them
+    transient = (GapCause.NO_EVIDENCE, GapCause.CONTRADICTION, GapCause.STALE, GapCause.REFUSES)  # may close at once
     for broker in sorted(registered):
         gaps = tuple(gaps_of(evidence.get(broker), window))
-        ends = [gap.end + window.length for gap in gaps if gap.cause not in open_ended]
+        if broker in refusing and not registered <= refusing:
+            gaps = (*gaps, EvidenceGap(window.begin, window.end, GapCause.REFUSES))
+        ends = [gap.end + window.length for gap in gaps if gap.cause not in transient]
         yield BrokerCoverage(broker, gaps, max([window.end, *ends]))
 
 

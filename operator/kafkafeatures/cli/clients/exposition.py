@@ -39,6 +39,12 @@ _EXPORTER = "jmx_exporter_build_info"
 _JVM_START, _KAFKA_START = "java_lang_runtime_starttime", "kafka_server_app_info_start_time_ms"
 _UNITS = {_JVM_START: 1, _PROCESS_START: 1000, _KAFKA_START: 1}
 """Names of the start of a process, with what a unit is in ms."""
+_PREFIXES = (
+    *(b"kafka_network_requestmetrics_requests", b"kafka_network_requestmetrics_count"),
+    *(b"kafka_network_RequestMetrics_Requests", b"kafka_network_RequestMetrics_Count"),
+    *(b"kafka_server_app_info", b"java_lang_", b"jmx_exporter_", b"process_start_"),
+)
+"""Beginnings of all lines that are read: most are not."""
 _CANARY = "ApiVersions"
 """An API that every broker is asked for: by other brokers, by clients, by probes."""
 
@@ -76,14 +82,17 @@ class _PartialScrape:
     is_whole: bool = False
     identity: frozenset[tuple[str, str]] | None = None
     starts: dict[str, set[float]] = field(default_factory=dict)
-    is_agent: bool = False
+    exporters: set[str] = field(default_factory=set)
 
 
 def read_exposition(stream: BinaryIO) -> BrokerCounters:
     """The counters of a scrape. Raises ScrapeRefused."""
     reading = _PartialScrape()
     for number, line in enumerate(_lines(stream), 1):
-        _take(reading, line, number)
+        if line.startswith(_PREFIXES):
+            _take(reading, line.decode(errors="replace").strip(), number)
+        elif reading.family and line.strip():
+            reading.is_whole = True
     if not reading.counters:
         raise ScrapeRefused(f"has no request counters: expected {EXPECTED}")
     if not reading.is_whole:
@@ -93,8 +102,8 @@ def read_exposition(stream: BinaryIO) -> BrokerCounters:
     return BrokerCounters(_start(reading), reading.counters)
 
 
-def _lines(stream: BinaryIO) -> Iterator[str]:
-    """Every line that has an end; what follows the last one is cut off."""
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Every line that has an end, from its first letter on; what follows the last one is cut off."""
     size = 0
     while line := stream.readline(MAX_LINE + 1):
         size += len(line)
@@ -104,15 +113,10 @@ def _lines(stream: BinaryIO) -> Iterator[str]:
             raise ScrapeRefused(f"is larger than {MAX_SCRAPE // 1024 // 1024} MiB")
         if not line.endswith(b"\n"):
             return
-        yield line.decode(errors="replace").strip()
+        yield line.lstrip() if line[:1].isspace() else line
 
 
 def _take(reading: _PartialScrape, line: str, number: int) -> None:
-    if not line:
-        return
-    if line.startswith("#"):
-        reading.is_whole = reading.is_whole or bool(reading.family)
-        return
     written = re.split(r"[{ \t]", line, maxsplit=1)[0]
     name = written.lower()
     if written != reading.family:
@@ -125,7 +129,7 @@ def _take(reading: _PartialScrape, line: str, number: int) -> None:
     if name in FAMILIES:
         _count(reading, sample, number)
     elif name == _EXPORTER:
-        reading.is_agent = "javaagent" in sample.labels.get("name", "")
+        reading.exporters.add(sample.labels.get("name", ""))
     else:
         reading.starts.setdefault(name, set()).add(sample.value)
 
@@ -164,7 +168,8 @@ def _key(name: str, labels: dict[str, str]) -> CounterKey:
 
 def _start(reading: _PartialScrape) -> int:
     """The start that the JVM of the broker names: an exporter beside the broker has one of its own."""
-    sources = (_JVM_START, _PROCESS_START, _KAFKA_START) if reading.is_agent else (_JVM_START, _KAFKA_START)
+    is_agent = bool(reading.exporters) and all("javaagent" in exporter for exporter in reading.exporters)
+    sources = (_JVM_START, _PROCESS_START, _KAFKA_START) if is_agent else (_JVM_START, _KAFKA_START)
     for name in sources:
         times = [time * _UNITS[name] for time in reading.starts.get(name, ())]
         if times and all(0 < time < 2**53 for time in times):

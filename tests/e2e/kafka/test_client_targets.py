@@ -1,10 +1,23 @@
-"""The API versions of each release in `targets.json`, against the schemas in its jars: no node is started."""
+"""The API versions of each release in `targets.json`, against the schemas in its jars, and against a real broker."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
+import socket
+import struct
 
+import pytest
+
+from kafkafeatures.core.clients.targets import Acceptance, Targets, parse_targets
+from kafkafeatures.kafka.base.api_names import API_NAMES
 from tests.clients.generate.__main__ import TARGETS, rows, text
+from tests.e2e.kafka.conftest import SMALL, Borrow
+from tests.e2e.rig.process import wait_until
+
+TABLE: Targets = parse_targets(TARGETS.read_bytes())
+REFUSED = re.compile(r"Received request for api with key \d+ \((\w+)\) and unsupported version (\d+)")
 
 
 def test_generating_the_targets_again_gives_what_is_there() -> None:
@@ -31,3 +44,38 @@ def test_the_versions_that_kafka_4_removed_are_those_that_its_release_notes_name
     assert {name for name in old if name not in new and old[name]["scope"] == "client"} == {
         "ListClientMetricsResources"  # renamed, ListConfigResources
     }
+
+
+def knock(port: int, key: int, version: int) -> None:
+    """Send the header of a request, and wait for the broker to answer or to close the connection."""
+    header = struct.pack(">hhih", key, version, 1, 3) + b"old" + b"\0"
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.settimeout(2)
+        connection.sendall(struct.pack(">i", len(header)) + header)
+        with contextlib.suppress(OSError):
+            connection.recv(100)
+
+
+@pytest.mark.parametrize("version", [version for version in SMALL if version[0] == "4"])
+def test_a_real_broker_refuses_exactly_the_versions_that_the_table_calls_removed(borrow: Borrow, version: str) -> None:
+    broker = borrow(f"small {version}").brokers[0]
+    target = TABLE.of(version)
+    assert target is not None
+    keys = {name: key for key, name in API_NAMES.items()}
+    versions = [
+        (name, number)
+        for name, entry in TABLE.releases["3.9"].items()
+        if entry.scope in ("client", "unstable") and name in target
+        for number in range(target[name].min + 1)
+    ]
+    removed = {each for each in versions if TABLE.acceptance(target, *each) is Acceptance.REMOVED}
+    assert len(removed) > 20
+    before = len(broker.log)
+    for name, number in versions:
+        knock(broker.port, keys[name], number)
+
+    def refused() -> set[tuple[str, int]]:
+        return {(name, int(number)) for name, number in REFUSED.findall(broker.log[before:])}
+
+    wait_until("the broker has logged them", lambda: refused() >= removed, 20)
+    assert refused() == removed

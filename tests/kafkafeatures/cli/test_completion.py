@@ -68,7 +68,7 @@ LIVE = [
 
 
 @pytest.mark.parametrize(("words", "expected"), LIVE)
-def test_names_are_those_of_the_api_server_and_the_kubeconfig(
+def test_names_offered_for_completion_come_from_the_api_server_and_the_kubeconfig(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     home: Path,
@@ -127,7 +127,7 @@ def test_commands_flags_and_values_are_offered(words: tuple[str, ...], expected:
         (("nonsense", ""), set(), False),
     ],
 )
-def test_kubectl_is_offered_the_same(
+def test_the_kubectl_plugin_completes_the_same_words(
     capsys: pytest.CaptureFixture[str],
     words: tuple[str, ...],
     expected: set[str],

@@ -57,7 +57,7 @@ def test_a_section_that_is_no_html_is_text() -> None:
     assert SHOWN in page.text
 
 
-def test_html_is_kept_as_it_is_where_text_would_be_set() -> None:
+def test_html_is_not_escaped_again() -> None:
     html = Html("<i>a</i>")
     assert html_parts.text(html) is html
     assert html_parts.lines((html, "<")) == "<i>a</i><br>&lt;"

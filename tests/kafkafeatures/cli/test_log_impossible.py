@@ -42,7 +42,7 @@ def a_log(folder: Path, **files: bytes) -> Path:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_all_commands_name_the_record_alike(tmp_path: Path, capsys: Capture, case: Case) -> None:
+def test_all_log_commands_describe_an_impossible_record_alike(tmp_path: Path, capsys: Capture, case: Case) -> None:
     folder = a_log(tmp_path, **{FIRST: log(BEFORE, case.values, [no_op()])})
     at = len(BEFORE) + len(case.values) - 1
     began = case.text.replace("at offset 0 ", f"at offset {len(BEFORE)} ")
@@ -51,7 +51,7 @@ def test_all_commands_name_the_record_alike(tmp_path: Path, capsys: Capture, cas
         assert words in shown(capsys, folder, action), action
 
 
-def test_decode_names_it_behind_its_record(tmp_path: Path, capsys: Capture) -> None:
+def test_log_decode_reports_an_impossible_record_after_the_record(tmp_path: Path, capsys: Capture) -> None:
     folder = a_log(tmp_path, **{FIRST: log(EPOCH)})
     lines = shown(capsys, folder, "decode").splitlines()
     assert lines[3] == f"# {folder / FIRST}: offset 2: {WORDS}"
@@ -64,7 +64,7 @@ def test_decode_names_it_behind_its_record(tmp_path: Path, capsys: Capture) -> N
     }  # fmt: skip
 
 
-def test_verify_ends_with_1_and_lists_it(tmp_path: Path, capsys: Capture) -> None:
+def test_log_verify_lists_impossible_records_and_exits_with_1(tmp_path: Path, capsys: Capture) -> None:
     folder = a_log(tmp_path, **{FIRST: log(EPOCH)})
     first, last = shown(capsys, folder, "verify").splitlines()
     assert first == f"{folder / FIRST}: offset 2: {WORDS}"
@@ -73,7 +73,7 @@ def test_verify_ends_with_1_and_lists_it(tmp_path: Path, capsys: Capture) -> Non
     assert ([one["offset"] for one in found["impossible"]], found["sound"]) == ([2], False)
 
 
-def test_the_timeline_shows_it_instead_of_a_change_that_never_was(tmp_path: Path, capsys: Capture) -> None:
+def test_the_timeline_shows_an_impossible_record_instead_of_its_change(tmp_path: Path, capsys: Capture) -> None:
     folder = a_log(tmp_path, **{FIRST: log(EPOCH)})
     found = objects(capsys, folder, "timeline")
     assert [(one["event"], one.get("offset")) for one in found] == [
@@ -83,7 +83,7 @@ def test_the_timeline_shows_it_instead_of_a_change_that_never_was(tmp_path: Path
     assert "broker 3 fenced" not in shown(capsys, folder, "timeline")
 
 
-def test_a_state_ends_before_it(tmp_path: Path, capsys: Capture) -> None:
+def test_log_state_ends_before_an_impossible_record(tmp_path: Path, capsys: Capture) -> None:
     folder = a_log(tmp_path, **{FIRST: log(EPOCH)})
     (found,) = [json.loads(text) for text in [_out(capsys, folder, "state", "-o", "json", code=Exit.FAILED)]]
     assert (found["source"]["offset"], found["unreadable"]) == (2, 0)
@@ -111,7 +111,7 @@ def test_a_state_that_a_later_snapshot_has_is_exact_and_the_record_is_named_all_
         assert f"offset 2: {WORDS}" in shown(capsys, folder, action)
 
 
-def test_a_record_in_a_snapshot_is_named_by_all(tmp_path: Path, capsys: Capture) -> None:
+def test_all_log_commands_report_an_impossible_record_of_a_snapshot(tmp_path: Path, capsys: Capture) -> None:
     state = snapshot(topic(), partition(), partition(id_=B))
     folder = a_log(tmp_path, **{checkpoint(4): state, segment(4): log([no_op()], start=4)})
     words = (

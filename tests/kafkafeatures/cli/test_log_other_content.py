@@ -53,7 +53,7 @@ def test_an_archive_that_is_cut_is_still_an_archive(tmp_path: Path) -> None:
     ("end", "command"),
     [(".gz", "gunzip -k"), (".zst", "unzstd"), (".xz", "unxz -k"), (".bz2", "bunzip2 -k"), (".lz4", "unlz4 -k")],
 )
-def test_what_compressed_it_is_known_by_the_name(tmp_path: Path, end: str, command: str) -> None:
+def test_the_decompression_command_follows_from_the_file_name(tmp_path: Path, end: str, command: str) -> None:
     (tmp_path / f"{SEGMENT}{end}").write_bytes(bytes(100))
     assert f"decompress it first: {command} {tmp_path / SEGMENT}{end}" in refused(tmp_path / f"{SEGMENT}{end}")
 
@@ -71,7 +71,7 @@ def refusal(capsys: pytest.CaptureFixture[str], command: str, path: Path) -> str
 
 @pytest.mark.parametrize("command", WHOLE)
 @pytest.mark.parametrize("beside", [(), (SNAPSHOT,), (f"{252:020}.log",)], ids=["alone", "a snapshot", "a segment"])
-def test_a_log_of_which_a_segment_is_compressed_is_not_read_without_it(
+def test_a_log_with_a_compressed_segment_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, beside: tuple[str, ...]
 ) -> None:
     folder = log_of(tmp_path, beside)
@@ -80,7 +80,9 @@ def test_a_log_of_which_a_segment_is_compressed_is_not_read_without_it(
 
 
 @pytest.mark.parametrize("command", WHOLE)
-def test_nor_is_one_in_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_a_bundle_with_a_compressed_segment_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
     folder = log_of(tmp_path, (SNAPSHOT,))
     with tarfile.open(tmp_path / "bundle.tar.gz", "w:gz") as bundle:
         bundle.add(folder, "node-1/__cluster_metadata-0")

@@ -80,7 +80,9 @@ def test_a_log_of_which_a_segment_is_compressed_is_not_read_without_it(
 
 
 @pytest.mark.parametrize("command", WHOLE)
-def test_nor_is_one_in_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_a_log_with_a_compressed_segment_in_a_bundle_is_not_read_either(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
     folder = log_of(tmp_path, (SNAPSHOT,))
     with tarfile.open(tmp_path / "bundle.tar.gz", "w:gz") as bundle:
         bundle.add(folder, "node-1/__cluster_metadata-0")

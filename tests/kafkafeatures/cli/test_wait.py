@@ -69,7 +69,7 @@ def test_what_is_concluded(found: KubeResource, goal: Goal, code: Exit | None) -
     assert (ending.code if ending else None) == code
 
 
-def test_what_ends_it_early_says_what_to_do() -> None:
+def test_a_wait_that_ends_early_reports_a_remedy() -> None:
     stalled, approval = (
         judge(resource(statuses.stalled()), READY),
         judge(resource(statuses.waiting_for_approval()), READY),

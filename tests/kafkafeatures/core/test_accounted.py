@@ -195,7 +195,7 @@ def test_a_log_that_ends_sooner_or_in_an_older_epoch_is_not_the_one_that_was_rea
     assert missing_in(found, EMPTY, HERE) == (HERE if is_missing else None)
 
 
-def test_so_is_one_that_ends_before_a_step_was_sent() -> None:
+def test_a_log_that_ends_before_the_offset_of_a_sent_step_is_not_the_same_log() -> None:
     sent = replace(EMPTY, intents=(RAISE,))
     assert missing_in(seen(offset=99), sent, None) == LogPosition(offset=100, epoch=-1)
     assert missing_in(seen(offset=100), sent, None) is None

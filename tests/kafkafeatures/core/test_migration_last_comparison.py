@@ -210,7 +210,7 @@ def test_what_another_process_has_found_since_counts() -> None:
     assert found.decision.reason is Reason.METADATA_DIFFERS
 
 
-def test_a_look_that_saw_nothing_leaves_the_last_comparison() -> None:
+def test_an_observation_without_an_answer_keeps_the_last_comparison() -> None:
     made = equality(compared(2))
     assert MigrationMemory(equality=made).interrupted("no node answers").equality == made
 
@@ -236,7 +236,7 @@ def without_a_result(kind: FailureKind) -> Status:
     return then
 
 
-def test_a_comparison_without_a_result_leaves_the_one_before_it() -> None:
+def test_a_comparison_without_a_result_keeps_the_previous_comparison() -> None:
     """The log can no longer be read while the controllers are stopping."""
     assert released(decided(without_a_result(FailureKind.NO_LEADER))).deletes
 

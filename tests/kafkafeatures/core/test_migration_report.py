@@ -37,7 +37,7 @@ def how_back(status: Status) -> str:
     return status.way_back.how if status.way_back is not None else ""
 
 
-def test_it_says_phase_since_modes_state_and_lag() -> None:
+def test_the_migration_status_has_phase_since_modes_state_and_lag() -> None:
     half = cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER), offset=70)
     found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), half)))
     assert (found.phase, found.position, found.since) == ("Migrating", "Copied", "2026-01-02T03:04:05Z")
@@ -49,7 +49,7 @@ def test_it_says_phase_since_modes_state_and_lag() -> None:
     assert (found.equality, found.node_seconds) == (equal, 0)
 
 
-def test_once_it_is_finalized_zookeeper_is_behind_nothing() -> None:
+def test_after_finalization_no_lag_of_zookeeper_is_reported() -> None:
     """ZooKeeper is never written again, and the metadata log grows: an alert about that would never end."""
     wanted = wanting(D.FINALIZED)
     assert migration_of(status_after(looks(wanted, cluster(P.FINALIZED, offset=70)))).lag_records is None
@@ -204,7 +204,7 @@ def test_the_way_is_held_open_until_dual_write_was_kept_for_as_long_as_the_docum
     assert until(24, IN_DUAL_WRITE, is_shown=False) == "2026-01-04T03:04:05Z"
 
 
-def test_since_when_it_is_dual_write_is_noted_before_anything_is_to_be_finalized() -> None:
+def test_the_status_records_since_when_the_cluster_has_been_in_dual_write_until_it_leaves_dual_write() -> None:
     noted = status_after(looks(wanting(D.DUAL_WRITE), kept_for(timedelta(hours=5)))).migration
     assert noted is not None
     assert (noted.dual_write_since, noted.dual_write_offset) == ("2026-01-01T22:04:05Z", 103)

@@ -355,7 +355,7 @@ def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_bac
 # --- the transaction that leads back ---
 
 
-def test_a_quorum_that_is_gone_is_released_once_nothing_was_written_for_three_seconds() -> None:
+def test_znodes_of_a_quorum_without_controllers_are_deleted_once_unchanged_for_three_seconds() -> None:
     seen = without_quorum(cluster(P.COPIED))
     first = Look(wanting(D.ROLLED_BACK), seen, status=compared())
     assert isinstance(first.decision, Wait)

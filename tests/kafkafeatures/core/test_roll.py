@@ -336,7 +336,7 @@ def test_no_node_is_restarted_until_a_pod_of_a_stateful_set_that_was_scaled_up_r
     assert message == "pod broker-7 of StatefulSet broker runs no registered node yet (ContainerCreating)"
 
 
-def test_nor_while_others_are_in_flight_which_are_followed() -> None:
+def test_a_node_in_flight_is_followed_while_a_scaled_up_pod_runs_no_registered_node() -> None:
     told = scaled_up(1, rolled_to=(*CONTROLLERS, 1))
     assert "broker 1" in refused(rolled(told, sent(1, uid="older", stable=True)), Reason.ROLLING_NODES)
 

@@ -133,7 +133,7 @@ def test_of_pods_that_are_created_one_by_one_none_goes_above_one_that_is_not_rea
     assert "before pod broker-2 is ready; repair pod broker-2, or create the StatefulSet" in message
 
 
-def test_nor_one_below_another_that_is_on_its_way_and_was_not_created_yet() -> None:
+def test_no_ordered_pod_is_restarted_below_a_pod_in_flight_that_is_not_created_yet() -> None:
     stopping = ordered({**current(1, 2, 3), 6: a_pod(6, terminating=True)})
     assert rolled(stopping, sent(6)).fleet.out_of_order.keys() == {4, 5}
     assert rolled(stopping).fleet.out_of_order == {}

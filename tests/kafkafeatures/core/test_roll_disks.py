@@ -110,7 +110,7 @@ def test_of_a_node_in_flight_of_which_nothing_was_noted_nothing_is_noted_before_
     assert who(rolled(LOST, sent(1))) == 4
 
 
-def test_it_is_said_at_once_even_while_the_broker_is_fenced_and_for_as_long_as_it_lasts() -> None:
+def test_a_lost_disk_is_reported_at_once_even_while_the_broker_is_fenced_and_as_long_as_it_lasts() -> None:
     fenced = {1: replace(back(1, "new")[1], state=NodeState.FENCED)}
     seen = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fenced)
     late = replace(sent(1), at=ago(900), stopping_since=ago(900))
@@ -255,7 +255,7 @@ def test_a_consent_to_the_disk_of_one_of_them_leaves_what_the_other_had() -> Non
 
 
 @pytest.mark.parametrize("flying", [(), (sent(1, stopped=0),)])
-def test_on_a_way_that_restarts_no_node_a_lost_disk_holds_nothing_and_is_not_forgotten(
+def test_a_lost_disk_does_not_halt_a_migration_path_without_restarts_and_stays_recorded(
     flying: tuple[RestartInFlight, ...],
 ) -> None:
     way = Permit("", {}, restarts=False)
@@ -286,7 +286,7 @@ NODES = st.dictionaries(
 
 
 @given(NODES, st.sets(st.integers(0, 9999), max_size=20))
-def test_a_status_gives_back_what_it_has_room_for_and_never_lacks_those_that_must_not_be_missing(
+def test_a_status_keeps_the_disks_it_has_room_for_and_always_those_of_the_nodes_that_come_first(
     nodes: dict[int, set[str]], first: set[int]
 ) -> None:
     before = {id_: frozenset(marks) for id_, marks in nodes.items()}

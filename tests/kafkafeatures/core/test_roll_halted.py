@@ -112,13 +112,13 @@ def test_no_node_goes_to_the_image_that_halted_the_roll_whatever_its_pod_waits_f
     assert "broker 1 is not back" in refused(rolled(told, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
 
 
-def test_nor_a_second_controller_while_the_first_does_not_come_back() -> None:
+def test_a_stuck_second_controller_is_not_restarted_into_an_image_that_halted_the_roll() -> None:
     pods = {**replaced(3002, ready=False, **CRASHES), **lasting(3003, OLD)}
     told = cluster(pods, down(3002, 3003))
     assert "controller 3002" in refused(rolled(told, sent(3002, minutes=20)), Reason.ROLLOUT_HALTED)
 
 
-def test_nor_where_every_broker_is_down() -> None:
+def test_no_node_goes_to_the_image_that_halted_the_roll_even_with_every_broker_down() -> None:
     """What is restarted then is what the document has gone back from."""
     told = halted_by_1({id_: lasting(id_, OLD)[id_] for id_ in BROKERS if id_ != 1}, down(*BROKERS))
     told = replace(told, partitions=Unknown(SILENT))
@@ -144,13 +144,13 @@ def test_an_image_that_halted_the_roll_is_the_same_in_another_stateful_set_and_a
     assert who(rolled(two_sets(image="kafka:4.2.0"), sent(1, minutes=20))) == 2
 
 
-def test_nor_while_a_new_pod_of_it_never_registered() -> None:
+def test_no_node_goes_to_an_image_whose_new_pod_never_registered() -> None:
     new = {7: a_pod(7, revision=NEW, ready=False, waiting="CrashLoopBackOff", created_at=NOW - timedelta(hours=1))}
     told = cluster({**ROLLED_CONTROLLERS, **lasting(4, OLD), **new}, down(4), without(4), replicas=7)
     assert "pod broker-7" in refused(rolled(told), Reason.ROLLOUT_HALTED)
 
 
-def test_nor_is_a_pod_late_because_the_clock_of_the_operator_is_ahead() -> None:
+def test_a_pod_is_late_by_the_clock_of_kubernetes_and_not_by_that_of_the_operator() -> None:
     new = {7: a_pod(7, revision=NEW, ready=False, waiting="ContainerCreating", created_at=NOW - timedelta(hours=1))}
     told = cluster({**ROLLED_CONTROLLERS, **new}, replicas=7)
     assert "pod broker-7" in refused(rolled(told), Reason.ROLLOUT_HALTED)
@@ -186,7 +186,7 @@ def test_what_to_do_is_said_too_where_no_second_node_may_be_away(of_pod: dict[st
     assert message.endswith("delete the pod if it does not start again by itself")
 
 
-def test_nor_is_it_left_open_what_to_do_about_one_whose_pod_runs() -> None:
+def test_a_stuck_node_whose_pod_runs_or_stops_is_reported_with_its_remedy() -> None:
     told = cluster(current(*CONTROLLERS, 1), down(1), without(1))
     message = refused(rolled(told, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert message.endswith("; see `kubectl logs broker-1`, and delete the pod if it hangs")
@@ -265,7 +265,7 @@ def stopping(id_: int, by: timedelta) -> Mapping[int, Pod]:
     return {id_: a_pod(id_, terminating=True, stops_by=NOW + by, created_at=NOW - timedelta(days=2))}
 
 
-def test_so_it_is_of_one_of_which_it_is_not_certain_that_it_runs_the_node() -> None:
+def test_a_hanging_pod_that_has_not_confirmed_its_node_id_is_reported_with_the_command_that_deletes_it() -> None:
     told = cluster({**ROLLED_CONTROLLERS, **stopping(2, timedelta(minutes=-16))}, down(2))
     message = refused(rolled(told, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert "broker 2 has not confirmed its node id at an address of pod broker-2" in message
@@ -294,7 +294,7 @@ def test_a_pod_that_hangs_while_it_stops_says_nothing_against_its_image() -> Non
     assert who(rolled(told)) == 4
 
 
-def test_nor_does_the_old_pod_of_a_node_that_is_being_restarted() -> None:
+def test_the_hanging_old_pod_of_a_node_in_flight_does_not_halt_its_new_image() -> None:
     old = stopping(1, timedelta(minutes=-16))
     told = cluster({**ROLLED_CONTROLLERS, **old, **lasting(4)}, down(1, 4), without(1, 4))
     assert who(rolled(told, sent(1, minutes=30, stopped=20))) == 4
@@ -327,7 +327,7 @@ def test_a_stuck_node_waits_for_partitions_that_need_it_and_they_are_named() -> 
     assert "busy-0" in refused(rolled(told), Reason.ROLLING_NODES)
 
 
-def test_of_controllers_that_are_stuck_one_goes_at_a_time_as_long_as_there_is_a_quorum() -> None:
+def test_stuck_controllers_restart_one_at_a_time_unless_the_quorum_is_lost() -> None:
     first = replaced(3002, ready=False, phase="Pending", waiting="ContainerCreating")
     pods = {**current(*CONTROLLERS, *BROKERS), **first, **lasting(3003)}
     told = cluster(pods, down(3002, 3003))

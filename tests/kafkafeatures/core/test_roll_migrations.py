@@ -77,13 +77,13 @@ def test_no_node_is_restarted_while_a_migration_may_be_open_and_why_is_said(so: 
         assert decide(DesiredState({}, rollout=ROLLOUT), so(told), roll=rolled(so(told))) == decision
 
 
-def test_nor_before_the_copy_is_made_when_the_log_has_no_partitions_and_every_broker_seems_to_be_free() -> None:
+def test_no_broker_is_restarted_in_a_migration_before_the_copy_while_the_log_has_no_partitions() -> None:
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False)}, fresh(1), partitions=())
     assert who(rolled(told, sent(1))) in BROKERS
     refused(rolled(open_(told), sent(1)), Reason.MIGRATING)
 
 
-def test_nor_one_that_cannot_run_nor_one_that_was_decided_and_not_sent() -> None:
+def test_neither_a_stuck_node_nor_a_decided_one_is_restarted_while_a_migration_is_open() -> None:
     stuck = {3002: a_pod(3002, revision="bad", ready=False, **CRASHES)}
     told = cluster(stuck, {3002: replace(a_node(3002), state=NodeState.UNREACHABLE)})
     assert who(rolled(told)) == 3002

@@ -140,7 +140,7 @@ def test_a_broker_that_does_not_stay_up_and_needs_no_restart_is_waited_for() -> 
     assert "broker 5 has been up only" in refused(rolled(told, known_for=AT_ONCE), Reason.ROLLING_NODES)
 
 
-def test_a_node_in_flight_is_waited_for_by_its_own_restart_and_not_twice() -> None:
+def test_a_returned_node_in_flight_that_counts_as_stable_does_not_hold_back_the_next_node() -> None:
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
     assert who(rolled(up_for({1: 5}, told), sent(1, stable=True), known_for=AT_ONCE)) == 4
 

@@ -82,18 +82,18 @@ def test_no_broker_is_stopped_while_a_voter_is_missing_which_is_named_with_what_
     assert ("delete the pod if it does not run" in blocker.remedy) is ("does not run" in said)
 
 
-def test_nor_one_that_was_decided_and_not_sent() -> None:
+def test_a_restart_that_is_decided_and_not_sent_waits_while_a_voter_is_missing() -> None:
     for told, _ in MISSING.values():
         assert isinstance(rolled(told, sent(3)).decision, Wait)
 
 
-def test_nor_while_a_controller_is_in_flight_that_was_stuck() -> None:
+def test_an_eviction_that_is_not_carried_out_waits_while_a_stuck_controller_is_in_flight() -> None:
     stopping = cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, terminating=True)})
     assert "broker-1 was not evicted yet" in refused(rolled(stopping, sent(1), sent(3002)), Reason.ROLLING_NODES)
     assert who(rolled(cluster(ROLLED_CONTROLLERS), sent(1))) == 1
 
 
-def test_nor_is_a_person_asked_to_stop_one() -> None:
+def test_by_hand_a_lagging_voter_is_restarted_itself_and_of_two_lagging_voters_neither() -> None:
     told = replace(cluster(quorum=voting(behind=[3002])), workloads=Unknown(SILENT))
     assert who(rolled(told, rollout=Rollout(MANUAL.name), changes=(RAISE,))) == 3002
     two = replace(cluster(quorum=voting(behind=[3002, 3003])), workloads=Unknown(SILENT))

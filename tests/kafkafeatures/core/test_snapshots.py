@@ -145,7 +145,7 @@ def test_what_was_before_the_log_was_read_holds_back_only_who_goes_back_and_for_
     assert awaited([going(NOW - MINUTE)], {}, NOW - 2 * DEFAULT, NOW) is None
 
 
-def test_a_node_that_still_runs_the_older_binary_proves_that_there_was_nothing_above() -> None:
+def test_a_node_on_the_older_binary_since_its_start_proves_that_no_higher_level_was_finalized() -> None:
     since, old = NOW - 30 * MINUTE, going(LONG_AGO, id_=3002, runs=OLDER)
     assert known_since(since, [going(), old]) == LONG_AGO + MINUTE
     assert known_since(since, [going()]) == since

@@ -38,7 +38,7 @@ def test_at_a_first_contact_a_downgrade_needs_an_approval_by_hash_under_every_po
     assert len(cluster.sent) == 1
 
 
-def test_it_says_why() -> None:
+def test_a_first_contact_that_refuses_a_consent_says_that_it_may_already_be_used() -> None:
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {}, met=False)
     store.wanted = DesiredState(DOWN, consents=CONSENTS)

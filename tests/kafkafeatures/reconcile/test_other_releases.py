@@ -69,7 +69,7 @@ def standing() -> tuple[Cluster, Store]:
     return cluster, store
 
 
-def test_what_another_release_wrote_into_any_object_is_written_back() -> None:
+def test_unknown_fields_of_another_release_survive_in_every_object_of_the_status() -> None:
     cluster, store = standing()
     assert {"wayBack", "plan", "history", "features", "conditions", "logPosition", "readyReason"} <= store.status.keys()
     store.status, there = marked(store.status)

@@ -160,7 +160,7 @@ def test_a_node_that_flaps_is_named_on_the_page_of_the_fleet() -> None:
     assert row[5].endswith(f"{node} is flapping")
 
 
-def test_it_has_the_timeline_of_levels_the_registrations_and_how_far_was_read() -> None:
+def test_the_page_of_a_cluster_has_the_timeline_of_levels_registrations_and_positions() -> None:
     one, made = of(Story.CHANGED_BY_HAND), page_of(Story.CHANGED_BY_HAND)
     timeline = made.rows_under("Finalized levels")[1:]
     assert len(timeline) == len(one.rows("feature_timeline"))
@@ -175,7 +175,7 @@ def test_it_has_the_timeline_of_levels_the_registrations_and_how_far_was_read() 
     assert "Copies read: 101, 102, 103" in made.text
 
 
-def test_it_lists_the_releases_that_the_cluster_could_be_taken_to() -> None:
+def test_the_page_of_a_cluster_lists_the_releases_that_are_within_reach() -> None:
     rows = page_of(Story.GHOST_CONTROLLER).rows_under("Every release of Kafka")[1:]
     plan = history_with(Story.GHOST_CONTROLLER).plan
     assert [row[0] for row in rows] == [one for one in RELEASES if float(one) >= float(plan.before.name)]

@@ -72,14 +72,16 @@ def test_keys_lie_where_only_their_user_can_read_them(kube: Callable[..., Kube],
         ("http://127.0.0.1:1", "connection refused"),
     ],
 )
-def test_who_does_not_answer_is_away(kube: Callable[..., Kube], server: str, said: str) -> None:
+def test_an_api_server_that_does_not_answer_is_reported_as_unreachable(
+    kube: Callable[..., Kube], server: str, said: str
+) -> None:
     with pytest.raises(Away, match=said) as away:
         kube(server).resource("orders")
     assert away.value.code is Exit.UNREACHABLE
     assert server in str(away.value)
 
 
-def test_who_takes_connections_and_says_nothing_is_away_in_time(kube: Callable[..., Kube]) -> None:
+def test_an_api_server_that_accepts_connections_and_is_silent_times_out(kube: Callable[..., Kube]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         silent = kube(f"https://127.0.0.1:{listener.getsockname()[1]}")
         silent.patience = 0.2

@@ -110,7 +110,9 @@ def test_every_command_reads_a_bundle_as_it_reads_the_directory(
 
 
 @FORMS
-def test_of_several_nodes_one_is_named(bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_node_of_a_bundle_with_several_is_selected_by_its_path(
+    bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = bundled(tmp_path / "bundle:1", node("one") | node("two", KRAFT))
     assert main(["log", "state", str(path)]) == Exit.BLOCKED
     names = [f"{path}:{name}/__cluster_metadata-0" for name in ("one", "two")]
@@ -122,7 +124,9 @@ def test_of_several_nodes_one_is_named(bundled: Bundled, tmp_path: Path, capsys:
 
 
 @FORMS
-def test_a_bundle_without_one_is_refused(bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bundle_without_a_metadata_log_is_refused(
+    bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = bundled(tmp_path / "bundle", {"a/server.log": b"x", "a/meta.properties": b""})
     assert "no file of a metadata log is in this bundle" in refused(capsys, path)
 
@@ -259,7 +263,7 @@ def test_names_of_a_bundle_do_nothing_to_a_terminal(tmp_path: Path, capsys: pyte
         assert all(one.isprintable() or one == "\n" for one in streams.out + streams.err)
 
 
-def test_without_room_for_temporary_files_it_is_one_line(
+def test_without_a_folder_for_temporary_files_the_error_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = as_tar(tmp_path / "bundle", {LOG: SMALL})

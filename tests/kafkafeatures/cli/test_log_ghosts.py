@@ -89,7 +89,9 @@ def test_voters_of_a_dynamic_quorum_are_those_of_its_own_records(
     assert named(found) == [(3, "Controller", True)]
 
 
-def test_where_no_record_says_who_votes_it_is_not_clear(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_record_of_voters_a_controller_is_listed_as_unclear(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / FIRST).write_bytes(log([controller(1)]))
     found = ghosts(capsys, tmp_path)
     assert (found["voters"], found["votersFrom"]) == (None, None)

@@ -51,7 +51,7 @@ def test_all_commands_name_the_record_alike(tmp_path: Path, capsys: Capture, cas
         assert words in shown(capsys, folder, action), action
 
 
-def test_decode_names_it_behind_its_record(tmp_path: Path, capsys: Capture) -> None:
+def test_decode_names_an_impossibility_behind_its_record(tmp_path: Path, capsys: Capture) -> None:
     folder = a_log(tmp_path, **{FIRST: log(EPOCH)})
     lines = shown(capsys, folder, "decode").splitlines()
     assert lines[3] == f"# {folder / FIRST}: offset 2: {WORDS}"
@@ -64,7 +64,7 @@ def test_decode_names_it_behind_its_record(tmp_path: Path, capsys: Capture) -> N
     }  # fmt: skip
 
 
-def test_verify_ends_with_1_and_lists_it(tmp_path: Path, capsys: Capture) -> None:
+def test_verify_exits_with_1_and_lists_an_impossible_record(tmp_path: Path, capsys: Capture) -> None:
     folder = a_log(tmp_path, **{FIRST: log(EPOCH)})
     first, last = shown(capsys, folder, "verify").splitlines()
     assert first == f"{folder / FIRST}: offset 2: {WORDS}"
@@ -73,7 +73,7 @@ def test_verify_ends_with_1_and_lists_it(tmp_path: Path, capsys: Capture) -> Non
     assert ([one["offset"] for one in found["impossible"]], found["sound"]) == ([2], False)
 
 
-def test_the_timeline_shows_it_instead_of_a_change_that_never_was(tmp_path: Path, capsys: Capture) -> None:
+def test_the_timeline_shows_an_impossible_record_instead_of_its_change(tmp_path: Path, capsys: Capture) -> None:
     folder = a_log(tmp_path, **{FIRST: log(EPOCH)})
     found = objects(capsys, folder, "timeline")
     assert [(one["event"], one.get("offset")) for one in found] == [
@@ -83,7 +83,7 @@ def test_the_timeline_shows_it_instead_of_a_change_that_never_was(tmp_path: Path
     assert "broker 3 fenced" not in shown(capsys, folder, "timeline")
 
 
-def test_a_state_ends_before_it(tmp_path: Path, capsys: Capture) -> None:
+def test_a_state_ends_before_an_impossible_record(tmp_path: Path, capsys: Capture) -> None:
     folder = a_log(tmp_path, **{FIRST: log(EPOCH)})
     (found,) = [json.loads(text) for text in [_out(capsys, folder, "state", "-o", "json", code=Exit.FAILED)]]
     assert (found["source"]["offset"], found["unreadable"]) == (2, 0)

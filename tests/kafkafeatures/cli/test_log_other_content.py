@@ -53,7 +53,9 @@ def test_an_archive_that_is_cut_is_still_an_archive(tmp_path: Path) -> None:
     ("end", "command"),
     [(".gz", "gunzip -k"), (".zst", "unzstd"), (".xz", "unxz -k"), (".bz2", "bunzip2 -k"), (".lz4", "unlz4 -k")],
 )
-def test_what_compressed_it_is_known_by_the_name(tmp_path: Path, end: str, command: str) -> None:
+def test_the_ending_of_the_name_decides_the_command_that_decompresses_a_segment(
+    tmp_path: Path, end: str, command: str
+) -> None:
     (tmp_path / f"{SEGMENT}{end}").write_bytes(bytes(100))
     assert f"decompress it first: {command} {tmp_path / SEGMENT}{end}" in refused(tmp_path / f"{SEGMENT}{end}")
 
@@ -71,7 +73,7 @@ def refusal(capsys: pytest.CaptureFixture[str], command: str, path: Path) -> str
 
 @pytest.mark.parametrize("command", WHOLE)
 @pytest.mark.parametrize("beside", [(), (SNAPSHOT,), (f"{252:020}.log",)], ids=["alone", "a snapshot", "a segment"])
-def test_a_log_of_which_a_segment_is_compressed_is_not_read_without_it(
+def test_a_log_with_a_compressed_segment_is_refused_with_the_command_that_decompresses_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, beside: tuple[str, ...]
 ) -> None:
     folder = log_of(tmp_path, beside)

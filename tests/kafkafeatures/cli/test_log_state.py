@@ -127,7 +127,7 @@ def test_clients_are_shown_by_their_names_and_without_their_secrets(
     assert "9f3c" not in text + str(found)
 
 
-def test_one_file_says_what_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_state_of_a_single_file_names_the_file_and_its_offset(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(state(capsys, str(CHANGES)))["source"]["files"] == [FIRST]
     found = json.loads(state(capsys, str(CHANGES.with_name(SNAPSHOT))))
     assert (found["source"]["offset"], found["source"]["files"]) == (442, [SNAPSHOT])

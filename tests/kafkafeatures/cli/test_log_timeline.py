@@ -231,7 +231,7 @@ def test_a_log_without_a_level_ends_with_the_one_that_kafka_takes_then(
     assert "-- metadata.version 1 (3.0-IV1), not in the log\n-- the log ends" in capsys.readouterr().out
 
 
-def test_so_does_its_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_snapshot_shows_levels_that_are_not_in_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / checkpoint(5)).write_bytes(snapshot(broker(1, 1)))
     state, last = timeline(capsys, tmp_path)
     assert [(one["features"], one["notInLog"]) for one in (state, last)] == [TAKEN, TAKEN]

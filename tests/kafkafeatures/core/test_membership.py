@@ -178,7 +178,7 @@ def test_a_znode_that_cannot_be_read_is_a_registration_all_the_same() -> None:
     assert (node(it, 2).broker_epoch, node(it, 2).czxid, node(it, 2).listeners) == (-1, -1, ())
 
 
-def test_a_silent_broker_that_has_no_znode_is_what_the_log_says_of_it() -> None:
+def test_a_silent_broker_without_a_znode_has_the_state_of_its_registration_in_the_log() -> None:
     here: dict[str, Any] = {"quorum": quorum(voters=(3001, 3002, 3003)), "znodes": in_zookeeper(2, 3)}
     assert node(seen(*brokers_of(SILENT, 1), at=ONE_FLAGGED, **here), 1).state is NodeState.UNREACHABLE
     fenced = image({1: (NEW, True)}, {3001: NEW}, zk_migration_state=2)

@@ -64,7 +64,7 @@ def test_since_is_of_the_phase_and_not_of_the_look() -> None:
     assert (found.phase, found.since) == ("RollingBack", "2026-01-02T03:04:05Z")
 
 
-def test_what_was_seen_last_stays_where_it_is_not_known_where_the_migration_is() -> None:
+def test_the_last_migration_status_stays_while_the_phase_is_unknown() -> None:
     unread = replace(cluster(P.DUAL_WRITE), zookeeper=Unknown(SILENT), quorum=Unknown(SILENT))
     status = status_after(looks(wanting(D.DUAL_WRITE), unread), IN_DUAL_WRITE)
     assert status.migration == IN_DUAL_WRITE.migration
@@ -107,7 +107,7 @@ def test_a_node_that_is_back_as_it_should_be_is_not_counted() -> None:
     assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen))).restarts_left == 2
 
 
-def test_with_a_node_whose_settings_are_not_known_it_is_not_known_unless_it_is_being_restarted() -> None:
+def test_remaining_restarts_are_unknown_with_a_node_of_unknown_settings_that_is_not_in_flight() -> None:
     silent = replace(a_node(2, Shape.FLAGGED_BROKER), settings={}, proved_at="")
     seen = cluster(P.COPIED, silent)
     assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen))).restarts_left is None
@@ -218,7 +218,7 @@ def test_the_status_records_since_when_the_cluster_has_been_in_dual_write_until_
     assert (gone.dual_write_since, gone.dual_write_offset) == (None, None)
 
 
-def test_on_the_way_back_one_can_turn_round_before_the_controllers_are_stopped() -> None:
+def test_before_the_controllers_stop_the_status_of_a_rollback_says_how_to_return_to_dual_write() -> None:
     assert how_back(status_after(looks(wanting(D.ROLLED_BACK), cluster(P.COPIED)))) == (
         "to dual write: set spec.migration.desired to DualWrite, restart each broker in KRaft mode again; "
         "nothing is lost"

@@ -77,7 +77,7 @@ HELD: dict[str, tuple[ClusterProbe, LogReading | Failure, Read[ControllerClaim],
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_they_are_read_from_what_is_controller_now(name: str) -> None:
+def test_partitions_are_read_from_the_current_controller(name: str) -> None:
     seen, read, claim, source = HELD[name]
     assert partition_source(seen, read, claim) == source
 

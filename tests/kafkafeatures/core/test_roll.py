@@ -248,7 +248,7 @@ def test_brokers_of_a_revision_that_the_consent_was_not_given_for_wait_until_the
     assert who(rolled(in_two_sets(others), consents=SINGLE, status=status)) in (4, 5, 6)
 
 
-def test_a_stuck_broker_of_such_a_revision_waits_too() -> None:
+def test_a_stuck_broker_on_a_revision_after_the_consent_waits_too() -> None:
     told = cluster(
         {**ROLLED_CONTROLLERS, 5: a_pod(5, waiting="ImagePullBackOff", phase="Pending", ready=False)},
         {5: replace(a_node(5), state=NodeState.GHOST)},

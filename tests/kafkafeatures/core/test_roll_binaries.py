@@ -94,7 +94,7 @@ def test_the_first_node_of_each_unknown_image_goes_alone_and_then_the_others_as_
     assert who(rolled(two_images(first, second, third), in_flight)) not in (first, second, third)
 
 
-def test_two_stateful_sets_with_one_image_need_one_such_node() -> None:
+def test_two_stateful_sets_with_one_image_share_the_node_that_goes_first() -> None:
     first = who(rolled(two_images(more="broker")))
     second = who(rolled(two_images(first, more="broker")))
     third = who(rolled(two_images(first, second, more="broker")))

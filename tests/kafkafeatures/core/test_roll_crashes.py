@@ -79,7 +79,7 @@ def test_what_is_no_crash_of_what_is_rolled_out_or_is_long_over_halts_nothing(of
     assert who(rolled(told)) in BROKERS
 
 
-def test_one_that_crashed_is_halted_for_while_it_is_in_flight_too_and_before_it_is_late() -> None:
+def test_a_crashed_node_in_flight_halts_the_roll_before_its_deadline() -> None:
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1, **CRASHES["was started again"])}, fresh(1))
     assert "pod broker-1" in refused(rolled(told, sent(1, stable=True)), Reason.ROLLOUT_HALTED)
 

@@ -105,7 +105,7 @@ def test_without_a_roll_a_new_disk_is_no_matter() -> None:
     assert (roll.decision, roll.disks.earlier) == (None, {})
 
 
-def test_of_a_node_in_flight_of_which_nothing_was_noted_nothing_is_noted_before_it_is_back() -> None:
+def test_the_disks_of_a_node_in_flight_are_not_recorded_before_its_return() -> None:
     assert 1 not in rolled(LOST, sent(1)).disks.earlier
     assert who(rolled(LOST, sent(1))) == 4
 

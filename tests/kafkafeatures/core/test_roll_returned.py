@@ -53,7 +53,7 @@ def test_a_node_that_came_back_moments_ago_is_waited_for_although_no_status_reme
     assert who(rolled(up_for({id_: 30}), known_for=AT_ONCE)) in BROKERS
 
 
-def test_it_says_what_is_waited_for_what_to_do_and_when_it_is_looked_again() -> None:
+def test_a_wait_for_stable_brokers_has_a_remedy_and_the_delay_of_the_next_observation() -> None:
     decision = rolled(up_for({2: 12, 5: 25}), known_for=AT_ONCE).decision
     assert isinstance(decision, Wait)
     assert (decision.subject, decision.delay) == ("broker 2", 10.0)

@@ -253,7 +253,7 @@ def test_what_can_be_undone_does_not_soak_and_what_was_remembered_is_dropped(wan
     assert (after.soak_started_at, after.way_back) == (None, None)
 
 
-def test_whatever_an_own_clock_shows_it_is_reported() -> None:
+def test_a_soak_is_reported_whatever_the_clock_of_the_operator_shows() -> None:
     soak = soak_of(
         WANTED, world(), IRREVERSIBLE, EMPTY, current_stamp=Stamp("9999-12-31T23:59:59Z"), monotonic=0.0, read_at=0.0
     )

@@ -79,7 +79,7 @@ async def test_no_other_server_is_taken_for_the_api_server(authority: trustme.CA
         assert not await server.answers_at("127.0.0.1", port)
 
 
-async def test_who_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_does_not_answer_in_time_is_not_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_server, "PROOF", 0.05)
     server = await known()
     async with listening(None) as port:

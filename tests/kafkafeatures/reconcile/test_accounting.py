@@ -285,7 +285,7 @@ def test_while_that_cannot_be_read_nothing_is_sent_and_the_position_stays() -> N
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_it_is_not_read_where_nothing_depends_on_it() -> None:
+def test_the_log_before_the_position_is_not_read_where_nothing_depends_on_it() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     run(cluster, store)

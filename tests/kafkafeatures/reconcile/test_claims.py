@@ -51,12 +51,12 @@ def test_of_the_same_second_the_smaller_uid_is_the_older() -> None:
     assert made.competing_owner(key("b"), "c") is None
 
 
-def test_who_only_observes_owns_nothing() -> None:
+def test_a_resource_in_mode_observe_owns_no_cluster() -> None:
     made = claims(resource("old", "1", cluster="c", mode="Observe"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("new"), "c") is None
 
 
-def test_an_older_one_that_was_never_read_may_own_it_until_it_was_reconciled() -> None:
+def test_an_older_resource_may_own_the_cluster_until_its_first_reconciliation() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False)
     made.passed(key("old"))
@@ -65,7 +65,7 @@ def test_an_older_one_that_was_never_read_may_own_it_until_it_was_reconciled() -
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
 
 
-def test_who_read_its_cluster_owns_it_also_where_its_reconciliation_fails_before_the_status_says_so() -> None:
+def test_a_resource_owns_the_cluster_that_it_read_also_where_its_reconciliation_then_fails() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("old"), "c") is None  # it acts
     made.passed(key("old"))  # and its reconciliation fails
@@ -128,7 +128,7 @@ def test_what_a_broker_carried_blocks_others_although_it_was_answered_and_its_re
 
 
 @pytest.mark.parametrize("answered", [Via.CONTROLLER, Via.BROKER])
-def test_so_it_does_once_a_later_step_was_answered_or_not_sent(answered: Via) -> None:
+def test_a_step_through_a_broker_blocks_others_also_after_a_later_step_was_answered_or_not_sent(answered: Via) -> None:
     now = 0.0
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"), monotonic=lambda: now)
     made.acts(key("old"), Via.BROKER)

@@ -84,7 +84,7 @@ def test_unknown_fields_of_another_release_survive_in_every_object_of_the_status
 
 
 @pytest.mark.parametrize("what", ["away", "wrong cluster", "invalid"])
-def test_also_by_a_reconciliation_that_saw_nothing(what: str) -> None:
+def test_unknown_fields_survive_a_reconciliation_without_an_observation(what: str) -> None:
     cluster, store = standing()
     store.status, there = marked(store.status)
     if what == "away":
@@ -99,7 +99,7 @@ def test_also_by_a_reconciliation_that_saw_nothing(what: str) -> None:
     assert where(store.status) & {path for path in there if path.startswith("status.conditions")}
 
 
-def test_an_open_intent_keeps_them_while_it_is_settled_and_what_has_ended_goes_with_it() -> None:
+def test_unknown_fields_of_an_open_intent_survive_until_the_intent_ends() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     store.server.schema = schema.open_status()
@@ -140,7 +140,7 @@ def test_what_is_there_already_is_not_made_again() -> None:
     assert keeping_unknown(EMPTY, status).unknown == {FOREIGN: NEWS}
 
 
-def test_they_take_no_room_from_what_this_release_says() -> None:
+def test_unknown_fields_take_no_room_from_the_fields_of_this_release() -> None:
     cluster, store = standing()
     features = store.status["features"]
     store.status = {**store.status, "features": [{**one, FOREIGN: "x" * MAX_STATUS} for one in features]}

@@ -30,7 +30,7 @@ KEY_LINES = (
 )
 
 
-def test_it_ends_with_pages_that_stay_and_leaves_nothing_else(tmp_path: Path) -> None:
+def test_the_fleet_demo_ends_with_pages_that_stay_and_leaves_nothing_else(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kafkafeatures", "demo", "--story", "fleet"],
         env=ENVIRONMENT | {"COLUMNS": "80", "TMPDIR": str(tmp_path)},

@@ -70,7 +70,7 @@ def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path) -> None:
     assert {name for name in names if ".dist-info/" not in name} == sources | {"kraftlog/py.typed"}
 
 
-def test_it_needs_less_than_the_operator_and_no_other_version() -> None:
+def test_kraftlog_alone_has_fewer_dependencies_than_the_operator_on_the_same_pythons() -> None:
     assert set(ALONE["dependencies"]) < set(WHOLE["dependencies"])
     assert ALONE["requires-python"] == WHOLE["requires-python"]
 

@@ -187,7 +187,7 @@ def test_control_records_and_idle_ticks_hide_nothing() -> None:
     assert offsets({FIRST: content + batch(3, fence(7, 10)) + batch(4, no_op())}) == [3]
 
 
-def test_it_remembers_no_more_than_a_cluster_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_holds_no_more_topics_than_the_limit_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "MAX_KNOWN", 3)
     again = [topic(), partition(), removed()] * 3
     assert offsets({FIRST: log(again)}) == []

@@ -100,7 +100,7 @@ def test_a_change_behind_a_view_takes_the_memory_of_a_bucket() -> None:
         tracemalloc.stop()
 
 
-def test_one_that_was_pickled_is_read_in_a_process_that_hashes_texts_otherwise() -> None:
+def test_a_pickled_map_is_read_in_a_process_with_another_hash_seed() -> None:
     many = {f"key {n}": n for n in range(3 * FULL)}
     code = (
         "import pickle, sys; m = pickle.load(sys.stdin.buffer); print(sum(m[f'key {n}'] == n for n in range(len(m))))"

@@ -69,7 +69,7 @@ def test_two_clusters_under_one_name_are_never_merged() -> None:
         assert (kind, text) == ("two_clusters_under_one_name", "folder prod has nodes of clusters one, two")
 
 
-def test_and_no_verdict_of_theirs_is_ready() -> None:
+def test_two_clusters_under_one_name_have_no_verdict_but_unknown() -> None:
     data = log(healthy())
     copies = [*copies_of(data), copy("9", {segment_name(0): data}, cluster_id="another")]
     for cluster in clusters_of(copies):

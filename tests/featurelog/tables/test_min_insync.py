@@ -165,7 +165,7 @@ def test_configs_of_topics_never_become_objects() -> None:
     assert scan(source).small["offset"].to_pylist() == [51]
 
 
-def test_it_is_read_from_a_real_log() -> None:
+def test_min_insync_replicas_are_read_from_a_real_log() -> None:
     """Kafka 4.2.0 wrote the value as it raised the feature; another log sets it for a topic."""
     found = history(*golden("4.2.0-feature-changes")).min_insync.current
     assert {name: (version.value, version.begin.offset) for name, version in found.items()} == {"": ("1", 86)}

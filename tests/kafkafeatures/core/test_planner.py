@@ -31,7 +31,9 @@ NOBODY: frozenset[int] = frozenset()
         pytest.param(MaxParallel(4), 0, 4, id="without brokers"),
     ],
 )
-def test_so_many_nodes_may_be_in_flight(wanted: MaxParallel, brokers: int, room: int) -> None:
+def test_the_cap_of_nodes_in_flight_follows_the_document_and_the_number_of_brokers(
+    wanted: MaxParallel, brokers: int, room: int
+) -> None:
     assert cap(wanted, brokers) == room
 
 

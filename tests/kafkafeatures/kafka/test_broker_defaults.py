@@ -72,7 +72,7 @@ def running(id_: int, life: int = 1) -> bytes:
     return broker(id_, life, fenced=False)
 
 
-async def test_it_is_the_highest_of_all_files() -> None:
+async def test_the_default_is_the_highest_of_the_files_of_all_brokers() -> None:
     brokers = Brokers(
         b1={SettingSource.DEFAULT: "1"},
         b2={SettingSource.FILE: "3", SettingSource.DEFAULT: "1"},
@@ -110,7 +110,7 @@ async def test_a_broker_is_asked_once_in_each_of_its_lives() -> None:
     assert brokers.asked() == 3
 
 
-async def test_one_that_is_known_need_not_answer_and_one_that_is_fenced_does_not_count() -> None:
+async def test_a_broker_whose_default_was_read_need_not_answer_and_a_fenced_broker_does_not_count() -> None:
     brokers = Brokers(b1={SettingSource.FILE: "1"}, b2={SettingSource.FILE: "2"})
     assert await brokers.by_log(running(1), running(2)) == 2
     brokers.cluster.nodes[at(2)].refuses = Unreachable
@@ -140,7 +140,7 @@ async def test_one_that_is_known_need_not_answer_and_one_that_is_fenced_does_not
         ),
     ],
 )
-async def test_one_that_cannot_be_asked_may_be_the_one_with_the_highest(
+async def test_a_broker_that_does_not_answer_leaves_the_highest_default_unknown(
     answer: Any, kind: FailureKind, words: str
 ) -> None:
     brokers = Brokers(b1={SettingSource.FILE: "1"}, b2={SettingSource.FILE: "2"})

@@ -116,7 +116,7 @@ async def test_the_last_look_does_not_wait_for_controllers_that_were_named_and_a
     assert in_sync(first) == in_sync(again)
 
 
-async def test_one_that_does_not_know_yet_that_it_is_controller_is_not_believed(
+async def test_an_elected_broker_that_does_not_know_yet_of_its_election_is_not_believed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with in_zookeeper_mode(1) as server:
@@ -128,7 +128,7 @@ async def test_one_that_does_not_know_yet_that_it_is_controller_is_not_believed(
     assert as_before.message == "broker 1 is controller by /controller, and takes broker 3 for the controller"
 
 
-async def test_one_that_is_not_listed_is_named() -> None:
+async def test_an_elected_broker_that_is_not_listed_is_named() -> None:
     async with in_zookeeper_mode(1) as server:
         readings = await read(server, claim=elected(9))
     assert "broker 9, which is controller by /controller, is not listed" in failure(readings).message

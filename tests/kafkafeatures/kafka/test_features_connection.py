@@ -48,7 +48,7 @@ async def test_what_takes_long_is_over_before_anything_is_sent() -> None:
     assert updates(cluster).keys() == {3002}
 
 
-async def test_it_says_which_way_it_goes() -> None:
+async def test_a_prepared_change_names_the_route_it_takes() -> None:
     cluster = answering(OK)
     async with cluster.pool(settings()) as pool, prepared(pool, AddressRoute(None, (at(1),)), RAISE) as request:
         assert not isinstance(request, NotSent)
@@ -88,7 +88,7 @@ async def test_a_change_that_starts_from_another_level_than_its_connection_says_
     assert updates(cluster) == {}
 
 
-async def test_so_it_is_of_a_level_that_moved_while_the_intent_was_written() -> None:
+async def test_a_downgrade_is_not_sent_where_the_level_moved_after_its_preparation() -> None:
     cluster = answering(OK)
     says(cluster, 1, feature="share.version")
     async with cluster.pool(settings()) as pool, prepared(pool, DIRECT, LOWER) as request:
@@ -110,7 +110,7 @@ async def test_a_level_that_its_node_does_not_show_yet_stops_a_downgrade_too() -
 
 
 @pytest.mark.parametrize("reply", [HANG, Disconnected, UpdateFeaturesResponse(41, "moved", {})])
-async def test_nor_is_it_sent_where_that_is_not_known(reply: Any) -> None:
+async def test_a_downgrade_is_not_sent_without_an_answer_to_its_dry_run(reply: Any) -> None:
     cluster = answering(lambda request: reply)
     says(cluster, 1, feature="share.version")
     async with cluster.pool(settings(request_timeout=0.1)) as pool:

@@ -22,7 +22,7 @@ async def test_each_address_is_tried_and_what_is_none_is_a_failure() -> None:
         assert kind in (None, why.kind)
 
 
-async def test_one_that_is_silent_is_not_waited_for_as_long_as_a_node_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_former_controller_times_out_sooner_than_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence proves nothing, however long it lasts."""
     monkeypatch.setattr(probe, "WITHIN", 0.05)
     cluster = Cluster({at(1): Node(CONTROLLER_APIS, {}, refuses=HANG)})

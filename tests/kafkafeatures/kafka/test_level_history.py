@@ -90,7 +90,7 @@ async def test_a_log_that_parted_before_the_position_is_another_log() -> None:
 
 
 @pytest.mark.parametrize("until", [90, 104])
-async def test_so_it_is_where_nothing_has_to_be_read_from_there(until: int) -> None:
+async def test_a_log_that_parted_before_the_position_is_another_log_also_without_records_to_read(until: int) -> None:
     assert await moves(serving(), 104, 7, until=until) == EarlierMoves(restored=True)
     assert await moves(serving(), 104, 9, until=until) == EarlierMoves()
     assert await moves(serving(), 107, 9, until=until) == EarlierMoves()  # the end of the log
@@ -112,7 +112,7 @@ async def test_what_cannot_be_read_is_an_error(how: dict[str, object], error: ty
     assert isinstance(await moves(serving(**how), 100, 5), error)
 
 
-async def test_it_takes_no_longer_than_half_a_minute() -> None:
+async def test_reading_earlier_moves_times_out_after_half_a_minute() -> None:
     seconds = itertools.count(0, 20)
     found = await moves(serving(per_reply=90), 100, 5, clock=lambda: next(seconds))
     assert isinstance(found, TimedOut)

@@ -144,7 +144,7 @@ def test_a_new_operator_process_restarts_the_soak_whatever_its_clock_says_and_re
     assert life.level == 32
 
 
-def test_who_has_to_agree_is_asked_before_it_begins_and_not_when_it_is_over() -> None:
+def test_a_person_is_asked_to_agree_before_a_soak_begins_and_not_at_its_end() -> None:
     life = Life()
 
     class NotAskedYet(Exception):

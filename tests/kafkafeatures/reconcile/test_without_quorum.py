@@ -214,7 +214,7 @@ def test_every_level_is_a_blocker_in_zookeeper_mode_also_one_that_is_absent(leve
     assert status["progress"] == "0/1 levels"
 
 
-def test_who_observes_in_zookeeper_mode_is_reported_the_same() -> None:
+def test_a_resource_that_observes_reports_zookeeper_mode_alike() -> None:
     decision, status = reconciled(DesiredState({"group.version": 0}, mode=Mode.OBSERVE), IN_ZOOKEEPER)
     assert isinstance(decision, Done)
     assert [one.kind for one in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]

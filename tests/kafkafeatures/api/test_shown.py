@@ -38,9 +38,9 @@ def test_a_damaged_status_is_displayed_and_a_valid_one_is_displayed_as_the_opera
     raw: dict[str, Any] = json.loads(json.dumps(data.draw(st.sampled_from(list(WHOLE.values())))))
     for _ in range(data.draw(st.integers(1, 4))):
         _damage(raw, data)
-    found, (read, invalid) = shown(Status, raw), read_status(raw)
+    displayed, (read, invalid) = shown(Status, raw), read_status(raw)
     if not invalid:
-        assert found == read
+        assert displayed == read
 
 
 def _damage(raw: dict[str, Any], data: st.DataObject) -> None:

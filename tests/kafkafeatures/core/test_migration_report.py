@@ -205,17 +205,20 @@ def test_the_way_is_held_open_until_dual_write_was_kept_for_as_long_as_the_docum
 
 
 def test_the_status_records_since_when_the_cluster_has_been_in_dual_write_until_it_leaves_dual_write() -> None:
-    noted = status_after(looks(wanting(D.DUAL_WRITE), kept_for(timedelta(hours=5)))).migration
-    assert noted is not None
-    assert (noted.dual_write_since, noted.dual_write_offset) == ("2026-01-01T22:04:05Z", 103)
-    before = Status(migration=noted)
+    first = status_after(looks(wanting(D.DUAL_WRITE), kept_for(timedelta(hours=5)))).migration
+    assert first is not None
+    assert (first.dual_write_since, first.dual_write_offset) == ("2026-01-01T22:04:05Z", 103)
+    before = Status(migration=first)
     unread = replace(cluster(P.DUAL_WRITE), last_registration=None)
-    still = status_after(looks(wanting(D.DUAL_WRITE), unread, status=before), before).migration
-    assert still is not None
-    assert (still.dual_write_since, still.dual_write_offset) == (noted.dual_write_since, noted.dual_write_offset)
-    gone = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED), status=before), before).migration
-    assert gone is not None
-    assert (gone.dual_write_since, gone.dual_write_offset) == (None, None)
+    unread_phase = status_after(looks(wanting(D.DUAL_WRITE), unread, status=before), before).migration
+    assert unread_phase is not None
+    assert (unread_phase.dual_write_since, unread_phase.dual_write_offset) == (
+        first.dual_write_since,
+        first.dual_write_offset,
+    )
+    rolled_back = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED), status=before), before).migration
+    assert rolled_back is not None
+    assert (rolled_back.dual_write_since, rolled_back.dual_write_offset) == (None, None)
 
 
 def test_before_the_controllers_stop_the_status_of_a_rollback_says_how_to_return_to_dual_write() -> None:

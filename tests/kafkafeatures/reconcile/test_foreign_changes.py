@@ -89,8 +89,8 @@ def test_attempts_that_were_not_sent_do_not_hide_a_conflict_with_another_client(
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.CONFLICT_DETECTED
     results = [one["result"] for one in store.status["history"]]
-    assert len(results) == 10
-    assert results.count("Corrected") == 2
+    assert len(results) == 10  # as many as a status has room for
+    assert results.count("Corrected") == 2  # the third move of the other client is the conflict
 
 
 def test_a_repeated_failure_is_one_entry_of_the_history() -> None:

@@ -271,10 +271,10 @@ def test_a_lost_disk_does_not_halt_a_migration_path_without_restarts_and_stays_r
 
 
 def test_a_look_in_which_the_pods_cannot_be_read_loses_no_directory() -> None:
-    told = replace(cluster(), workloads=Unknown(UNREAD))
-    roll = rolled(told, disks=OLD)
+    observation = replace(cluster(), workloads=Unknown(UNREAD))
+    roll = rolled(observation, disks=OLD)
     assert not roll.needing
-    facts = SimpleNamespace(observation=told, stage_memory={}, monotonic=0.0)
+    facts = SimpleNamespace(observation=observation, stage_memory={}, monotonic=0.0)
     kept = RollState(facts, None, roll, ()).stage_memory[ROLL]  # type: ignore[arg-type]
     assert isinstance(kept, RollMemory)
     assert kept.disks[1] == OLD[1]

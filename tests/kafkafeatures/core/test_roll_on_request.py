@@ -94,8 +94,8 @@ def test_its_partitions_forbid_it_and_so_does_a_budget() -> None:
 
 def test_outside_the_windows_it_waits() -> None:
     closed = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
-    told = asked(4)
-    refused(behind_gates(told, rolled(told, rollout=closed), closed), Reason.WAITING_FOR_WINDOW)
+    observation = asked(4)
+    refused(behind_gates(observation, rolled(observation, rollout=closed), closed), Reason.WAITING_FOR_WINDOW)
 
 
 @pytest.mark.parametrize("crashing", [4, 5])
@@ -106,8 +106,8 @@ def test_a_crash_halts_it_even_of_the_pod_itself(crashing: int) -> None:
 
 
 def test_a_pod_that_may_run_another_node_stays() -> None:
-    told = asked(4, nodes={4: replace(a_node(4), proved_at="")})
-    message = refused(rolled(told), Reason.ROLLING_NODES)
+    observation = asked(4, nodes={4: replace(a_node(4), proved_at="")})
+    message = refused(rolled(observation), Reason.ROLLING_NODES)
     assert "broker 4 has not confirmed its node id at an address of pod broker-4" in message
 
 
@@ -141,8 +141,8 @@ def test_a_controller_that_is_asked_for_meanwhile_goes_first() -> None:
 # --- the plan ---
 
 
-def planned(told: Observation, before: PlanStatus | None = None, **of_wanted: Any) -> Plan:
-    return propose(DesiredState({}, rollout=ROLLOUT, **of_wanted), told, Memory(plan=before)).plan
+def planned(observation: Observation, before: PlanStatus | None = None, **of_wanted: Any) -> Plan:
+    return propose(DesiredState({}, rollout=ROLLOUT, **of_wanted), observation, Memory(plan=before)).plan
 
 
 def test_the_plan_names_the_pod_and_the_life_of_it_that_ends() -> None:
@@ -153,8 +153,8 @@ def test_the_plan_names_the_pod_and_the_life_of_it_that_ends() -> None:
 
 
 def test_a_pod_that_its_template_has_restarted_anyway_is_not_named_twice() -> None:
-    told = cluster({**CURRENT, 4: a_pod(4)})
-    assert planned(requested(told, "broker-4")) == planned(told)
+    observation = cluster({**CURRENT, 4: a_pod(4)})
+    assert planned(requested(observation, "broker-4")) == planned(observation)
 
 
 def test_progress_leaves_the_plan_standing_and_another_pod_is_another_plan() -> None:
@@ -176,17 +176,17 @@ def test_a_request_is_another_plan_than_the_roll_that_it_joins() -> None:
 
 
 def test_a_requested_restart_waits_for_its_own_approval_where_every_plan_needs_one() -> None:
-    told = asked(4)
+    observation = asked(4)
 
     def decided(**approvals: Any) -> Any:
         wanted = DesiredState({}, rollout=ROLLOUT, policy=ApprovalPolicy.ALWAYS, may_approve_unseen=True, **approvals)
-        return decide(wanted, told, roll=rolled(told))
+        return decide(wanted, observation, roll=rolled(observation))
 
     held = decided()
     assert isinstance(held, Held)
     assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
     assert held.message.endswith(": restart pod broker-4, as requested")
-    assert isinstance(decided(approvals=frozenset({planned(told).hash})), Act)
+    assert isinstance(decided(approvals=frozenset({planned(observation).hash})), Act)
     assert isinstance(decided(approvals=frozenset({planned(asked(5)).hash})), Held)
 
 
@@ -200,11 +200,11 @@ def test_the_plan_is_withdrawn_with_the_driver_also_while_no_node_answers() -> N
 
 def test_partitions_are_read_for_a_requested_restart() -> None:
     wanted = DesiredState({}, rollout=ROLLOUT)
-    for told, partitions in ((asked(4), True), (asked(), False)):
-        assert demands_of(ReadContext(wanted, EMPTY, workloads_of(told), NOW)).partitions is partitions
+    for observation, partitions in ((asked(4), True), (asked(), False)):
+        assert demands_of(ReadContext(wanted, EMPTY, workloads_of(observation), NOW)).partitions is partitions
 
 
 def test_where_a_person_restarts_nodes_no_pod_is_read_and_nothing_asked_for() -> None:
-    told = asked(4)
-    roll = rolled(told, rollout=Rollout(MANUAL.name))
+    observation = asked(4)
+    roll = rolled(observation, rollout=Rollout(MANUAL.name))
     assert (roll.decision, dict(roll.needing)) == (None, {})

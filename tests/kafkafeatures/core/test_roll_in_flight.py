@@ -60,9 +60,9 @@ from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW, SILENT
 
 
-def is_not_wanted(one: RestartInFlight, observation: Observation) -> bool:
+def is_not_wanted(one: RestartInFlight, told: Observation) -> bool:
     assert isinstance(one.step, RestartNode)
-    return one.step.is_not_wanted(observation)
+    return one.step.is_not_wanted(told)
 
 
 def test_an_eviction_that_may_not_have_been_sent_is_asked_for_again_before_anything_else() -> None:
@@ -71,33 +71,33 @@ def test_an_eviction_that_may_not_have_been_sent_is_asked_for_again_before_anyth
     assert roll.decision.step == sent(3).step
 
 
-def combined_of(observation: Observation) -> Observation:
+def combined_of(told: Observation) -> Observation:
     """With controllers that are brokers as well, whose StatefulSet is listed as one of brokers."""
     both = (Role.CONTROLLER, Role.BROKER)
-    nodes = tuple(replace(one, roles=both) if one.id >= 3000 else one for one in observation.nodes)
-    sets = tuple(replace(one, role="brokers") for one in workloads_of(observation).stateful_sets)
-    return with_workloads(replace(observation, nodes=nodes), stateful_sets=sets)
+    nodes = tuple(replace(one, roles=both) if one.id >= 3000 else one for one in told.nodes)
+    sets = tuple(replace(one, role="brokers") for one in workloads_of(told).stateful_sets)
+    return with_workloads(replace(told, nodes=nodes), stateful_sets=sets)
 
 
 def test_an_eviction_for_an_image_that_was_changed_since_is_not_asked_for_again_but_decided_anew() -> None:
     """With the newer image, controllers may have to go before this broker; and a follower may lead by now."""
-    for observation, one in (
+    for told, one in (
         (cluster(ROLLED_CONTROLLERS), sent(3, after="another")),
         (cluster(), sent(3)),
         (cluster(), sent(3001)),
         (combined_of(cluster()), sent(3)),
     ):
-        assert "was not evicted yet" in refused(rolled(observation, one), Reason.ROLLING_NODES)
-        assert is_not_wanted(one, observation)
-    for observation, one in ((cluster(ROLLED_CONTROLLERS), sent(3)), (cluster(), sent(3002))):
-        assert not is_not_wanted(one, observation)
+        assert "was not evicted yet" in refused(rolled(told, one), Reason.ROLLING_NODES)
+        assert is_not_wanted(one, told)
+    for told, one in ((cluster(ROLLED_CONTROLLERS), sent(3)), (cluster(), sent(3002))):
+        assert not is_not_wanted(one, told)
 
 
 def test_an_eviction_that_was_not_sent_waits_while_the_template_of_controllers_is_not_processed() -> None:
     """Whether controllers have to go before this broker is not known yet."""
-    observation = cluster(ROLLED_CONTROLLERS)
-    controllers, brokers = workloads_of(observation).stateful_sets
-    changed = with_workloads(observation, stateful_sets=(replace(controllers, observed=False), brokers))
+    told = cluster(ROLLED_CONTROLLERS)
+    controllers, brokers = workloads_of(told).stateful_sets
+    changed = with_workloads(told, stateful_sets=(replace(controllers, observed=False), brokers))
     message = refused(rolled(changed, sent(3)), Reason.ROLLING_NODES)
     assert "Kubernetes has not processed the change of StatefulSet controller yet" in message
 
@@ -105,12 +105,10 @@ def test_an_eviction_that_was_not_sent_waits_while_the_template_of_controllers_i
 def test_an_eviction_that_was_not_sent_counts_what_went_away_since_it_was_decided() -> None:
     """By maxParallel, of which it needs one itself."""
     isr = tuple(replace(one, in_sync=one.isr - {6}) for one in PARTITIONS)
-    observation = cluster(
-        {**ROLLED_CONTROLLERS, **current(6)}, {6: replace(a_node(6), state=NodeState.UNREACHABLE)}, isr
-    )
-    assert who(rolled(observation, sent(3))) == 3
+    told = cluster({**ROLLED_CONTROLLERS, **current(6)}, {6: replace(a_node(6), state=NodeState.UNREACHABLE)}, isr)
+    assert who(rolled(told, sent(3))) == 3
     alone = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    message = refused(rolled(observation, sent(3), rollout=alone), Reason.ROLLING_NODES)
+    message = refused(rolled(told, sent(3), rollout=alone), Reason.ROLLING_NODES)
     assert "broker 6 is unavailable; bring broker 6 back" in message
 
 
@@ -151,11 +149,11 @@ def test_a_broker_is_back_once_it_is_in_sync_with_every_partition_that_it_was_in
     back = {**pods, **replaced(1)}
     in_sync, behind = ReturnPhase.BACK, ReturnPhase.CATCHING_UP
     for seen, phase in ((before, in_sync), (after, behind), ((), in_sync), (after[:1], in_sync)):
-        observation = cluster(back, fresh(1), seen)
+        told = cluster(back, fresh(1), seen)
         again = in_flight(RestartInFlight(step, sent(1).at, Via.API_SERVER).to_intent())
         assert isinstance(again, RestartInFlight)
         assert isinstance(again.step, RestartNode)
-        assert again.step.state_in(observation, replication_of(observation)).phase is phase
+        assert again.step.state_in(told, replication_of(told)).phase is phase
 
 
 def test_where_only_a_number_is_remembered_a_broker_has_to_come_back_in_sync_with_all_and_that_is_said() -> None:
@@ -165,8 +163,8 @@ def test_where_only_a_number_is_remembered_a_broker_has_to_come_back_in_sync_wit
     pods = {**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6)}
     step = restart_in(rolled(cluster(pods, partitions=many), rollout=rule))
     assert (step.out_of_sync, step.lagging) == (13, frozenset())
-    observation = cluster({**pods, **replaced(1)}, fresh(1), many[:1])
-    state = step.state_in(observation, replication_of(observation))
+    told = cluster({**pods, **replaced(1)}, fresh(1), many[:1])
+    state = step.state_in(told, replication_of(told))
     assert state.phase is ReturnPhase.CATCHING_UP
     assert state.detail == (
         "broker 1 is not in sync with 1 partition yet (a-0); it is not known which of them were out of sync before"
@@ -175,11 +173,11 @@ def test_where_only_a_number_is_remembered_a_broker_has_to_come_back_in_sync_wit
 
 def test_of_a_pod_that_is_gone_the_halt_says_what_to_look_at_instead() -> None:
     """The StatefulSet of the pod was scaled down while the node was restarted."""
-    observation = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=NodeState.GHOST)})
-    controllers, brokers = workloads_of(observation).stateful_sets
+    told = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=NodeState.GHOST)})
+    controllers, brokers = workloads_of(told).stateful_sets
     left = replace(brokers, pods=brokers.pods[1:], replicas=5)
-    observation = with_workloads(observation, stateful_sets=(controllers, left))
-    message = refused(rolled(observation, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+    told = with_workloads(told, stateful_sets=(controllers, left))
+    message = refused(rolled(told, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     assert message == (
         "no other node is restarted: broker 1 is not back after 15 min: pod broker-1 was not created again yet; see "
         "`kubectl describe statefulset broker`; if it was scaled down, scale it up again, or unregister broker 1 once "
@@ -194,34 +192,34 @@ def test_what_is_not_known_of_other_pods_is_waited_for_also_beside_a_node_in_fli
     known = cluster({**current(*CONTROLLERS), **stopping}, gone)
     assert who(rolled(known, sent(1))) in BROKERS  # the node in flight itself confirms nothing while it stops
     silent = {id_: replace(a_node(id_), proved_at="") for id_ in CONTROLLERS}
-    observation = cluster(stopping, {**gone, **silent})
-    assert "broker-1 is stopping" in refused(rolled(observation, sent(1)), Reason.ROLLING_NODES)
+    told = cluster(stopping, {**gone, **silent})
+    assert "broker-1 is stopping" in refused(rolled(told, sent(1)), Reason.ROLLING_NODES)
     assert "has not confirmed its node id" in refused(rolled(cluster(None, silent)), Reason.ROLLING_NODES)
 
 
 def test_a_node_is_restarted_once_for_one_revision() -> None:
     """A pod that is of another revision again after its restart is not restarted for ever."""
-    observation = cluster(ROLLED_CONTROLLERS)
+    told = cluster(ROLLED_CONTROLLERS)
     restarted = RevisionStatus(name="broker", revision=NEW, nodes="1", left=6)
     before = RolloutStatus(id="r", total=9, done=3, revisions=(restarted,))
     status = replace(EMPTY, rollout=before)
-    assert "was restarted in this roll" in refused(rolled(observation, status=status), Reason.ROLLOUT_HALTED)
+    assert "was restarted in this roll" in refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
     for other in (replace(restarted, revision="taken-back"), replace(restarted, name="another")):
-        assert who(rolled(observation, status=replace(status, rollout=replace(before, revisions=(other,))))) in BROKERS
+        assert who(rolled(told, status=replace(status, rollout=replace(before, revisions=(other,))))) in BROKERS
 
 
 def test_what_the_release_before_restarted_is_known_while_nothing_else_has_changed() -> None:
     """In that release one set of nodes, and one hash of all targets, are in the status."""
-    observation = cluster(ROLLED_CONTROLLERS)
-    before = RolloutStatus(id=rolled(observation).id, started_at=ago(5), total=9, done=3, nodes="1")
+    told = cluster(ROLLED_CONTROLLERS)
+    before = RolloutStatus(id=rolled(told).id, started_at=ago(5), total=9, done=3, nodes="1")
     status = replace(EMPTY, rollout=before)
-    halted = rolled(observation, status=status)
+    halted = rolled(told, status=status)
     assert "was restarted in this roll" in refused(halted, Reason.ROLLOUT_HALTED)
     kept = rollout_status(halted, WAITING, before, ago(0))
     assert kept is not None
     assert (kept.id, kept.nodes, kept.started_at) == (before.id, "1", before.started_at)
     assert [(one.name, one.nodes, one.since) for one in kept.revisions if one.left] == [("broker", "1", ago(5))]
-    assert who(rolled(observation, status=replace(status, rollout=replace(before, id="older")))) in BROKERS
+    assert who(rolled(told, status=replace(status, rollout=replace(before, id="older")))) in BROKERS
 
 
 def test_however_many_restarts_end_at_once_none_of_those_nodes_is_restarted_again_for_the_same_revision() -> None:
@@ -245,12 +243,12 @@ def test_however_many_restarts_end_at_once_none_of_those_nodes_is_restarted_agai
 
 
 def test_what_limits_a_roll_is_worked_out_when_it_begins_and_remembered_until_it_ends() -> None:
-    observation = cluster(ROLLED_CONTROLLERS)
-    begun = rolled(observation)
+    told = cluster(ROLLED_CONTROLLERS)
+    begun = rolled(told)
     assert "6 brokers in about 3 rounds of 2 at most" in begun.limits.notes
     before = RolloutStatus(id=begun.id, total=9, done=4, rounds=5, notes=("as it was",))
-    assert rolled(observation, status=replace(EMPTY, rollout=before)).limits.notes == ("as it was",)
-    assert rolled(observation, status=replace(EMPTY, rollout=replace(before, done=9))).limits == begun.limits
+    assert rolled(told, status=replace(EMPTY, rollout=before)).limits.notes == ("as it was",)
+    assert rolled(told, status=replace(EMPTY, rollout=replace(before, done=9))).limits == begun.limits
 
 
 def test_a_roll_of_which_the_pods_cannot_be_read_is_not_over() -> None:
@@ -276,32 +274,30 @@ def test_an_observer_that_only_fetches_the_metadata_log_is_no_node_that_is_away(
 def test_an_image_that_is_changed_while_a_node_is_in_flight_does_not_halt_the_roll_to_it() -> None:
     """The node came back of the image in between: it needs one more restart, and was not restarted in vain."""
     passing = sent(1, stable=True, after="in-between")
-    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="in-between")}, fresh(1))
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="in-between")}, fresh(1))
     begun = Stamp((NOW - timedelta(seconds=30)).isoformat())
     status = replace(EMPTY, intents=(passing.to_intent(),))
-    status = replace(
-        status, rollout=RolloutStatus(id=rolled(observation, passing).id, started_at=begun, total=9, done=3)
-    )
-    result = passing.settle(looks(observation))
+    status = replace(status, rollout=RolloutStatus(id=rolled(told, passing).id, started_at=begun, total=9, done=3))
+    result = passing.settle(looks(told))
     assert result is Result.SUPERSEDED
     status = with_result(status, passing, result, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0))
-    assert who(rolled(observation, status=status)) in BROKERS
+    assert who(rolled(told, status=status)) in BROKERS
 
 
 def test_a_restart_that_was_not_sent_is_held_by_windows_and_halts_and_is_not_sent_once_its_pod_is_current() -> None:
     night = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
-    observation = cluster(ROLLED_CONTROLLERS)
-    refused(behind_gates(observation, rolled(observation, sent(3), rollout=night), night), Reason.ROLLING_NODES)
+    told = cluster(ROLLED_CONTROLLERS)
+    refused(behind_gates(told, rolled(told, sent(3), rollout=night), night), Reason.ROLLING_NODES)
     crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff")})
     refused(rolled(crashing, sent(3), sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     refused(rolled(cluster(current(*CONTROLLERS, *BROKERS)), sent(3)), Reason.ROLLING_NODES)
 
 
 def test_a_roll_stays_the_same_while_no_pod_of_a_stateful_set_is_there() -> None:
-    observation = cluster(ROLLED_CONTROLLERS)
-    controllers, brokers = workloads_of(observation).stateful_sets
-    gone = with_workloads(observation, stateful_sets=(replace(controllers, pods=()), brokers))
-    assert rolled(gone, sent(3001)).id == rolled(observation).id
+    told = cluster(ROLLED_CONTROLLERS)
+    controllers, brokers = workloads_of(told).stateful_sets
+    gone = with_workloads(told, stateful_sets=(replace(controllers, pods=()), brokers))
+    assert rolled(gone, sent(3001)).id == rolled(told).id
 
 
 def test_a_roll_with_nodes_in_flight_is_not_another_one_while_the_pods_cannot_be_read() -> None:
@@ -317,12 +313,12 @@ def test_a_roll_with_nodes_in_flight_is_not_another_one_while_the_pods_cannot_be
 
 def test_an_eviction_that_is_no_longer_sent_is_over_once_it_cannot_be_on_its_way() -> None:
     """An eviction may have been asked for until it was no longer wanted, however long ago it was asked for first."""
-    observation = replace(cluster(), workloads=Unknown(NOT_ASKED))
+    told = replace(cluster(), workloads=Unknown(NOT_ASKED))
     for unwanted, result in ((None, OpenOutcome()), (0.5, OpenOutcome()), (2, Result.NOT_APPLIED)):
         one = sent(3, minutes=20, unwanted=unwanted)
-        assert one.settle(looks(observation)) == result
-    gone = replace(observation, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
-    assert is_not_wanted(sent(3), observation)
+        assert one.settle(looks(told)) == result
+    gone = replace(told, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
+    assert is_not_wanted(sent(3), told)
     assert not is_not_wanted(sent(3), gone)
 
 
@@ -342,20 +338,20 @@ def test_of_combined_nodes_another_follower_goes_where_the_first_must_stay_and_t
 
 
 @pytest.mark.parametrize(
-    ("away", "text"),
+    ("away", "told"),
     [
         ({"node": {"state": NodeState.UNREACHABLE}}, "it may recover its log for hours; see `kubectl logs broker-1`"),
         ({"pod": {"waiting": "CrashLoopBackOff"}}, "answers, but the container of its pod broker-1 waits"),
     ],
 )
-def test_a_combined_node_that_is_away_does_not_wait_for_itself(away: dict[str, Any], text: str) -> None:
+def test_a_combined_node_that_is_away_does_not_wait_for_itself(away: dict[str, Any], told: str) -> None:
     both = (Role.CONTROLLER, Role.BROKER)
     nodes = {id_: replace(a_node(id_), roles=both, is_voter=True) for id_ in (1, 2, 3)}
     nodes[1] = replace(nodes[1], **away.get("node", {}))
     pods = {**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6), 1: a_pod(1, **away.get("pod", {}))}
     progress = tuple(ReplicaProgress(id_, 100, 50_000, 50_000) for id_ in (1, 2, 3))
     quorum = QuorumAnswer(2, 4, 100, progress, ())
-    assert text in refused(rolled(cluster(pods, nodes, quorum=quorum)), Reason.ROLLING_NODES)
+    assert told in refused(rolled(cluster(pods, nodes, quorum=quorum)), Reason.ROLLING_NODES)
 
 
 def test_an_intent_that_names_the_pod_of_another_node_evicts_nothing() -> None:
@@ -374,8 +370,8 @@ def test_a_wait_names_the_node_that_is_away_and_what_to_do_about_one_that_hangs(
 
 
 def test_a_reading_that_is_missing_for_long_is_reported_as_that_and_not_as_a_node_that_is_not_back() -> None:
-    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1), UNREAD)
-    refused(rolled(observation, sent(1, minutes=60)), Reason.NOT_AUTHORIZED)
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1), UNREAD)
+    refused(rolled(told, sent(1, minutes=60)), Reason.NOT_AUTHORIZED)
     last = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, fresh(1), UNREAD)
     assert "the partitions are not known" in refused(rolled(last, sent(1, minutes=60)), Reason.ROLLING_NODES)
 
@@ -395,9 +391,9 @@ def test_a_node_that_does_not_run_has_to_come_back_in_sync_with_every_partition(
 
 
 def test_in_mode_observe_a_node_that_was_in_flight_is_followed_and_nothing_is_called_done() -> None:
-    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
-    roll = rolled(observation, sent(1, stable=True))
+    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
+    roll = rolled(told, sent(1, stable=True))
     wanted = DesiredState({}, rollout=ROLLOUT, mode=Mode.OBSERVE)
-    decision = decide(wanted, observation, roll=roll)
+    decision = decide(wanted, told, roll=roll)
     assert isinstance(decision, Wait)
     assert "broker 1" in decision.message

@@ -32,13 +32,15 @@ def test_a_status_of_ours_is_shown_as_it_is_read(kind: str) -> None:
 
 
 @given(st.data())
-def test_a_status_with_anything_in_it_is_shown_and_what_can_be_read_is_the_same(data: st.DataObject) -> None:
+def test_a_damaged_status_is_displayed_and_a_valid_one_is_displayed_as_the_operator_reads_it(
+    data: st.DataObject,
+) -> None:
     raw: dict[str, Any] = json.loads(json.dumps(data.draw(st.sampled_from(list(WHOLE.values())))))
     for _ in range(data.draw(st.integers(1, 4))):
         _damage(raw, data)
-    found, (read, invalid) = shown(Status, raw), read_status(raw)
+    displayed, (read, invalid) = shown(Status, raw), read_status(raw)
     if not invalid:
-        assert found == read
+        assert displayed == read
 
 
 def _damage(raw: dict[str, Any], data: st.DataObject) -> None:

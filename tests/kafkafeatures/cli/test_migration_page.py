@@ -85,7 +85,7 @@ def test_the_point_of_no_return_is_the_record_that_passed_it() -> None:
     assert "was not passed" not in found.text
 
 
-def test_in_dual_write_it_says_lag_equality_and_how_to_go_back() -> None:
+def test_in_dual_write_the_page_has_lag_equality_and_the_way_back() -> None:
     found, _ = shown(made(StateChange(2, at(0)), StateChange(1, at(30))), IN_DUAL_WRITE)
     assert "The point of no return was not passed" in found.text
     assert "to ZooKeeper mode: set spec.migration.desired to RolledBack" in found.text

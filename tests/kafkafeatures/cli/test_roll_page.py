@@ -89,7 +89,7 @@ def test_a_partition_without_a_leader_is_reported_by_word_and_pattern() -> None:
     assert "without a leader: unavailable" in made.text
 
 
-def test_where_everything_stayed_in_sync_it_says_so() -> None:
+def test_a_page_without_partitions_out_of_sync_says_so() -> None:
     made, _ = shown(of_log(log((topic(1), partition(1, 0, 1, 2)), [no_op()])), {"rollout": {"total": 2, "done": 2}})
     assert "All 1 partition had all replicas in sync all the time." in made.text
     assert "0 of 1partitions below min.insync.replicas" in made.text

@@ -89,7 +89,7 @@ def test_an_event_without_facts_is_no_restart_whatever_its_sentence_says() -> No
     assert restarts_of(EMPTY, [replace(one, note="somebody else wrote it") for one in told]) == restarts_of(EMPTY, told)
 
 
-def test_it_begins_ten_seconds_before_the_roll_or_with_the_last_day() -> None:
+def test_the_window_of_the_page_begins_ten_seconds_before_the_roll_or_with_the_last_day() -> None:
     def begun(at: str) -> Status:
         return Status(rollout=RolloutStatus(started_at=Stamp(at)))
 

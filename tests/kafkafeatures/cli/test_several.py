@@ -39,7 +39,7 @@ def refused(*paths: Path, state: Path | None = None) -> CommandFailed:
     return failed.value
 
 
-def test_of_a_folder_the_yaml_files_are_read_in_order_and_what_is_of_others_is_named(
+def test_yaml_files_of_a_folder_are_read_in_order_and_documents_of_other_kinds_are_skipped_with_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "b.yaml").write_text(document("third", "c:1"))

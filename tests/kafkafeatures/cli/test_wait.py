@@ -69,7 +69,7 @@ def test_what_is_concluded(found: KubeResource, goal: Goal, code: Exit | None) -
     assert (ending.code if ending else None) == code
 
 
-def test_what_ends_it_early_says_what_to_do() -> None:
+def test_a_wait_that_ends_early_reports_a_remedy() -> None:
     stalled, approval = (
         judge(resource(statuses.stalled()), READY),
         judge(resource(statuses.waiting_for_approval()), READY),
@@ -115,7 +115,7 @@ def test_a_remedy_that_the_message_has_is_not_said_twice() -> None:
         (resource(), HERE, "metadata.version is at an unknown level"),
     ],
 )  # fmt: skip
-def test_on_the_way_it_says_where_it_is(found: KubeResource, goal: Goal, line: str) -> None:
+def test_a_wait_prints_its_progress(found: KubeResource, goal: Goal, line: str) -> None:
     assert progress(found, goal).startswith(line)
 
 
@@ -176,7 +176,7 @@ def rolled(status: dict[str, Any], generation: int = 1, **spec: Any) -> KubeReso
          "the operator has not seen revision newer of StatefulSet broker yet"),
     ],
 )  # fmt: skip
-def test_it_is_rolled_when_the_status_speaks_of_what_the_stateful_sets_ask_for_now(
+def test_a_wait_for_a_roll_ends_only_by_a_status_of_the_current_templates(
     found: KubeResource, templates: dict[str, Template | None], code: Exit | None, line: str
 ) -> None:
     ending = judge(found, ROLLED, templates)
@@ -200,7 +200,7 @@ def test_a_stalled_resource_of_older_templates_ends_it_only_after_the_operator_h
     assert ending.code is Exit.STALLED
 
 
-def test_a_plan_that_waits_for_approval_ends_it_early() -> None:
+def test_a_plan_that_waits_for_approval_ends_a_wait_early() -> None:
     waiting = {**statuses.waiting_for_approval(), "workloads": ONE_LEFT["workloads"]}
     ending = judge(rolled(waiting), ROLLED, NOW_ASKED)
     assert ending is not None
@@ -289,7 +289,7 @@ def test_what_was_readable_is_not_given_up_for_a_short_refusal(
     assert capsys.readouterr().err.splitlines() == ["away", line, "away", "not allowed", line]
 
 
-def test_a_refusal_that_does_not_pass_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lasting_refusal_of_the_api_server_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polling, "EVERY", 0.0)
     with pytest.raises(Denied):
         until(AWAY, DENIED)

@@ -16,7 +16,7 @@ AT = Stamp("2026-01-02T03:04:05Z")
 
 
 @pytest.mark.parametrize("result", [Result.APPLIED, Result.NOT_APPLIED, Result.SUPERSEDED])
-def test_one_act_that_has_ended_closes_its_own_intent_and_no_other(result: Result) -> None:
+def test_a_change_that_has_ended_closes_its_own_intent_and_no_other(result: Result) -> None:
     ended, other = (
         ChangeInFlight(UpdateFeature(name, 0, 1), AT, Via.CONTROLLER) for name in ("group.version", "share.version")
     )

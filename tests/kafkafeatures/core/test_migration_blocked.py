@@ -151,7 +151,7 @@ def test_what_stood_still_is_counted_anew_after_a_look_at_which_nothing_could_be
     assert blind.controllers_for(71.0).total_seconds() == 1.0
 
 
-def test_for_how_long_it_is_unknown_where_the_cluster_is_counts_on_through_such_a_look() -> None:
+def test_the_time_of_an_unknown_phase_continues_through_a_failed_observation() -> None:
     lost = MigrationMemory().observed(10.0, known=False, end=-1, offset=-1)
     assert lost.interrupted("the cluster could not be read").unknown_since == 10.0
 

@@ -89,7 +89,7 @@ def test_a_controller_that_lost_the_flag_by_accident_is_named_and_nothing_is_res
     names_only_the_flag(looks(wanting(desired), lost(*ids)), *ids)
 
 
-def test_one_that_is_not_a_voter_is_named_as_well() -> None:
+def test_a_controller_that_is_no_voter_and_lost_the_flag_is_named_as_well() -> None:
     extra = replace(a_node(3004, Shape.CONTROLLER), is_voter=False)
     names_only_the_flag(looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, extra)), 3004)
     assert isinstance(looks(FINALIZING, cluster(P.DUAL_WRITE, extra)).decision, Stalled)
@@ -160,7 +160,7 @@ def test_another_controller_than_the_one_that_was_asked_for_begins_nothing() -> 
     names_only_the_flag(with_memory(ASKED, after(ASKED), lost(3002), **LONGER), 3002)
 
 
-def test_one_that_was_asked_and_let_off_begins_nothing_later() -> None:
+def test_a_controller_whose_restart_request_was_withdrawn_begins_no_finalization_later() -> None:
     waits = with_memory(ASKED, after(ASKED), cluster(P.DUAL_WRITE), **LONGER)
     assert isinstance(waits.decision, Wait)
     assert waits.decision.reason is Reason.SOAKING
@@ -171,7 +171,7 @@ def test_one_that_was_asked_and_let_off_begins_nothing_later() -> None:
     assert restarted(with_memory(ASKED, status, cluster(P.DUAL_WRITE))) == 3001
 
 
-def test_who_was_asked_is_known_until_each_controller_is_without_the_flag() -> None:
+def test_requested_controllers_are_recorded_until_every_controller_is_without_the_flag() -> None:
     following = with_memory(ASKED, after(ASKED), lost(3001))
     status = after(following)
     assert status.migration is not None
@@ -198,7 +198,7 @@ def test_a_person_who_was_asked_is_let_off_once_a_gate_is_shut(seen: Observation
     assert not withdrawn_in(with_memory(ASKED, status, cluster(P.DUAL_WRITE), sent=in_flight_of(ASKED)))
 
 
-def test_one_that_lost_the_flag_is_named_whatever_is_wanted_and_also_if_nothing_is() -> None:
+def test_a_controller_that_lost_the_flag_is_named_whatever_the_document_wants() -> None:
     assert "put the flag back on controller 3001" in said(looks(wanting(D.PRE_MIGRATION), lost(3001)))
     found = looks(replace(FINALIZING, migration=None), lost(3001))
     assert "put the flag back on controller 3001" in said(found)
@@ -208,7 +208,7 @@ def test_all_gates_open_it_begins_although_a_controller_has_lost_the_flag_before
     assert restarted(approved(lost(3001))) == 3002
 
 
-def test_once_the_log_says_that_it_is_over_nothing_has_to_be_put_back() -> None:
+def test_once_the_log_is_finalized_no_flag_has_to_be_put_back() -> None:
     found = looks(wanting(D.DUAL_WRITE), cluster(P.FINALIZED, a_node(3002, Shape.MIGRATING_CONTROLLER)))
     assert "put the flag back" not in said(found)
     assert "irreversible" in said(found)

@@ -38,7 +38,7 @@ AT_END = "the migration is at RolledBack"
 
 
 @pytest.mark.parametrize("shape", [Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER])
-def test_what_a_quorum_left_that_never_took_over_is_deleted_once_it_is_gone(shape: Shape) -> None:
+def test_znodes_of_a_quorum_that_never_took_over_are_deleted_once_its_controllers_have_stopped(shape: Shape) -> None:
     running = cluster(P.PRE_MIGRATION, *(a_node(id_, shape) for id_ in BROKERS))
     asks = looks(wanting(D.ROLLED_BACK), running)
     assert isinstance(asks.decision, Wait)
@@ -81,7 +81,7 @@ def test_a_controller_that_came_back_alone_is_named_with_what_to_do(desired: Des
     assert remedy == (f"{asks}{start}" if stops else start)
 
 
-def test_it_is_not_rolled_back_while_a_broker_that_has_replicas_is_not_registered() -> None:
+def test_a_migration_is_not_rolled_back_while_a_broker_with_replicas_is_not_registered() -> None:
     """A broker that is down may come back with the flag."""
     there = cluster(P.ZOOKEEPER)
     assert isinstance(looks(wanting(D.ROLLED_BACK), there).decision, Done)
@@ -103,7 +103,7 @@ def phase(look: Look) -> str:
     return reported.phase if reported is not None else ""
 
 
-def test_it_is_not_rolled_back_while_something_of_the_quorum_is_in_zookeeper() -> None:
+def test_a_migration_is_not_rolled_back_while_znodes_of_the_quorum_exist() -> None:
     gone = without_quorum(cluster(P.PRE_MIGRATION))
     found = looks(wanting(D.ROLLED_BACK), gone)
     (stage,) = (stage for stage in found.stages if stage.kind == "Migration")

@@ -66,7 +66,7 @@ def test_what_was_equal_until_a_moment_before_the_end_is_released() -> None:
     assert released(decided(compared(ago=timedelta(seconds=-5)))).deletes  # by another server of the ensemble
 
 
-def test_from_the_stop_of_the_controllers_until_the_deletion_it_is_looked_often() -> None:
+def test_from_the_stop_of_the_controllers_until_the_deletion_the_operator_observes_every_two_seconds() -> None:
     """Meanwhile no partition gets a new leader."""
     unread = replace(GONE, zookeeper=Unknown(Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time")))
     for found, most in (
@@ -182,7 +182,7 @@ def test_what_a_look_has_found_is_not_lost_with_the_status_that_it_could_not_wri
 
 
 @pytest.mark.parametrize("ensemble", [True, False])
-def test_what_a_look_has_found_counts_also_if_it_is_not_known_where_the_cluster_is(ensemble: bool) -> None:
+def test_a_comparison_counts_also_while_the_phase_of_the_migration_is_unknown(ensemble: bool) -> None:
     """The controllers stop, or ZooKeeper does not answer, right after the comparison; another process continues."""
     equal = after(looks(BACK, cluster(Position.COPIED)))
     unread = Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time")
@@ -210,7 +210,7 @@ def test_what_another_process_has_found_since_counts() -> None:
     assert found.decision.reason is Reason.METADATA_DIFFERS
 
 
-def test_a_look_that_saw_nothing_leaves_the_last_comparison() -> None:
+def test_an_observation_without_an_answer_keeps_the_last_comparison() -> None:
     made = equality(compared(2))
     assert MigrationMemory(equality=made).interrupted("no node answers").equality == made
 
@@ -236,7 +236,7 @@ def without_a_result(kind: FailureKind) -> Status:
     return then
 
 
-def test_a_comparison_without_a_result_leaves_the_one_before_it() -> None:
+def test_a_comparison_without_a_result_keeps_the_previous_comparison() -> None:
     """The log can no longer be read while the controllers are stopping."""
     assert released(decided(without_a_result(FailureKind.NO_LEADER))).deletes
 

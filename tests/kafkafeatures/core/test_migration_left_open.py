@@ -70,7 +70,7 @@ def test_a_way_back_that_is_no_longer_asked_for_is_remembered_where_the_cluster_
     assert again.migration.since == stamp(NOW)  # what happened meanwhile was not watched
 
 
-def test_what_is_over_needs_no_document_that_asks_for_it() -> None:
+def test_a_finalized_migration_leaves_the_status_once_no_document_wants_it() -> None:
     seen = cluster(P.FINALIZED)
     before = status_after(Look(wanting(D.FINALIZED), seen))
     found = Look(NONE_WANTED, seen, status=before)
@@ -133,7 +133,7 @@ def test_a_document_that_is_another_one_for_a_while_does_not_lose_the_proof(slip
     assert released(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=now, before=first, seconds=5.0)).deletes
 
 
-def test_a_look_at_another_cluster_does_not_lose_it_either() -> None:
+def test_an_observation_of_another_cluster_does_not_lose_the_proof_of_equality() -> None:
     """No stage of a migration reports anything of it."""
     before = status_after(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=PROOF), PROOF)
     found = kept_of(before.migration, AT_NO_CONTROLLER)

@@ -57,7 +57,7 @@ class Left:
     ],
     ids=lambda one: one.says,
 )
-def test_the_forecast_is_restarts_times_what_one_has_taken(left: Left) -> None:
+def test_the_forecast_is_the_number_of_restarts_times_the_duration_of_one(left: Left) -> None:
     now = replace(HALF, restarts_left=left.restarts, node_seconds=left.of_before)
     assert forecast(now, RolloutStatus(node_seconds=left.of_roll)) == left.says
 

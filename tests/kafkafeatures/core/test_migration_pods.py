@@ -216,7 +216,7 @@ def test_a_template_that_was_corrected_is_tried_by_all_nodes_again() -> None:
         (P.DUAL_WRITE, D.FINALIZED, BROKERS),
     ],
 )
-def test_a_template_that_was_changed_before_it_was_asked_for_stops_everything(
+def test_a_template_changed_ahead_of_its_step_stops_the_migration(
     position: Position, desired: Desired, ahead: tuple[int, ...]
 ) -> None:
     found = look(desired, in_pods(cluster(position), ahead), consents=CONSENT).decision
@@ -339,7 +339,7 @@ def test_a_quorum_without_a_pod_is_released() -> None:
     assert isinstance(found.step, DeleteZnodes)
 
 
-def test_nothing_is_released_while_a_pod_of_a_controller_is_left_whether_it_is_ready_or_not() -> None:
+def test_zookeeper_is_not_released_while_any_pod_of_a_controller_exists() -> None:
     found = released(gone([*BROKERS, 3002])).decision
     assert isinstance(found, Wait)
     assert "controller-3002" in found.message

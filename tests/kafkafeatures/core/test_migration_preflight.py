@@ -41,7 +41,7 @@ def test_nothing_prevents_the_migration_of_a_cluster_that_is_as_it_should_be(end
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_would_fail_is_named_with_a_remedy_before_it_does(name: str) -> None:
+def test_each_preflight_failure_is_reported_with_a_remedy(name: str) -> None:
     case = CASES[name]
     for end in case.ends:
         found = findings(case.change(healthy(end)))

@@ -39,7 +39,7 @@ def without(seen: Observation, id_: int) -> Observation:
     return replace(seen, nodes=tuple(one for one in seen.nodes if one.id != id_))
 
 
-def test_a_broker_that_has_the_id_of_a_voter_does_not_answer_for_it() -> None:
+def test_a_broker_with_the_id_of_a_silent_voter_does_not_count_as_the_voter() -> None:
     place = place_of(cluster(P.COPIED), D.DUAL_WRITE, frozenset())
     assert isinstance(place, MigrationProgress)
     assert list(not_led(place, frozenset())) == []
@@ -132,7 +132,7 @@ def test_a_broker_that_is_being_restarted_is_in_no_list_and_expected_back() -> N
     assert "has replicas but is not registered" not in said(found)
 
 
-def test_who_has_replicas_is_read_before_the_controllers_are_stopped() -> None:
+def test_partitions_are_read_before_the_controllers_are_stopped() -> None:
     asked = ReadContext(wanting(D.ROLLED_BACK), Status(), NOT_ASKED, NOW, cluster(P.COPIED))
     assert demands_of(asked, Migration(D.ROLLED_BACK)).partitions
 
@@ -147,7 +147,7 @@ def test_a_broker_that_runs_and_was_unregistered_is_to_be_restarted() -> None:
     assert blocker.remedy == "restart each of them with its settings, so that it registers again"
 
 
-def test_it_is_named_beside_a_broker_that_is_only_away() -> None:
+def test_an_unregistered_broker_is_named_beside_a_broker_that_is_only_away() -> None:
     away, one = node(1, state=NodeState.UNREACHABLE, said=SILENT), node(2, state=NodeState.REFUSED, said=SILENT)
     found = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, away, one))
     assert "these nodes do not answer: 1, 2; brokers that run, but were unregistered: 2" in said(found)

@@ -37,7 +37,7 @@ def how_back(status: Status) -> str:
     return status.way_back.how if status.way_back is not None else ""
 
 
-def test_it_says_phase_since_modes_state_and_lag() -> None:
+def test_the_migration_status_has_phase_since_modes_state_and_lag() -> None:
     half = cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER), offset=70)
     found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), half)))
     assert (found.phase, found.position, found.since) == ("Migrating", "Copied", "2026-01-02T03:04:05Z")
@@ -49,7 +49,7 @@ def test_it_says_phase_since_modes_state_and_lag() -> None:
     assert (found.equality, found.node_seconds) == (equal, 0)
 
 
-def test_once_it_is_finalized_zookeeper_is_behind_nothing() -> None:
+def test_after_finalization_no_lag_of_zookeeper_is_reported() -> None:
     """ZooKeeper is never written again, and the metadata log grows: an alert about that would never end."""
     wanted = wanting(D.FINALIZED)
     assert migration_of(status_after(looks(wanted, cluster(P.FINALIZED, offset=70)))).lag_records is None
@@ -64,7 +64,7 @@ def test_since_is_of_the_phase_and_not_of_the_look() -> None:
     assert (found.phase, found.since) == ("RollingBack", "2026-01-02T03:04:05Z")
 
 
-def test_what_was_seen_last_stays_where_it_is_not_known_where_the_migration_is() -> None:
+def test_the_last_migration_status_stays_while_the_phase_is_unknown() -> None:
     unread = replace(cluster(P.DUAL_WRITE), zookeeper=Unknown(SILENT), quorum=Unknown(SILENT))
     status = status_after(looks(wanting(D.DUAL_WRITE), unread), IN_DUAL_WRITE)
     assert status.migration == IN_DUAL_WRITE.migration
@@ -107,7 +107,7 @@ def test_a_node_that_is_back_as_it_should_be_is_not_counted() -> None:
     assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen))).restarts_left == 2
 
 
-def test_with_a_node_whose_settings_are_not_known_it_is_not_known_unless_it_is_being_restarted() -> None:
+def test_remaining_restarts_are_unknown_with_a_node_of_unknown_settings_that_is_not_in_flight() -> None:
     silent = replace(a_node(2, Shape.FLAGGED_BROKER), settings={}, proved_at="")
     seen = cluster(P.COPIED, silent)
     assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen))).restarts_left is None
@@ -204,21 +204,24 @@ def test_the_way_is_held_open_until_dual_write_was_kept_for_as_long_as_the_docum
     assert until(24, IN_DUAL_WRITE, is_shown=False) == "2026-01-04T03:04:05Z"
 
 
-def test_since_when_it_is_dual_write_is_noted_before_anything_is_to_be_finalized() -> None:
-    noted = status_after(looks(wanting(D.DUAL_WRITE), kept_for(timedelta(hours=5)))).migration
-    assert noted is not None
-    assert (noted.dual_write_since, noted.dual_write_offset) == ("2026-01-01T22:04:05Z", 103)
-    before = Status(migration=noted)
+def test_the_status_records_since_when_the_cluster_has_been_in_dual_write_until_it_leaves_dual_write() -> None:
+    first = status_after(looks(wanting(D.DUAL_WRITE), kept_for(timedelta(hours=5)))).migration
+    assert first is not None
+    assert (first.dual_write_since, first.dual_write_offset) == ("2026-01-01T22:04:05Z", 103)
+    before = Status(migration=first)
     unread = replace(cluster(P.DUAL_WRITE), last_registration=None)
-    still = status_after(looks(wanting(D.DUAL_WRITE), unread, status=before), before).migration
-    assert still is not None
-    assert (still.dual_write_since, still.dual_write_offset) == (noted.dual_write_since, noted.dual_write_offset)
-    gone = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED), status=before), before).migration
-    assert gone is not None
-    assert (gone.dual_write_since, gone.dual_write_offset) == (None, None)
+    unread_phase = status_after(looks(wanting(D.DUAL_WRITE), unread, status=before), before).migration
+    assert unread_phase is not None
+    assert (unread_phase.dual_write_since, unread_phase.dual_write_offset) == (
+        first.dual_write_since,
+        first.dual_write_offset,
+    )
+    rolled_back = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED), status=before), before).migration
+    assert rolled_back is not None
+    assert (rolled_back.dual_write_since, rolled_back.dual_write_offset) == (None, None)
 
 
-def test_on_the_way_back_one_can_turn_round_before_the_controllers_are_stopped() -> None:
+def test_before_the_controllers_stop_the_status_of_a_rollback_says_how_to_return_to_dual_write() -> None:
     assert how_back(status_after(looks(wanting(D.ROLLED_BACK), cluster(P.COPIED)))) == (
         "to dual write: set spec.migration.desired to DualWrite, restart each broker in KRaft mode again; "
         "nothing is lost"

@@ -69,7 +69,7 @@ def test_where_the_document_wants_it_nothing_is_done(position: Position) -> None
 
 
 @pytest.mark.parametrize("desired", [D.PRE_MIGRATION, D.DUAL_WRITE])
-def test_it_begins_with_controllers_that_git_has_to_start(desired: Desired) -> None:
+def test_a_migration_begins_with_controllers_that_have_to_be_started_in_git(desired: Desired) -> None:
     found = looks(wanting(desired), cluster(P.ZOOKEEPER)).decision
     assert isinstance(found, Wait)
     assert found.reason is Reason.WAITING_FOR_GIT
@@ -77,7 +77,7 @@ def test_it_begins_with_controllers_that_git_has_to_start(desired: Desired) -> N
 
 
 @pytest.mark.parametrize("position", [P.ZOOKEEPER, P.PRE_MIGRATION, P.COPIED])
-def test_it_is_finalized_from_dual_write_only(position: Position) -> None:
+def test_a_migration_is_finalized_only_from_dual_write(position: Position) -> None:
     found = looks(FINALIZING, cluster(position)).decision
     assert isinstance(found, Stalled)
     assert found.reason is Reason.MIGRATION_BLOCKED
@@ -197,13 +197,13 @@ def test_an_approved_one_begins_with_a_controller_that_is_not_the_leader() -> No
     ],
     ids=["a partition", "a broker still registered from ZooKeeper mode", "ZooKeeper lags"],
 )
-def test_it_is_not_finalized_while_something_would_be_lost(seen: Observation, says: str) -> None:
+def test_a_migration_is_not_finalized_while_metadata_would_be_lost(seen: Observation, says: str) -> None:
     found = approved(seen)
     assert not isinstance(found.decision, Act)
     assert says in said(found)
 
 
-def test_it_is_not_finalized_without_a_consent() -> None:
+def test_a_migration_is_not_finalized_without_a_consent() -> None:
     found = approved(cluster(P.DUAL_WRITE), consents=frozenset())
     assert isinstance(found.decision, Stalled)
     assert (found.decision.reason, found.decision.blockers[0].remedy) == (
@@ -272,7 +272,7 @@ def test_the_way_back_is_shown_whole_before_it_begins() -> None:
     assert "delete /controller and /migration" in steps[2]
 
 
-def test_it_is_not_over_while_a_node_is_being_restarted() -> None:
+def test_a_migration_stage_is_not_over_while_a_node_is_being_restarted() -> None:
     one = RestartInFlight(RestartNode(3, "broker 3", broker_epoch=90), Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     found = looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE), sent=(one,)).decision
     assert isinstance(found, Wait)
@@ -355,7 +355,7 @@ def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_bac
 # --- the transaction that leads back ---
 
 
-def test_a_quorum_that_is_gone_is_released_once_nothing_was_written_for_three_seconds() -> None:
+def test_znodes_of_a_quorum_without_controllers_are_deleted_once_unchanged_for_three_seconds() -> None:
     seen = without_quorum(cluster(P.COPIED))
     first = Look(wanting(D.ROLLED_BACK), seen, status=compared())
     assert isinstance(first.decision, Wait)

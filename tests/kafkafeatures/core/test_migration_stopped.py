@@ -91,7 +91,7 @@ def test_nothing_is_deleted_where_no_controller_was_asked(position: str) -> None
 
 
 @pytest.mark.parametrize("position", BEGUN)
-def test_who_consents_says_that_they_have_stopped_and_uses_up_the_consent(position: str) -> None:
+def test_a_consent_confirms_that_silent_controllers_have_stopped_and_is_spent(position: str) -> None:
     seen = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
     assert isinstance(still(seen, 600, LOSSY).decision, Wait)  # which is for something else
     status = asked_for(SURE, seen, COMPARED)
@@ -136,7 +136,7 @@ def test_pods_of_brokers_alone_prove_nothing() -> None:
     assert "controllers may still run" in said(found)
 
 
-def test_it_is_not_given_back_while_a_broker_may_run_in_kraft_mode() -> None:
+def test_the_controller_znode_is_not_deleted_while_a_broker_may_run_in_kraft_mode() -> None:
     """A znode below `/brokers/ids` shows that it does not, also before it answers."""
     seen = without_quorum(cluster(P.COPIED, replace(a_node(2, Shape.FLAGGED_BROKER), answer=Unknown(SILENT))))
     assert "/controller" in released(still(seen, 3)).deletes
@@ -275,7 +275,7 @@ def next_(status: Status, seen: Observation, *consents: str) -> tuple[Look, Stat
     return found, after(found, status)
 
 
-def test_a_consent_that_stood_in_the_document_before_it_was_asked_for_counts_for_nothing() -> None:
+def test_a_consent_that_stood_in_the_document_before_the_request_does_not_count() -> None:
     seen = without_quorum(cluster(P.PRE_MIGRATION), silent(K.UNREACHABLE))
     found, status = next_(COMPARED, seen, ZK_CONTROLLERS_STOPPED)
     found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
@@ -295,7 +295,7 @@ def test_a_consent_to_controllers_that_had_stopped_is_not_for_those_that_run_aga
     assert "does not count" in said(found)
 
 
-def test_what_was_asked_for_is_remembered_while_it_is_not_known_where_the_cluster_is() -> None:
+def test_the_request_for_a_consent_is_remembered_while_the_phase_is_unknown() -> None:
     seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
     _, status = next_(COMPARED, seen)
     _, status = next_(status, replace(seen, zookeeper=Unknown(silent(K.TIMED_OUT))))

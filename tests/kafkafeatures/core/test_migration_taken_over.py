@@ -130,7 +130,7 @@ def test_no_controller_is_made_the_active_one_that_would_end_the_migration(chang
     assert found.remedy.startswith("first put zookeeper.metadata.migration.enable back on controller 3002")
 
 
-def test_what_the_remedy_costs_is_said_before_it_is_followed() -> None:
+def test_the_remedy_for_a_broker_that_is_controller_names_the_topics_that_are_lost() -> None:
     """Seen on real nodes: the elected controller deletes what only ZooKeeper has, brokers keep the leaders that the
     deposed one gave them, and none registers twice.
     """

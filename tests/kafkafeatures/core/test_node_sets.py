@@ -18,7 +18,9 @@ def test_what_was_put_in_is_in_it_and_nothing_else(ids: set[int], other: int) ->
 
 
 @given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))
-def test_what_was_taken_out_is_no_longer_in_it_and_all_else_is(ids: set[int], others: set[int]) -> None:
+def test_a_set_of_node_ids_as_text_holds_the_added_ids_without_the_removed_ones(
+    ids: set[int], others: set[int]
+) -> None:
     text = ""
     for id_ in ids:
         text = with_node(text, id_)

@@ -68,7 +68,7 @@ def test_pods_that_do_not_run_are_named_and_those_to_delete_where(case: Case) ->
     assert text.endswith("; check the addresses")
 
 
-def test_how_often_they_crashed_is_no_part_of_it() -> None:
+def test_the_number_of_crashes_is_not_in_the_message() -> None:
     assert told(crashing(1)) == told(crashing(1, restarts=8))
 
 

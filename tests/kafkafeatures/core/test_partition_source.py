@@ -77,7 +77,7 @@ HELD: dict[str, tuple[ClusterProbe, LogReading | Failure, Read[ControllerClaim],
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_they_are_read_from_what_is_controller_now(name: str) -> None:
+def test_partitions_are_read_from_the_current_controller(name: str) -> None:
     seen, read, claim, source = HELD[name]
     assert partition_source(seen, read, claim) == source
 
@@ -135,7 +135,7 @@ def test_what_fits_nothing_is_unknown_with_the_reason(name: str) -> None:
     assert words in found.message
 
 
-def test_what_is_missing_is_said_with_what_to_do() -> None:
+def test_a_missing_partition_source_is_reported_with_its_remedy() -> None:
     not_named = partition_source(nodes(PLAIN), NO_LOG, NOT_ASKED)
     assert isinstance(not_named, Failure)
     assert not_named.remedy == "name the ensemble in cluster.zookeeper of the document"

@@ -222,7 +222,7 @@ def test_a_dependency_that_is_lowered_away_is_named_though_kafka_would_not_look(
 
 
 @pytest.mark.parametrize("verdict", [DryRunAccepted(), DryRunRejected(95, "no"), DryRunUnavailable("x")])
-def test_who_observes_or_is_suspended_never_acts(verdict: Any) -> None:
+def test_a_resource_that_observes_or_is_suspended_never_acts(verdict: Any) -> None:
     observed = deciding(DesiredState(SHARE, mode=Mode.OBSERVE), verdict=verdict)
     assert isinstance(observed, Done)
     assert observed.reason is Reason.OBSERVED
@@ -232,7 +232,7 @@ def test_who_observes_or_is_suspended_never_acts(verdict: Any) -> None:
     assert held.reason is Reason.SUSPENDED
 
 
-def test_who_is_suspended_with_nothing_to_do_is_in_sync() -> None:
+def test_a_suspended_resource_with_nothing_to_do_is_in_sync() -> None:
     assert isinstance(deciding(DesiredState({"metadata.version": 25}, suspend=True)), Done)
 
 

@@ -165,7 +165,7 @@ def test_without_a_leader_and_without_a_level_to_change_the_verdict_is_unknown()
 
 
 @given(evaluations())
-def test_who_only_plans_need_not_be_allowed_to_send(found: Evaluation) -> None:
+def test_a_user_who_only_plans_needs_no_right_to_change_levels(found: Evaluation) -> None:
     """The operator without the right is blocked; a person without it reads what would be done."""
     decision, status = found.decision, found.status
     only_a_right = isinstance(decision, Stalled) and decision.reason is Reason.NOT_AUTHORIZED

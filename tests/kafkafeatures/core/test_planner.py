@@ -31,7 +31,9 @@ NOBODY: frozenset[int] = frozenset()
         pytest.param(MaxParallel(4), 0, 4, id="without brokers"),
     ],
 )
-def test_so_many_nodes_may_be_in_flight(wanted: MaxParallel, brokers: int, room: int) -> None:
+def test_the_cap_of_nodes_in_flight_follows_the_document_and_the_number_of_brokers(
+    wanted: MaxParallel, brokers: int, room: int
+) -> None:
     assert cap(wanted, brokers) == room
 
 
@@ -53,7 +55,7 @@ def test_the_stuck_go_first_and_only_who_needs_it_goes() -> None:
     assert planned_rounds(racks(), NOBODY) == 0
 
 
-def test_who_hosts_nothing_fills_the_room_that_others_leave() -> None:
+def test_brokers_without_replicas_fill_the_rounds() -> None:
     assert set(order(racks(), [1, 2, 4, 20, 21])) == {1, 2, 4, 20, 21}
     assert planned_rounds(racks(), [1, 2, 3, 4, 5, 6, 20, 21], most=4) == 2
 
@@ -140,7 +142,7 @@ def test_the_order_takes_hardly_more_rounds_than_are_possible(
 
 
 @given(placements, st.frozensets(st.integers(1, 8)), st.frozensets(st.integers(1, 9)), rules, st.integers(1, 4))
-def test_everybody_who_needs_it_is_in_the_order_once_and_the_stuck_in_front(
+def test_the_order_has_every_outdated_node_once_with_stuck_nodes_first(
     replicas: list[list[int]], needing: frozenset[int], stuck: frozenset[int], rule: Availability, most: int
 ) -> None:
     found = order(placed(replicas), needing, stuck, most=most, availability=rule)

@@ -78,11 +78,11 @@ NOBODY: frozenset[int] = frozenset()
 
 
 @pytest.mark.parametrize("id_", [3001, 3002, 3003])
-def test_of_three_that_are_caught_up_any_one_may_restart(id_: int) -> None:
+def test_of_three_caught_up_voters_any_one_may_restart(id_: int) -> None:
     assert may_restart(id_, voting(THEN, THEN), NOBODY) is None
 
 
-def test_of_three_none_but_the_one_behind_may_restart_while_it_is_behind() -> None:
+def test_of_three_voters_only_the_lagging_one_may_restart() -> None:
     lagging = voting(THEN, THEN - 2001)
     assert may_restart(3003, lagging, NOBODY) is None
     assert may_restart(3002, lagging, NOBODY) == ("without it 1 of 3 voters are caught up, 2 required: 3003 is behind")
@@ -90,14 +90,14 @@ def test_of_three_none_but_the_one_behind_may_restart_while_it_is_behind() -> No
     assert may_restart(3002, voting(THEN, THEN - 2000), NOBODY) is None
 
 
-def test_of_three_no_second_one_may_restart_beside_the_one_that_is_down() -> None:
+def test_of_three_voters_no_second_one_may_restart_while_one_is_down() -> None:
     assert may_restart(3002, FIRST, frozenset({3003, 7})) == (
         "without it 1 of 3 voters are caught up, 2 required: 3003 is down"
     )
     assert may_restart(3003, FIRST, frozenset({3003})) is None
 
 
-def test_of_five_one_may_restart_beside_one_that_is_down_and_not_beside_two() -> None:
+def test_of_five_voters_one_may_restart_while_one_is_down_and_none_while_two_are() -> None:
     five = voting(THEN, THEN, THEN, THEN)
     assert may_restart(3001, five, frozenset({3005})) is None
     assert may_restart(3001, five, frozenset({3004, 3005})) is not None
@@ -107,12 +107,12 @@ def test_of_five_one_may_restart_beside_one_that_is_down_and_not_beside_two() ->
 
 
 @pytest.mark.parametrize("fetched", [pytest.param((), id="one"), pytest.param((THEN,), id="two")])
-def test_of_one_or_two_voters_none_may_restart(fetched: tuple[int, ...]) -> None:
+def test_of_one_or_two_voters_neither_may_restart(fetched: tuple[int, ...]) -> None:
     count = len(fetched) + 1
     assert may_restart(3001, voting(*fetched), NOBODY) == f"a quorum of {count} has no majority without it"
 
 
-def test_who_fetches_and_never_catches_up_holds_no_majority() -> None:
+def test_a_voter_that_fetches_and_never_catches_up_does_not_count_for_the_majority() -> None:
     leader, follower, slow = FIRST.voters
     behind = replace(FIRST, voters=(leader, follower, replace(slow, last_caught_up_timestamp=THEN - 60_000)))
     assert may_restart(3002, behind, NOBODY) is not None

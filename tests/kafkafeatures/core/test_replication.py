@@ -33,7 +33,7 @@ def test_with_everything_in_sync_any_broker_may_go(rule: Availability) -> None:
 
 
 @BOTH
-def test_beside_one_that_is_away_only_those_may_go_that_share_no_partition_with_it(rule: Availability) -> None:
+def test_while_a_broker_is_away_only_brokers_that_share_no_partition_with_it_may_restart(rule: Availability) -> None:
     rows = row("orders", 1, 2, 3), row("orders", 3, 4, 5, number=1), row("orders", 4, 5, 6, number=2)
     assert allowed(*rows, down=frozenset({1}), rule=rule) - {1} == {4, 5, 6}
 
@@ -45,7 +45,7 @@ def test_with_two_replicas_to_spare_two_may_be_away_at_once_where_min_isr_is_the
     assert allowed(*rows, down=frozenset({1}), rule=STRICT) - {1} == set()
 
 
-def test_at_min_isr_those_in_sync_stay_and_who_is_in_sync_nowhere_may_go() -> None:
+def test_at_min_isr_in_sync_brokers_stay_and_a_broker_in_sync_with_no_partition_may_restart() -> None:
     one = row("orders", 1, 2, 3, isr=(1, 2))
     assert allowed(one) == {3}
     assert allowed(one, down=frozenset({3})) == {3}
@@ -61,7 +61,7 @@ def test_a_broker_that_is_behind_with_some_partitions_is_judged_by_those_that_it
     assert allowed(behind, moved, rule=STRICT) == set()
 
 
-def test_one_that_is_away_may_be_restarted_where_no_broker_leads_without_it() -> None:
+def test_a_broker_that_is_away_may_restart_where_no_other_broker_leads_its_partitions() -> None:
     """Kafka keeps the last of an ISR in it. A broker that hangs would otherwise never be let go."""
     rows = row("single", 1, offline=True), row("orders", 1, 2, 3, isr=(1,), offline=True)
     assert 1 in allowed(*rows, down=frozenset({1}))
@@ -70,7 +70,7 @@ def test_one_that_is_away_may_be_restarted_where_no_broker_leads_without_it() ->
     assert 1 not in allowed(*rows, down=frozenset({1}), rule=STRICT)
 
 
-def test_who_is_eligible_to_lead_without_being_in_sync_is_no_replica_to_spare() -> None:
+def test_a_replica_in_the_elr_is_no_replica_to_spare() -> None:
     """ELR. Set on the columns themselves: the rows of these tests do not know it."""
     seen = reading(row("orders", 1, 2, 3, isr=(1, 2)))
     seen.partitions.chunks[0].flags[0, 2] |= 2
@@ -91,7 +91,7 @@ def test_the_min_isr_of_the_topic_comes_before_that_of_the_brokers() -> None:
 
 
 @BOTH
-def test_a_single_replica_forbids_for_ever_unless_that_is_excused(rule: Availability) -> None:
+def test_a_broker_with_a_single_replica_never_restarts_without_a_consent(rule: Availability) -> None:
     rows = row("single", 1), row("orders", 1, 2, 3)
     replication = Replication(reading(*rows))
     assert replication.never_available() == {"single": 1}
@@ -100,7 +100,9 @@ def test_a_single_replica_forbids_for_ever_unless_that_is_excused(rule: Availabi
 
 
 @BOTH
-def test_where_min_isr_asks_for_every_replica_an_excuse_is_for_one_of_them_at_a_time(rule: Availability) -> None:
+def test_with_min_isr_equal_to_the_replicas_a_consent_allows_only_one_replica_down_at_a_time(
+    rule: Availability,
+) -> None:
     pair = row("pair", 1, 2)
     assert allowed(pair, rule=rule) == set()
     assert allowed(pair, rule=rule, excused=True) == {1, 2}
@@ -114,7 +116,7 @@ def test_what_can_never_keep_its_promise_is_counted_with_its_topics_by_name() ->
     assert set(replication.never_available()) >= {"b", "c", "d"}
 
 
-def test_who_hosts_nothing_may_go() -> None:
+def test_a_broker_without_replicas_may_restart() -> None:
     assert Replication(reading(row("orders", 1, 2, isr=(1,)))).judge(NOBODY, STRICT).allows(9)
     nothing = Replication(reading())
     assert nothing.judge(frozenset({1}), STRICT).allows(2)
@@ -290,7 +292,7 @@ def test_what_keeps_every_replica_in_sync_keeps_min_isr_too(case: Case, excused:
 
 
 @given(cases(), st.sampled_from(Availability), st.booleans())
-def test_with_one_more_away_no_other_broker_may_go_that_could_not_before(
+def test_one_more_broker_away_never_allows_another_broker_to_restart(
     case: Case, rule: Availability, excused: bool
 ) -> None:
     rows, down, default, least = case

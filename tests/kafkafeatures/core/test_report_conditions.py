@@ -137,7 +137,7 @@ def test_levels_of_features_that_no_node_knows_are_never_there() -> None:
     )  # fmt: skip
 
 
-def test_since_when_ready_has_its_reason_is_kept_while_it_has_it() -> None:
+def test_the_age_of_the_reason_of_ready_is_kept_while_the_reason_stays() -> None:
     """Not since when it is not ready; and where a release that does not say so found the reason, it is not known."""
     later = NOW + timedelta(minutes=5)
 

@@ -105,12 +105,12 @@ def test_without_a_roll_a_new_disk_is_no_matter() -> None:
     assert (roll.decision, roll.disks.earlier) == (None, {})
 
 
-def test_of_a_node_in_flight_of_which_nothing_was_noted_nothing_is_noted_before_it_is_back() -> None:
+def test_the_disks_of_a_node_in_flight_are_not_recorded_before_its_return() -> None:
     assert 1 not in rolled(LOST, sent(1)).disks.earlier
     assert who(rolled(LOST, sent(1))) == 4
 
 
-def test_it_is_said_at_once_even_while_the_broker_is_fenced_and_for_as_long_as_it_lasts() -> None:
+def test_a_lost_disk_is_reported_at_once_even_while_the_broker_is_fenced_and_as_long_as_it_lasts() -> None:
     fenced = {1: replace(back(1, "new")[1], state=NodeState.FENCED)}
     seen = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fenced)
     late = replace(sent(1), at=ago(900), stopping_since=ago(900))
@@ -255,7 +255,7 @@ def test_a_consent_to_the_disk_of_one_of_them_leaves_what_the_other_had() -> Non
 
 
 @pytest.mark.parametrize("flying", [(), (sent(1, stopped=0),)])
-def test_on_a_way_that_restarts_no_node_a_lost_disk_holds_nothing_and_is_not_forgotten(
+def test_a_lost_disk_does_not_halt_a_migration_path_without_restarts_and_stays_recorded(
     flying: tuple[RestartInFlight, ...],
 ) -> None:
     way = Permit("", {}, restarts=False)
@@ -271,10 +271,10 @@ def test_on_a_way_that_restarts_no_node_a_lost_disk_holds_nothing_and_is_not_for
 
 
 def test_a_look_in_which_the_pods_cannot_be_read_loses_no_directory() -> None:
-    told = replace(cluster(), workloads=Unknown(UNREAD))
-    roll = rolled(told, disks=OLD)
+    observation = replace(cluster(), workloads=Unknown(UNREAD))
+    roll = rolled(observation, disks=OLD)
     assert not roll.needing
-    facts = SimpleNamespace(observation=told, stage_memory={}, monotonic=0.0)
+    facts = SimpleNamespace(observation=observation, stage_memory={}, monotonic=0.0)
     kept = RollState(facts, None, roll, ()).stage_memory[ROLL]  # type: ignore[arg-type]
     assert isinstance(kept, RollMemory)
     assert kept.disks[1] == OLD[1]
@@ -286,7 +286,7 @@ NODES = st.dictionaries(
 
 
 @given(NODES, st.sets(st.integers(0, 9999), max_size=20))
-def test_a_status_gives_back_what_it_has_room_for_and_never_lacks_those_that_must_not_be_missing(
+def test_a_status_keeps_the_disks_it_has_room_for_and_always_those_of_the_nodes_that_come_first(
     nodes: dict[int, set[str]], first: set[int]
 ) -> None:
     before = {id_: frozenset(marks) for id_, marks in nodes.items()}

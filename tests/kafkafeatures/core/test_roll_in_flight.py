@@ -262,7 +262,7 @@ def test_a_roll_of_which_the_pods_cannot_be_read_is_not_over() -> None:
     assert "could not be read" in after.waiting_for
 
 
-def test_who_only_fetches_the_metadata_log_is_no_node_that_is_away() -> None:
+def test_an_observer_that_only_fetches_the_metadata_log_is_no_node_that_is_away() -> None:
     observer = replace(a_node(77), roles=(), state=NodeState.UNREACHABLE)
     one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
     assert who(rolled(cluster(ROLLED_CONTROLLERS, {77: observer}), rollout=one_at_a_time)) in BROKERS

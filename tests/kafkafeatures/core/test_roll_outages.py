@@ -50,8 +50,8 @@ def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_t
     bad = replaced(1, revision="bad", **CRASHES)
     away = replace(a_node(1), state=NodeState.GHOST)
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, isr)
-    step = restart_in(rolled(told, sent(1, minutes=20)))
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, isr)
+    step = restart_in(rolled(observation, sent(1, minutes=20)))
     assert (step.node_id, step.pod_uid) == (1, "another")
 
 
@@ -61,8 +61,8 @@ def test_a_node_that_is_stuck_goes_although_it_is_the_last_in_sync_with_partitio
     away = replace(a_node(1), state=NodeState.GHOST)
     isr = [replace(one, in_sync=one.isr - {1}) for one in PARTITIONS]
     lost = row("single", 1, offline=True), row("lost", 1, 2, 3, isr=[1], offline=True)
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, (*isr, *lost))
-    assert who(rolled(told, sent(1, minutes=20))) == 1
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, (*isr, *lost))
+    assert who(rolled(observation, sent(1, minutes=20))) == 1
 
 
 OUTAGE = {id_: replace(a_node(id_, state=NodeState.GHOST), proved_at="") for id_ in BROKERS}
@@ -106,18 +106,18 @@ def test_as_long_as_some_broker_may_lead_or_the_log_does_not_tell_the_partitions
 
 
 def test_two_nodes_that_one_pod_may_run_keep_it_from_going_in_an_outage_too() -> None:
-    told = in_outage(host=OUTAGE[2].host, listeners=OUTAGE[2].listeners)
-    assert "but a pod runs one node" in refused(rolled(told), Reason.INVALID_SPEC)
+    observation = in_outage(host=OUTAGE[2].host, listeners=OUTAGE[2].listeners)
+    assert "but a pod runs one node" in refused(rolled(observation), Reason.INVALID_SPEC)
 
 
 def test_a_node_that_is_stuck_and_that_a_budget_keeps_is_not_tried_and_the_budget_is_named_with_its_patch() -> None:
     bad = replaced(1, revision="bad", ready=False, **CRASHES)
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr, allowed=0)
-    assert who(rolled(told, sent(1, minutes=20))) == 1
-    (several,) = workloads_of(told).budgets
-    kept = with_workloads(told, budgets=(replace(several, always_allows_unhealthy=False),))
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr, allowed=0)
+    assert who(rolled(observation, sent(1, minutes=20))) == 1
+    (several,) = workloads_of(observation).budgets
+    kept = with_workloads(observation, budgets=(replace(several, always_allows_unhealthy=False),))
     message = refused(rolled(kept, sent(1, minutes=20)), Reason.WAITING_FOR_BUDGET)
     assert """pod broker-1 now, which does not run (CrashLoopBackOff); in Git, or: kubectl -n kafka patch""" in message
     assert '"unhealthyPodEvictionPolicy":"AlwaysAllow"' in message
@@ -128,8 +128,8 @@ def test_a_node_that_is_stuck_goes_before_a_restart_that_was_not_sent(unsent: in
     """The stuck node may be what the other restart waits for, and may be the same node."""
     isr = tuple(replace(one, in_sync=one.isr - {2}) for one in PARTITIONS)
     away = {2: replace(a_node(2), state=NodeState.GHOST)}
-    told = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, **CRASHES)}, away, isr)
-    step = restart_in(rolled(told, sent(unsent)))
+    observation = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, **CRASHES)}, away, isr)
+    step = restart_in(rolled(observation, sent(unsent)))
     assert step.node_id == 2
     assert unsent != 2 or step == sent(2).step
 
@@ -139,8 +139,8 @@ def test_a_node_that_answers_is_not_stuck_whatever_kubernetes_says_of_its_contai
     crashing = {3003: a_pod(3003, **CRASHES)}
     pods, lost = {**replaced(3002, ready=False, phase="Pending"), **crashing}, Unknown(SILENT)
     for nodes, goes in (({}, False), ({3003: replace(a_node(3003), state=NodeState.UNREACHABLE)}, True)):
-        told = replace(cluster(pods, {**fresh(3002), **nodes}), quorum=lost, active_controller=lost)
-        assert isinstance(rolled(told, sent(3002)).decision, Act) is goes
+        observation = replace(cluster(pods, {**fresh(3002), **nodes}), quorum=lost, active_controller=lost)
+        assert isinstance(rolled(observation, sent(3002)).decision, Act) is goes
 
 
 def hung(*done: int, **of_node: Any) -> Observation:
@@ -156,13 +156,15 @@ def test_a_broker_that_does_not_say_who_it_is_keeps_only_those_from_going_that_s
     assert who(rolled(hung(state=NodeState.LIVE), rollout=one)) == 2
     assert "broker 5 is unavailable" in refused(rolled(hung(), rollout=one), Reason.ROLLING_NODES)
     message = refused(rolled(hung(2)), Reason.ROLLING_NODES)
-    told = f"broker 5 has not confirmed its node id at an address of pod broker-5 since {NOW:%Y-%m-%dT%H:%M:%SZ}; see "
+    beginning = (
+        f"broker 5 has not confirmed its node id at an address of pod broker-5 since {NOW:%Y-%m-%dT%H:%M:%SZ}; see "
+    )
     assert message.startswith(
-        told + "`kubectl logs broker-5`, and whether the operator reaches 10.0.0.5; if the node hangs"
+        beginning + "`kubectl logs broker-5`, and whether the operator reaches 10.0.0.5; if the node hangs"
     )
     assert "; of the others: broker 1 cannot be restarted now" in message
     roll = rolled(hung(*{*BROKERS} - {5}))
-    assert refused(roll, Reason.ROLLING_NODES).startswith(told)
+    assert refused(roll, Reason.ROLLING_NODES).startswith(beginning)
     assert roll.decision is not None
     status = rollout_status(roll, roll.decision, None, ago(0))
     assert status is not None

@@ -98,7 +98,7 @@ def test_a_node_whose_restart_is_over_is_not_waited_for_once_more_because_clocks
 
 
 @pytest.mark.parametrize("mark", [(0, 2), (700, 0), (700, 1)])
-def test_one_that_left_and_came_again_unseen_is_met_anew(mark: Mark) -> None:
+def test_a_controller_that_left_and_returned_unobserved_is_counted_anew(mark: Mark) -> None:
     """The process may have read another snapshot since, which does not say when that was."""
     process = Process()
     process.look(0, returned({5: 1}))

@@ -67,11 +67,11 @@ MISSING: Mapping[str, tuple[Observation, str]] = {
 }
 
 
-@pytest.mark.parametrize(("told", "said"), MISSING.values(), ids=MISSING)
+@pytest.mark.parametrize(("observation", "said"), MISSING.values(), ids=MISSING)
 def test_no_broker_is_stopped_while_a_voter_is_missing_which_is_named_with_what_to_do(
-    told: Observation, said: str
+    observation: Observation, said: str
 ) -> None:
-    decision = rolled(told).decision
+    decision = rolled(observation).decision
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.WAITING_FOR_QUORUM
     assert decision.message.startswith(f"no node is restarted while a voter is missing: {said}; ")
@@ -82,20 +82,20 @@ def test_no_broker_is_stopped_while_a_voter_is_missing_which_is_named_with_what_
     assert ("delete the pod if it does not run" in blocker.remedy) is ("does not run" in said)
 
 
-def test_nor_one_that_was_decided_and_not_sent() -> None:
-    for told, _ in MISSING.values():
-        assert isinstance(rolled(told, sent(3)).decision, Wait)
+def test_a_restart_that_is_decided_and_not_sent_waits_while_a_voter_is_missing() -> None:
+    for observation, _ in MISSING.values():
+        assert isinstance(rolled(observation, sent(3)).decision, Wait)
 
 
-def test_nor_while_a_controller_is_in_flight_that_was_stuck() -> None:
+def test_an_eviction_that_is_not_carried_out_waits_while_a_stuck_controller_is_in_flight() -> None:
     stopping = cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, terminating=True)})
     assert "broker-1 was not evicted yet" in refused(rolled(stopping, sent(1), sent(3002)), Reason.ROLLING_NODES)
     assert who(rolled(cluster(ROLLED_CONTROLLERS), sent(1))) == 1
 
 
-def test_nor_is_a_person_asked_to_stop_one() -> None:
-    told = replace(cluster(quorum=voting(behind=[3002])), workloads=Unknown(SILENT))
-    assert who(rolled(told, rollout=Rollout(MANUAL.name), changes=(RAISE,))) == 3002
+def test_by_hand_a_lagging_voter_is_restarted_itself_and_of_two_lagging_voters_neither() -> None:
+    observation = replace(cluster(quorum=voting(behind=[3002])), workloads=Unknown(SILENT))
+    assert who(rolled(observation, rollout=Rollout(MANUAL.name), changes=(RAISE,))) == 3002
     two = replace(cluster(quorum=voting(behind=[3002, 3003])), workloads=Unknown(SILENT))
     refused(rolled(two, rollout=Rollout(MANUAL.name), changes=(RAISE,)), Reason.WAITING_FOR_QUORUM)
 
@@ -116,10 +116,10 @@ def test_of_a_voter_that_crashed_within_ten_minutes_the_next_crash_is_expected_w
 def test_how_long_ago_a_voter_crashed_is_judged_by_no_clock_that_is_ahead() -> None:
     crash = NOW - timedelta(hours=2, minutes=1)
     one, other = (crashed(id_, revision=OLD, started_at=crash) for id_ in (3002, 3003))
-    told = cluster({**current(3001, 3002), **other})
+    observation = cluster({**current(3001, 3002), **other})
     assert who(rolled(cluster(other))) == 3002
     assert who(rolled(read_at(cluster(other), NOW - timedelta(hours=2)))) == 3003
-    assert who(rolled(read_at(told, NOW - timedelta(hours=2)))) == 3003
+    assert who(rolled(read_at(observation, NOW - timedelta(hours=2)))) == 3003
     both = read_at(cluster({**current(3001), **one, **other}), NOW - timedelta(hours=2))
     assert who(rolled(both)) == 3002  # each may, or they would wait for each other
 
@@ -137,8 +137,8 @@ def test_of_two_voters_that_crash_on_what_is_being_left_one_goes_as_long_as_a_ma
 
 def test_the_voter_that_is_missing_may_be_restarted_itself_and_no_other_controller() -> None:
     assert who(rolled(cluster(current(3002), quorum=voting(behind=[3003])))) == 3003
-    told = cluster(current(3003), quorum=voting(behind=[3003]))
-    assert "controller 3003 is behind" in refused(rolled(told), Reason.WAITING_FOR_QUORUM)
+    observation = cluster(current(3003), quorum=voting(behind=[3003]))
+    assert "controller 3003 is behind" in refused(rolled(observation), Reason.WAITING_FOR_QUORUM)
 
 
 def test_where_no_controller_answers_and_the_leader_vouches_for_all_of_them_none_is_missing() -> None:
@@ -149,9 +149,9 @@ def test_where_no_controller_answers_and_the_leader_vouches_for_all_of_them_none
 
 
 def test_a_controller_that_is_not_a_voter_keeps_no_other() -> None:
-    told = cluster({**ROLLED_CONTROLLERS}, partitions=PARTITIONS, quorum=voting())
+    observation = cluster({**ROLLED_CONTROLLERS}, partitions=PARTITIONS, quorum=voting())
     observer = replace(silent(3003)[3003], id=3009, roles=())
-    assert who(rolled(replace(told, nodes=(*told.nodes, observer)))) in BROKERS
+    assert who(rolled(replace(observation, nodes=(*observation.nodes, observer)))) in BROKERS
 
 
 @pytest.mark.parametrize("is_half_done", [True, False])

@@ -127,7 +127,7 @@ def test_a_level_that_is_too_low_for_a_newer_binary_is_waited_for_as_well() -> N
     assert awaited([newer], {(METADATA, 4): NOW}, None, NOW) is not None
 
 
-def test_without_an_interval_it_is_not_known() -> None:
+def test_without_a_snapshot_interval_the_end_of_the_wait_is_unknown() -> None:
     for interval in (None, timedelta()):
         found = awaited([going(interval=interval)], TWO, None, NOW)
         assert found is not None
@@ -145,7 +145,7 @@ def test_what_was_before_the_log_was_read_holds_back_only_who_goes_back_and_for_
     assert awaited([going(NOW - MINUTE)], {}, NOW - 2 * DEFAULT, NOW) is None
 
 
-def test_a_node_that_still_runs_the_older_binary_proves_that_there_was_nothing_above() -> None:
+def test_a_node_on_the_older_binary_since_its_start_proves_that_no_higher_level_was_finalized() -> None:
     since, old = NOW - 30 * MINUTE, going(LONG_AGO, id_=3002, runs=OLDER)
     assert known_since(since, [going(), old]) == LONG_AGO + MINUTE
     assert known_since(since, [going()]) == since
@@ -236,7 +236,7 @@ def test_without_the_log_the_time_counts_from_when_the_roll_was_first_seen() -> 
     assert f"finalized before {NOW - 5 * MINUTE:%Y-%m-%d %H:%M:%S} UTC are not known" in text  # whatever a clock said
 
 
-def test_nor_does_the_clock_of_an_operator_that_is_ahead_make_it_shorter() -> None:
+def test_a_clock_of_the_operator_that_is_ahead_does_not_shorten_the_wait_for_a_snapshot() -> None:
     """A node that was started 50 minutes ago, in the course of the roll, writes its next snapshot in 16."""
     begun = Stamp((NOW - 100 * MINUTE).isoformat())
     pods = {id_: replace(one, started_at=NOW - 110 * MINUTE) for id_, one in PODS.items()}
@@ -246,7 +246,7 @@ def test_nor_does_the_clock_of_an_operator_that_is_ahead_make_it_shorter() -> No
     refused(rolled(read_at(seen, NOW - HOUR), status=status), Reason.ROLLING_NODES)
 
 
-def test_a_controller_that_never_writes_one_has_to_be_seen_to() -> None:
+def test_a_controller_that_never_writes_a_snapshot_halts_the_roll_with_its_remedy() -> None:
     never = {id_: replace(one, settings=every(timedelta())) for id_, one in NODES.items()}
     text = refused(rolled(back(PastLevels(TWO, None, NOW), nodes=never)), Reason.ROLLOUT_HALTED)
     assert "set metadata.log.max.snapshot.interval.ms on it above 0" in text

@@ -67,7 +67,7 @@ def test_its_beginning_outlives_a_process_and_words_that_change() -> None:
     [replace(WAIT, subject="broker 3"), replace(WAIT, reason=Reason.WAITING_FOR_QUORUM)],
     ids=["subject", "reason"],
 )
-def test_it_begins_anew_with_another_subject_or_reason(other: Wait) -> None:
+def test_a_wait_is_counted_anew_with_another_subject_or_reason(other: Wait) -> None:
     process = Process()
     process.look(WAIT, NOW)
     assert process.look(other, NOW + 3 * MINUTE, 3 * MINUTE) == other.message

@@ -33,7 +33,7 @@ async def test_how_many_pods_a_budget_ever_lets_go_is_what_kubernetes_counted(
 
 
 @pytest.mark.parametrize(("least", "most"), [(2, 1), (3, 0)])
-async def test_a_pod_that_is_not_created_again_yet_makes_no_budget_one_that_never_allows(
+async def test_a_budget_is_judged_with_the_pod_that_its_stateful_set_has_yet_to_create_again(
     world: World, least: int, most: int
 ) -> None:
     """Where minAvailable is a number, Kubernetes expects as many pods as are there."""
@@ -47,7 +47,7 @@ async def test_a_pod_that_is_not_created_again_yet_makes_no_budget_one_that_neve
     assert [one.most for one in (await world.read()).budgets] == [most]
 
 
-async def test_nor_does_it_where_each_pod_has_a_stateful_set_of_its_own_or_others_are_covered_too(world: World) -> None:
+async def test_a_budget_over_several_stateful_sets_counts_a_pod_that_has_yet_to_be_created_again(world: World) -> None:
     for name in ("zone-a", "zone-b", "zone-c"):
         labels = {"app": "zones", "zone": name}
         template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "kafka", "image": NEW_IMAGE}]}}

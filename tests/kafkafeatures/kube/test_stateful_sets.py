@@ -86,7 +86,7 @@ def world() -> World:
 # --- what is read ---
 
 
-async def test_it_reads_the_stateful_sets_of_the_document_with_their_pods_and_budgets(world: World) -> None:
+async def test_the_driver_reads_the_stateful_sets_of_the_document_with_pods_and_budgets(world: World) -> None:
     found = await world.read()
     assert [(one.name, one.role, one.replicas) for one in found.stateful_sets] == [
         ("controller", "controllers", 1),
@@ -119,7 +119,7 @@ async def test_it_reads_the_stateful_sets_of_the_document_with_their_pods_and_bu
     assert (found.missing, found.namespace, found.at) == ((), "kafka", world.now)
 
 
-async def test_it_asks_for_pods_by_the_selector_and_in_the_namespace_of_the_resource_only(world: World) -> None:
+async def test_the_driver_lists_pods_only_by_selector_and_in_the_namespace_of_the_resource(world: World) -> None:
     await world.read()
     assert all("/namespaces/kafka/" in one.path for one in world.requests)
     listed = [one.query["labelSelector"] for one in world.requests if one.path.endswith("/pods")]

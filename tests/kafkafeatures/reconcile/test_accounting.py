@@ -61,7 +61,7 @@ def test_an_approval_is_void_once_its_change_was_carried_out_and_taken_back_by_h
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_also_where_the_operator_looks_again_while_the_level_is_where_the_document_wants_it() -> None:
+def test_a_consent_is_spent_by_a_downgrade_by_hand_that_the_operator_observed_in_between() -> None:
     cluster, store = waiting(DOWN, UP, consents=CONSENTS, on_drift=OnDrift.CORRECT)
     assert cluster.move("group.version", 0)
     assert isinstance(run(cluster, store).decision, Held | Done)
@@ -285,7 +285,7 @@ def test_while_that_cannot_be_read_nothing_is_sent_and_the_position_stays() -> N
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_it_is_not_read_where_nothing_depends_on_it() -> None:
+def test_the_log_before_the_position_is_not_read_where_nothing_depends_on_it() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     run(cluster, store)
@@ -328,7 +328,7 @@ def test_a_backup_from_before_the_log_was_ever_read_lets_no_consent_be_used_twic
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_so_is_an_approval_void() -> None:
+def test_an_approval_is_void_after_a_change_sent_without_the_log_and_a_restored_status() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     cluster.reach(Access(cluster_action=False))

@@ -174,7 +174,7 @@ def test_a_fight_is_an_hour_long_whatever_the_clock_says(jump: timedelta) -> Non
     assert isinstance(settled(cluster, store, clocks).decision, Done)
 
 
-def test_after_59_minutes_a_fight_is_still_one_and_after_an_hour_it_is_not() -> None:
+def test_a_conflict_with_another_client_lasts_for_an_hour_after_the_last_move() -> None:
     clocks = Clocks()
     cluster, store = fighting(clocks)
     clocks.wait(timedelta(minutes=59))

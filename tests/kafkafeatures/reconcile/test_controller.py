@@ -204,7 +204,7 @@ async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_tak
     assert len(rig.kafka.sent) == 1
 
 
-async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() -> None:
+async def test_an_older_resource_that_changes_all_the_time_does_not_keep_a_younger_one_from_acting() -> None:
     """What it would own is not known as long as its reconciliations end in conflicts."""
     rig = Rig(Orders())
     rig.kafka.during_look = rig.api.edit

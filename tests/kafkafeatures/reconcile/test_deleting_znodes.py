@@ -144,7 +144,7 @@ def test_without_a_session_no_intent_is_written_and_it_is_said_once(known: bool)
     assert scene.effects == []
 
 
-def test_while_its_outcome_is_open_nothing_else_is_sent_and_it_is_not_sent_again() -> None:
+def test_a_deletion_with_an_open_outcome_is_not_repeated_and_holds_back_every_other_change() -> None:
     scene = Scene()
     scene.ensemble.outcomes = [OutcomeUnknown("no answer")]
     scene.sends(released())

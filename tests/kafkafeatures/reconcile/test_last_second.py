@@ -142,7 +142,7 @@ async def test_a_process_that_is_to_end_begins_nothing(made: Callable[[], Rig]) 
 
 
 @BOTH
-async def test_where_nothing_happens_meanwhile_it_is_sent(made: Callable[[], Rig]) -> None:
+async def test_an_eviction_is_sent_where_nothing_changed_since_its_intent(made: Callable[[], Rig]) -> None:
     rig = made()
     OnceWritten(rig, lambda rig: rig.api.server.edit(*KEY, lambda one: one["metadata"].update(labels={"a": "b"})))
     await rig.controller.reconcile(KEY)
@@ -282,7 +282,9 @@ async def test_what_would_forbid_a_restart_forbids_it_until_the_eviction(happens
 
 
 @pytest.mark.parametrize("happens", [*FORBIDDEN.values(), *WITHDRAWN.values()], ids=[*FORBIDDEN, *WITHDRAWN])
-async def test_so_it_is_of_a_restart_whose_intent_an_earlier_process_left(happens: Meanwhile) -> None:
+async def test_a_change_in_the_last_second_withholds_also_the_eviction_of_an_earlier_process(
+    happens: Meanwhile,
+) -> None:
     rig = rolling()
     rig.api.faults = lost
     await rig.work(1)

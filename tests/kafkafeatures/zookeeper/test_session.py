@@ -198,7 +198,7 @@ def came(at: socket.socket) -> bool:
         return False
 
 
-def test_a_transaction_leaves_on_the_connection_that_was_there_when_it_was_asked_for() -> None:
+def test_a_transaction_is_sent_on_the_connection_that_held_it() -> None:
     with connected() as (frames, server):
         frames.hold()
         frames._submit(TRANSACTION, 1.0, 1)
@@ -206,7 +206,7 @@ def test_a_transaction_leaves_on_the_connection_that_was_there_when_it_was_asked
         assert frames.let_go()
 
 
-def test_it_never_leaves_on_a_later_connection() -> None:
+def test_a_transaction_is_never_sent_on_a_later_connection() -> None:
     with connected() as (frames, server), connected() as (later, other):
         frames.hold()
         frames._socket = later._socket
@@ -217,7 +217,7 @@ def test_it_never_leaves_on_a_later_connection() -> None:
         assert not frames.let_go()
 
 
-def test_it_does_not_leave_once_it_may_no_longer_nor_where_it_was_never_asked_for() -> None:
+def test_a_transaction_is_not_sent_after_its_release_nor_without_a_hold() -> None:
     for ask in (True, False):
         with connected() as (frames, server):
             if ask:

@@ -139,7 +139,7 @@ async def test_what_is_no_kafka_is_not_described_where_it_is_the_api_server() ->
             await connect(server.address, Security(), timeout=5.0, client_id="t", environment=SYSTEM)
 
 
-async def test_neither_is_a_handshake_that_failed() -> None:
+async def test_a_failed_tls_handshake_with_the_api_server_is_not_described() -> None:
     async with serving(Server({18: lambda request: b""})) as server:
         policy = AddressPolicy(api_server=ApiServer((server.address.host, server.address.port)))
         with pytest.raises(AddressRefused):

@@ -88,7 +88,7 @@ async def test_the_quorum_is_asked_of_the_leader_itself_where_controllers_are_gi
     assert askers == {at(3002)}
 
 
-async def test_each_role_is_spoken_to_with_its_own_security() -> None:
+async def test_brokers_and_controllers_are_asked_with_their_own_security_settings() -> None:
     cluster = whole()
     security = Security(sasl=Sasl("SCRAM-SHA-256", "b", "x")), Security(sasl=Sasl("SCRAM-SHA-512", "c", "x"))
     await found(cluster, settings(servers=(1,), controllers=(3001,), security=security))
@@ -172,7 +172,7 @@ async def test_a_broker_that_hangs_without_a_leader_costs_the_quorum_only() -> N
     assert directory.active_controller() is None
 
 
-async def test_controllers_without_a_leader_say_so_at_once() -> None:
+async def test_a_quorum_without_a_leader_is_reported_without_waiting() -> None:
     cluster = whole(leader=-1)
     directory = await found(cluster, settings(servers=(1,), controllers=(3001,)))
     assert directory.controllers == ControllerList(CONTROLLERS, active=None)
@@ -181,7 +181,7 @@ async def test_controllers_without_a_leader_say_so_at_once() -> None:
     assert not any(isinstance(m, DescribeQuorumRequest) for node in cluster.nodes.values() for m in node.asked)
 
 
-async def test_one_controller_that_is_cut_off_does_not_speak_for_the_others() -> None:
+async def test_a_controller_that_is_cut_off_does_not_decide_who_leads() -> None:
     cluster = whole()
     cluster.nodes[at(3001)] = controller(CONTROLLERS, -1)
     directory = await found(cluster, settings(controllers=(3001,)))
@@ -212,7 +212,7 @@ async def test_the_leader_of_a_failed_describe_quorum_is_no_node() -> None:
     assert directory.quorum.kind is FailureKind.NO_LEADER
 
 
-async def test_a_leader_that_moves_while_it_is_asked_is_followed() -> None:
+async def test_discovery_follows_a_leader_that_moves_meanwhile() -> None:
     cluster = whole()
     cluster.nodes[at(3002)].answers[DescribeQuorumRequest] = standby()
     cluster.nodes[at(3003)].answers[DescribeQuorumRequest] = quorum(3003, CONTROLLERS)
@@ -236,7 +236,7 @@ async def test_a_leader_that_cannot_be_reached_is_asked_through_a_broker() -> No
     assert directory.controllers == ControllerList(CONTROLLERS, active=3002)
 
 
-async def test_controllers_below_metadata_version_3_7_are_all_asked_who_leads() -> None:
+async def test_below_metadata_version_3_7_every_controller_is_asked_who_leads() -> None:
     cluster = whole()
     too_low = DescribeClusterResponse(
         35, "Direct-to-controller communication is not supported with the current MetadataVersion.", 2, "", -1, (), 1
@@ -268,7 +268,7 @@ async def test_before_kafka_3_9_brokers_do_not_lead_to_controllers() -> None:
     assert directory.controller_hosts() == ()
 
 
-async def test_brokers_in_zookeeper_mode_have_no_quorum_and_are_not_asked_for_one() -> None:
+async def test_brokers_in_zookeeper_mode_are_not_asked_for_a_quorum() -> None:
     node = broker(BROKERS)
     node.apis = {key: versions for key, versions in BROKER_APIS.items() if key != 55}
     directory = await found(Cluster({at(1): node}), settings(servers=(1,)))
@@ -293,14 +293,14 @@ async def test_fenced_brokers_are_listed_by_version_2_only() -> None:
     assert (await found(cluster, settings(servers=(1,)))).brokers == BrokerList(BROKERS, lists_fenced=False)
 
 
-async def test_a_broker_that_lists_no_brokers_has_just_started_and_is_not_believed() -> None:
+async def test_an_empty_list_of_brokers_from_a_starting_broker_is_not_used() -> None:
     young = Node(BROKER_APIS, {DescribeClusterRequest: DescribeClusterResponse(0, None, 1, "C1", -1, (), 2)})
     directory = await found(Cluster({at(1): young}), settings(servers=(1,)))
     assert isinstance(directory.brokers, Failure)
     assert "just started" in directory.brokers.message
 
 
-async def test_addresses_of_two_clusters_are_not_taken_for_one() -> None:
+async def test_addresses_of_two_clusters_are_an_error() -> None:
     cluster = whole()
     for host in CONTROLLERS:
         cluster.nodes[at(host.id)] = controller(CONTROLLERS, 3002, quorum(3002, CONTROLLERS), cluster_id="C2")
@@ -327,7 +327,7 @@ async def test_a_missing_right_is_reported_with_the_servers_words() -> None:
     assert directory.quorum.kind is FailureKind.AUTHORIZATION
 
 
-async def test_a_node_that_dies_while_it_is_asked_is_a_failure() -> None:
+async def test_a_node_that_disconnects_during_a_request_is_a_failure() -> None:
     cluster = Cluster({at(1): broker(BROKERS, Disconnected)})
     directory = await found(cluster, settings(servers=(1,)))
     assert isinstance(directory.quorum, Failure)

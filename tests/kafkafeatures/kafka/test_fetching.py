@@ -21,14 +21,14 @@ from tests.kafkafeatures.kafka.scripted_quorum import NOW, Quorum, levels
 from tests.kraftlog.build import level, no_op, snapshot
 
 
-async def test_what_is_committed_is_read_with_where_and_when(quorum: Quorum) -> None:
+async def test_committed_records_are_read_with_offset_and_time(quorum: Quorum) -> None:
     reading = await quorum.log().catch_up()
     assert levels(reading.image) == {"metadata.version": 20, "group.version": 1}
     assert (reading.image.offset, reading.high_watermark, reading.leader_id, reading.leader_epoch) == (2, 2, 1, 5)
     assert reading.at == NOW
 
 
-async def test_what_an_observation_is_made_of_is_read_from_the_log_and_from_a_snapshot(quorum: Quorum) -> None:
+async def test_the_facts_of_an_observation_are_read_from_log_and_snapshot(quorum: Quorum) -> None:
     log = quorum.log()
     from_log = (await log.catch_up()).image
     quorum.leader.snapshots = [(OffsetAndEpoch(2, 5), snapshot(level("metadata.version", 20)))]
@@ -122,7 +122,7 @@ async def test_the_tail_that_is_kept_is_bounded(quorum: Quorum, monkeypatch: pyt
     assert (await log.catch_up()).image.features["metadata.version"] == 26
 
 
-async def test_a_snapshot_comes_in_parts_and_one_that_vanishes_is_replaced(quorum: Quorum) -> None:
+async def test_a_snapshot_is_fetched_in_parts_and_again_if_it_was_deleted_meanwhile(quorum: Quorum) -> None:
     small = snapshot(level("metadata.version", 20), level("group.version", 1))
     quorum.leader.snapshots = [(OffsetAndEpoch(2, 5), small), (OffsetAndEpoch(3, 5), small)]
     quorum.leader.append(level("share.version", 1))
@@ -138,7 +138,7 @@ async def test_a_snapshot_comes_in_parts_and_one_that_vanishes_is_replaced(quoru
 @pytest.mark.parametrize(
     "wrong", [{"snapshot_id": OffsetAndEpoch(9, 5)}, {"position": 0}, {"data": b""}], ids=["id", "position", "empty"]
 )
-async def test_a_part_that_is_not_the_one_asked_for_is_not_used(quorum: Quorum, wrong: dict[str, Any]) -> None:
+async def test_a_wrong_part_of_a_snapshot_is_not_used(quorum: Quorum, wrong: dict[str, Any]) -> None:
     quorum.leader.snapshots = [(OffsetAndEpoch(2, 5), snapshot(level("metadata.version", 20)))]
     quorum.leader.spoil = lambda response: replace(response, **wrong)
     assert levels((await quorum.log(part=64).catch_up()).image) == {"metadata.version": 20}
@@ -181,13 +181,13 @@ async def test_a_position_that_is_out_of_range_is_given_up(quorum: Quorum) -> No
     assert levels((await log.catch_up()).image) == {"metadata.version": 7}
 
 
-async def test_a_high_watermark_beyond_what_is_served_does_not_hang(quorum: Quorum) -> None:
+async def test_a_high_watermark_beyond_the_served_records_makes_the_reading_stale(quorum: Quorum) -> None:
     quorum.leader.high_watermark = 99
     with pytest.raises(Stale):
         await quorum.log().catch_up()
 
 
-async def test_following_shows_each_image_and_says_when_the_majority_is_gone(quorum: Quorum) -> None:
+async def test_following_a_log_gives_each_image_until_the_majority_is_gone(quorum: Quorum) -> None:
     quorum.leader.grows = True
     log = quorum.log()
     seen = [(await log.catch_up()).image.offset for _ in range(5)]

@@ -122,7 +122,7 @@ async def test_a_large_snapshot_is_read_in_little_memory(quorum: Quorum) -> None
     assert share.held < MIB
 
 
-async def test_registrations_without_an_end_are_refused_with_the_limit_and_what_to_do(quorum: Quorum) -> None:
+async def test_too_many_registrations_are_refused_with_the_limit_and_a_remedy(quorum: Quorum) -> None:
     serve(quorum, registrations(2000))  # a million brokers, if all were read
     memory = MemoryBudget(replace(LIMITS, per_cluster=4 * MIB))
     log, share = sharing(quorum, memory, part=PART // 4)
@@ -149,7 +149,7 @@ async def test_registrations_without_an_end_are_refused_with_the_limit_and_what_
     ],
     ids=["grows", "shrinks", "negative size", "skips", "negative position", "more than was asked for"],
 )
-async def test_what_a_part_claims_is_held_against_what_was_asked(
+async def test_a_snapshot_part_with_wrong_claims_is_refused(
     quorum: Quorum, wrong: Callable[[FetchSnapshotResponse], FetchSnapshotResponse]
 ) -> None:
     """A server that keeps to it is believed again, from the start of the snapshot."""
@@ -161,14 +161,14 @@ async def test_what_a_part_claims_is_held_against_what_was_asked(
     assert parts == [0, PART, 0, PART, 2 * PART]
 
 
-async def test_a_snapshot_larger_than_any_is_refused_by_its_claim(quorum: Quorum) -> None:
+async def test_a_snapshot_above_the_maximum_size_is_refused_by_its_claimed_size(quorum: Quorum) -> None:
     serve(quorum, partitions(MAX_SNAPSHOT + 2 * MIB))
     with pytest.raises(ResponseTooLarge, match=f"a snapshot of {MAX_SNAPSHOT // 10**9}"):
         await quorum.log(part=PART).catch_up()
     assert sum(isinstance(one, FetchSnapshotRequest) for one in quorum.leader.asked) == 1
 
 
-async def test_a_batch_that_claims_to_be_huge_is_refused_before_it_comes(quorum: Quorum) -> None:
+async def test_a_batch_with_a_huge_claimed_size_is_refused_before_it_is_read(quorum: Quorum) -> None:
     huge = bytearray(batch(1, PARTITION))
     huge[8:12] = (1 << 30).to_bytes(4, "big")
     serve(quorum, HEAD + bytes(huge) + bytes(4 * MIB))

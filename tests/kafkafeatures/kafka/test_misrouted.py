@@ -135,7 +135,7 @@ async def test_a_broker_that_is_older_than_the_others_is_asked_without_a_name() 
     assert [names(cluster.nodes[at(id_)]) for id_ in (1, 2, 3)] == [[("C1", 1)], [("C1", 2)], []]
 
 
-async def test_a_broker_that_is_newer_than_the_others_is_asked_by_its_name_once_it_is_connected_to() -> None:
+async def test_a_newer_broker_is_asked_by_its_name_once_its_versions_are_known() -> None:
     cluster = cluster_of(1, 3, 2)
     for id_ in (1, 2):
         cluster.nodes[at(id_)].apis = {**cluster.nodes[at(id_)].apis, 18: VersionRange(0, 4)}
@@ -151,13 +151,13 @@ async def test_after_sasl_each_broker_is_asked_by_its_name() -> None:
     }
 
 
-async def test_controllers_look_at_no_name_and_are_asked_by_none() -> None:
+async def test_controllers_are_not_asked_by_name() -> None:
     cluster = cluster_of(1, 2, 3)
     await probed(cluster, settings(servers=(1,), controllers=(3001,)))
     assert not any(names(cluster.nodes[at(host.id)]) for host in CONTROLLERS)
 
 
-async def test_without_one_cluster_id_there_is_no_name() -> None:
+async def test_brokers_are_not_asked_by_name_without_a_common_cluster_id() -> None:
     cluster = cluster_of(1, 2, 3)
     for id_ in (1, 2, 3):
         cluster.nodes[at(id_)].answers[DescribeClusterRequest] = broker(BROKERS, cluster_id="").answers[
@@ -180,7 +180,7 @@ async def test_addresses_of_two_clusters_give_no_name() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_SERVER_ERROR])
-async def test_another_error_is_no_answer_and_no_refusal(code: int) -> None:
+async def test_an_unexpected_error_code_proves_no_identity(code: int) -> None:
     cluster = cluster_of(1, 2, 3)
     cluster.nodes[at(3)].answers[ApiVersionsRequest] = ApiVersionsResponse(code, {})
     assert failures(await probed(cluster))[3].kind is FailureKind.REJECTED

@@ -100,7 +100,7 @@ async def test_a_bootstrap_address_that_is_a_listed_node_is_not_named_twice() ->
     assert [n.id for n in result.nodes if isinstance(n.answer, Failure)] == [2]
 
 
-async def test_controllers_of_unknown_id_are_kept_without_one() -> None:
+async def test_controllers_whose_id_is_unknown_are_kept() -> None:
     cluster = whole(named=False)
     for host in CONTROLLERS:
         cluster.nodes[at(host.id)].answers[DescribeClusterRequest] = DescribeClusterResponse(
@@ -130,7 +130,7 @@ async def test_brokers_that_only_the_metadata_log_names_are_asked_afterwards() -
     assert third == second
 
 
-async def test_who_wants_to_begin_early_hears_of_nodes_as_they_are_found() -> None:
+async def test_the_caller_is_notified_of_each_node_as_it_is_found() -> None:
     heard: list[tuple[Role, int]] = []
     async with whole().pool(settings(servers=(1,))) as pool:
         await probe_cluster(pool, found=lambda role, found: heard.extend((role, h.id) for h in found))

@@ -18,7 +18,7 @@ def named(settings: ClusterSettings, role: Role = Role.BROKER) -> Failure:
     return Requester(settings).named(LACKS, role)
 
 
-def test_the_line_names_the_user_and_the_brokers_and_can_be_pasted() -> None:
+def test_the_remedy_of_a_missing_right_is_a_command_with_user_and_brokers() -> None:
     found = named(ClusterSettings(bootstrap_servers=BROKERS, brokers=SCRAM, controllers=SCRAM))
     assert found.message == "DescribeQuorum needs DESCRIBE on the cluster, which User:bob does not have"
     assert found.remedy == (

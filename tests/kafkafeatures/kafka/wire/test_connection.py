@@ -155,7 +155,7 @@ async def test_an_error_of_api_versions_ends_the_attempt() -> None:
     ],
     ids=["silence", "closing", "half a frame", "another's answer", "2 GiB", "negative", "garbage"],
 )
-async def test_after_a_broken_answer_the_connection_is_not_used_again(answer: Answer, kind: type[KafkaError]) -> None:
+async def test_a_connection_is_not_used_again_after_a_broken_answer(answer: Answer, kind: type[KafkaError]) -> None:
     async with serving(node(_64=answer)) as server, await to(server) as link:
         with pytest.raises(kind) as caught:
             await link.request(ASK, timeout=QUICK)
@@ -201,7 +201,7 @@ async def test_two_requests_at_once_take_turns() -> None:
         (framed(b"\0\0\0\1" + b"\0\0" + b"\xff\xff\xff\xff\x0f"), "4294967294 api_keys with 0 bytes left"),
     ],
 )
-async def test_what_is_not_kafka_is_called_by_its_name(first: bytes, said: str) -> None:
+async def test_a_server_of_another_protocol_is_named(first: bytes, said: str) -> None:
     async with serving(Server(first=first)) as server:
         with pytest.raises(NotKafka, match=said) as caught:
             await to(server)
@@ -214,7 +214,7 @@ async def test_a_silent_server_costs_no_more_than_the_timeout() -> None:
             await to(server, timeout=QUICK)
 
 
-async def test_no_server_there() -> None:
+async def test_a_closed_port_is_reported_as_not_listening() -> None:
     async with serving(Server()) as server:
         address = server.address
     with pytest.raises(NotListening, match="connection refused"):
@@ -232,7 +232,7 @@ async def test_an_unknown_name() -> None:
     [(errno.EHOSTUNREACH, "Connect call failed {}"), (errno.ENETUNREACH, "Network is unreachable")],
 )
 @pytest.mark.parametrize("policy", [None, AddressPolicy()])
-async def test_a_name_is_refused_only_where_each_of_its_addresses_is(
+async def test_a_host_name_is_not_listening_only_if_all_its_addresses_refuse(
     monkeypatch: pytest.MonkeyPatch, policy: AddressPolicy | None, number: int, text: str
 ) -> None:
     """The process may listen at the address that is only silent."""
@@ -263,7 +263,7 @@ async def test_a_name_is_refused_only_where_each_of_its_addresses_is(
         silent.clear()
 
 
-async def test_everything_said_can_be_recorded_as_bytes() -> None:
+async def test_all_frames_of_a_connection_can_be_recorded() -> None:
     class Recorder:
         def __init__(self) -> None:
             self.frames: list[tuple[str, bytes]] = []

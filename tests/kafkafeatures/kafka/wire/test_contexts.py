@@ -65,7 +65,7 @@ def forget() -> None:
     tls._folder_of_trust.cache_clear()
 
 
-def test_where_a_ca_is_named_the_system_trust_is_not_even_read(loaded: list[str]) -> None:
+def test_the_system_trust_is_not_loaded_if_a_ca_is_configured(loaded: list[str]) -> None:
     assert tls.context(NAMED).cert_store_stats()["x509_ca"] == 1
     assert loaded == ["named"]
 
@@ -122,7 +122,7 @@ async def test_material_that_was_checked_is_not_read_again(monkeypatch: pytest.M
     assert isinstance(await security.contexts.context(client.tls), ssl.SSLContext)
 
 
-def test_a_context_is_gone_with_its_cluster() -> None:
+def test_a_tls_context_is_freed_with_its_cluster() -> None:
     """Two hundred clusters with a CA each would push one another out of any cache, and the secrets would stay in it."""
     security = Security(replace(NAMED, **CLIENT))
     assert security.tls is not None

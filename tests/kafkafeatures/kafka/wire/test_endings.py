@@ -169,7 +169,7 @@ async def test_an_unknown_code_leaves_the_outcome_open() -> None:
     [{}, {18: lambda request: b""}, {18: lambda request: b"\x7f\xff\xff\xff"}, {18: api_versions(error=41)}],
     ids=["silence", "closing", "2 GiB", "an error"],
 )
-async def test_a_connection_that_never_came_about_has_sent_nothing_of_the_callers(answers: dict[int, Answer]) -> None:
+async def test_a_failed_connection_has_sent_no_request_of_its_caller(answers: dict[int, Answer]) -> None:
     async with serving(Server(answers)) as server:
         with pytest.raises(KafkaError) as caught:
             await to(server.address, Security(), timeout=QUICK)
@@ -212,7 +212,7 @@ async def test_a_literal_address_where_no_server_listens(host: str) -> None:
 
 
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["silent", "http"])
-async def test_tls_to_a_port_without_it(first: bytes) -> None:
+async def test_tls_to_a_plaintext_port_fails(first: bytes) -> None:
     """A silent port ends with the timeout; a talking one fails at once."""
     security = Security(TRUSTED)
     security.contexts.create(TRUSTED)  # which may take long, outside of the timeout
@@ -259,7 +259,7 @@ async def test_sasl_to_a_listener_that_has_none_is_reported() -> None:
     ],
     ids=["too early", "closed", "silence"],
 )
-async def test_a_renewal_that_fails_says_why_and_that_the_request_did_not_leave(
+async def test_a_failed_reauthentication_has_a_reason_and_sends_no_request(
     context: ssl.SSLContext, then: Answer, kind: type[KafkaError], said: str
 ) -> None:
     now, turns = 0.0, iter([handshake(0), then])
@@ -300,7 +300,7 @@ async def test_a_recorded_proof_of_one_byte_leaves_the_rest_of_its_frame_alone(c
     assert last_received[4:] == real[4:8] + b"\0" + b"\0\0\0\x02\0" + (257).to_bytes(8, "big") + b"\0"
 
 
-def test_the_pem_of_a_client_is_gone_once_it_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_temporary_pem_file_of_a_client_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kafkafeatures.kafka.wire import tls
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -63,7 +63,7 @@ def test_no_answer_of_kafka_can_be_taken_for_another_protocol(first: bytes) -> N
 
 
 @given(payload=st.binary(min_size=4, max_size=200))
-def test_what_was_framed_has_its_length_in_front(payload: bytes) -> None:
+def test_a_frame_begins_with_its_length(payload: bytes) -> None:
     frame = framed(payload)
     assert length_of(frame[:4], most=MAX_FRAME) == len(payload)
     assert frame[4:] == payload

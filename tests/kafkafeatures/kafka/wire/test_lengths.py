@@ -61,9 +61,7 @@ def varint(value: int) -> bytes:
 
 @settings(max_examples=100)
 @given(kind=st.sampled_from([*MESSAGES, *HEADERS, ConsumerGroupHeartbeatResponse]), data=st.data())
-def test_what_the_codec_writes_is_judged_to_its_last_byte_and_refused_one_byte_shorter(
-    kind: Any, data: st.DataObject
-) -> None:
+def test_encoded_messages_are_judged_to_their_last_byte(kind: Any, data: st.DataObject) -> None:
     message = written(data.draw(st.from_type(kind)))
     front = data.draw(st.binary(max_size=3))
     assert judge(kind, front + message + b"\xff", len(front)) == len(front) + len(message)
@@ -74,7 +72,7 @@ def test_what_the_codec_writes_is_judged_to_its_last_byte_and_refused_one_byte_s
 
 @settings(max_examples=100)
 @given(kind=st.sampled_from([message for message in MESSAGES if fields(message)]), data=st.data())
-def test_what_is_accepted_is_as_long_for_the_codec_as_it_was_judged(kind: Any, data: st.DataObject) -> None:
+def test_judged_lengths_equal_those_of_the_codec(kind: Any, data: st.DataObject) -> None:
     message = bytearray(written(data.draw(st.from_type(kind))))
     for _ in range(data.draw(st.integers(1, 3))):
         message[data.draw(st.integers(0, len(message) - 1))] = data.draw(st.integers(0, 255))

@@ -83,7 +83,7 @@ async def test_connections_of_one_cluster_share_few_lookups(dns: Dns) -> None:
     await asyncio.wait([again])
 
 
-async def test_who_waits_for_a_turn_waits_no_longer_than_for_a_connection() -> None:
+async def test_waiting_for_a_lookup_counts_against_the_connection_timeout() -> None:
     security = Security(policy=AddressPolicy(), lookups=NOBODY)
     with pytest.raises(Unreachable, match=r"no connection within 0\.01 s"):
         await connect(Address("kafka.example", 9092), security, timeout=0.01, client_id="t", environment=SYSTEM)

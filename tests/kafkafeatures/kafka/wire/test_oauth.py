@@ -147,7 +147,7 @@ async def test_a_token_that_a_node_does_not_take_is_dropped(
     assert shown == ["t1", "t2"]
 
 
-async def test_what_was_fetched_since_is_not_dropped_with_the_token_that_failed(tmp_path: Path) -> None:
+async def test_a_newer_token_is_not_dropped_with_a_refused_one(tmp_path: Path) -> None:
     numbers = iter(range(1, 9))
     tokens = Tokens(monotonic=SYSTEM.monotonic)
     with token_endpoint(
@@ -276,7 +276,7 @@ async def test_one_caller_that_gives_up_does_not_fail_the_others(tmp_path: Path)
 
 
 @pytest.mark.parametrize("drip", [b"", b"x"], ids=["in the handshake", "in the answer"])
-async def test_an_endpoint_that_sends_a_byte_now_and_then_is_given_up_in_time(tmp_path: Path, drip: bytes) -> None:
+async def test_a_slow_token_endpoint_times_out(tmp_path: Path, drip: bytes) -> None:
     """The thread of the call ends as well: a few that hang would leave none for others."""
     over = threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
@@ -319,7 +319,7 @@ async def test_a_token_that_is_old_is_not_kept_with_its_secret_for_ever(tmp_path
     assert [one.client_secret for one in tokens._held] == ["new"]
 
 
-async def test_a_failure_is_not_kept(tmp_path: Path) -> None:
+async def test_a_failure_of_the_token_endpoint_is_not_cached(tmp_path: Path) -> None:
     answers = iter([(503, {}), (200, {"access_token": "t"})])
     tokens = Tokens(monotonic=SYSTEM.monotonic)
     with token_endpoint(tmp_path, lambda request: next(answers)) as url:
@@ -351,7 +351,7 @@ def test_a_kept_token_is_fresh_where_a_session_is_renewed() -> None:
     assert KEEP < RENEW_AFTER
 
 
-async def test_no_token_and_no_connection_without_tls() -> None:
+async def test_an_oauth_token_is_not_sent_without_tls() -> None:
     async with serving(Server()) as server:
         source = client(f"https://127.0.0.1:{server.address.port}/token")
         with pytest.raises(AuthenticationFailed, match="without TLS would send the secret") as caught:

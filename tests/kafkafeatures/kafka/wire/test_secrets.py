@@ -91,7 +91,7 @@ def nothing_left(secret: str, words: str) -> None:
 
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
 @pytest.mark.parametrize("secret", [PASSWORD, "hunter2", "correct horse battery staple", "пароль-ö"])
-def test_a_secret_is_taken_out_in_every_shape(secret: str, echo: Callable[[str], str]) -> None:
+def test_a_secret_is_removed_in_every_encoding(secret: str, echo: Callable[[str], str]) -> None:
     left = text(of(secret), f"no: {echo(secret)}.")
     assert REMOVED in left
     assert left.startswith("no: ")
@@ -112,7 +112,7 @@ def test_base64_hides_no_secret_wherever_it_lies(secret: str, before: bytes, aft
 
 
 @given(words=st.text(max_size=200))
-def test_other_words_stay_as_they_are(words: str) -> None:
+def test_text_without_secrets_is_unchanged(words: str) -> None:
     assert text(of("a-long-secret-that-nobody-says"), words) == words
 
 
@@ -124,13 +124,13 @@ def test_other_words_stay_as_they_are(words: str) -> None:
         quote("c=biws,r=abc,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=", safe=""),
     ],
 )
-def test_a_proof_of_scram_is_taken_out_since_passwords_can_be_tried_on_it(proof: str) -> None:
+def test_a_scram_proof_is_removed(proof: str) -> None:
     left = text(of("other"), f"bad {proof}")
     assert "v0X8v3Bz" not in left
     assert proof[-30:] not in left
 
 
-def test_a_token_is_taken_out_also_where_it_was_not_ours() -> None:
+def test_any_json_web_token_is_removed() -> None:
     token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
     assert text(of("other"), f"expired: {token}") == f"expired: {REMOVED}"
     opaque = of("other")
@@ -150,7 +150,7 @@ def test_of_a_short_secret_words_are_left() -> None:
     assert text(of("no"), "no such user, nobody knows no") == f"{REMOVED} such user, nobody knows {REMOVED}"
 
 
-def test_without_authentication_nothing_is_touched() -> None:
+def test_answers_are_unchanged_without_authentication() -> None:
     answer = SaslAuthenticateResponse(58, "hunter2", b"")
     assert Secrets().removed_from(answer) is answer
     assert of("").removed_from(answer) is answer
@@ -198,7 +198,7 @@ def test_both_listeners_of_a_cluster_know_all_of_its_secrets() -> None:
     ids=["password", "token"],
 )
 @pytest.mark.parametrize("echo", ["base64 of PLAIN", "in the middle"])
-async def test_a_node_that_repeats_the_secret_is_shown_without_it(sasl: Sasl, secret: str, echo: str) -> None:
+async def test_an_error_message_that_repeats_the_secret_is_shown_without_it(sasl: Sasl, secret: str, echo: str) -> None:
     answers: dict[int, Any] = {
         18: api_versions((17, 0, 1), (36, 0, 2)),
         17: handshake(sasl.mechanism),
@@ -219,7 +219,7 @@ async def test_a_mechanism_may_be_no_secret_either() -> None:
             await connect(server.address, security, timeout=5.0, client_id="t", environment=SYSTEM)
 
 
-async def test_the_metadata_log_says_no_secret_either(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_secrets_are_removed_from_readings_of_the_metadata_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """The owner of the controllers writes it, also names of unknown features."""
     quorum = Quorum()
     quorum.leader.append(level("metadata.version", 20))
@@ -243,7 +243,7 @@ async def test_the_metadata_log_says_no_secret_either(monkeypatch: pytest.Monkey
 
 
 @given(secret=st.text(st.characters(exclude_characters="*"), min_size=WORD, max_size=30), around=st.text(max_size=30))
-def test_no_secret_is_too_strange_to_be_taken_out(secret: str, around: str) -> None:
+def test_secrets_of_any_characters_are_removed(secret: str, around: str) -> None:
     assert secret not in text(of(secret), f"{around}{secret}{around}")
 
 
@@ -252,7 +252,7 @@ def cut(text: str) -> bytes:
     return bytes([len(text.encode()) + 1]) + text.encode()
 
 
-async def test_what_a_look_ends_with_repeats_no_secret(tmp_path: Path) -> None:
+async def test_a_reading_contains_no_secret(tmp_path: Path) -> None:
     """Every answer after the proof is a chance to say it again: what is read here stands in the status and the log."""
 
     def described(request: bytes) -> bytes:

@@ -73,7 +73,7 @@ async def test_a_trusted_node_is_spoken_to(tmp_path: Path) -> None:
         await attempt(server, Security(TRUSTED))
 
 
-async def test_a_client_certificate_is_shown_where_it_is_wanted(tmp_path: Path) -> None:
+async def test_a_client_certificate_is_sent_if_the_server_asks_for_one(tmp_path: Path) -> None:
     context = server_side(tmp_path, CERTIFICATES.node, wants_client=True)
     async with serving(answering(), context) as server:
         await attempt(server, Security(with_client(CERTIFICATES.client("alice"))))
@@ -119,7 +119,7 @@ async def test_a_certificate_that_is_not_trusted_comes_with_the_property_to_set(
         )
 
 
-async def test_tls_to_a_plaintext_node_and_plaintext_to_a_tls_node(tmp_path: Path) -> None:
+async def test_a_mismatch_of_tls_and_plaintext_is_reported(tmp_path: Path) -> None:
     async with serving(answering()) as plain:
         with pytest.raises(TlsFailed):
             await connect(plain.address, Security(TRUSTED), timeout=0.5, client_id="us", environment=SYSTEM)
@@ -190,7 +190,7 @@ async def test_a_key_is_derived_beside_the_event_loop(monkeypatch: pytest.Monkey
     assert threading.get_ident() not in threads
 
 
-async def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
+async def test_a_server_that_cannot_prove_the_password_is_refused() -> None:
     answers: Answers = {
         18: OFFERED,
         17: handshake("SCRAM-SHA-256"),

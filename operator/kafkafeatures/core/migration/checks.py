@@ -226,15 +226,20 @@ def zookeeper_is_left_alone(read_context: EdgeCheckInput) -> Iterator[Blocker]:
 
 def preflight_passes(read_context: EdgeCheckInput) -> Iterator[Blocker]:
     """Nothing would fail later that is known now (`core/migration/preflight.py`)."""
-    place, reading = read_context.progress, read_context.progress.observation.surveyed
-    if place.way is None or place.position not in PREFLIGHTED:
+    progress, reading = read_context.progress, read_context.progress.observation.surveyed
+    if progress.way is None or progress.position not in PREFLIGHTED:
         return  # the quorum has taken over
     survey = reading.failure if isinstance(reading, Unknown) else reading.value
     if not isinstance(survey, Survey | Failure):
         raise TypeError(f"{type(survey).__name__} is not a survey")
     yield from findings(
         PreflightInput(
-            place.way.end, place.observation, place.znodes, survey, read_context.controllers_for, read_context.flying
+            progress.way.end,
+            progress.observation,
+            progress.znodes,
+            survey,
+            read_context.controllers_for,
+            read_context.flying,
         )
     )
 

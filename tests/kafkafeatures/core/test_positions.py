@@ -73,7 +73,7 @@ NEW_CLUSTER = MigrationEvidence(S.NONE, ClaimKind.BROKER, -1, brokers(PLAIN, PLA
 
 
 @pytest.mark.parametrize(
-    ("facts", "says", "remedy"),
+    ("evidence", "says", "remedy"),
     [
         (KEPT_DISKS, "still have the disks of an earlier attempt", "wipe"),
         (STALE, "delete every topic", "stop the controllers now"),

@@ -236,7 +236,7 @@ def finalized_with(*left: int) -> Image:
     return replace(found, registrations=replace(found.registrations, brokers=brokers))
 
 
-def test_finalized_with_zookeeper_brokers_silent_or_never_registered_is_no_kraft_cluster() -> None:
+def test_the_mode_is_unknown_also_where_a_broker_in_zookeeper_mode_is_silent_or_was_never_registered() -> None:
     silent = seen(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(SILENT, 3), at=finalized_with(3))
     plain = seen(*brokers_of(IN_KRAFT, 1, 2, 3), *brokers_of(PLAIN, 4), at=FINALIZED)
     for it, id_ in ((silent, 3), (plain, 4)):

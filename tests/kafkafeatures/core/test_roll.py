@@ -254,7 +254,7 @@ def test_brokers_of_a_revision_without_consent_wait_until_the_brokers_with_conse
     assert who(rolled(in_two_sets(others), consents=SINGLE, status=status)) in (4, 5, 6)
 
 
-def test_a_stuck_broker_on_a_revision_after_the_consent_waits_too() -> None:
+def test_a_stuck_broker_of_a_revision_without_consent_waits() -> None:
     observation = cluster(
         {**ROLLED_CONTROLLERS, 5: a_pod(5, waiting="ImagePullBackOff", phase="Pending", ready=False)},
         {5: replace(a_node(5), state=NodeState.GHOST)},

@@ -132,7 +132,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("approve", "orders"), 64, "not a terminal; use --plan HASH"),
     ],
 )
-def test_an_invalid_command_line_ends_with_one_line_and_the_documented_exit_code(
+def test_a_failed_command_ends_with_one_line_and_its_exit_code(
     words: tuple[str, ...], code: int, said: str
 ) -> None:
     done = commands.command(words)

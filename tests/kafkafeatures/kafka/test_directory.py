@@ -196,7 +196,7 @@ async def test_a_quorum_answer_without_a_leader_is_none() -> None:
 
 
 @pytest.mark.parametrize("nodes", [(), CONTROLLERS])
-async def test_a_controller_that_has_just_started_is_not_believed(nodes: tuple[Host, ...]) -> None:
+async def test_the_list_of_a_controller_that_has_just_started_is_not_used(nodes: tuple[Host, ...]) -> None:
     cluster = whole()
     code = 0 if not nodes else 41
     cluster.nodes[at(3001)].answers[DescribeClusterRequest] = DescribeClusterResponse(code, None, 2, "C1", -1, nodes, 1)

@@ -300,7 +300,7 @@ async def test_a_missing_right_is_no_verdict() -> None:
 
 
 @pytest.mark.parametrize("reply", [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected])
-async def test_a_verdict_may_be_asked_again_elsewhere(reply: Any) -> None:
+async def test_a_dry_run_without_a_verdict_is_repeated_at_a_broker(reply: Any) -> None:
     cluster = answering(reply)
     assert await asked(cluster) == DryRunAccepted()
     assert set(updates(cluster)) == {3002, 1}

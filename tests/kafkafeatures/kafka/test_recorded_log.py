@@ -192,7 +192,7 @@ while True:
 """
 
 
-def test_a_process_that_is_killed_again_and_again_leaves_one_log_without_a_gap(tmp_path: Path) -> None:
+def test_a_recorder_killed_repeatedly_leaves_one_log_without_a_gap(tmp_path: Path) -> None:
     folder = tmp_path / ID / "recorder-a_b"
     for lines in (1, 7, 23, 60):
         command = [sys.executable, "-c", CHILD, str(folder), ID]

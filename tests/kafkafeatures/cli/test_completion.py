@@ -112,7 +112,7 @@ def offered(*words: str) -> set[str]:
         (("kubectl-kafkafeatures", "approve", "--p"), {"--plan"}),
     ],
 )
-def test_commands_flags_and_values_are_offered(words: tuple[str, ...], expected: set[str]) -> None:
+def test_completion_offers_commands_flags_and_values(words: tuple[str, ...], expected: set[str]) -> None:
     assert offered(*words) == expected
 
 

@@ -125,7 +125,7 @@ def test_the_page_of_a_cluster_lists_its_blockers_with_their_last_registration()
     assert f"if controller {ghost} is permanently gone" in shown
 
 
-def test_the_page_of_a_cluster_leads_back_and_has_the_levels_before_and_after() -> None:
+def test_the_page_of_a_cluster_links_to_the_fleet_page_and_has_levels_before_and_after_a_release() -> None:
     made, one = page_of(Story.GHOST_CONTROLLER), of(Story.GHOST_CONTROLLER)
     assert [tag["href"] for kind, tag in made.tags if kind == "a"] == ["fleet.html"]
     rows = made.rows_under("What release 4.2 would change")

@@ -110,7 +110,7 @@ def test_every_command_reads_a_bundle_as_it_reads_the_directory(
 
 
 @FORMS
-def test_a_bundle_of_several_nodes_needs_the_name_of_one(
+def test_log_state_refuses_a_bundle_of_several_nodes_unless_one_node_is_given(
     bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = bundled(tmp_path / "bundle:1", node("one") | node("two", KRAFT))

@@ -184,7 +184,7 @@ def test_each_command_is_in_exactly_one_group_of_the_help() -> None:
 
 
 @pytest.mark.parametrize("words", [("--help",), *((command, "--help") for command in COMMANDS)])
-def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
+def test_every_command_prints_its_usage_for_the_flag_help(words: tuple[str, ...]) -> None:
     done = commands.command(words)
     assert done.returncode == 0
     assert done.stdout.startswith("usage: kafkafeatures")
@@ -248,7 +248,7 @@ def simulated() -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(("form", "imported"), [("json", ""), ("yaml", "yaml"), ("table", "rich")])
-def test_describe_imports_only_what_it_uses(simulated: tuple[str, ...], form: str, imported: str) -> None:
+def test_describe_imports_only_the_modules_that_it_uses(simulated: tuple[str, ...], form: str, imported: str) -> None:
     words = ["describe", *simulated, "-o", form]
     code = f"from kafkafeatures.cli.shell.main import main\nassert main({words}) == 0\n{SAY_IMPORTED}"
     done = run(code=code)
@@ -334,7 +334,7 @@ def test_a_command_never_runs_the_garbage_collector(simulated: tuple[str, ...], 
     ],
     ids=lambda words: words[0] if isinstance(words, tuple) else None,
 )
-def test_a_command_imports_only_what_it_uses(tmp_path: Path, words: tuple[str, ...], imported: str) -> None:
+def test_a_command_imports_only_the_modules_that_it_uses(tmp_path: Path, words: tuple[str, ...], imported: str) -> None:
     """Start-up time is a promise: tables, documents, schemas of resources are imported when there is one."""
     code = f"from kafkafeatures.cli.shell.main import main\nmain({list(words)})\n{SAY_IMPORTED}"
     assert run(code=code, HOME=str(tmp_path)).stderr.splitlines()[-1] == imported

@@ -92,7 +92,7 @@ def test_the_page_of_every_status_is_complete_and_loads_nothing(kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_table_has_a_caption_and_heads_with_their_scope(kind: str) -> None:
+def test_every_table_of_the_report_page_has_a_caption_and_scoped_headers(kind: str) -> None:
     tags = Page(page(resource(KINDS[kind]), [], LATER, NOT_READ)).tags
     assert sum(tag == "table" for tag, _ in tags) == sum(tag == "caption" for tag, _ in tags)
     assert all(one.get("scope") in ("row", "col") for tag, one in tags if tag == "th")

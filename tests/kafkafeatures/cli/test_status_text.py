@@ -263,7 +263,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_the_plan_of_a_status_is_the_one_that_a_live_look_would_give(name: str) -> None:
+def test_the_plan_document_of_a_status_equals_that_of_a_live_observation(name: str) -> None:
     wanted, seen = PLANS[name], observation()
     stored = statuses.status(wanted)
     status, proposal = read_status(stored)[0], propose(wanted, seen, Memory())

@@ -47,7 +47,7 @@ async def test_uncommitted_records_are_not_applied_until_the_high_watermark_cove
     assert asked[-1] == 3  # it was not fetched twice
 
 
-async def test_a_truncated_tail_is_forgotten(quorum: Quorum) -> None:
+async def test_truncated_uncommitted_records_are_dropped(quorum: Quorum) -> None:
     quorum.leader.append(level("metadata.version", 21), committed=False)
     log = quorum.log()
     await log.catch_up()
@@ -57,7 +57,7 @@ async def test_a_truncated_tail_is_forgotten(quorum: Quorum) -> None:
     assert (await log.catch_up()).image.features["metadata.version"] == 22
 
 
-async def test_a_log_truncated_below_what_was_applied_is_read_anew(quorum: Quorum) -> None:
+async def test_a_log_truncated_below_the_applied_offset_is_read_anew(quorum: Quorum) -> None:
     """Such a log contradicts Raft, so nothing that was read before is believed."""
     log = quorum.log()
     await log.catch_up()
@@ -79,7 +79,7 @@ async def test_a_log_that_never_knew_our_epoch_is_read_anew(quorum: Quorum) -> N
 
 
 @pytest.mark.parametrize("up", [True, False])
-async def test_the_tail_of_a_leader_that_lost_is_never_applied(quorum: Quorum, up: bool) -> None:
+async def test_uncommitted_records_of_a_leader_that_lost_are_never_applied(quorum: Quorum, up: bool) -> None:
     """Whether the old leader says that it lost or is gone."""
     log, old, new = quorum.log(), quorum.leader, quorum.controllers[2]
     old.append(level("group.version", 0), level("metadata.version", 21), committed=False)
@@ -94,7 +94,7 @@ async def test_the_tail_of_a_leader_that_lost_is_never_applied(quorum: Quorum, u
     assert levels(reading.image) == {"metadata.version": 22, "group.version": 1, "share.version": 1}
 
 
-async def test_a_tail_that_is_confirmed_by_the_next_leader_is_applied(quorum: Quorum) -> None:
+async def test_uncommitted_records_are_applied_once_the_next_leader_confirms_them(quorum: Quorum) -> None:
     log, old, new = quorum.log(), quorum.leader, quorum.controllers[2]
     old.append(level("metadata.version", 21), committed=False)
     await log.catch_up()

@@ -142,7 +142,7 @@ async def test_a_newer_broker_is_asked_for_its_identity_once_its_versions_are_kn
     assert failures(await probed(cluster)).keys() == {3}
 
 
-async def test_after_sasl_each_broker_is_asked_by_its_name() -> None:
+async def test_the_identity_of_each_broker_is_checked_after_sasl() -> None:
     security = Security(sasl=Sasl("PLAIN", "alice", "secret"))
     found = failures(await probed(cluster_of(1, 3, 2), settings(servers=(1,), security=(security, security))))
     assert {id_: one.message for id_, one in found.items()} == {
@@ -151,13 +151,13 @@ async def test_after_sasl_each_broker_is_asked_by_its_name() -> None:
     }
 
 
-async def test_controllers_are_not_asked_by_name() -> None:
+async def test_the_identity_of_controllers_is_not_checked() -> None:
     cluster = cluster_of(1, 2, 3)
     await probed(cluster, settings(servers=(1,), controllers=(3001,)))
     assert not any(names(cluster.nodes[at(host.id)]) for host in CONTROLLERS)
 
 
-async def test_brokers_are_not_asked_by_name_without_a_common_cluster_id() -> None:
+async def test_the_identity_of_brokers_is_not_checked_without_a_common_cluster_id() -> None:
     cluster = cluster_of(1, 2, 3)
     for id_ in (1, 2, 3):
         cluster.nodes[at(id_)].answers[DescribeClusterRequest] = broker(BROKERS, cluster_id="").answers[
@@ -167,7 +167,7 @@ async def test_brokers_are_not_asked_by_name_without_a_common_cluster_id() -> No
     assert not any(names(cluster.nodes[at(id_)]) for id_ in (1, 2, 3))
 
 
-async def test_addresses_of_two_clusters_give_no_name() -> None:
+async def test_the_identity_of_brokers_is_not_checked_if_the_addresses_belong_to_two_clusters() -> None:
     """That there are two is said of the addresses."""
     cluster = cluster_of(1, 2, 3)
     async with cluster.pool(settings(servers=(1,))) as pool:
@@ -186,7 +186,7 @@ async def test_an_unexpected_error_code_proves_no_identity(code: int) -> None:
     assert failures(await probed(cluster))[3].kind is FailureKind.REJECTED
 
 
-async def test_a_large_cluster_is_not_asked_for_every_id() -> None:
+async def test_a_misrouted_broker_of_a_large_cluster_is_not_asked_for_every_node_id() -> None:
     many = hosts(*range(1, 61))
     cluster = cluster_of(*range(1, 60), 99, listed=many)
     found = failures(await probed(cluster, settings(servers=(1,), request_timeout=10.0)))
@@ -194,7 +194,7 @@ async def test_a_large_cluster_is_not_asked_for_every_id() -> None:
     assert len(names(cluster.nodes[at(60)])) == 1 + MOST_NAMES
 
 
-async def test_brokers_that_only_the_log_names_are_asked_by_name() -> None:
+async def test_the_identity_of_brokers_that_only_the_log_names_is_checked() -> None:
     cluster = cluster_of(1, 3, 2)
     async with cluster.pool(settings(controllers=(3001,))) as pool:
         first = await probe_cluster(pool)

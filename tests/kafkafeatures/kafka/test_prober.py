@@ -79,14 +79,14 @@ async def test_nodes_that_do_not_answer_are_failures_beside_those_that_do() -> N
     }
 
 
-async def test_brokers_are_asked_while_the_quorum_keeps_us_waiting() -> None:
+async def test_brokers_are_probed_while_the_quorum_does_not_answer() -> None:
     cluster = Cluster({at(h.id): broker(BROKERS, HANG) for h in BROKERS})
     result = await surveyed(cluster, settings(servers=(1,)))
     assert sum(isinstance(n.answer, NodeAnswer) for n in result.nodes) == 3
     assert isinstance(result.quorum, Failure)
 
 
-async def test_a_bootstrap_address_that_gives_nothing_is_named_while_another_answers() -> None:
+async def test_a_failing_bootstrap_address_is_reported_while_another_one_answers() -> None:
     result = await surveyed(whole(), settings(servers=(99, 1)))
     assert [f.location for f in result.bootstrap_failures] == ["node:99"]
     assert isinstance(result.brokers, BrokerList)

@@ -281,7 +281,7 @@ def test_a_locked_recording_names_the_process_that_has_to_wait(tmp_path: Path) -
     one.append(batch(1, no_op()), at=1, below=ALL)
 
 
-def test_a_full_disk_leaves_what_was_there_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_the_batches_recorded_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, more = recorded(tmp_path), batch(1, no_op())
     one.append(batch(0, no_op()), at=0, below=ALL)
     real, calls = os.write, itertools.count()

@@ -91,7 +91,7 @@ async def test_an_unready_pod_is_evicted_if_enough_pods_are_healthy_or_the_budge
         (Fault(refusal(429, "too many requests, please try again later")), Rejected),
     ],
 )
-async def test_an_answer_to_an_eviction_decides_whether_its_outcome_is_known(
+async def test_the_outcome_of_an_eviction_is_unknown_unless_the_answer_is_a_definite_refusal(
     world: World, fault: Fault, expected: type[Outcome]
 ) -> None:
     world.faults = lambda request: fault
@@ -108,7 +108,7 @@ async def test_an_answer_to_an_eviction_decides_whether_its_outcome_is_known(
     ],
     ids=["it failed", "no account", "conflict", "lost"],
 )
-async def test_webhooks_are_named_only_where_the_api_server_itself_has_failed(
+async def test_the_failure_names_admission_webhooks_only_if_the_api_server_itself_failed(
     world: World, fault: Fault, is_named: bool
 ) -> None:
     world.faults = lambda request: fault

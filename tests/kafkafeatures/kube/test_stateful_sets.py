@@ -253,7 +253,7 @@ async def test_a_pod_has_the_restart_count_and_the_termination_reason_of_its_con
     assert (pod.restarts, pod.ended_for, pod.ended_at) == (told[0], told[1], ended)
 
 
-async def test_a_pod_that_stops_is_terminating_and_one_that_is_created_waits(world: World) -> None:
+async def test_a_stopping_pod_is_terminating_and_a_pod_in_creation_has_a_waiting_reason(world: World) -> None:
     await world.restart("broker-2")
     stopping = await world.pod("broker-2")
     assert (stopping.terminating, stopping.draining, stopping.stops_by) == (True, True, world.now)
@@ -285,7 +285,7 @@ async def test_a_pod_that_stops_is_terminating_and_one_that_is_created_waits(wor
         ({}, "Pending"),
     ],
 )  # fmt: skip
-async def test_the_reason_why_a_container_waits_is_the_word_of_kubernetes(
+async def test_a_pod_that_waits_has_the_reason_given_by_kubernetes(
     world: World, status: dict[str, Any], waiting: str
 ) -> None:
     world.workloads.change_pod("broker-0", lambda pod: pod.update(status=status))
@@ -318,7 +318,7 @@ async def test_a_host_port_of_a_node_belongs_to_its_pod(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pods", "statefulsets", "poddisruptionbudgets"])
-async def test_a_namespace_that_may_not_be_read_is_named_with_the_value_of_the_chart(world: World, kind: str) -> None:
+async def test_a_forbidden_namespace_is_reported_with_the_chart_value_that_grants_access(world: World, kind: str) -> None:
     world.server.forbidden.add(kind)
     failure = await world.failure()
     assert failure.kind is FailureKind.AUTHORIZATION

@@ -119,7 +119,7 @@ def test_the_current_address_of_the_api_server_is_refused_and_a_former_one_permi
     assert not policy.permits("198.19.0.2", 443)
 
 
-async def test_the_answer_of_an_api_server_is_not_described() -> None:
+async def test_an_error_message_does_not_describe_the_answer_of_an_api_server() -> None:
     """At an address that was not known: of a node it runs on, behind a load balancer."""
     async with serving(Server({18: lambda request: b""})) as server:
         there = (server.address.host, server.address.port)
@@ -139,7 +139,7 @@ async def test_the_answer_of_an_api_server_is_not_described() -> None:
             await connect(server.address, Security(), timeout=5.0, client_id="t", environment=SYSTEM)
 
 
-async def test_a_failed_tls_handshake_with_the_api_server_is_not_described() -> None:
+async def test_an_error_message_does_not_describe_a_failed_tls_handshake_with_the_api_server() -> None:
     async with serving(Server({18: lambda request: b""})) as server:
         policy = AddressPolicy(api_server=ApiServer((server.address.host, server.address.port)))
         with pytest.raises(AddressRefused):

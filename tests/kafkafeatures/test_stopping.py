@@ -33,9 +33,7 @@ async def test_the_operator_is_stopped_by_the_signal_before_its_watches_have_end
 
 
 @pytest.mark.parametrize("begins", [True, False], ids=["while it watches", "before it watches"])
-async def test_a_signal_ends_the_operator_before_the_process(
-    monkeypatch: pytest.MonkeyPatch, begins: bool
-) -> None:
+async def test_a_signal_ends_the_operator_before_the_process(monkeypatch: pytest.MonkeyPatch, begins: bool) -> None:
     operator = Operator(begins=begins)
     async with hosted(Server(), operator, monkeypatch) as running:
         await until(lambda: operator.held == {"": True} if begins else operator.begun)
@@ -44,7 +42,9 @@ async def test_a_signal_ends_the_operator_before_the_process(
     assert operator.ended
 
 
-async def test_a_signal_ends_the_process_at_once_while_a_watch_waits_for_its_retry(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_signal_ends_the_process_at_once_while_a_watch_waits_for_its_retry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waits = asyncio.Event()
 
     async def sleep(seconds: float) -> None:

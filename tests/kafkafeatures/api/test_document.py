@@ -227,7 +227,9 @@ def problems_of(document: Any) -> tuple[str, ...]:
 
 
 @given(st.sampled_from(PLACES), VALUES, st.text(max_size=10))
-def test_any_document_is_accepted_or_refused_with_readable_error_messages(path: tuple[Any, ...], value: Any, key: str) -> None:
+def test_any_document_is_accepted_or_refused_with_readable_error_messages(
+    path: tuple[Any, ...], value: Any, key: str
+) -> None:
     for document in (changed(path, value), changed((*path[:-1], key), value) if isinstance(path[-1], str) else FULL):
         found = problems_of(document)
         assert all(TOLD.match(one) for one in found), found

@@ -144,7 +144,9 @@ def test_a_missing_kubeconfig_of_the_environment_is_an_error(monkeypatch: pytest
     assert "/nowhere/config: no such file" in refused()
 
 
-def test_a_folder_instead_of_a_kubeconfig_is_reported_as_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_instead_of_a_kubeconfig_is_reported_as_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBECONFIG", f"/nowhere/config:{tmp_path}")
     assert f"KUBECONFIG names {tmp_path}: that is a folder; set it to a kubeconfig file" in refused()
 

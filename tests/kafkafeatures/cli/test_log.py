@@ -81,7 +81,9 @@ def test_log_decode_reads_a_directory_and_prints_its_account_on_stderr(capsys: p
     assert said.err.endswith("39297 bytes, 486 batches, 495 records: 495 decoded, 0 kept as bytes, 0 damaged\n")
 
 
-def test_log_decode_reads_segments_in_the_order_of_their_offsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_decode_reads_segments_in_the_order_of_their_offsets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "data" / "__cluster_metadata-0"
     folder.mkdir(parents=True)
     (folder / "00000000000000000002.log").write_bytes(batch(2, no_op()))
@@ -279,7 +281,9 @@ def test_log_verify_allows_a_cut_end_only_in_the_newest_segment(
     assert "67 bytes damaged at byte 72: the last batch is cut" in capsys.readouterr().out
 
 
-def test_log_decode_reports_damage_with_the_name_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_decode_reports_damage_with_the_name_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     three_segments(tmp_path)
     path = tmp_path / SECOND
     path.write_bytes(path.read_bytes()[:-1] + b"?")

@@ -201,7 +201,9 @@ def test_a_tar_header_with_a_huge_claimed_size_is_refused(tmp_path: Path, capsys
         assert "a header of 6442450944 bytes in it" in refused(capsys, path)
 
 
-def test_a_bundle_with_thousands_of_nested_headers_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bundle_with_thousands_of_nested_headers_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     about = tarfile.TarInfo("long")
     about.type, about.size = tarfile.GNUTYPE_LONGNAME, 10
     one = about.tobuf(tarfile.GNU_FORMAT) + b"a" * 10 + bytes(502)
@@ -245,7 +247,9 @@ def test_a_bundle_damaged_anywhere_gives_one_line_or_its_readable_content(
     assert Exit.BLOCKED in codes
 
 
-def test_a_zip_bundle_with_a_false_size_causes_no_internal_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_zip_bundle_with_a_false_size_causes_no_internal_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     content = bytearray(as_zip(tmp_path / "whole", {LOG: SMALL}).read_bytes())
     at = content.index(b"PK\x01\x02") + 24
     struct.pack_into("<I", content, at, 0xFFFFFFF0)

@@ -90,7 +90,9 @@ def test_a_bundle_with_a_compressed_segment_is_refused(
     assert f"node-1/__cluster_metadata-0/{SEGMENT}.gz in it is compressed by itself; unpack the bundle" in said
 
 
-def test_several_compressed_files_are_answered_with_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_compressed_files_are_answered_with_one_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = log_of(tmp_path, ())
     (folder / f"{SNAPSHOT}.gz").write_bytes(gzip.compress(bytes(100)))
     assert f"decompress them first: gunzip -k {folder}/*.gz" in refusal(capsys, "log state", folder)

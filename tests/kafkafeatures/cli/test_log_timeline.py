@@ -153,7 +153,9 @@ def test_the_timeline_reports_a_leader_epoch_that_goes_back(tmp_path: Path, caps
     assert "the leader epoch goes back (leader epoch 1 after 2)" in why
 
 
-def test_the_timeline_accepts_an_incomplete_batch_only_in_the_newest_segment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_accepts_an_incomplete_batch_only_in_the_newest_segment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / FIRST).write_bytes(batch(0, level("a", 1)) + batch(1, no_op())[:-3])
     assert timeline(capsys, tmp_path)[-1]["offset"] == 1
     (tmp_path / segment(2)).write_bytes(batch(2, no_op()))
@@ -162,7 +164,9 @@ def test_the_timeline_accepts_an_incomplete_batch_only_in_the_newest_segment(tmp
     ]  # fmt: skip
 
 
-def test_the_timeline_shows_no_change_of_an_open_transaction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_shows_no_change_of_an_open_transaction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / FIRST).write_bytes(log([no_op()], [begin(), level("a", 1)]))
     (end_,) = timeline(capsys, tmp_path)
     assert (end_["event"], end_["offset"], end_["committedOffset"], end_["openTransaction"]) == ("End", 3, 0, 1)

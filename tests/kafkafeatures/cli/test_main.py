@@ -132,9 +132,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("approve", "orders"), 64, "not a terminal; use --plan HASH"),
     ],
 )
-def test_a_failed_command_ends_with_one_line_and_its_exit_code(
-    words: tuple[str, ...], code: int, said: str
-) -> None:
+def test_a_failed_command_ends_with_one_line_and_its_exit_code(words: tuple[str, ...], code: int, said: str) -> None:
     done = commands.command(words)
     assert done.returncode == code, done.stderr
     assert said in done.stderr
@@ -196,7 +194,9 @@ def test_version_needs_no_cluster() -> None:
     assert "kafkafeatures 0." in done.stdout
 
 
-def test_apply_to_an_unreachable_cluster_exits_with_5_and_writes_unreachable_into_the_state_file(tmp_path: Path) -> None:
+def test_apply_to_an_unreachable_cluster_exits_with_5_and_writes_unreachable_into_the_state_file(
+    tmp_path: Path,
+) -> None:
     document = tmp_path / "levels.yaml"
     document.write_text(
         "apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {name: a}\n"

@@ -47,7 +47,9 @@ def test_a_message_with_line_breaks_is_one_line_on_stderr(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("error", [CommandFailed(EVIL, Exit.FAILED), RuntimeError(EVIL)])
-def test_an_error_message_of_a_command_has_no_control_characters(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_an_error_message_of_a_command_has_no_control_characters(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     _, err = streams(monkeypatch)
 
     def fail(_: Any) -> int:
@@ -101,13 +103,17 @@ def test_a_document_escapes_control_characters_and_is_read_back_unchanged(
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
-def test_printable_characters_of_any_language_are_not_escaped_in_documents(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+def test_printable_characters_of_any_language_are_not_escaped_in_documents(
+    monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
     out, _ = streams(monkeypatch)
     print_document({"message": "拒绝, naïve ✓"}, form)
     assert "拒绝, naïve ✓" in out.getvalue()
 
 
-def test_text_written_to_a_pipe_is_never_wrapped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_written_to_a_pipe_is_never_wrapped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     console().print(" ".join(["word"] * 500), overflow="fold")
     assert capsys.readouterr().out.count("\n") == 1

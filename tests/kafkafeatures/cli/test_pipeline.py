@@ -46,7 +46,9 @@ def test_a_pipeline_run_prints_one_line_and_a_second_run_finds_nothing_new(
     assert capsys.readouterr().out == f"pipeline: nothing new in 4 clusters; tables in {config.parent}/out\n"
 
 
-def test_a_pipeline_run_prints_json_and_writes_a_file_of_metrics(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipeline_run_prints_json_and_writes_a_file_of_metrics(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     put(config.parent / "in", "orders", "1", SEGMENT, made_log() + b"\xff" * 100)
     put(config.parent / "in", "orders", "1", f"{200:020}.log", b"")
     assert pipeline(config, "-o", "json") == 0

@@ -67,7 +67,9 @@ def test_json_files_of_a_folder_are_read_and_its_subfolders_are_reported_as_skip
     assert capsys.readouterr().err == said
 
 
-def test_each_error_of_a_document_has_a_line_with_program_and_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_error_of_a_document_has_a_line_with_program_and_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {}\nspec: {mode: Aply}\n")
     assert main(["plan", "-f", str(file)]) == Exit.BLOCKED
@@ -159,9 +161,7 @@ def server() -> Iterator[str]:
         yield str(heard(process)["bootstrapServers"])
 
 
-def test_each_document_has_its_own_result_and_the_command_the_worst_exit_code(
-    server: str, tmp_path: Path
-) -> None:
+def test_each_document_has_its_own_result_and_the_command_the_worst_exit_code(server: str, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(document("a", "127.0.0.1:1") + document("b", server))
     again = server.replace("127.0.0.1", "localhost")  # the same cluster, which only its id tells
     (tmp_path / "c.yaml").write_text(document("c", again))

@@ -299,7 +299,9 @@ def test_the_plan_of_a_soaking_resource_has_its_start_and_the_end_of_the_way_bac
         (KINDS["stalled"], PlanVerdict.BLOCKED),
     ],
 )
-def test_the_verdict_of_a_plan_follows_from_the_current_document_and_status(found: KubeResource, verdict: PlanVerdict) -> None:
+def test_the_verdict_of_a_plan_follows_from_the_current_document_and_status(
+    found: KubeResource, verdict: PlanVerdict
+) -> None:
     assert plan_document_of(found)["verdict"] == verdict
     assert f"Plan: {verdict}" in "".join(drawn(lambda console: draw_plan_of(console, found, verdict, LATER)))
 

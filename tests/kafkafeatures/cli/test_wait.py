@@ -64,7 +64,9 @@ def approved(**more: Any) -> KubeResource:
         (resource(statuses.in_sync()), Goal("no.such", 1), None),
     ],
 )
-def test_the_status_and_the_goal_decide_whether_waiting_ends(found: KubeResource, goal: Goal, code: Exit | None) -> None:
+def test_the_status_and_the_goal_decide_whether_waiting_ends(
+    found: KubeResource, goal: Goal, code: Exit | None
+) -> None:
     ending = judge(found, goal)
     assert (ending.code if ending else None) == code
 

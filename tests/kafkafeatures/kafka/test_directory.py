@@ -147,7 +147,9 @@ async def test_when_no_address_answers_one_failure_names_each_with_its_reason() 
         (settings(controllers=(1,)), "controllers", "is a broker; put it under bootstrapServers (--bootstrap-server)"),
     ],
 )
-async def test_a_bootstrap_address_of_the_wrong_role_is_recognised(config: ClusterSettings, part: str, words: str) -> None:
+async def test_a_bootstrap_address_of_the_wrong_role_is_recognised(
+    config: ClusterSettings, part: str, words: str
+) -> None:
     failure = getattr(await found(whole(), config), part)
     assert isinstance(failure, Failure)
     assert str(failure).endswith(words)

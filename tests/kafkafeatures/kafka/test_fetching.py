@@ -105,7 +105,9 @@ async def test_uncommitted_records_are_applied_once_the_next_leader_confirms_the
     assert (await log.catch_up()).image.features["metadata.version"] == 21
 
 
-async def test_the_amount_of_uncommitted_records_kept_is_bounded(quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_amount_of_uncommitted_records_kept_is_bounded(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kafkafeatures.kafka.log.held.MAX_TAIL", 300)
     quorum.leader.per_reply = 2
     for value in range(7, 27):

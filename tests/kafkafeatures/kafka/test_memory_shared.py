@@ -48,7 +48,9 @@ def populated(nodes: int) -> Quorum:
     return made
 
 
-async def test_the_cluster_with_the_largest_share_loses_its_memory_if_the_common_limit_is_reached(quorum: Quorum) -> None:
+async def test_the_cluster_with_the_largest_share_loses_its_memory_if_the_common_limit_is_reached(
+    quorum: Quorum,
+) -> None:
     """The cluster with the most need not be the one that asked last; what it lost is read again, when there is room."""
     memory = MemoryBudget(replace(LIMITS, all_clusters=9 * MIB))
     small, small_share = sharing(quorum, memory)

@@ -105,7 +105,9 @@ async def test_a_majority_in_another_leader_epoch_is_no_evidence(quorum: Quorum)
         await quorum.log().catch_up()
 
 
-async def test_evidence_of_a_majority_at_the_beginning_of_a_long_reading_does_not_count_at_its_end(quorum: Quorum) -> None:
+async def test_evidence_of_a_majority_at_the_beginning_of_a_long_reading_does_not_count_at_its_end(
+    quorum: Quorum,
+) -> None:
     for value in range(40):  # eight seconds of requests
         quorum.leader.append(level("metadata.version", 7 + value % 2))
     quorum.leader.per_reply = 1

@@ -60,7 +60,9 @@ async def test_a_budget_over_several_stateful_sets_counts_a_pod_that_has_yet_to_
     assert [(one.name, one.most) for one in (await world.read(zones)).budgets if one.name == "zones"] == [("zones", 1)]
 
 
-async def test_an_unobserved_budget_has_unknown_disruptions_and_a_budget_of_other_pods_is_left_out(world: World) -> None:
+async def test_an_unobserved_budget_has_unknown_disruptions_and_a_budget_of_other_pods_is_left_out(
+    world: World,
+) -> None:
     path = "/apis/policy/v1/namespaces/kafka/poddisruptionbudgets/brokers"
     raw = world.server.read(path)
     assert raw is not None

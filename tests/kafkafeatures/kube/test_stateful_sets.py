@@ -144,7 +144,9 @@ async def test_a_crash_of_a_pod_is_dated_correctly_if_the_clock_of_the_operator_
     assert [one.pod.name for one in crashes(reading)] == ["broker-1"]
 
 
-async def test_a_list_of_pods_in_several_pages_is_read_completely(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_of_pods_in_several_pages_is_read_completely(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client, "PAGE", 2)
     assert len((await world.broker()).pods) == 3
 
@@ -213,7 +215,9 @@ async def test_a_stateful_set_without_the_named_container_has_no_image(world: Wo
 @pytest.mark.parametrize(
     ("image", "fate", "phase"), [("bad:1", CRASHES, "Running"), ("none:1", CANNOT_BE_PULLED, "Pending")]
 )
-async def test_a_pod_that_does_not_run_has_the_waiting_reason_of_its_container(world: World, image: str, fate: str, phase: str) -> None:
+async def test_a_pod_that_does_not_run_has_the_waiting_reason_of_its_container(
+    world: World, image: str, fate: str, phase: str
+) -> None:
     world.workloads.images = {image: fate}
     world.workloads.set_image("broker", image)
     world.wait(1)
@@ -318,7 +322,9 @@ async def test_a_host_port_of_a_node_belongs_to_its_pod(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pods", "statefulsets", "poddisruptionbudgets"])
-async def test_a_forbidden_namespace_is_reported_with_the_chart_value_that_grants_access(world: World, kind: str) -> None:
+async def test_a_forbidden_namespace_is_reported_with_the_chart_value_that_grants_access(
+    world: World, kind: str
+) -> None:
     world.server.forbidden.add(kind)
     failure = await world.failure()
     assert failure.kind is FailureKind.AUTHORIZATION
@@ -341,9 +347,7 @@ async def test_an_invalid_pod_makes_the_reading_fail(world: World) -> None:
     assert "creationTimestamp" in failure.message
 
 
-async def test_a_reading_with_too_many_pods_or_budgets_fails(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reading_with_too_many_pods_or_budgets_fails(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stateful_sets, "MOST_PODS", 2)
     assert (await world.failure()).kind is FailureKind.TOO_LARGE
     monkeypatch.undo()

@@ -29,7 +29,7 @@ from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.kubernetes.tools import is_true
 from tests.e2e.rig.process import wait_until
 from tests.examples import BLOCK, COMMAND, on_kubernetes
-from tests.kafkafeatures.kafka.wire.test_bootstrap_addresses_are_parsed_as_kafka_does import SPELLINGS
+from tests.kafkafeatures.kafka.wire.test_addresses import SPELLINGS
 
 SCENE = "installed"
 RELEASE, NS = "kafka-features-operator", "kafka-features"

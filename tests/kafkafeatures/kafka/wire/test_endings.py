@@ -278,7 +278,9 @@ async def test_a_failed_reauthentication_has_a_reason_and_sends_no_request(
         assert not [request for request in server.requests if request[:2] == b"\0\x40"]
 
 
-async def test_masking_a_one_byte_sasl_message_does_not_change_the_other_bytes_of_its_frame(context: ssl.SSLContext) -> None:
+async def test_masking_a_one_byte_sasl_message_does_not_change_the_other_bytes_of_its_frame(
+    context: ssl.SSLContext,
+) -> None:
     """The end of a refused OAUTHBEARER exchange is a single 1, and there are many of these in a frame."""
     frames: list[tuple[str, bytes]] = []
 

@@ -78,7 +78,9 @@ def client(url: str, tls: Tls = TRUSTED) -> OAuthClient:
     return OAuthClient(url, "us", CANARY, tls=tls)
 
 
-async def test_a_token_is_fetched_once_for_concurrent_callers_and_cached_for_half_of_its_lifetime(tmp_path: Path) -> None:
+async def test_a_token_is_fetched_once_for_concurrent_callers_and_cached_for_half_of_its_lifetime(
+    tmp_path: Path,
+) -> None:
     count = 0
 
     def answer(request: BaseHTTPRequestHandler) -> tuple[int, object]:
@@ -97,9 +99,7 @@ async def test_a_token_is_fetched_once_for_concurrent_callers_and_cached_for_hal
 
 
 @pytest.mark.parametrize("life", [10**300, float("inf"), 86_400, "1e300"])
-async def test_a_token_is_cached_for_at_most_half_an_hour_whatever_its_lifetime(
-    tmp_path: Path, life: object
-) -> None:
+async def test_a_token_is_cached_for_at_most_half_an_hour_whatever_its_lifetime(tmp_path: Path, life: object) -> None:
     numbers, now = iter(range(1, 9)), 0.0
     tokens = Tokens(lambda: now)
     with token_endpoint(

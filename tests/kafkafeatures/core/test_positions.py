@@ -73,7 +73,7 @@ NEW_CLUSTER = MigrationEvidence(S.NONE, ClaimKind.BROKER, -1, brokers(PLAIN, PLA
 
 
 @pytest.mark.parametrize(
-    ("facts", "says", "remedy"),
+    ("evidence", "says", "remedy"),
     [
         (KEPT_DISKS, "still have the disks of an earlier attempt", "wipe"),
         (STALE, "delete every topic", "stop the controllers now"),
@@ -87,9 +87,9 @@ NEW_CLUSTER = MigrationEvidence(S.NONE, ClaimKind.BROKER, -1, brokers(PLAIN, PLA
     ],
 )
 def test_a_state_that_kafka_does_not_leave_by_itself_has_a_name_and_a_remedy(
-    facts: MigrationEvidence, says: str, remedy: str
+    evidence: MigrationEvidence, says: str, remedy: str
 ) -> None:
-    found = position_of(facts)
+    found = position_of(evidence)
     assert isinstance(found, Misplaced)
     assert says in found.message
     assert remedy in found.remedy

@@ -45,7 +45,7 @@ def test_the_older_of_two_owns_the_cluster() -> None:
     assert made.competing_owner(key("old"), "c") is None
 
 
-def test_of_the_same_second_the_smaller_uid_is_the_older() -> None:
+def test_of_resources_created_in_the_same_second_the_smaller_uid_is_older() -> None:
     made = claims(resource("a", "1", cluster="c", uid="2"), resource("b", "1", cluster="c", uid="1"))
     assert made.competing_owner(key("a"), "c") == Owner("ns/b", is_same_cluster=True)
     assert made.competing_owner(key("b"), "c") is None
@@ -89,7 +89,7 @@ def test_no_resource_acts_on_a_cluster_while_a_step_of_another_one_is_open_there
     assert made.competing_owner(key("old"), "c") is None
 
 
-def test_a_step_blocks_others_for_as_long_as_it_may_be_on_its_way_also_of_a_resource_that_is_gone() -> None:
+def test_an_open_step_blocks_other_resources_even_after_its_resource_was_deleted() -> None:
     seconds = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
     made = claims(old, new, monotonic=lambda: seconds)
@@ -103,7 +103,7 @@ def test_a_step_blocks_others_for_as_long_as_it_may_be_on_its_way_also_of_a_reso
     assert made.competing_owner(key("new"), "c") is None
 
 
-def test_a_step_that_was_answered_blocks_no_other_also_where_its_resource_is_gone() -> None:
+def test_an_answered_step_of_a_deleted_resource_blocks_no_other_resource() -> None:
     made, new = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c")), key("new")
     made.acts(new)
     made.acted(new)
@@ -112,7 +112,7 @@ def test_a_step_that_was_answered_blocks_no_other_also_where_its_resource_is_gon
     assert made.competing_owner(key("old"), "c") is None
 
 
-def test_a_step_through_a_broker_blocks_others_although_it_was_answered_and_its_resource_is_gone() -> None:
+def test_an_answered_step_through_a_broker_still_blocks_other_resources() -> None:
     """The broker may pass it on once more."""
     seconds = 0.0
     made = claims(resource("old", "2026-01-01", cluster="c"), monotonic=lambda: seconds)
@@ -128,7 +128,7 @@ def test_a_step_through_a_broker_blocks_others_although_it_was_answered_and_its_
 
 
 @pytest.mark.parametrize("answered", [Via.CONTROLLER, Via.BROKER])
-def test_a_step_through_a_broker_blocks_others_also_after_a_later_step_was_answered_or_not_sent(answered: Via) -> None:
+def test_a_step_through_a_broker_blocks_other_resources_even_after_later_steps(answered: Via) -> None:
     now = 0.0
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"), monotonic=lambda: now)
     made.acts(key("old"), Via.BROKER)
@@ -142,7 +142,7 @@ def test_a_step_through_a_broker_blocks_others_also_after_a_later_step_was_answe
     assert made.competing_owner(key("new"), "c") is None
 
 
-def test_what_another_process_left_open_blocks_once_and_not_for_ever() -> None:
+def test_a_step_left_open_by_another_process_blocks_for_a_limited_time() -> None:
     seconds = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
     made, sent = claims(old, new, monotonic=lambda: seconds), with_a_step(new)
@@ -204,7 +204,7 @@ def test_a_step_that_a_broker_may_keep_is_waited_for_also_where_another_was_seen
 @pytest.mark.parametrize(
     ("via", "seconds"), [(Via.CONTROLLER, STRAIGHT_FOR), (Via.ZOOKEEPER, STRAIGHT_FOR), (Via.BROKER, SENT_FOR)]
 )
-def test_a_step_of_ours_whose_answer_never_came_is_waited_for_as_long(via: Via, seconds: float) -> None:
+def test_an_unanswered_step_of_this_process_blocks_as_long_as_one_of_another_process(via: Via, seconds: float) -> None:
     now = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
     made = claims(old, new, monotonic=lambda: now)
@@ -233,7 +233,7 @@ def test_a_deleted_resource_owns_nothing_and_its_successor_begins_anew() -> None
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False)
 
 
-def test_another_life_of_a_name_that_was_not_seen_to_end_inherits_nothing() -> None:
+def test_a_recreated_resource_inherits_no_claim() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.passed(key("old"))
     made.note(resource("old", "1", uid="another"))
@@ -246,7 +246,7 @@ def restarting(name: str, age: str, *sets: str, mode: str = "Apply", driver: str
     return made
 
 
-def test_of_two_resources_with_the_same_pods_the_older_restarts_them_and_the_younger_names_it() -> None:
+def test_only_the_older_of_two_resources_with_the_same_pods_restarts_them() -> None:
     made = claims(restarting("old", "1", "a", "b"), restarting("new", "2", "b", "d"))
     assert made.competing_driver(key("new"), "b") == "KafkaFeatures old"
     assert made.competing_driver(key("new"), "c") == "KafkaFeatures old"
@@ -269,7 +269,7 @@ def test_a_resource_that_observes_or_has_another_driver_or_namespace_does_not_cl
     assert made.competing_driver(key("nobody"), "b") == ""
 
 
-def test_of_what_is_gone_nothing_is_kept() -> None:
+def test_claims_of_deleted_resources_are_freed() -> None:
     """A cluster reports its id itself, and one that lies could report another one to each new resource."""
     made = claims()
     for number in range(100):

@@ -30,7 +30,7 @@ def test_a_foreign_change_is_corrected_twice_within_an_hour_and_then_left() -> N
     assert len(cluster.sent) == 3
 
 
-def test_a_correction_of_which_nothing_is_known_without_the_metadata_log_counts_as_well() -> None:
+def test_a_correction_with_unknown_outcome_counts_against_the_limit() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     store.wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
@@ -44,7 +44,7 @@ def test_a_correction_of_which_nothing_is_known_without_the_metadata_log_counts_
     assert [one["result"] for one in store.status["history"]] == ["Applied", "Unverified", "Unverified"]
 
 
-def test_what_the_controller_accepted_and_a_person_took_back_was_done() -> None:
+def test_an_accepted_change_undone_by_a_person_counts_as_done() -> None:
     """Not "NotApplied": a consent, or an approval, that was used stays used, and what follows is drift."""
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
@@ -60,7 +60,7 @@ def test_what_the_controller_accepted_and_a_person_took_back_was_done() -> None:
     assert store.status["changeCount"] == 1
 
 
-def test_what_a_person_took_back_before_it_was_read_is_drift_and_not_sent_again() -> None:
+def test_an_accepted_change_undone_before_it_was_read_is_drift_and_not_sent_again() -> None:
     """The cluster is away just after it said yes, and when it is back the level is where it was."""
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {"group.version": 1})

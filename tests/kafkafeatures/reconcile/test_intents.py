@@ -31,7 +31,7 @@ BEGIN = {"metadata.version": 21}
 RESTART = {"kind": "RestartNode", "nodeId": 3, "podUid": "u", "at": AT}
 
 
-def test_an_act_of_a_kind_that_this_release_does_not_know_is_kept_and_stops_everything() -> None:
+def test_an_intent_of_an_unknown_kind_is_kept_and_stops_the_resource() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     store.server.schema = schema.open_status()
@@ -51,7 +51,7 @@ def test_an_act_of_a_kind_that_this_release_does_not_know_is_kept_and_stops_ever
     [{"kind": None}, {"before": None}, {"before": "x"}, {"at": "soon"}, {"via": "Forwarder"}, {"offset": "9"}],
     ids=lambda change: next(iter(change)),
 )
-def test_an_intent_that_cannot_be_read_is_kept_and_stops_everything(change: dict[str, Any]) -> None:
+def test_an_unreadable_intent_is_kept_and_stops_the_resource(change: dict[str, Any]) -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     intent = {"kind": "UpdateFeature", "target": "f", "before": "0", "after": "1", "via": "Broker", "at": AT, **change}
@@ -65,7 +65,7 @@ def test_an_intent_that_cannot_be_read_is_kept_and_stops_everything(change: dict
 
 
 @pytest.mark.parametrize("outcome", [OutcomeUnknown("EOF"), Applied()])
-def test_a_single_controller_settles_nothing_by_one_reading(outcome: Outcome) -> None:
+def test_one_reading_of_a_single_controller_settles_no_step(outcome: Outcome) -> None:
     """A single controller is a majority of itself, and what it was sent may still be in its queue."""
     cluster = Cluster(BEGIN, plan(controllers={3001: "4.2"}))
     store = Store(cluster, {"metadata.version": 27})
@@ -84,7 +84,7 @@ def test_a_single_controller_settles_nothing_by_one_reading(outcome: Outcome) ->
     assert len(cluster.sent) == 1
 
 
-def test_a_level_that_was_read_once_as_before_settles_nothing() -> None:
+def test_one_reading_of_an_unchanged_level_settles_no_step() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [OutcomeUnknown("EOF")]
@@ -99,7 +99,7 @@ def test_a_level_that_was_read_once_as_before_settles_nothing() -> None:
     assert "history" not in store.status
 
 
-def test_the_effect_log_hears_of_each_step_before_it_is_sent() -> None:
+def test_the_effect_log_has_each_step_before_it_is_sent() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     heard: list[tuple[EffectRecord, int]] = []

@@ -46,8 +46,8 @@ class GateInput(Struct, frozen=True, dict=True):
     """May the next step be carried out now? Everything that the gates look at.
 
     stages: each kind as it is now, in the order in which they are carried out. unsettled: steps that may have been sent
-    and whose outcome is open; why_open: what has to be there for it. owner: the older resource that owns this cluster,
-    or may turn out to. log_says: that it is not the log that the status tells of.
+    and whose outcome is open; why_open: what is missing to tell it. owner: the older resource that owns this cluster,
+    or may turn out to. log_says: decision where the log is another one than that of the status.
     """
 
     desired: DesiredState
@@ -278,7 +278,7 @@ def _unapproved(question: GateInput) -> Held | None:
 
 
 def _can_be_approved(question: GateInput, wait: Wait) -> Wait:
-    """The plan may be approved while it waits."""
+    """The wait, which also asks for an approval that is missing: the plan may be approved meanwhile."""
     unapproved = _unapproved(question)
     if unapproved is None:
         return wait
@@ -286,7 +286,9 @@ def _can_be_approved(question: GateInput, wait: Wait) -> Wait:
 
 
 def _beside_work(question: GateInput, held: str) -> Wait | None:
-    """No step is added to those that were begun; None where none would be: then what they wait for is said."""
+    """Wait while steps are in flight, so that no other one begins; None where none would: the stage says what it waits
+    for.
+    """
     work = question.stage.is_at_work
     if work is None or not isinstance(question.stage.next, Act):
         return None

@@ -201,14 +201,14 @@ async def test_concurrent_requests_on_one_connection_take_turns() -> None:
         (framed(b"\0\0\0\1" + b"\0\0" + b"\xff\xff\xff\xff\x0f"), "4294967294 api_keys with 0 bytes left"),
     ],
 )
-async def test_a_server_of_another_protocol_is_named(first: bytes, said: str) -> None:
+async def test_a_server_of_another_protocol_is_reported(first: bytes, said: str) -> None:
     async with serving(Server(first=first)) as server:
         with pytest.raises(NotKafka, match=said) as caught:
             await to(server)
         assert caught.value.remedy
 
 
-async def test_a_silent_server_costs_no_more_than_the_timeout() -> None:
+async def test_a_request_to_a_silent_server_times_out() -> None:
     async with serving(Server()) as server:
         with pytest.raises(TimedOut, match=r"connected, but no answer within 0\.3 s"):
             await to(server, timeout=QUICK)

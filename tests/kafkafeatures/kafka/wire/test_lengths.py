@@ -154,7 +154,7 @@ def test_a_null_array_takes_only_the_bytes_of_its_length() -> None:
 
 
 @pytest.mark.parametrize("tags", [b"\0", b"\1\x09\1\1"], ids=["without tagged fields", "with one"])
-def test_the_elements_of_all_arrays_together_are_bounded(tags: bytes) -> None:
+def test_the_number_of_elements_of_all_arrays_of_a_message_is_bounded(tags: bytes) -> None:
     """Each becomes an object of a hundred bytes and more."""
     half = MAX_ITEMS // 2
     topic = varint(1) + bytes(16) + b"\0"  # a name, its id, not internal

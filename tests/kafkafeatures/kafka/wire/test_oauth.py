@@ -178,7 +178,7 @@ async def test_a_newer_token_is_not_dropped_with_a_refused_one(tmp_path: Path) -
         (500, {"error": CANARY}, "answers 500"),
     ],
 )
-async def test_an_endpoint_that_gives_no_token_is_reported(
+async def test_a_token_endpoint_that_gives_no_token_is_reported(
     tmp_path: Path, code: int, document: object, said: str
 ) -> None:
     with token_endpoint(tmp_path, lambda request: (code, document)) as url:

@@ -72,7 +72,7 @@ def test_log_dirs_of_a_broker_list_its_replicas() -> None:
         assert directory.hosted == {"orders": frozenset(range(5))}
 
 
-def test_a_cluster_without_reassignments_lists_none() -> None:
+def test_an_answer_of_a_cluster_without_reassignments_lists_none() -> None:
     for answer in answers(ListPartitionReassignmentsRequest()):
         assert (answer.error_code, answer.reassignments) == (0, {})
 

@@ -139,7 +139,7 @@ def test_any_json_web_token_is_removed() -> None:
 
 
 @given(before=st.integers(LONGEST - 400, LONGEST + 400), echo=st.sampled_from(PURE))
-def test_a_text_is_not_cut_in_the_middle_of_a_secret(before: int, echo: str) -> None:
+def test_no_part_of_a_secret_is_left_where_a_text_is_cut(before: int, echo: str) -> None:
     secret = "hunter2-and-more"
     left = text(of(secret), "." * before + ECHOES[echo](secret) * 9 + "." * 9)
     assert len(left) <= LONGEST

@@ -82,10 +82,10 @@ Progress = Callable[[int, int], None]
 
 
 class Run:
-    """Composed once, and run once.
+    """One run: made once, and called once.
 
-    start_engine: called only if there is something to read. beside: what tells whether anything else that `derive`
-    makes tables of has changed since the last run.
+    start_engine: called only if there is something to read. beside: digest of what `derive` reads besides the logs; the
+    tables are made anew where it changes.
     """
 
     def __init__(

@@ -24,12 +24,12 @@ from kafka.record import MemoryRecords
 from kraftlog.arrow.framing import framed
 from kraftlog.reading import Reading
 from kraftlog.walks import Run
-from tests.bench.segments import segment
+from tests.bench.segments import FIRST, segment
 from tests.bench.weighed import Weighed, weighed
 from tests.e2e.rig.releases import RECENT, release
 
 _TOOL = "org.apache.kafka.tools.DumpLogSegments"
-_NAME = f"{0:020}.log"
+_NAME = f"{FIRST:020}.log"
 _EVERYTHING = [str(Path(sys.executable).with_name("kafkafeatures"))]
 """The command line of the environment of the tests, which has all extras."""
 

@@ -31,7 +31,7 @@ from kafkasim.fleet.fleet import LOGS, write_fleet
 from kafkasim.fleet.history import History, live
 from kafkasim.fleet.plan import SMALL, UNTIL_MS, WHOLE, Scale, Story, draw
 from kraftlog.files import DIRECTORY
-from tests.bench.segments import segment
+from tests.bench.segments import FIRST, segment
 
 PARTS = AGAINST_ONE_CORE, TWO_WORKERS, ONE_DAY = "pipeline", "pipeline-workers", "pipeline-day"
 LOCAL = "local[2]"
@@ -80,7 +80,7 @@ def against_one_core(size: Size, rounds: int) -> None:
         for number in range(size.files):
             log = folder / "in" / f"cluster-{number}" / "1" / DIRECTORY
             log.mkdir(parents=True)
-            (log / f"{0:020}.log").write_bytes(segment(size.records, (39,), seed=number))
+            (log / f"{FIRST:020}.log").write_bytes(segment(size.records, (39,), seed=number))
         pairs = [(_run(folder, None, derives=False), _run(folder, LOCAL, derives=False)) for _ in range(rounds)]
         what = f"{size.files * size.records:,} records in {_mb(pairs[0][0]['runs'][0]['bytes'])}"
         print(f"pipeline, {what} to metadata_records, rounds: {rounds}")

@@ -77,7 +77,7 @@ def test_a_cluster_of_a_person_is_still_there_afterwards(clusters: Path, tmp_pat
     assert names(clusters) == before
 
 
-def test_also_where_the_cluster_of_the_tests_cannot_be_made(
+def test_a_cluster_of_a_person_is_still_there_where_the_cluster_of_the_tests_cannot_be_made(
     clusters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = names(clusters)
@@ -87,7 +87,9 @@ def test_also_where_the_cluster_of_the_tests_cannot_be_made(
     assert names(clusters) == before
 
 
-def test_also_where_another_has_the_very_name(clusters: Path, tmp_path: Path) -> None:
+def test_a_cluster_of_a_person_with_the_name_of_the_cluster_of_the_tests_is_left_alone(
+    clusters: Path, tmp_path: Path
+) -> None:
     node = KindNode(tmp_path / "node")
     (clusters / node.name).write_text("a person's")
     with pytest.raises(RuntimeError, match="not made here"), node:

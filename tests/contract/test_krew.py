@@ -98,7 +98,7 @@ def test_the_manifest_names_each_archive_with_its_checksum(archives: dict[str, P
         assert entry["bin"] == build.NAME
 
 
-def test_it_names_no_place_where_nothing_is_published() -> None:
+def test_the_krew_manifest_names_no_address_before_a_release_is_published() -> None:
     assert "http" not in (build.HERE / "kafkafeatures.yaml").read_text()
 
 

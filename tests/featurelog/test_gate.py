@@ -109,7 +109,7 @@ UNKNOWN_ROWS = {
 
 
 @pytest.mark.parametrize("case", UNKNOWN_ROWS)
-def test_it_is_unknown_where(case: str) -> None:
+def test_a_gate_is_unknown_for_each_reason_of_missing_evidence(case: str) -> None:
     found, kinds = UNKNOWN_ROWS[case]
     gate = gate_of(found)
     assert (gate.verdict, why(gate)) == (Verdict.UNKNOWN, kinds)

@@ -157,7 +157,9 @@ def test_the_id_of_a_node_is_what_it_says_itself(tmp_path: Path, properties: str
         ("nothing://of/the/kind", r"nothing://of/the/kind: .*; give a folder, or a URI like s3://bucket/prefix"),
     ],
 )
-def test_inputs_that_cannot_be_listed_are_one_line(tmp_path: Path, place: str, says: str) -> None:
+def test_the_error_for_inputs_that_cannot_be_listed_is_one_line_with_a_remedy(
+    tmp_path: Path, place: str, says: str
+) -> None:
     with pytest.raises(InputsError) as error:
         list(Root.of(place if "://" in place else str(tmp_path / place)).nodes())
     assert re.search(says, str(error.value))

@@ -60,7 +60,7 @@ def test_blocked_clusters_end_with_exit_code_4_and_name_what_blocks_them(
     assert [one["kind"] for one in migrating["blockers"]["others"]] == ["Migration"]
 
 
-def test_a_cluster_that_is_ready_ends_with_0_and_who_votes_is_known_from_beside_its_log(
+def test_a_ready_cluster_ends_with_exit_code_0_and_its_voters_are_read_from_quorum_state(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = NAMES[Story.CHANGED_BY_HAND]
@@ -72,7 +72,7 @@ def test_a_cluster_that_is_ready_ends_with_0_and_who_votes_is_known_from_beside_
     assert (code, by_id["clusters"]) == (Exit.DONE, [one])
 
 
-def test_a_folder_of_which_nothing_could_be_read_is_a_cluster_that_is_not_known(
+def test_a_folder_without_readable_files_makes_the_verdict_unknown(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, document = ask(capsys, config, "--release", "4.2", "--cluster", "empty")
@@ -80,7 +80,7 @@ def test_a_folder_of_which_nothing_could_be_read_is_a_cluster_that_is_not_known(
     assert document["clusters"][0]["unknownBecause"]
 
 
-def test_a_day_later_nothing_is_known(
+def test_verdicts_are_unknown_once_the_data_is_older_than_a_day(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: UNTIL_MS / 1000 + 25 * HOUR)
@@ -115,7 +115,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_what_cannot_be_asked_is_one_line(
+def test_wrong_flags_of_the_gate_give_one_line_on_stderr(
     words: tuple[str, ...], config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, text = WRONG[words]
@@ -125,7 +125,9 @@ def test_what_cannot_be_asked_is_one_line(
     assert text in said.err
 
 
-def test_before_the_first_run_nothing_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_gate_is_unknown_before_the_first_run_of_the_pipeline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "pipeline.yaml"
     path.write_text("inputs: [logs]\noutput: tables\n")
     assert main(["pipeline", "gate", "--config", str(path), "--release", "4.2"]) == Exit.UNREACHABLE

@@ -49,7 +49,7 @@ def _read(output: Path, cluster: str, node: str) -> int:
     return found.files[SEGMENT].next
 
 
-def test_where_there_is_nothing_new_nothing_is_started_and_nothing_written(inputs: Path, tmp_path: Path) -> None:
+def test_a_run_without_new_input_starts_no_engine_and_writes_nothing(inputs: Path, tmp_path: Path) -> None:
     run([inputs], tmp_path / "out")
     before = files(tmp_path / "out"), tables(tmp_path / "out")
     summary = run([inputs], tmp_path / "out", start_engine=no_engine)
@@ -57,7 +57,7 @@ def test_where_there_is_nothing_new_nothing_is_started_and_nothing_written(input
     assert (files(tmp_path / "out"), tables(tmp_path / "out")) == before
 
 
-def test_a_copy_of_the_same_bytes_with_other_times_is_nothing_new(inputs: Path, tmp_path: Path) -> None:
+def test_files_with_the_same_bytes_and_other_times_are_not_read_again(inputs: Path, tmp_path: Path) -> None:
     run([inputs], tmp_path / "out")
     for path in inputs.rglob("*.log"):
         os.utime(path, ns=(1, 1))
@@ -65,7 +65,7 @@ def test_a_copy_of_the_same_bytes_with_other_times_is_nothing_new(inputs: Path, 
 
 
 @pytest.mark.parametrize("piece", [1, 300, 100_000])
-def test_a_log_that_grows_gives_the_rows_that_it_gives_at_once(tmp_path: Path, piece: int) -> None:
+def test_a_log_read_while_it_grows_gives_the_same_rows_as_in_one_run(tmp_path: Path, piece: int) -> None:
     whole = made_log()
     for end in (0, 10, 61, 500, 501, 777, 1200, len(whole)):
         put(tmp_path / "in", "orders", "1", SEGMENT, whole[:end])
@@ -82,7 +82,7 @@ def test_a_log_that_grows_gives_the_rows_that_it_gives_at_once(tmp_path: Path, p
     }
 
 
-def test_offsets_that_are_missing_where_a_log_grew_are_a_row(tmp_path: Path) -> None:
+def test_offsets_missing_between_two_runs_are_reported_as_a_row(tmp_path: Path) -> None:
     begun = batch(0, level("metadata.version", 7))
     put(tmp_path / "in", "orders", "1", SEGMENT, begun)
     run([tmp_path / "in"], tmp_path / "out")
@@ -248,7 +248,7 @@ def test_one_node_in_two_places_is_read_once_and_reported(tmp_path: Path) -> Non
     assert f"also in {tmp_path / 'b'}, which is not read" in row
 
 
-def test_a_node_that_says_its_cluster_later_is_the_one_it_was(tmp_path: Path) -> None:
+def test_a_node_whose_meta_properties_arrive_later_stays_the_same_node(tmp_path: Path) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
     run([tmp_path / "in"], tmp_path / "out")
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log(), "one")
@@ -273,7 +273,7 @@ def test_two_runs_at_once_are_refused(inputs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"manifest-000009.json\n", b"../../etc\n", b"\xff"])
-def test_an_output_that_cannot_be_read_is_never_taken_for_an_empty_one(
+def test_a_run_fails_if_the_output_cannot_be_read_and_changes_nothing(
     inputs: Path, tmp_path: Path, content: bytes
 ) -> None:
     run([inputs], tmp_path / "out")
@@ -292,7 +292,7 @@ def test_the_output_may_be_moved(inputs: Path, tmp_path: Path) -> None:
     assert run([inputs], tmp_path / "elsewhere", start_engine=no_engine).files == 0
 
 
-def test_files_of_others_in_the_output_are_left_alone(inputs: Path, tmp_path: Path) -> None:
+def test_foreign_files_in_the_output_folder_stay(inputs: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "metadata_records" / "orders").mkdir(parents=True)
     (tmp_path / "out" / "metadata_records" / "orders" / "notes.txt").write_text("mine")
     (tmp_path / "out" / "report.parquet").write_text("mine")
@@ -301,7 +301,7 @@ def test_files_of_others_in_the_output_are_left_alone(inputs: Path, tmp_path: Pa
     assert (tmp_path / "out" / "metadata_records" / "orders" / "notes.txt").exists()
 
 
-def test_the_tables_before_the_latest_ones_stay_for_their_readers(tmp_path: Path) -> None:
+def test_older_versions_of_the_tables_stay_for_their_readers(tmp_path: Path) -> None:
     whole = made_log()
     names = []
     for end in (500, 900, len(whole)):
@@ -324,7 +324,7 @@ def beside(logs: Path, name: str, content: str) -> None:
     (logs / "orders" / "1" / name).write_text(content)
 
 
-def test_what_lies_beside_a_log_changes_the_tables_without_anything_new_in_it(tmp_path: Path) -> None:
+def test_a_changed_quorum_state_or_meta_properties_updates_the_tables_of_an_unchanged_log(tmp_path: Path) -> None:
     """Who votes, who a node is, and what is no part of the log."""
     logs, output = tmp_path / "in", tmp_path / "out"
     put(logs, "orders", "1", SEGMENT, made_log())
@@ -342,7 +342,7 @@ def test_what_lies_beside_a_log_changes_the_tables_without_anything_new_in_it(tm
     assert '"unused_file"' in said(output, "data_quality", "kind")
 
 
-def test_another_vote_changes_the_tables_without_anything_new_in_the_log(tmp_path: Path) -> None:
+def test_a_new_vote_in_quorum_state_updates_the_tables_of_an_unchanged_log(tmp_path: Path) -> None:
     logs, output = tmp_path / "in", tmp_path / "out"
     state = '{"leaderEpoch":1,"votedId":%d,"currentVoters":[{"voterId":1},{"voterId":2}],"data_version":0}'
     for node in ("1", "2"):
@@ -355,7 +355,7 @@ def test_another_vote_changes_the_tables_without_anything_new_in_the_log(tmp_pat
     assert said(output, "upgrade_readiness", "copied_nodes") == {"[1, 2]"}
 
 
-def test_a_doubt_about_which_cluster_it_is_changes_its_tables_without_anything_new_in_it(tmp_path: Path) -> None:
+def test_a_second_folder_of_the_same_cluster_updates_the_tables_of_an_unchanged_log(tmp_path: Path) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log(), "one")
     run([tmp_path / "in"], tmp_path / "out")
     put(tmp_path / "in", "elsewhere", "1", SEGMENT, made_log(), "one")

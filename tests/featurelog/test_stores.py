@@ -54,7 +54,7 @@ def test_a_uri_that_may_not_be_used_is_one_line_without_its_secrets(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["output", "documents", "metrics"])
-def test_what_changes_by_a_rename_is_a_folder(tmp_path: Path, name: str) -> None:
+def test_outputs_that_are_replaced_by_rename_must_be_folders(tmp_path: Path, name: str) -> None:
     path = tmp_path / "pipeline.yaml"
     fields = {"output": "out", name: "s3://bucket/tables"}
     path.write_text("inputs: [in]\n" + "".join(f"{key}: '{value}'\n" for key, value in fields.items()))
@@ -83,12 +83,12 @@ AWS = "When listing objects under key 'a' in bucket 'b': AWS Error {} during Lis
         (ValueError("x" * 1000), "x" * 300 + "..."),
     ],
 )
-def test_why_a_store_refused_is_one_short_line(error: Exception, says: str) -> None:
+def test_the_reason_of_a_refusing_store_is_one_short_line(error: Exception, says: str) -> None:
     assert stores.reason(error) == says
     assert stores.is_lost(error) is ("curlCode" in says)
 
 
-def test_what_was_opened_does_not_go_to_workers_with_its_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_of_an_opened_store_are_not_pickled_for_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", HIDDEN)
     stores.open_store("s3://bucket?endpoint_override=127.0.0.1:1")
@@ -126,7 +126,7 @@ def test_a_folder_with_more_names_than_a_fleet_has_is_refused(tmp_path: Path, mo
         ),
     ],
 )
-def test_an_export_goes_where_the_same_uri_as_an_input_is(
+def test_an_export_uri_leads_to_the_same_store_as_an_input_uri(
     uri: str, place: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_REGION", raising=False)
@@ -136,7 +136,7 @@ def test_an_export_goes_where_the_same_uri_as_an_input_is(
     assert {name: value for name, value in found[1].items() if name.startswith("AWS")} == options
 
 
-def test_a_store_is_asked_for_several_things_at_once_but_not_for_more_than_a_few() -> None:
+def test_requests_to_an_object_store_run_concurrently_up_to_a_limit() -> None:
     together = Barrier(stores.AT_ONCE, timeout=60)
     asked = []
 
@@ -149,6 +149,6 @@ def test_a_store_is_asked_for_several_things_at_once_but_not_for_more_than_a_few
     assert len(set(asked)) == stores.AT_ONCE
 
 
-def test_a_folder_is_asked_for_one_thing_after_the_other() -> None:
+def test_requests_to_a_local_folder_run_one_after_the_other() -> None:
     found = stores.each(lambda number: (number, current_thread()), range(3), "/in", "/more")
     assert list(found) == [(number, current_thread()) for number in range(3)]

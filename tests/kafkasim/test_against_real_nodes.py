@@ -91,7 +91,7 @@ def role_of(node: int) -> Role:
 SHAPE_OF_420 = plan({1: "4.2", 2: "4.2", 3: "4.2", 4: "4.1"}, {3001: "4.2", 3002: "4.2", 3003: "4.1"}, leader=3002)
 
 
-async def test_a_4_2_cluster_answers_as_the_recorded_one_did() -> None:
+async def test_a_simulated_4_2_cluster_answers_as_a_recorded_real_cluster() -> None:
     lines = transcript("update_features_4.2.0")
     compared = 0
     async with served(SHAPE_OF_420) as server:
@@ -116,7 +116,7 @@ async def test_a_4_2_cluster_answers_as_the_recorded_one_did() -> None:
 ASKED_AT_CONTROLLER = {*range(8, 16), 33}  # lines of the transcript
 
 
-async def test_a_3_9_node_answers_as_the_recorded_one_did() -> None:
+async def test_a_simulated_3_9_node_answers_as_a_recorded_real_node() -> None:
     lines = transcript("update_features_3.9.1_kraft")
     async with served(plan({1: "3.9"}, {1: "3.9"}, metadata_version=19)) as server:
         for index, line in enumerate(lines):

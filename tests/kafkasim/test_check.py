@@ -32,7 +32,7 @@ def test_a_healthy_cluster_that_can_go_to_a_release_is_ready(healthy: str) -> No
     assert (done.returncode, done.stdout, done.stderr) == (0, "Ready: 6 nodes healthy, and ready for Kafka 4.2\n", "")
 
 
-def test_a_release_that_no_node_supports_is_blocked_and_nothing_else_is(healthy: str) -> None:
+def test_check_reports_only_the_unsupported_level_of_a_release_that_no_node_supports(healthy: str) -> None:
     done = shell(f"{PROGRAM} check --bootstrap-server {healthy} --release 4.4")
     assert done.returncode == 4
     assert done.stdout.startswith("Blocked\n")
@@ -40,7 +40,7 @@ def test_a_release_that_no_node_supports_is_blocked_and_nothing_else_is(healthy:
     assert shell(f"{PROGRAM} check --bootstrap-server {healthy}").returncode == 0
 
 
-def test_an_old_broker_and_a_ghost_are_named_with_their_remedies(mixed: str) -> None:
+def test_check_lists_an_old_broker_and_a_ghost_registration_with_their_remedies(mixed: str) -> None:
     done = shell(f"{PROGRAM} check --bootstrap-server {mixed} --release 4.2 -o json")
     assert done.returncode == 4
     found = json.loads(done.stdout)
@@ -62,7 +62,7 @@ def test_without_a_release_only_health_is_asked_about(mixed: str) -> None:
     ]
 
 
-def test_a_ci_server_sees_one_case_for_each_node(mixed: str) -> None:
+def test_check_writes_one_junit_case_for_each_node(mixed: str) -> None:
     done = shell(f"{PROGRAM} check --bootstrap-server {mixed} --release 4.2 -o junit")
     suite = ElementTree.fromstring(done.stdout)
     failed = {case.get("name") for case in suite if case.find("failure") is not None}
@@ -79,7 +79,7 @@ def test_a_release_that_is_not_known_is_a_wrong_flag(healthy: str) -> None:
 # --- rights ---
 
 
-def test_all_rights_are_there_without_an_authorizer_and_a_ghost_is_not_asked(healthy: str, mixed: str) -> None:
+def test_all_rights_are_granted_without_an_authorizer_and_a_ghost_is_not_asked(healthy: str, mixed: str) -> None:
     for servers in (healthy, mixed):
         done = shell(f"{PROGRAM} check --rights --bootstrap-server {servers}")
         assert done.stdout.startswith(
@@ -95,7 +95,7 @@ def test_no_line_is_wider_than_the_terminal_but_a_command_that_is_copied(healthy
     assert "\nZooKeeper\n  not needed READ on all znodes: " in done.stdout
 
 
-def test_rights_in_kubernetes_are_unknown_without_a_kubeconfig_and_that_is_no_success(healthy: str) -> None:
+def test_unknown_rights_in_kubernetes_end_check_rights_with_an_error_code(healthy: str) -> None:
     flags = f"--driver StatefulSet --kubeconfig /nowhere --bootstrap-server {healthy}"
     done = shell(f"{PROGRAM} check --rights {flags} -o json")
     assert done.returncode == 5
@@ -107,7 +107,7 @@ def test_rights_in_kubernetes_are_unknown_without_a_kubeconfig_and_that_is_no_su
     assert all("kubeconfig /nowhere does not exist" in right["message"] for right in rights)
 
 
-def test_a_ci_server_sees_one_case_for_each_right(healthy: str) -> None:
+def test_check_rights_writes_one_junit_case_for_each_right(healthy: str) -> None:
     done = shell(f"{PROGRAM} check --rights --driver StatefulSet --kubeconfig /n --bootstrap-server {healthy} -o junit")
     suite = ElementTree.fromstring(done.stdout)
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("10", "0", "4")

@@ -27,7 +27,7 @@ def cluster() -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("form", ["table", "json", "yaml"])
-def test_a_reader_that_leaves_changes_nothing_about_the_end(cluster: dict[str, Any], form: str) -> None:
+def test_a_closed_pipe_does_not_change_the_exit_code(cluster: dict[str, Any], form: str) -> None:
     done = shell(f"{PROGRAM} describe --bootstrap-server {cluster['bootstrapServers']} -o {form} | true")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -40,12 +40,14 @@ def test_json_and_yaml_are_the_same_document(cluster: dict[str, Any], words: str
     assert one == other
 
 
-def test_a_blocked_apply_says_so_though_its_output_is_not_read(cluster: dict[str, Any], tmp_path: Path) -> None:
+def test_a_blocked_apply_ends_with_exit_code_4_though_its_output_is_not_read(
+    cluster: dict[str, Any], tmp_path: Path
+) -> None:
     document(tmp_path, cluster, {"metadata.version": 99})
     assert shell(f"{PROGRAM} apply -f levels.yaml 2>&1 | true", tmp_path).returncode == 4
 
 
-def test_an_apply_continues_to_its_end_though_its_progress_is_not_read(cluster: dict[str, Any], tmp_path: Path) -> None:
+def test_apply_carries_out_all_changes_though_its_progress_is_not_read(cluster: dict[str, Any], tmp_path: Path) -> None:
     path = document(tmp_path, cluster, {"metadata.version": 29, "share.version": 1, "group.version": 1})
     done = shell(f"{PROGRAM} apply -f levels.yaml 2>&1 >/dev/null | head -1", tmp_path)
     assert done.returncode == 0
@@ -53,13 +55,13 @@ def test_an_apply_continues_to_its_end_though_its_progress_is_not_read(cluster: 
     assert "intent" not in path.with_suffix(".status.yaml").read_text()
 
 
-def test_without_any_output_it_works_as_well(cluster: dict[str, Any]) -> None:
+def test_describe_succeeds_with_a_closed_standard_output(cluster: dict[str, Any]) -> None:
     words = f"describe --bootstrap-server {cluster['bootstrapServers']} -o json"
     assert shell(f"{PROGRAM} {words} >&-").returncode == 0
 
 
 @pytest.mark.parametrize("timeout", ["0", "0s", "9" * 400 + "h", "-1", "x"])
-def test_a_timeout_that_is_none_is_refused_before_anything_is_sent(
+def test_an_invalid_timeout_is_refused_before_anything_is_sent(
     cluster: dict[str, Any], tmp_path: Path, timeout: str
 ) -> None:
     document(tmp_path, cluster, {"streams.version": 1})
@@ -105,7 +107,9 @@ def test_a_timeout_bounds_a_single_reconciliation_as_well(tmp_path: Path) -> Non
         ("unregister --broker x --bootstrap-server h:1", 64, "invalid int value"),
     ],
 )
-def test_odd_words_get_one_line(cluster: dict[str, Any], tmp_path: Path, words: str, code: int, said: str) -> None:
+def test_invalid_arguments_give_one_line_on_stderr(
+    cluster: dict[str, Any], tmp_path: Path, words: str, code: int, said: str
+) -> None:
     document(tmp_path, cluster, {"streams.version": 1})
     done = shell(f"{PROGRAM} {words}", tmp_path)
     assert done.returncode == code, done.stderr
@@ -123,7 +127,7 @@ def test_odd_words_get_one_line(cluster: dict[str, Any], tmp_path: Path, words: 
         {"mechanism": "canary", "secretRef": {"name": "x"}},
     ],
 )
-def test_what_stands_where_a_password_might_is_not_repeated(
+def test_an_error_message_does_not_repeat_a_misplaced_password(
     cluster: dict[str, Any], tmp_path: Path, sasl: dict[str, Any]
 ) -> None:
     document(tmp_path, cluster, {"streams.version": 1}, sasl=sasl)
@@ -146,7 +150,7 @@ def test_a_document_from_standard_input_leaves_nothing_behind(
     assert sorted(Path("/dev").iterdir()) == before
 
 
-def test_in_a_pipe_apply_says_once_what_blocks_each_group_of_nodes(tmp_path: Path) -> None:
+def test_apply_in_a_pipe_prints_the_blocker_of_each_group_of_nodes_once(tmp_path: Path) -> None:
     flags = ("--release", "4.2", "--old-broker", "2=4.0", "--old-broker", "3=4.0", "--metadata-version", "25")
     with simulator(*flags) as process:
         document(tmp_path, heard(process), {"metadata.version": 29, "share.version": 1, "streams.version": 1})
@@ -159,7 +163,7 @@ def test_in_a_pipe_apply_says_once_what_blocks_each_group_of_nodes(tmp_path: Pat
     assert done.stderr.count("upgrade Kafka on these brokers") == 1
 
 
-def test_in_a_pipe_apply_ends_with_that_it_is_blocked_and_changed_nothing(
+def test_apply_in_a_pipe_ends_with_a_line_that_it_is_blocked_and_changed_nothing(
     cluster: dict[str, Any], tmp_path: Path
 ) -> None:
     document(tmp_path, cluster, {"metadata.version": 99})
@@ -170,7 +174,7 @@ def test_in_a_pipe_apply_ends_with_that_it_is_blocked_and_changed_nothing(
     assert last == "default/x: UnsupportedLevel: blocked; nothing was changed"
 
 
-def test_in_a_pipe_apply_shows_a_plan_that_waits_and_then_how_to_approve_it_each_once(
+def test_apply_in_a_pipe_prints_a_waiting_plan_and_the_command_to_approve_it_once(
     cluster: dict[str, Any], tmp_path: Path
 ) -> None:
     release(tmp_path, cluster)
@@ -185,7 +189,7 @@ def test_in_a_pipe_apply_shows_a_plan_that_waits_and_then_how_to_approve_it_each
     assert last == "default/x: ApprovalRequired; nothing was changed"
 
 
-def test_in_a_pipe_apply_says_once_that_a_level_drifted(tmp_path: Path) -> None:
+def test_apply_in_a_pipe_reports_drift_once(tmp_path: Path) -> None:
     with simulator("--release", "4.2", "--metadata-version", "29", "--feature", "share.version=1") as process:
         document(tmp_path, heard(process), {"share.version": 1})
         assert shell(f"{PROGRAM} apply -f levels.yaml", tmp_path).returncode == 0
@@ -196,7 +200,7 @@ def test_in_a_pipe_apply_says_once_that_a_level_drifted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
-def test_apply_with_dry_run_says_what_plan_says_and_leaves_nothing_behind(
+def test_apply_dry_run_prints_the_same_as_plan_and_writes_no_file(
     cluster: dict[str, Any], tmp_path: Path, form: str
 ) -> None:
     path = document(tmp_path, cluster, {"metadata.version": 29, "streams.version": 1})
@@ -240,7 +244,7 @@ def test_apply_with_dry_run_ends_with_the_code_of_plan(
 
 
 @pytest.mark.parametrize("command", ["plan", "apply"])
-def test_where_the_document_approves_another_plan_it_is_the_document_that_has_to_be_changed(
+def test_an_approval_in_the_document_for_another_plan_has_to_be_changed_in_the_document(
     cluster: dict[str, Any], tmp_path: Path, command: str
 ) -> None:
     """A hash on the command line beside it would hold as well: each has to be of the plan."""
@@ -271,7 +275,7 @@ def test_client_properties_may_come_from_standard_input(
     assert done.stderr == ("" if code == 0 else f"kafkafeatures: stdin: {INVALID}\n")
 
 
-def test_standard_input_and_a_state_file_go_together(cluster: dict[str, Any], tmp_path: Path) -> None:
+def test_a_document_from_standard_input_can_have_a_state_file(cluster: dict[str, Any], tmp_path: Path) -> None:
     document(tmp_path, cluster, {"metadata.version": 29})
     assert shell(f"{PROGRAM} apply -f - --state kept.yaml < levels.yaml", tmp_path).returncode == 0
     assert "InSync" in (tmp_path / "kept.yaml").read_text()
@@ -286,7 +290,7 @@ def test_standard_input_and_a_state_file_go_together(cluster: dict[str, Any], tm
         ("a: \xff", "stdin: invalid YAML"),
     ],
 )
-def test_what_is_wrong_on_standard_input_is_reported_in_lines_of_their_own(
+def test_each_problem_of_a_document_from_standard_input_has_a_line_of_its_own(
     tmp_path: Path, text: str, said: str
 ) -> None:
     (tmp_path / "x").write_bytes(text.encode("latin-1"))
@@ -308,7 +312,7 @@ def test_what_is_wrong_on_standard_input_is_reported_in_lines_of_their_own(
     ],
 )
 @pytest.mark.parametrize("command", ["plan", "apply"])
-def test_a_state_that_can_be_no_file_is_named_and_leaves_nothing_behind(
+def test_a_state_path_that_cannot_be_a_file_is_an_error_and_leaves_no_file(
     cluster: dict[str, Any], tmp_path: Path, command: str, state: str, said: str
 ) -> None:
     path = document(tmp_path, cluster, {"metadata.version": 29})

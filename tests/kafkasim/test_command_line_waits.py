@@ -59,7 +59,7 @@ def test_apply_waits_for_a_quorum(tmp_path: Path) -> None:
     assert "InSync" in said
 
 
-def test_apply_gives_up_in_time_and_says_what_it_waited_for(tmp_path: Path) -> None:
+def test_apply_ends_after_its_timeout_with_the_reason_of_its_wait(tmp_path: Path) -> None:
     with simulator("--old-broker", "2=4.0") as process:
         document(tmp_path, heard(process), {"metadata.version": 29})
         code, said = apply_while(process, tmp_path, "WaitingForNodes", flags=("--timeout", "12s"))
@@ -83,7 +83,7 @@ def test_version_names_the_known_releases_of_kafka() -> None:
 
 
 @pytest.mark.parametrize("state", ["-f levels.yaml", "-f levels.yaml --state other.yaml", "-f - < levels.yaml"])
-def test_a_downgrade_by_consent_without_the_state_that_tells_of_it_needs_yes(tmp_path: Path, state: str) -> None:
+def test_a_downgrade_by_consent_needs_a_confirmation_if_the_state_file_was_lost(tmp_path: Path, state: str) -> None:
     with simulator(*RAISED) as process:
         cluster = heard(process)
         document(tmp_path, cluster, DOWN, [CONSENT])
@@ -98,7 +98,7 @@ def test_a_downgrade_by_consent_without_the_state_that_tells_of_it_needs_yes(tmp
         assert finalized(cluster, "share.version") == 0
 
 
-def test_a_consent_that_is_younger_than_its_state_goes_ahead(tmp_path: Path) -> None:
+def test_a_downgrade_needs_no_confirmation_if_its_consent_is_newer_than_the_state_file(tmp_path: Path) -> None:
     with simulator(*RAISED) as process:
         cluster = heard(process)
         document(tmp_path, cluster, {"share.version": 1})
@@ -108,7 +108,7 @@ def test_a_consent_that_is_younger_than_its_state_goes_ahead(tmp_path: Path) -> 
         assert finalized(cluster, "share.version") == 0
 
 
-def test_a_consent_stays_unverified_until_it_is_written_anew(tmp_path: Path) -> None:
+def test_a_consent_stays_unverified_until_it_is_removed_and_added_again(tmp_path: Path) -> None:
     with simulator(*RAISED) as process:
         cluster = heard(process)
         document(tmp_path, cluster, {"share.version": 1}, [CONSENT])  # left in Git; the state was lost
@@ -133,7 +133,7 @@ def with_workload(folder: Path, cluster: dict[str, Any], workload: dict[str, Any
     return path
 
 
-def test_a_document_whose_pods_the_operator_restarts_is_planned_and_not_applied(
+def test_the_command_line_plans_but_does_not_apply_a_document_with_driver_stateful_set(
     cluster: dict[str, Any], tmp_path: Path
 ) -> None:
     with_workload(tmp_path, cluster, STATEFUL_SET)
@@ -146,14 +146,14 @@ def test_a_document_whose_pods_the_operator_restarts_is_planned_and_not_applied(
     assert "Restarts: by the operator, of the pods of orders-broker; plan NAME shows which" in planned.stdout
 
 
-def test_a_document_whose_nodes_a_person_restarts_is_applied(cluster: dict[str, Any], tmp_path: Path) -> None:
+def test_the_command_line_applies_a_document_with_driver_manual(cluster: dict[str, Any], tmp_path: Path) -> None:
     with_workload(tmp_path, cluster, {"driver": "Manual"})
     applied = shell(f"{PROGRAM} apply -f levels.yaml", tmp_path)
     assert applied.returncode == 0
     assert "stableFor" not in applied.stderr
 
 
-def test_by_hand_the_command_line_asks_for_the_restart_of_one_node_and_waits_for_it(tmp_path: Path) -> None:
+def test_apply_with_driver_manual_asks_for_the_restart_of_one_node_and_waits_for_it(tmp_path: Path) -> None:
     """Broker 2 does not support the level: the person at the command line restarts it, on the newer Kafka."""
     with simulator("--release", "4.2", "--metadata-version", "25", "--old-broker", "2=4.0") as process:
         cluster = heard(process)

@@ -30,7 +30,7 @@ KEY_LINES = (
 )
 
 
-def test_it_ends_with_pages_that_stay_and_leaves_nothing_else(tmp_path: Path) -> None:
+def test_the_fleet_demo_leaves_its_pages_and_no_other_file(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kafkafeatures", "demo", "--story", "fleet"],
         env=ENVIRONMENT | {"COLUMNS": "80", "TMPDIR": str(tmp_path)},
@@ -46,7 +46,7 @@ def test_it_ends_with_pages_that_stay_and_leaves_nothing_else(tmp_path: Path) ->
     assert len(list(left.iterdir())) == 1 + 12
 
 
-def test_what_it_needs_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fleet_demo_names_a_missing_dependency_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     found = util.find_spec
 
     def without(name: str) -> ModuleSpec | None:

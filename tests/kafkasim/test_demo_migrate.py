@@ -40,7 +40,7 @@ KEY_LINES = (
 )
 
 
-def test_the_phases_one_way_back_and_one_refusal_are_shown() -> None:
+def test_the_migration_demo_shows_all_phases_a_rollback_and_a_refusal() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kafkafeatures", "demo", "--story", "migrate"], env=ENVIRONMENT | {"COLUMNS": "80"},
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
@@ -54,7 +54,7 @@ def test_the_phases_one_way_back_and_one_refusal_are_shown() -> None:
     assert len(re.findall("NodeRestarted: ", read)) == 3 + 3 + 3 + 3 + 3
 
 
-def test_a_story_that_goes_otherwise_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_migration_demo_fails_if_a_step_does_not_go_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """No write is lost, so nothing is refused."""
     monkeypatch.setattr(MigratingCluster, "loses_a_write", lambda _: False)
     with pytest.raises(CommandFailed, match="did not work as expected"):

@@ -79,16 +79,14 @@ def test_six_nodes_are_rolled_one_crashes_the_roll_halts_the_image_is_reverted_a
 
 
 @pytest.mark.parametrize("colour", [True, False] if SOAK else [True])
-def test_in_a_terminal_it_has_colours_but_with_no_color_none_and_says_the_same(colour: bool) -> None:
+def test_the_roll_demo_has_colours_in_a_terminal_unless_no_color_is_set(colour: bool) -> None:
     ended = in_terminal((*PROGRAM, *STORY), columns=80, colour=colour)
     assert ended.code == 0, ended.text[-1000:]
     assert ("\x1b[" in ended.shown) is colour
     assert as_read(ended.text) == as_read(piped(80))
 
 
-def test_a_roll_that_goes_another_way_than_the_story_ends_the_demo(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_roll_demo_fails_if_the_roll_does_not_go_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_roll, "_BROKEN", "kafka:4.4.0")  # so that nothing is ever halted
     monkeypatch.setattr(scene, "_LONGEST_MS", 600_000)
     with pytest.raises(CommandFailed, match=r"the demo did not work as expected: Soaking: ") as failed:
@@ -104,7 +102,7 @@ def test_a_roll_that_goes_another_way_than_the_story_ends_the_demo(
         (None, "More: .venv/bin/kafkafeatures demo --story NAME"),
     ],
 )
-def test_what_to_type_for_another_part_works_in_the_environment_that_runs_the_demo(
+def test_the_command_for_the_next_demo_works_in_the_environment_of_this_demo(
     found: str | None,
     said: str,
     tmp_path: Path,

@@ -22,12 +22,12 @@ from tests.examples import (
 
 
 @pytest.mark.parametrize("name", {name: None for scene in SIMULATED for name in pages_of(scene)})
-def test_the_output_in_a_page_is_what_its_commands_print(name: str) -> None:
+def test_the_output_on_each_page_is_what_its_commands_print(name: str) -> None:
     page = (ROOT / name).read_text()
     assert as_simulated(page) == page, "run: make docs"
 
 
-def test_the_picture_of_the_readme_is_what_its_command_draws_and_stands_on_the_first_screen() -> None:
+def test_the_picture_of_the_readme_is_current_and_on_its_first_screen() -> None:
     assert (ROOT / PICTURE).read_text() == simulated_picture(), "run: make docs"
     first_screen = (ROOT / "README.md").read_text().splitlines()[:30]
     assert any(f"]({PICTURE})" in line for line in first_screen)
@@ -44,7 +44,7 @@ def test_no_page_shows_an_output_that_no_test_compares() -> None:
     assert {name: lines for name, lines in outside.items() if lines} == {}
 
 
-def test_an_output_that_its_input_cannot_give_is_found_out() -> None:
+def test_an_example_with_output_that_its_command_does_not_print_fails() -> None:
     page = (ROOT / "docs" / "how-to" / "without-kubernetes.md").read_text()
     wrong = page.replace("share.version 0 -> 1: Applied", "group.version 0 -> 1: Applied")
     assert wrong != page
@@ -65,18 +65,18 @@ def test_the_readme_is_short_enough_to_be_read() -> None:
         ("a\nb\n  ...\nd\n", "e\nb\nc\nd\n", "e\nb\n  ...\nd\n"),
     ],
 )
-def test_a_page_may_leave_lines_out_and_no_others(page: str, printed: str, shown: str) -> None:
+def test_an_ellipsis_on_a_page_may_stand_for_left_out_lines_only(page: str, printed: str, shown: str) -> None:
     assert left_out(page, printed) == shown
 
 
-def test_a_node_that_is_a_moment_behind_is_chance_and_stands_in_no_page() -> None:
+def test_pages_leave_out_a_node_that_lags_for_a_moment() -> None:
     """Seen on real nodes: in most runs both brokers have the level when `apply` reads it back."""
     applied, done = "UpdateFeatures share.version 0 -> 1: Applied\n", "InSync: finalized\n"
     behind = "Verifying: broker 1 still reports share.version 0, and 1 more readings are behind\n"
     assert steady(applied + behind + done) == applied + done
 
 
-def test_ages_are_of_one_length_on_a_page_however_long_a_scene_took() -> None:
+def test_ages_on_a_page_do_not_depend_on_the_duration_of_the_scene() -> None:
     said = "kafka/orders  not ready: ApprovalRequired, for {}\nsha256:1  created {} ago\n"
     for age, longer in (("3s", ""), ("2m", " (not ready for 4m)"), ("1h", " (not ready for 2h)")):
         assert steady(said.format(age + longer, age)) == said.format("0s", "0s")

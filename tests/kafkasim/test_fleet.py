@@ -55,7 +55,7 @@ def records(data: bytes) -> Iterator[tuple[Batch, Decoded]]:
             yield batch, found
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_ones(tmp_path: Path) -> None:
+def test_a_fleet_has_the_same_bytes_for_the_same_seed_only(tmp_path: Path) -> None:
     for name, seed in (("one", 7), ("same", 7), ("other", 8)):
         write_fleet(tmp_path / name, A_MOMENT, seed=seed)
     assert tree(tmp_path / "one") == tree(tmp_path / "same")
@@ -63,7 +63,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_ones(tmp_path
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_every_file_reads_to_its_last_byte_and_every_record_decodes(cluster: str) -> None:
+def test_every_byte_of_a_generated_fleet_decodes(cluster: str) -> None:
     found = [path for folder in node_folders(cluster) for path in folder.glob("0*")]
     assert found
     for path in found:
@@ -74,7 +74,7 @@ def test_every_file_reads_to_its_last_byte_and_every_record_decodes(cluster: str
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_snapshot_and_log_of_the_active_controller_tell_how_the_cluster_stands_in_the_end(cluster: str) -> None:
+def test_the_log_of_the_active_controller_replays_to_the_final_state_of_the_cluster(cluster: str) -> None:
     history = histories()[cluster]
     folder = next(each for each in node_folders(cluster) if each.parent.name == str(history.active))
     image = replayed(folder).image()
@@ -85,7 +85,7 @@ def test_snapshot_and_log_of_the_active_controller_tell_how_the_cluster_stands_i
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_every_snapshot_says_what_the_log_says_at_its_end(cluster: str) -> None:
+def test_every_snapshot_equals_the_log_up_to_its_offset(cluster: str) -> None:
     for folder in node_folders(cluster):
         for name, data in snapshots(folder)[1:]:
             alone = Replay(sections=frozenset(Section))
@@ -126,24 +126,24 @@ def newest_segment(folder: Path) -> bytes:
     return max(folder.glob("*.log")).read_bytes()
 
 
-def test_each_story_of_its_own_is_reported_once() -> None:
+def test_each_special_story_of_a_fleet_appears_once() -> None:
     assert sorted(plan.story for plan in plans() if plan.story in OWN_STORIES) == sorted(OWN_STORIES)
 
 
 @pytest.mark.parametrize("story", [Story.GHOST_BROKER, Story.NEW_GHOST_BROKER])
-def test_a_ghost_broker_is_registered_and_fenced_and_hosts_nothing(story: Story) -> None:
+def test_a_ghost_broker_of_a_fleet_is_registered_fenced_and_without_replicas(story: Story) -> None:
     history = history_with(story)
     image, ghost = history.image, history.plan.ghost
     assert [broker.id for broker in image.brokers.values() if broker.fenced] == [ghost]
     assert all(ghost not in state.replicas for _, _, state in image.partitions.rows())
 
 
-def test_a_ghost_controller_is_registered_and_no_voter() -> None:
+def test_a_ghost_controller_of_a_fleet_is_registered_and_no_voter() -> None:
     history = history_with(Story.GHOST_CONTROLLER)
     assert set(history.image.controllers) - set(history.voters) == {history.plan.ghost}
 
 
-def test_one_level_is_not_what_its_document_says() -> None:
+def test_exactly_one_finalized_level_of_a_fleet_differs_from_its_document() -> None:
     different = []
     for path in sorted((written() / "documents").glob("*.yaml")):
         document = yaml.safe_load(path.read_text())
@@ -154,7 +154,7 @@ def test_one_level_is_not_what_its_document_says() -> None:
     assert different == [(history_with(Story.CHANGED_BY_HAND).plan.name, "share.version")]
 
 
-def test_a_migration_that_is_stuck_writes_to_zookeeper_still_and_one_broker_is_in_that_mode() -> None:
+def test_the_stuck_migration_of_a_fleet_has_one_broker_in_zookeeper_mode() -> None:
     image = history_with(Story.STUCK_MIGRATION).image
     assert image.zk_migration_state == 1
     modes = [broker.is_migrating_zk_broker for _, broker in sorted(image.brokers.items())]
@@ -172,7 +172,7 @@ def test_a_node_that_flaps_registers_again_and_again() -> None:
 
 
 @pytest.mark.parametrize("story", [Story.FINALIZED, Story.NOT_FINALIZED, Story.OLD, Story.HALFWAY])
-def test_ordinary_clusters_are_there_as_well(story: Story) -> None:
+def test_a_fleet_has_ordinary_clusters_too(story: Story) -> None:
     assert [plan for plan in draw(WHOLE, SEED) if plan.story is story]
 
 
@@ -217,7 +217,7 @@ def test_records_of_snapshots_come_in_the_order_of_real_ones() -> None:
     first=st.integers(0, 2**62),
     every=st.integers(1, 10**9),
 )
-def test_many_noops_at_once_are_those_that_are_written_one_by_one(
+def test_a_run_of_no_op_batches_has_the_bytes_of_batches_encoded_one_by_one(
     offset: int, count: int, epoch: int, first: int, every: int
 ) -> None:
     run = IdleRun(offset, count, epoch, first, every)
@@ -232,7 +232,7 @@ def test_many_noops_at_once_are_those_that_are_written_one_by_one(
         assert (first_part.end_offset, rest.end_offset, rest.last_ms) == (rest.base_offset, run.end_offset, run.last_ms)
 
 
-def test_where_nothing_is_thinned_a_noop_is_written_every_half_second(tmp_path: Path) -> None:
+def test_a_fleet_without_thinning_has_a_no_op_every_half_second(tmp_path: Path) -> None:
     scale = replace(A_MOMENT, clusters=7, full=1)
     (plan,) = (each for each in draw(scale, SEED) if each.idle_ms == 500)
     write_cluster(tmp_path, live(plan, scale, until_ms=UNTIL_MS), scale)
@@ -243,7 +243,7 @@ def test_where_nothing_is_thinned_a_noop_is_written_every_half_second(tmp_path: 
     assert max(later - earlier for earlier, later in pairwise(times)) == 500
 
 
-def test_every_node_says_who_it_is_and_of_which_cluster() -> None:
+def test_every_node_of_a_fleet_has_meta_properties_with_its_id_and_cluster() -> None:
     for cluster in CLUSTERS:
         for folder in node_folders(cluster):
             lines = (folder.parent / "meta.properties").read_text().splitlines()
@@ -254,13 +254,13 @@ def test_every_node_says_who_it_is_and_of_which_cluster() -> None:
             assert voters is None or [each["voterId"] for each in voters] == list(histories()[cluster].voters)
 
 
-def test_the_fleet_says_that_it_is_generated_and_what_is_thinned() -> None:
+def test_the_description_of_a_fleet_says_that_it_is_generated_and_thinned() -> None:
     about = json.loads((written() / "fleet.json").read_text())
     assert "no Kafka wrote these logs" in about["note"]
     assert {each["name"]: each["idleMs"] for each in about["clusters"]} == dict.fromkeys(CLUSTERS, SMALL.idle_ms)
 
 
-def test_its_documents_are_ones_that_the_operator_takes() -> None:
+def test_the_documents_of_a_fleet_are_valid_resources() -> None:
     for path in (written() / "documents").glob("*.yaml"):
         assert read_document(yaml.safe_load(path.read_text())).metadata.name == path.stem
 

@@ -48,7 +48,7 @@ def test_controllers_that_once_were_combined_leave_ghosts_of_brokers() -> None:
         assert not seen.gaps
 
 
-def test_a_combined_node_is_one_node_also_while_its_broker_is_fenced() -> None:
+def test_a_combined_node_with_a_fenced_broker_is_still_one_node() -> None:
     world = settle(World(plan(brokers={1: "4.2", 3001: "4.2"}), now_ms=START_MS, random=Random(0)))
     world.stop(Role.BROKER, 3001)
     for _ in range(30):
@@ -105,7 +105,7 @@ def reasons(seen: Observation) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("log", [True, False])
-def test_brokers_with_swapped_addresses_say_so_from_kafka_4_4_on(log: bool) -> None:
+def test_swapped_addresses_of_brokers_are_detected_from_kafka_4_4_on(log: bool) -> None:
     seen = read_by(Misrouted(of_release("4.4"), 1, 3, log=log))
     assert reasons(seen) == {1: "AnotherNode: broker 3 now", 3: "AnotherNode: broker 1 now"}
     assert {node.id: node.state for node in seen.nodes if node.id < 4} == {
@@ -118,7 +118,7 @@ def test_an_address_that_leads_to_a_neighbour_is_not_that_of_two_brokers() -> No
     assert reasons(read_by(Misrouted(of_release("4.4"), 2, 3, both=False))) == {2: "AnotherNode: broker 3 now"}
 
 
-def test_a_fenced_broker_whose_address_leads_to_a_neighbour_does_not_run_there() -> None:
+def test_a_fenced_broker_whose_address_leads_to_another_broker_does_not_run() -> None:
     world = of_release("4.4")
     world.stop(Role.BROKER, 2)
     for _ in range(30):
@@ -167,7 +167,7 @@ async def requests_of(release: str) -> Counter[int]:
         return counted.apis
 
 
-async def test_the_names_of_all_brokers_take_one_request_more_than_none() -> None:
+async def test_asking_brokers_by_name_takes_one_more_request_in_total() -> None:
     with_names, without = await requests_of("4.4"), await requests_of("4.3")
     assert with_names - without == Counter({18: 1})  # the broker that lists the others was connected to without a name
 
@@ -190,7 +190,7 @@ async def read_over_both(brokers: tuple[int, ...], controllers: tuple[int, ...])
 
 
 @pytest.mark.parametrize(("brokers", "controllers"), [((0,), (1,)), ((0, 1), ()), ((), (0, 1))])
-def test_two_quorums_with_one_cluster_id_are_named_and_nothing_counts_as_one_cluster(
+def test_two_quorums_with_the_same_cluster_id_make_the_cluster_id_unknown(
     brokers: tuple[int, ...], controllers: tuple[int, ...]
 ) -> None:
     seen = asyncio.run(read_over_both(brokers, controllers))
@@ -203,6 +203,8 @@ def test_two_quorums_with_one_cluster_id_are_named_and_nothing_counts_as_one_clu
 
 
 @pytest.mark.parametrize(("brokers", "controllers"), [((0,), (0,)), ((0, 0), ()), ((), (0,))])
-def test_addresses_of_one_quorum_are_of_one_cluster(brokers: tuple[int, ...], controllers: tuple[int, ...]) -> None:
+def test_addresses_of_one_quorum_give_a_known_cluster_id(
+    brokers: tuple[int, ...], controllers: tuple[int, ...]
+) -> None:
     seen = asyncio.run(read_over_both(brokers, controllers))
     assert isinstance(seen.cluster_id, Known)

@@ -41,7 +41,7 @@ def epoch_of(cluster: MigratingCluster) -> int:
     return znodes.controller_epoch(found).value
 
 
-async def test_a_cluster_goes_to_the_end_and_its_topics_are_those_of_before(migration: Migration) -> None:
+async def test_a_finalized_migration_keeps_all_topics(migration: Migration) -> None:
     await migration.to("DualWrite")
     await migration.to("Finalized", "zk-finalize")
 
@@ -55,7 +55,7 @@ async def test_a_cluster_goes_to_the_end_and_its_topics_are_those_of_before(migr
     )
 
 
-async def test_a_cluster_goes_back_from_dual_write_with_a_topic_that_was_made_there(migration: Migration) -> None:
+async def test_a_rollback_from_dual_write_keeps_a_topic_created_during_dual_write(migration: Migration) -> None:
     await migration.to("DualWrite")
     cluster = migration.cluster
     assert cluster.create_topic(TopicPlan("new", ((1, 2, 3),)))
@@ -71,7 +71,9 @@ async def test_a_cluster_goes_back_from_dual_write_with_a_topic_that_was_made_th
     assert [effect.step for effect in migration.effects if isinstance(effect.step, DeleteZnodes)]
 
 
-async def test_each_roll_of_a_migration_begins_once_and_keeps_what_it_has_restarted(migration: Migration) -> None:
+async def test_each_roll_of_a_migration_begins_once_and_never_counts_fewer_restarted_nodes(
+    migration: Migration,
+) -> None:
     """While one of three controllers restarts it is not known where the cluster is."""
     restarted: dict[str, int] = {}
 
@@ -111,7 +113,7 @@ async def test_the_epoch_is_raised_where_the_quorum_was_elected_often(tmp_path: 
     assert epoch_of(migration.cluster) > 40
 
 
-async def test_topics_without_a_second_replica_need_a_consent_which_then_holds_for_both_rolls(tmp_path: Path) -> None:
+async def test_one_consent_for_single_replica_topics_covers_both_rolls_of_a_migration(tmp_path: Path) -> None:
     migration = Migration(tmp_path / "status.yaml", migrating(topics=(ORDERS, SINGLE)))
     migration.ask("DualWrite")
     await migration.until(lambda: migration.reason == Reason.CONSENT_REQUIRED)
@@ -125,7 +127,7 @@ async def test_topics_without_a_second_replica_need_a_consent_which_then_holds_f
     await migration.to("Finalized", SINGLE_REPLICA_TOPICS, "zk-finalize")
 
 
-async def test_a_topic_that_comes_after_the_consent_holds_the_next_roll_until_it_is_given_anew(tmp_path: Path) -> None:
+async def test_a_new_single_replica_topic_holds_the_next_roll_until_the_consent_is_renewed(tmp_path: Path) -> None:
     migration = Migration(tmp_path / "status.yaml", migrating(topics=(ORDERS, SINGLE)))
     migration.ask("DualWrite", SINGLE_REPLICA_TOPICS)
     await migration.until(lambda: migration.position == Position.COPIED)
@@ -139,7 +141,7 @@ async def test_a_topic_that_comes_after_the_consent_holds_the_next_roll_until_it
     await migration.to("DualWrite", SINGLE_REPLICA_TOPICS)
 
 
-async def test_no_broker_loses_the_flag_before_each_knows_which_one_is_controller(tmp_path: Path) -> None:
+async def test_no_broker_loses_the_flag_while_a_broker_does_not_know_the_controller(tmp_path: Path) -> None:
     migration = Migration(tmp_path / "status.yaml")
     await migration.to("DualWrite")
     cluster = migration.cluster
@@ -225,7 +227,7 @@ def test_the_first_leader_without_the_flag_ends_the_migration_with_brokers_in_zo
     assert all(cluster.zookeeper.nodes[Role.BROKER, one].running for one in cluster.broker_ids)
 
 
-async def test_a_write_that_was_lost_is_seen_before_a_door_closes(tmp_path: Path) -> None:
+async def test_a_write_lost_in_zookeeper_blocks_the_irreversible_step(tmp_path: Path) -> None:
     migration = Migration(tmp_path / "status.yaml")
     await migration.to("DualWrite")
     migration.cluster.faults = Faults(lost_writes=1.0)
@@ -241,7 +243,9 @@ async def test_a_write_that_was_lost_is_seen_before_a_door_closes(tmp_path: Path
 
 
 @pytest.mark.parametrize("position", ["PreMigration", "Flagging", "Copied"])
-async def test_what_runs_is_not_given_back_because_it_cannot_be_reached(migration: Migration, position: str) -> None:
+async def test_a_rollback_deletes_nothing_while_unreachable_controllers_still_lead(
+    migration: Migration, position: str
+) -> None:
     """The operator alone loses the controllers, which continue to lead; and what they write stalls."""
     cluster = migration.cluster
     await migration.until(lambda: migration.position == position)
@@ -257,9 +261,7 @@ async def test_what_runs_is_not_given_back_because_it_cannot_be_reached(migratio
 
 
 @pytest.mark.parametrize("position", ["ZooKeeper", "PreMigration", "Copied"])
-async def test_nothing_is_done_by_what_the_ensemble_of_another_cluster_says(
-    migration: Migration, position: str
-) -> None:
+async def test_the_ensemble_of_another_cluster_causes_no_step(migration: Migration, position: str) -> None:
     """The chroot in the document is edited: the other cluster waits for its brokers, and its controllers run."""
     if position == Position.ZOOKEEPER:
         migration.ask("PreMigration")
@@ -331,7 +333,7 @@ class NamesAWrongPort(OtherAddresses):
 @pytest.mark.parametrize("remembers", [True, False])
 @pytest.mark.parametrize("names", [NamesOne, NamesNone, NamesAWrongPort])
 @pytest.mark.parametrize("position", ["PreMigration", "Flagging", "Copied"])
-async def test_nothing_is_deleted_under_controllers_that_the_document_does_not_name(
+async def test_znodes_are_not_deleted_while_controllers_run_that_the_document_does_not_name(
     migration: Migration, position: str, names: type[OtherAddresses], remembers: bool
 ) -> None:
     """Controllers that it names refuse the connection; the others lead, and nothing of them is written to ZooKeeper."""
@@ -353,7 +355,7 @@ async def test_nothing_is_deleted_under_controllers_that_the_document_does_not_n
 
 @pytest.mark.parametrize("names", [NamesOne, NamesNone])
 @pytest.mark.parametrize("position", ["PreMigration", "Flagging"])
-async def test_all_that_were_seen_before_prove_it_whatever_the_document_names_by_then(
+async def test_voters_seen_before_count_in_a_rollback_whatever_the_document_names_later(
     migration: Migration, position: str, names: type[OtherAddresses]
 ) -> None:
     await migration.until(lambda: migration.position == position)
@@ -365,7 +367,9 @@ async def test_all_that_were_seen_before_prove_it_whatever_the_document_names_by
     assert migration.cluster.tree.get(PROGRESS) is None
 
 
-async def test_a_standby_that_lost_its_flag_ends_nothing_and_gets_it_back(migration: Migration) -> None:
+async def test_a_standby_controller_that_lost_the_flag_does_not_finalize_and_gets_the_flag_back(
+    migration: Migration,
+) -> None:
     """A file that was changed early, and a restart of its own: whatever is wanted, it is still dual write."""
     await migration.to("DualWrite")
     cluster, before = migration.cluster, len(migration.effects)

@@ -43,7 +43,7 @@ def release(made: World, node: int) -> str:
     return made.nodes[Role.BROKER if node < 3000 else Role.CONTROLLER, node].release.name
 
 
-def test_every_pod_runs_at_first_and_its_node_advertises_its_name() -> None:
+def test_every_simulated_pod_runs_at_first_and_its_node_advertises_the_name_of_the_pod() -> None:
     made = pods()
     reading = made.reading()
     assert [(one.name, one.role, len(one.pods)) for one in reading.stateful_sets] == [
@@ -55,7 +55,7 @@ def test_every_pod_runs_at_first_and_its_node_advertises_its_name() -> None:
     assert host == host_of("brokers-0", "brokers") in pod(made, "brokers-0").host_names
 
 
-def test_the_restart_of_a_pod_is_asked_for_until_it_is_replaced() -> None:
+def test_a_requested_restart_stays_on_the_pod_until_the_pod_is_replaced() -> None:
     made = pods()
     made.request_restart("brokers-1")
     assert [one.name for one in made.reading().stateful_sets[0].pods if one.restart_requested] == ["brokers-1"]
@@ -141,7 +141,7 @@ def test_a_binary_that_cannot_hold_a_finalized_level_runs_and_does_not_register(
     assert pod(made, "brokers-1").waiting == "CrashLoopBackOff"
 
 
-def test_a_budget_allows_so_many_and_refuses_more_until_they_are_ready_again() -> None:
+def test_a_budget_refuses_further_evictions_until_evicted_pods_are_ready() -> None:
     made = pods()
     made.budgets.append(BudgetPlan("kafka", ("brokers",), max_unavailable=1))
     assert made.reading().budgets[0].disruptions_allowed == 1
@@ -154,7 +154,7 @@ def test_a_budget_allows_so_many_and_refuses_more_until_they_are_ready_again() -
 
 
 @pytest.mark.parametrize("always", [True, False])
-def test_an_unhealthy_pod_may_always_be_evicted_where_the_budget_says_so(always: bool) -> None:
+def test_a_budget_with_always_allow_evicts_an_unhealthy_pod(always: bool) -> None:
     made = pods()
     made.budgets.append(BudgetPlan("kafka", ("brokers",), max_unavailable=1, always_allows_unhealthy=always))
     for name in ("brokers-0", "brokers-1"):
@@ -174,7 +174,7 @@ def test_a_drained_pod_cannot_come_back_before_its_kubernetes_node_does() -> Non
     assert pod(made, "brokers-2").ready
 
 
-def test_a_container_that_is_killed_begins_again_in_the_same_pod_with_the_same_release() -> None:
+def test_a_killed_container_restarts_in_the_same_pod_with_the_same_release() -> None:
     made = pods()
     made.set_image("brokers", NEW)
     uid = made.uid("brokers-1")
@@ -208,7 +208,7 @@ def test_an_evicted_controller_is_another_process_of_the_new_release() -> None:
     assert made.world.active is not None
 
 
-async def test_the_port_reads_pods_and_evicts_one_life_of_a_pod_by_its_uid() -> None:
+async def test_the_simulated_port_evicts_a_pod_only_by_its_current_uid() -> None:
     made = pods()
     made.budgets.append(BudgetPlan("kafka", ("brokers",)))
     port = SimulatedWorkloads(made)
@@ -255,7 +255,7 @@ def voter(made: Pods, *but: int | None) -> str:
     return next(name for name in made.names() if made.node_of(name) in {*made.world.voters} - {*but})
 
 
-def test_a_controller_that_goes_back_ends_at_a_level_of_its_log_until_it_has_a_newer_snapshot() -> None:
+def test_a_downgraded_controller_crashes_at_a_level_of_its_log_until_it_has_a_newer_snapshot() -> None:
     """A broker continues."""
     made = pods()
     every = made.world.timing.snapshot
@@ -273,7 +273,7 @@ def test_a_controller_that_goes_back_ends_at_a_level_of_its_log_until_it_has_a_n
     assert pod(made, other).ready
 
 
-def test_a_combined_node_whose_controller_ends_is_no_broker_either() -> None:
+def test_a_combined_node_whose_controller_crashes_is_no_live_broker() -> None:
     ids = (1, 2, 3)
     sets = (SetPlan("nodes", "brokers", ids, OLD),)
     of_all = dict.fromkeys(ids, "4.1")

@@ -110,7 +110,7 @@ WANTED = DesiredState({"metadata.version": 29, "share.version": 1, "group.versio
 
 
 @pytest.mark.parametrize("point", range(40))
-async def test_dead_at_any_point_and_run_again_it_ends_the_same_and_writes_nothing_twice(point: int) -> None:
+async def test_a_reconciliation_killed_at_any_point_ends_the_same_when_run_again(point: int) -> None:
     sim, store = SimulatedCluster(world(plan(metadata_version=25))), Store(WANTED)
     before = written(sim)
     mortal = Mortal(sim, point)
@@ -123,7 +123,7 @@ async def test_dead_at_any_point_and_run_again_it_ends_the_same_and_writes_nothi
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-async def test_a_life_full_of_accidents_ends_where_it_should(seed: int) -> None:
+async def test_a_cluster_with_random_failures_reaches_the_desired_levels(seed: int) -> None:
     """Leaders die, brokers stop, the process dies, another client changes levels; afterwards everything is in sync."""
     chance = Random(seed)
     sim = SimulatedCluster(world(plan(metadata_version=25), seed), chance.choice(ACCESSES))
@@ -235,7 +235,7 @@ async def test_a_broker_passes_a_request_on_to_the_leader_that_is_elected_meanwh
     assert isinstance(await sim.update(RAISE), Applied)
 
 
-async def test_a_request_that_a_broker_keeps_is_carried_out_long_after_its_sender_gave_up() -> None:
+async def test_a_request_kept_by_a_broker_is_carried_out_after_its_sender_timed_out() -> None:
     sim = await through_a_broker()
     for one in (3001, 3002):
         sim.world.stop(Role.CONTROLLER, one, kill=True)

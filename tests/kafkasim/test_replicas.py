@@ -175,7 +175,7 @@ def test_a_broker_that_is_unregistered_leaves_its_isrs() -> None:
 
 
 @pytest.mark.parametrize("metadata_version", [16, 17, 21, 23, 29])
-def test_the_log_replays_to_what_the_nodes_know_and_so_does_a_snapshot(metadata_version: int) -> None:
+def test_log_and_snapshot_replay_to_the_image_of_the_nodes(metadata_version: int) -> None:
     levels = {"metadata.version": metadata_version}
     nodes = plan({1: "3.9", 2: "3.9", 3: "3.9"}, {3001: "3.9"}).nodes if metadata_version < 21 else plan().nodes
     made = with_topics(nodes=nodes, levels=levels)
@@ -197,7 +197,7 @@ def test_the_log_replays_to_what_the_nodes_know_and_so_does_a_snapshot(metadata_
     assert image.partitions.min_insync_replicas == made.image.partitions.min_insync_replicas
 
 
-async def test_a_client_reads_partitions_only_when_it_asks_for_them() -> None:
+async def test_a_reading_has_partitions_only_if_they_were_asked_for() -> None:
     made = with_topics()
     client = SimulatedCluster(made)
     without, found = await client.read(), await client.read(partitions=True)
@@ -241,7 +241,7 @@ async def test_hidden_topics_and_a_broker_that_cannot_be_asked_make_partitions_u
     assert isinstance((await SimulatedCluster(made).read(partitions=True)).partitions, Failure)
 
 
-def test_a_controller_that_was_started_follows_before_it_has_everything() -> None:
+def test_a_restarted_controller_follows_the_leader_before_it_has_caught_up() -> None:
     made = with_topics()
     standby = next(each for each in made.voters if each != made.active)
     made.stop(Role.CONTROLLER, standby)
@@ -253,6 +253,6 @@ def test_a_controller_that_was_started_follows_before_it_has_everything() -> Non
     assert made.progress(node) == (made.log.high_watermark, made.now_ms, made.now_ms)
 
 
-def test_a_topic_must_be_on_brokers_that_there_are() -> None:
+def test_a_plan_with_a_topic_on_an_unknown_broker_is_refused() -> None:
     with pytest.raises(ValueError, match="topic t has a partition"):
         replace(plan(), topics=(TopicPlan("t", ((1, 9),)),))

@@ -82,7 +82,7 @@ DOWNGRADES = [
 
 
 @pytest.mark.parametrize(("release", "level", "wanted", "how", "words"), DOWNGRADES)
-def test_metadata_version_goes_down_only_to_the_last_change_of_the_records(
+def test_metadata_version_cannot_be_downgraded_below_the_last_change_of_record_formats(
     release: str, level: int, wanted: int, how: UpgradeType, words: str | None
 ) -> None:
     verdict = ask(cluster(release, level), (MV, wanted, how))
@@ -106,7 +106,7 @@ REGISTERED = [
 
 
 @pytest.mark.parametrize(("shape", "update", "words"), REGISTERED)
-def test_every_registered_node_counts_whether_it_lives_or_not(
+def test_a_level_must_be_supported_by_every_registered_node_alive_or_not(
     shape: dict[str, Any], update: tuple[Any, ...], words: str
 ) -> None:
     made = cluster("4.2", shape.pop("level", 25), **shape)
@@ -133,7 +133,7 @@ def test_a_voter_that_has_not_registered_blocks() -> None:
     assert str(ask(settle(made), (MV, 16)).error_message).endswith(words)
 
 
-def test_4_x_applies_all_or_nothing_and_3_9_each_for_itself() -> None:
+def test_kafka_4_applies_all_updates_or_none_and_3_9_each_on_its_own() -> None:
     new, old = cluster("4.2", 22), cluster("3.9", 20)
     good_and_bad = ((MV, 23), ("foo", 1))
     assert ask(new, *good_and_bad, validate_only=False).error_code == 95
@@ -178,13 +178,13 @@ def test_kraft_version_waits_for_every_voter_to_tell_a_new_leader_what_it_suppor
     assert ask(settle(made, 1), ("kraft.version", 1)).error_code == 0
 
 
-def test_a_voter_that_informed_the_leader_and_went_away_does_not_hold_kraft_version_back() -> None:
+def test_a_voter_that_stopped_after_it_informed_the_leader_does_not_block_kraft_version() -> None:
     made = cluster("4.3", 25, controllers={3001: "4.3", 3002: "4.3", 3003: "4.3"}, leader=3001)
     made.stop(Role.CONTROLLER, 3002)
     assert ask(settle(made, 60_000), ("kraft.version", 1)).error_code == 0
 
 
-def test_before_4_1_no_voter_is_waited_for() -> None:
+def test_before_4_1_kraft_version_does_not_wait_for_voters() -> None:
     assert ask(led_anew("4.0")[0], ("kraft.version", 1)).error_code == 0
 
 
@@ -214,7 +214,7 @@ def test_an_unchanged_level_is_written_again() -> None:
     assert made.log.end_offset == end + 1
 
 
-def test_the_order_of_a_java_map_decides_which_failure_is_named() -> None:
+def test_the_error_names_the_first_failed_feature_in_the_order_of_a_java_hash_map() -> None:
     assert java_hash_order(["transaction.version", "group.version"]) == ["group.version", "transaction.version"]
     verdict = ask(cluster("4.2", 25), ("transaction.version", 9), ("group.version", 9))
     assert "feature group.version" in str(verdict.error_message)

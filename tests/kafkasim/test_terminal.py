@@ -33,9 +33,7 @@ PAGES = {"upgrade": 1, "cure": 0, "back": 0, "drift": 0, "all": 3}
         *([("all", 40, True)] if SOAK else []),
     ],
 )  # fmt: skip
-def test_the_demo_tells_its_story_in_a_terminal_and_waits_between_its_parts(
-    story: str, columns: int, colour: bool
-) -> None:
+def test_a_demo_in_a_terminal_waits_for_enter_between_its_parts(story: str, columns: int, colour: bool) -> None:
     enter = [("Enter continues", "\n")] * PAGES[story]
     ended = in_terminal((*PROGRAM, "demo", "--story", story), columns=columns, colour=colour, answers=enter)
     assert ended.text.count("Enter continues") == PAGES[story]
@@ -92,7 +90,7 @@ def test_apply_shows_its_plan_and_asks_in_a_terminal(
 
 
 @pytest.mark.parametrize(("typed", "code", "level"), [("y\n", 0, 29), ("n\n", 4, 25), ("\n", 4, 25), ("\x03", 130, 25)])
-def test_a_plan_that_waits_for_approval_is_shown_and_asked_about(
+def test_apply_in_a_terminal_asks_for_the_approval_of_a_waiting_plan(
     tmp_path: Path, typed: str, code: int, level: int
 ) -> None:
     with simulator("--release", "4.2", "--metadata-version", "25") as process:
@@ -115,7 +113,7 @@ def test_a_plan_that_waits_for_approval_is_shown_and_asked_about(
         (40, (r"metadata\.version", r"share\.version ->")),
     ],
 )
-def test_each_level_has_one_line_that_ends_verified_on_every_node_and_a_summary_below(
+def test_apply_in_a_terminal_ends_with_a_line_for_each_level_and_a_summary(
     tmp_path: Path, columns: int, titles: tuple[str, str]
 ) -> None:
     with simulator("--release", "4.2", "--metadata-version", "25") as process:
@@ -150,7 +148,9 @@ def test_a_blocked_plan_is_shown_with_each_blocker_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hash_", ["sha256:00000000", ""])
-def test_a_plan_that_the_terminal_may_not_approve_is_shown_and_not_asked_about(tmp_path: Path, hash_: str) -> None:
+def test_apply_in_a_terminal_does_not_ask_about_a_plan_that_must_be_approved_elsewhere(
+    tmp_path: Path, hash_: str
+) -> None:
     """Another plan was approved by its hash; or --yes, which confirms and does not approve."""
     with simulator("--release", "4.2", "--metadata-version", "25") as process:
         cluster = heard(process)
@@ -163,14 +163,14 @@ def test_a_plan_that_the_terminal_may_not_approve_is_shown_and_not_asked_about(t
     assert "[y/N]" not in ended.text
 
 
-def test_an_apply_that_has_nothing_to_change_asks_nothing(cluster: dict[str, Any], tmp_path: Path) -> None:
+def test_apply_without_changes_asks_for_no_confirmation(cluster: dict[str, Any], tmp_path: Path) -> None:
     document(tmp_path, cluster, {"metadata.version": 25})
     ended = in_terminal((*PROGRAM, "apply", "-f", "levels.yaml"), cwd=tmp_path)
     assert ended.code == 0
     assert "[y/N]" not in ended.text
 
 
-def test_an_apply_ends_with_a_line_in_a_terminal_and_with_the_status_where_it_is_asked_for(
+def test_apply_in_a_terminal_ends_with_one_line_or_the_status_that_o_asks_for(
     cluster: dict[str, Any], tmp_path: Path
 ) -> None:
     document(tmp_path, cluster, {"metadata.version": 25})
@@ -181,7 +181,7 @@ def test_an_apply_ends_with_a_line_in_a_terminal_and_with_the_status_where_it_is
     assert "conditions:" in asked.text
 
 
-def test_a_plan_that_was_approved_by_its_hash_is_not_asked_about_again(tmp_path: Path) -> None:
+def test_apply_does_not_ask_about_a_plan_approved_by_its_hash(tmp_path: Path) -> None:
     with simulator("--metadata-version", "25") as process:
         document(tmp_path, heard(process), {"metadata.version": 29})
         plan = in_terminal((*PROGRAM, "plan", "-f", "levels.yaml", "-o", "json"), cwd=tmp_path, colour=False)

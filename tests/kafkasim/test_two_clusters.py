@@ -34,7 +34,7 @@ def level(cluster: dict[str, Any]) -> int:
     return int(features["metadata.version"])
 
 
-def test_a_level_is_never_raised_on_the_cluster_of_the_other_addresses(
+def test_a_level_is_never_raised_on_the_cluster_of_a_second_document(
     two: tuple[dict[str, Any], dict[str, Any]], tmp_path: Path
 ) -> None:
     one, other = two

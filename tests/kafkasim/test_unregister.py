@@ -27,7 +27,7 @@ def unregister(servers: str, controller: int, folder: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_the_cure_of_a_ghost_controller_is_what_the_blocker_says_step_by_step(
+def test_the_commands_of_the_blocker_remove_a_ghost_controller(
     cluster: tuple[subprocess.Popen[str], str], tmp_path: Path
 ) -> None:
     process, servers = cluster
@@ -50,7 +50,9 @@ def test_the_cure_of_a_ghost_controller_is_what_the_blocker_says_step_by_step(
     assert "3004" not in shell(f"kafkafeatures describe --bootstrap-server {servers}", tmp_path).stdout
 
 
-def test_who_leads_votes_or_is_not_known_is_refused(cluster: tuple[subprocess.Popen[str], str], tmp_path: Path) -> None:
+def test_unregister_refuses_the_active_controller_voters_and_unknown_ids(
+    cluster: tuple[subprocess.Popen[str], str], tmp_path: Path
+) -> None:
     process, servers = cluster
     seen = shell(f"kafkafeatures describe -o json --bootstrap-server {servers}", tmp_path).stdout
     leader = json.loads(seen)["activeController"]

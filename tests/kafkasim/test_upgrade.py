@@ -31,7 +31,7 @@ def finalized(server: str) -> dict[str, int]:
     return {one["name"]: one["finalized"] for one in found["features"]}
 
 
-def test_for_scripts_it_raises_every_level_of_the_release_and_prints_the_status(server: str) -> None:
+def test_upgrade_with_yes_raises_every_level_of_the_release_and_prints_the_status(server: str) -> None:
     done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server} --yes -o json")
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[1] == "  1. metadata.version 25 (4.0-IV3) -> 29 (4.2-IV1)"
@@ -50,7 +50,7 @@ def test_a_level_that_is_higher_than_that_of_the_release_stays(server: str) -> N
     assert finalized(server)["metadata.version"] == 25
 
 
-def test_without_a_terminal_it_asks_for_a_yes_and_a_dry_run_needs_none(server: str) -> None:
+def test_upgrade_without_a_terminal_needs_yes_except_for_a_dry_run(server: str) -> None:
     words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server}"
     done = shell(words)
     assert (done.returncode, "not a terminal; use --yes to skip confirmation" in done.stderr) == (64, True)
@@ -61,7 +61,7 @@ def test_without_a_terminal_it_asks_for_a_yes_and_a_dry_run_needs_none(server: s
 
 
 @pytest.mark.parametrize(("answer", "code", "level"), [("y\n", 0, 29), ("n\n", 4, 25)])
-def test_on_a_terminal_it_shows_the_plan_and_asks(server: str, answer: str, code: int, level: int) -> None:
+def test_upgrade_in_a_terminal_shows_the_plan_and_asks(server: str, answer: str, code: int, level: int) -> None:
     words = (*IN_TERMINAL, "upgrade", "--release", RELEASE, "--bootstrap-server", server)
     done = in_terminal(words, answers=[("Apply this plan? [y/N] ", answer)])
     assert done.code == code
@@ -70,7 +70,7 @@ def test_on_a_terminal_it_shows_the_plan_and_asks(server: str, answer: str, code
     assert finalized(server)["metadata.version"] == level
 
 
-def test_the_document_that_is_saved_is_in_sync_with_what_was_done(server: str, tmp_path: Path) -> None:
+def test_the_document_saved_by_upgrade_is_in_sync_with_the_cluster(server: str, tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server} --yes --name orders --save {file}"
     done = shell(words)
@@ -86,9 +86,7 @@ def test_the_document_that_is_saved_is_in_sync_with_what_was_done(server: str, t
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 4), ("\x03", 130)])
-def test_after_a_no_nothing_is_left_and_the_same_command_asks_again(
-    server: str, tmp_path: Path, answer: str, code: int
-) -> None:
+def test_a_declined_upgrade_leaves_no_file_and_asks_again(server: str, tmp_path: Path, answer: str, code: int) -> None:
     file = tmp_path / "orders.yaml"
     words = (*IN_TERMINAL, "upgrade", "--release", RELEASE, "--bootstrap-server", server, "--save", str(file))
     done = in_terminal(words, answers=[("Apply this plan? [y/N] ", answer)])
@@ -99,7 +97,7 @@ def test_after_a_no_nothing_is_left_and_the_same_command_asks_again(
     assert {one.name for one in tmp_path.iterdir()} == {file.name, "orders.status.yaml", "orders.status.yaml.lock"}
 
 
-def test_a_release_for_which_a_node_is_too_old_is_blocked_and_nothing_is_sent() -> None:
+def test_upgrade_sends_nothing_if_a_node_is_too_old_for_the_release() -> None:
     with simulator("--release", RELEASE, "--old-broker", "2=4.0", "--metadata-version", "25") as process:
         server = str(heard(process)["bootstrapServers"])
         done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {server} --yes --timeout 1s")
@@ -127,7 +125,7 @@ def approval_of(text: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("more", ["--yes", "--yes -o json", "--yes --timeout 1s"])
-def test_a_yes_shows_what_is_irreversible_and_does_not_approve_it(older: str, more: str) -> None:
+def test_upgrade_with_yes_shows_irreversible_changes_and_does_not_approve_them(older: str, more: str) -> None:
     done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older} {more}")
     assert done.returncode == 3, done.stderr
     assert IRREVERSIBLE in done.stderr
@@ -139,7 +137,7 @@ def test_a_yes_shows_what_is_irreversible_and_does_not_approve_it(older: str, mo
     assert finalized(older)["metadata.version"] == 29
 
 
-def test_the_dry_run_prints_the_hash_that_approves_what_is_irreversible(older: str) -> None:
+def test_the_dry_run_of_upgrade_prints_the_hash_that_approves_irreversible_changes(older: str) -> None:
     words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older}"
     dry = shell(f"{words} --dry-run")
     assert (dry.returncode, IRREVERSIBLE in dry.stdout) == (3, True)
@@ -148,7 +146,7 @@ def test_the_dry_run_prints_the_hash_that_approves_what_is_irreversible(older: s
     assert finalized(older)["metadata.version"] == 29
 
 
-def test_the_approval_of_another_plan_changes_nothing(older: str, tmp_path: Path) -> None:
+def test_upgrade_with_the_approval_of_another_plan_changes_nothing(older: str, tmp_path: Path) -> None:
     words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older} --yes --save {tmp_path / 'a.yaml'}"
     other = approval_of(shell(f"{PROGRAM} upgrade --release 4.1 --bootstrap-server {older} --dry-run").stdout)[1]
     for hash_ in (other, "sha256:0000000000000000"):
@@ -186,7 +184,7 @@ def test_a_yes_in_a_pipe_is_no_answer_of_a_person(older: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "answer", "code", "level"), [((), "y\n", 0, 29), ((), "n\n", 4, 21), (("--yes",), "", 3, 21)]
 )
-def test_on_a_terminal_a_person_approves_what_is_irreversible_by_the_answer(
+def test_irreversible_changes_of_upgrade_can_be_approved_in_a_terminal(
     older: str, flags: tuple[str, ...], answer: str, code: int, level: int
 ) -> None:
     words = (*IN_TERMINAL, "upgrade", "--release", RELEASE, "--bootstrap-server", older, *flags)

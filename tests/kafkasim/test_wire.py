@@ -85,7 +85,7 @@ async def test_the_log_that_fetch_serves_is_the_worlds() -> None:
         assert replay.image().brokers == server.world.image.brokers
 
 
-async def test_a_long_poll_ends_with_a_record_that_is_not_committed_and_the_next_with_its_commit(
+async def test_a_long_poll_ends_with_an_uncommitted_record_and_the_next_one_with_its_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # So slow that on a busy machine, too, the second request comes before the commit, and that before the next record.
@@ -99,7 +99,7 @@ async def test_a_long_poll_ends_with_a_record_that_is_not_committed_and_the_next
         assert (second.high_watermark, second.records) == (end + 1, b"")
 
 
-async def test_a_reader_from_the_start_is_sent_to_the_snapshot_and_gets_it_in_parts() -> None:
+async def test_a_fetch_from_offset_0_is_sent_to_the_snapshot_which_arrives_in_parts() -> None:
     async with served(plan()) as server:
         await perform(server, "snapshot")
         snapshot = server.world.log.snapshot
@@ -131,20 +131,20 @@ async def fetch_snapshot(server: SimulatorServer, end_offset: int, position: int
     return await ask(server, CONTROLLER, world.active, 1, messages.FetchSnapshotRequest(max_bytes=400, topics=(topic,)))
 
 
-async def test_a_reader_beyond_the_log_learns_where_it_parted() -> None:
+async def test_a_fetch_beyond_the_end_of_the_log_gets_the_diverging_epoch() -> None:
     async with served(plan()) as server:
         parted = (await fetch(server, 10_000, last_epoch=1)).diverging_epoch
         assert parted.epoch == 1
         assert parted.end_offset <= server.world.log.end_offset
 
 
-async def test_a_newer_epoch_and_another_cluster_are_refused() -> None:
+async def test_a_fetch_with_a_newer_epoch_or_another_cluster_id_is_refused() -> None:
     async with served(plan()) as server:
         assert int((await fetch(server, 0, epoch=9)).error_code) == 75
         assert int((await fetch(server, 0, cluster_id="another")).error_code) == 104
 
 
-async def test_a_standby_compares_the_epoch_before_it_says_that_it_does_not_lead() -> None:
+async def test_a_standby_checks_the_epoch_of_a_fetch_before_it_refuses_as_follower() -> None:
     async with served(plan(leader=3002)) as server:
         messages = kio(1, 17)
         codes = []
@@ -169,7 +169,7 @@ def update(*features: tuple[str, int]) -> Any:
     )
 
 
-async def test_an_update_is_answered_when_it_is_committed() -> None:
+async def test_an_update_of_features_is_answered_once_it_is_committed() -> None:
     async with served(plan()) as server:
         answer = await ask(server, BROKER, 1, 2, update(("metadata.version", 25)))
         assert int(answer.error_code) == 0
@@ -227,7 +227,7 @@ async def test_bytes_that_are_no_request_close_the_connection(frame: bytes) -> N
         ("start broker 1", "broker 1 is already running"),
     ],
 )
-async def test_a_control_request_that_means_nothing_is_refused(request_line: str, words: str) -> None:
+async def test_an_unknown_control_request_is_refused(request_line: str, words: str) -> None:
     async with served(plan({1: "4.2"}, {3001: "4.2"})) as server:
         with pytest.raises(RefusedError) as refused:
             await perform(server, request_line)

@@ -36,7 +36,7 @@ def metadata_of(topics: Any) -> Any:
     return kio(3, 12).MetadataRequest(topics=topics, include_topic_authorized_operations=False)
 
 
-async def test_partitions_come_in_pages_with_who_is_in_sync() -> None:
+async def test_partitions_come_in_pages_with_their_isr() -> None:
     async with served(CLUSTER) as server:
         first = await ask(server, BROKER, 1, 0, pages_of(1))
         (topic,) = first.topics
@@ -49,7 +49,7 @@ async def test_partitions_come_in_pages_with_who_is_in_sync() -> None:
         assert rest.next_cursor is None
 
 
-async def test_metadata_lists_all_topics_those_that_are_named_and_says_which_are_unknown() -> None:
+async def test_metadata_answers_for_all_topics_or_for_named_ones_and_marks_unknown_names() -> None:
     messages = kio(3, 12)
     named = (messages.MetadataRequestTopic(name="stock", topic_id=None),)
     unknown = (messages.MetadataRequestTopic(name="nothing", topic_id=None),)
@@ -64,7 +64,7 @@ async def test_metadata_lists_all_topics_those_that_are_named_and_says_which_are
         assert empty.topics == ()
 
 
-async def test_a_hidden_topic_is_left_out_without_a_word_and_is_still_on_the_disks() -> None:
+async def test_a_topic_without_describe_is_left_out_of_answers_but_not_of_log_dirs() -> None:
     async with served(CLUSTER) as server:
         server.world.hidden_topics = frozenset({"stock"})
         found = await ask(server, BROKER, 1, 0, pages_of(9))
@@ -77,7 +77,7 @@ async def test_a_hidden_topic_is_left_out_without_a_word_and_is_still_on_the_dis
         assert refused.error_code.value == 29
 
 
-async def test_min_insync_replicas_comes_from_the_topic_then_the_broker_then_all_of_them_then_the_file() -> None:
+async def test_min_insync_replicas_comes_from_topic_then_broker_then_default_config_then_file() -> None:
     async with served(CLUSTER) as server:
 
         async def layers(kind: int, name: str) -> tuple[str, list[tuple[int, str]]]:
@@ -100,7 +100,7 @@ async def test_another_brokers_configuration_is_not_reported() -> None:
         assert result.error_code.value == 42
 
 
-async def test_what_is_being_moved_is_listed() -> None:
+async def test_partitions_in_reassignment_are_listed() -> None:
     request = kio(46, 0).ListPartitionReassignmentsRequest(timeout=timedelta(seconds=1), topics=None)
     async with served(CLUSTER) as server:
         assert (await ask(server, BROKER, 1, 0, request)).topics == ()

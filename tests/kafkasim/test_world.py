@@ -53,14 +53,14 @@ def test_the_log_is_whole_batches_without_damage() -> None:
     assert all(isinstance(each, Batch) for each in walk(a_busy_day(0).log.read(0, max_bytes=EVERYTHING)))
 
 
-def test_what_the_nodes_know_is_the_replay_of_the_log() -> None:
+def test_the_image_of_the_nodes_is_the_replay_of_the_log() -> None:
     made = a_busy_day(0)
     assert replayed(made).image() == made.image
     assert made.image.unreadable == 0
     assert made.image.epoch == 2
 
 
-def test_an_idle_leader_writes_a_noop_every_half_second_and_commits_it_a_moment_later() -> None:
+def test_an_idle_leader_writes_and_commits_a_no_op_every_half_second() -> None:
     made = world()
     end = made.log.end_offset
     made.advance(made.now_ms + NOOP_MS)
@@ -71,7 +71,7 @@ def test_an_idle_leader_writes_a_noop_every_half_second_and_commits_it_a_moment_
     assert made.log.end_offset == end + 11
 
 
-def test_the_noop_of_an_idle_leader_is_what_the_encoder_makes_of_it() -> None:
+def test_the_no_op_of_an_idle_leader_has_the_bytes_of_the_encoder() -> None:
     record = Record(70, 1_800_000_000_123, frame(table.NO_OP, {}))
     written = encode([Write(table.NO_OP, {})], base_offset=70, epoch=3, timestamp_ms=1_800_000_000_123)
     assert written == encode_batch([record], leader_epoch=3)
@@ -85,7 +85,7 @@ def test_a_ghost_broker_is_registered_and_fenced_and_does_not_run() -> None:
     assert 3004 not in made.voters
 
 
-def test_a_broker_that_cannot_live_with_a_finalized_level_is_refused_until_it_is_upgraded() -> None:
+def test_a_broker_that_does_not_support_a_finalized_level_is_refused_until_it_is_upgraded() -> None:
     made = world(plan({1: "4.2", 2: "4.0"}, metadata_version=29))
     assert made.nodes[BROKER, 2].refused
     assert 2 not in settle(made, 10_000).image.brokers
@@ -103,7 +103,7 @@ def test_a_stopped_broker_is_fenced_at_once_and_a_killed_one_when_its_session_en
     assert settle(made, SESSION_MS).image.brokers[2].fenced
 
 
-def test_a_broker_that_is_back_before_its_session_ends_must_wait_for_that() -> None:
+def test_a_broker_restarted_before_its_session_ends_registers_after_the_session() -> None:
     made = world()
     dead = made.image.brokers[2].incarnation
     made.stop(BROKER, 2, kill=True)
@@ -127,7 +127,7 @@ def test_an_upgraded_broker_registers_anew_with_its_new_ranges() -> None:
     assert after.incarnation != before.incarnation
 
 
-def test_another_controller_leads_in_a_new_epoch_when_the_active_one_is_gone() -> None:
+def test_a_new_controller_leads_in_a_new_epoch_after_the_active_one_stopped() -> None:
     made = world()
     gone = made.active
     assert gone is not None
@@ -153,7 +153,7 @@ def test_without_a_majority_no_node_leads_and_nothing_is_written() -> None:
     assert settle(made, ELECTION_MS + 100).active is not None
 
 
-def test_a_broker_that_is_unregistered_while_it_runs_comes_back() -> None:
+def test_a_running_broker_that_is_unregistered_registers_again() -> None:
     made = world()
     assert made.active_node is not None
     made.unregister_broker(made.active_node, 1)
@@ -161,7 +161,7 @@ def test_a_broker_that_is_unregistered_while_it_runs_comes_back() -> None:
     assert 1 in settle(made, 3000).image.brokers
 
 
-def test_a_controller_that_is_unregistered_while_it_runs_comes_back_and_a_ghost_does_not() -> None:
+def test_a_running_controller_that_is_unregistered_registers_again_and_a_ghost_does_not() -> None:
     ghosts = ((CONTROLLER, 3009, "4.4"),)
     made = world(plan({1: "4.4"}, {3001: "4.4", 3002: "4.4"}, ghosts=ghosts, metadata_version=33, leader=3001))
     assert made.active_node is not None
@@ -171,7 +171,7 @@ def test_a_controller_that_is_unregistered_while_it_runs_comes_back_and_a_ghost_
     assert set(settle(made, NOOP_MS).image.controllers) == {3001, 3002}
 
 
-def test_a_controllers_epoch_moves_with_the_features_and_a_brokers_with_every_record() -> None:
+def test_the_features_epoch_of_a_controller_grows_with_features_and_of_a_broker_with_records() -> None:
     made = world()
     controller, broker = made.nodes[CONTROLLER, 3001], made.nodes[BROKER, 1]
     before = made.finalized(controller)[1], made.finalized(broker)[1]
@@ -181,7 +181,7 @@ def test_a_controllers_epoch_moves_with_the_features_and_a_brokers_with_every_re
 
 
 @pytest.mark.parametrize("kraft_version", [0, 1])
-def test_a_snapshot_holds_what_the_log_says(kraft_version: int) -> None:
+def test_a_snapshot_equals_the_replay_of_the_log(kraft_version: int) -> None:
     made = world(plan(metadata_version=29, kraft_version=kraft_version, group_version=1))
     settle(made, 3 * NOOP_MS)
     made.take_snapshot()
@@ -194,7 +194,7 @@ def test_a_snapshot_holds_what_the_log_says(kraft_version: int) -> None:
         assert getattr(left, name) == getattr(right, name), name
 
 
-def test_a_log_says_where_a_reader_has_parted_from_it() -> None:
+def test_a_log_gives_the_offset_at_which_a_reader_diverged() -> None:
     made = a_busy_day(0)
     log = made.log
     epoch_2 = next(b.base_offset for b in batches(log.read(0, max_bytes=EVERYTHING)) if b.leader_epoch == 2)
@@ -216,7 +216,7 @@ def test_a_read_gives_at_least_one_whole_batch() -> None:
     ("release", "metadata"),
     [("3.9", (1, 21)), ("4.0", (7, 25)), ("4.1", (7, 27)), ("4.2", (7, 29)), ("4.3", (7, 30)), ("4.4", (7, 33))],
 )
-def test_the_releases_are_those_of_kafka(release: str, metadata: tuple[int, int]) -> None:
+def test_simulated_releases_have_the_ranges_of_real_releases(release: str, metadata: tuple[int, int]) -> None:
     found = RELEASES[release].features["metadata.version"]
     assert (found.min, found.max) == metadata
     assert release_named(f"{release}.1") is RELEASES[release]
@@ -228,7 +228,7 @@ def test_every_api_of_a_release_has_a_name() -> None:
     }
 
 
-def test_a_cluster_that_no_real_one_could_have_become_is_refused() -> None:
+def test_a_plan_that_no_real_cluster_can_reach_is_refused() -> None:
     with pytest.raises(ValueError, match=r"metadata\.version 29 cannot be finalized with broker 9 of Kafka 4\.0"):
         plan(metadata_version=29, ghosts=((BROKER, 9, "4.0"),))
     with pytest.raises(ValueError, match="expected one of"):

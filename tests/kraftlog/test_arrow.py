@@ -57,7 +57,7 @@ def typed(value: bytes) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_every_record_of_a_real_file_is_a_row_that_says_what_the_dump_tool_says(path: Path) -> None:
+def test_every_row_of_a_real_file_equals_the_output_of_the_dump_tool(path: Path) -> None:
     rows, account = read(path.read_bytes(), redact=False)
     said = [(entry["offset"], entry["record_type"], json.loads(entry["body"])) for entry in rows]
     dumped = parse_dump(dump_of(path))
@@ -69,7 +69,7 @@ def test_every_record_of_a_real_file_is_a_row_that_says_what_the_dump_tool_says(
     assert sum(entry["size"] for entry in rows) + account.headers == len(path.read_bytes())
 
 
-def test_every_record_that_kafka_wrote_has_a_body_and_without_redaction_it_is_what_kafka_prints() -> None:
+def test_unredacted_bodies_of_records_equal_the_output_of_kafka() -> None:
     control: list[tuple[bytes, bytes]] = []
     values, expected = [], []
     for _, kind, _, data, hexadecimal in WRITTEN:
@@ -94,7 +94,7 @@ def test_every_record_that_kafka_wrote_has_a_body_and_without_redaction_it_is_wh
 
 @settings(max_examples=share(150), deadline=None)
 @given(damaged_files(*PLAIN))
-def test_whatever_is_done_to_a_file_its_rows_and_headers_are_all_its_bytes_and_the_account_is_the_same(
+def test_rows_and_headers_of_a_damaged_file_account_for_all_its_bytes(
     data: bytes,
 ) -> None:
     rows, account = read(data)
@@ -110,7 +110,7 @@ def test_whatever_is_done_to_a_file_its_rows_and_headers_are_all_its_bytes_and_t
     assert counted == {reason: share.bytes for reason, share in account.damaged.items()}
 
 
-def test_damage_is_a_row_where_it_was_met() -> None:
+def test_damage_is_a_row_at_its_position() -> None:
     data = bytearray(batch(0, no_op()) + batch(1, no_op()) + batch(7, level("a.version", 1)))
     data[len(batch(0, no_op())) + HEADER_SIZE] ^= 1
     rows, _ = read(bytes(data), begins_at=1000)
@@ -124,7 +124,7 @@ def test_damage_is_a_row_where_it_was_met() -> None:
     assert rows[2]["size"] == 0
 
 
-def test_what_is_not_decoded_says_why_and_gives_its_bytes_only_where_secrets_may_be_shown() -> None:
+def test_undecoded_records_have_a_reason_and_their_bytes_only_without_redaction() -> None:
     unknown, newer, other, wrong = bytes((1, 99, 0)), bytes((1, 11, 5, 7)), bytes((0, 1, 1)), no_op() + b"\0"
     rows, _ = read(batch(0, unknown, newer, other, wrong))
     assert [
@@ -207,18 +207,18 @@ def test_a_level_that_is_a_range_is_its_maximum() -> None:
     assert typed(bytes((1, 12, 0, 2)) + b"a" + struct.pack(">hh", 1, 5) + b"\0") == {"feature": "a", "level": 5}
 
 
-def test_the_level_of_the_quorum_is_a_level_as_others_are() -> None:
+def test_kraft_version_has_a_row_like_any_other_level() -> None:
     rows, _ = read(CHANGES.read_bytes())
     found = [(entry["feature"], entry["level"]) for entry in rows if entry["record_type"] == table.KRAFT_VERSION.name]
     assert found[-1] == ("kraft.version", 1)
 
 
-def test_what_comes_from_a_snapshot_says_so() -> None:
+def test_rows_of_a_snapshot_have_the_origin_snapshot() -> None:
     assert {entry["origin"] for entry in read(SMALL, origin=SNAPSHOT)[0]} == {SNAPSHOT}
     assert {entry["origin"] for entry in read(SMALL)[0]} == {LOG}
 
 
-def test_a_time_or_an_offset_that_no_column_holds_is_none() -> None:
+def test_a_time_or_offset_beyond_int64_is_none() -> None:
     last = (1 << 63) - 1
     records = [Record(last, NOW, no_op()), Record(last + 5, last + 9, no_op())]
     data = encode_batch(records, leader_epoch=1, base_timestamp=last, max_timestamp=last)
@@ -241,17 +241,17 @@ def test_no_bytes_are_no_rows() -> None:
     assert list(record_batches(Reading(b""))) == []
 
 
-def test_a_file_is_read_without_it_where_there_is_no_pyarrow() -> None:
+def test_the_readers_of_files_can_be_imported_without_pyarrow() -> None:
     code = "import sys; sys.modules['pyarrow'] = None; import kraftlog.reading, kraftlog.as_json"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_control_record_that_no_release_has_is_kept() -> None:
+def test_an_unknown_control_record_is_kept_as_bytes() -> None:
     key, value = b"\0\0\0\x63", b"\0\0"
     ((entry,), _) = read(encode_batch([Record(0, 1, value, key)], leader_epoch=1, control=True))
     assert (entry["is_control"], entry["api_key"], entry["status"], entry["record_type"]) == (True, 99, KEPT, None)
 
 
-def test_a_key_that_no_column_holds_is_none() -> None:
+def test_an_api_key_beyond_its_column_is_none() -> None:
     (found,), _ = read(batch(0, b"\1\xff\xff\x7f\xff"))
     assert (found["api_key"], found["version"], found["status"]) == (None, None, DAMAGED)

@@ -64,7 +64,7 @@ def compare(data: bytes, redact: bool = True) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("kind", "version"), READ, ids=[label(kind, version, "") for kind, version in READ])
-def test_usual_records_of_a_type_are_read_many_at_once_and_say_what_they_say_one_by_one(
+def test_columns_of_many_usual_records_equal_those_decoded_one_by_one(
     kind: RecordType, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(f"{kind.name} {version}")
@@ -88,7 +88,7 @@ def test_usual_records_of_a_type_are_read_many_at_once_and_say_what_they_say_one
 )
 @settings(max_examples=share(8), suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_any_records_of_a_type_whole_or_damaged_say_what_they_say_one_by_one(
+def test_columns_of_whole_and_damaged_records_equal_those_decoded_one_by_one(
     kind: RecordType, version: int, layout: Layout, data: st.DataObject
 ) -> None:
     drawn = data.draw(st.lists(body(layout.fields, version), min_size=1, max_size=4))
@@ -105,7 +105,7 @@ def test_any_records_of_a_type_whole_or_damaged_say_what_they_say_one_by_one(
     compare(batch(0, *values), redact=chance.random() < 0.5)
 
 
-def test_what_kafka_wrote_is_the_same_both_ways() -> None:
+def test_columns_of_files_written_by_kafka_equal_those_decoded_one_by_one() -> None:
     for path in FILES:
         compare(path.read_bytes())
     assert len(compare(b"".join(batch(start * len(WRITTEN_VALUES), *WRITTEN_VALUES) for start in range(3)))) > 100
@@ -114,16 +114,16 @@ def test_what_kafka_wrote_is_the_same_both_ways() -> None:
 
 @settings(max_examples=share(40))
 @given(damaged_files(BUSY[:6_000], most=6))
-def test_whatever_is_done_to_a_file_its_rows_are_the_same_both_ways(data: bytes) -> None:
+def test_columns_of_a_damaged_file_equal_those_decoded_one_by_one(data: bytes) -> None:
     compare(data)
 
 
 @pytest.mark.parametrize("records", [1, 64, 65, 500])
-def test_batches_of_few_and_of_many_records_are_the_same_both_ways(records: int) -> None:
+def test_columns_of_small_and_large_batches_equal_those_decoded_one_by_one(records: int) -> None:
     assert len(compare(segment(1200, (records,)))) == 1200
 
 
-def test_what_is_between_usual_batches_is_in_its_place() -> None:
+def test_unusual_batches_between_usual_ones_stay_in_order() -> None:
     parts = [
         batch(0, no_op(), level("a.version", 1)),
         control_batch(2, (table.SNAPSHOT_FOOTER, {})),
@@ -137,7 +137,7 @@ def test_what_is_between_usual_batches_is_in_its_place() -> None:
     assert [row["offset"] for row in rows] == [0, 1, 2, 3, None, 9, 10, 11, None, 12, None, 13]
 
 
-def test_records_that_are_framed_in_unusual_ways_are_the_same_both_ways() -> None:
+def test_columns_of_unusually_framed_records_equal_those_decoded_one_by_one() -> None:
     long = frame(table.CONFIG, {"resourceType": 2, "resourceName": "a" * 9000, "name": "b", "value": None})
     far = 1 << 62
     for data in (
@@ -156,7 +156,7 @@ def test_records_that_are_framed_in_unusual_ways_are_the_same_both_ways() -> Non
         compare(resealed(data))
 
 
-def test_a_batch_that_claims_more_or_fewer_records_than_it_has_is_the_same_both_ways() -> None:
+def test_columns_of_a_batch_with_a_wrong_record_count_equal_those_decoded_one_by_one() -> None:
     for claimed in (0, 1, 3, 1 << 30):
         data = bytearray(BUSY[:1000] and batch(0, no_op(), no_op()))
         struct.pack_into(">i", data, HEADER_SIZE - 4, claimed)
@@ -171,7 +171,7 @@ def test_an_array_of_very_many_items_is_read_one_by_one() -> None:
     compare(batch(0, frame(table.PARTITION_CHANGE, many, 2), no_op(), registration))
 
 
-def test_names_that_json_must_escape_are_the_same_both_ways() -> None:
+def test_columns_of_names_that_json_escapes_equal_those_decoded_one_by_one() -> None:
     names = ('quo"te', "back\\slash", "tab\t", "del\x7f", "nul\0", "ünïcode", "\u2028", "𝔘", "", "plain", "</script>")
     values = [frame(table.TOPIC, {"name": name, "topicId": uuid.UUID(int=7)}) for name in names]
     values += [
@@ -185,14 +185,14 @@ def test_names_that_json_must_escape_are_the_same_both_ways() -> None:
     compare(batch(0, *values), redact=False)
 
 
-def test_a_name_of_a_config_that_is_no_text_is_the_same_both_ways() -> None:
+def test_columns_of_a_config_name_that_is_no_utf_8_equal_those_decoded_one_by_one() -> None:
     whole = frame(table.CONFIG, {"resourceType": 2, "resourceName": "a", "name": "retention.ms", "value": "1"})
     rows = compare(batch(0, whole, whole.replace(b"retention", b"ret\xffntion"), whole))
     assert [row["status"] for row in rows] == [arrow.DECODED, arrow.DAMAGED, arrow.DECODED]
 
 
 @pytest.mark.parametrize("unusual", [False, True])
-def test_lines_of_many_records_are_those_of_each_one(unusual: bool) -> None:
+def test_lines_of_many_records_equal_the_lines_of_each_record(unusual: bool) -> None:
     data = BUSY
     if unusual:
         older = bytes((1, 12, 0, 2)) + b"a\0\1\0\5\0"

@@ -60,7 +60,7 @@ def damages(data: bytes) -> list[Damage]:
 
 
 @given(record_parts, st.integers(0, 2**60), st.integers(0, 2**31 - 1), st.sampled_from([Codec.NONE, Codec.GZIP]))
-def test_records_come_back_from_a_batch_and_the_batch_from_its_parts(
+def test_an_encoded_batch_decodes_to_its_records(
     parts: list[tuple[int, bytes | None, bytes | None, tuple[Header, ...], int]], offset: int, epoch: int, codec: Codec
 ) -> None:
     records = [Record(offset + at, time, value, key, hs, a) for at, (time, value, key, hs, a) in enumerate(parts)]
@@ -80,7 +80,7 @@ def test_records_come_back_from_a_batch_and_the_batch_from_its_parts(
     st.integers(-(2**31), 2**31 - 1),
     st.integers(0, 2**31 - 1),
 )
-def test_every_field_of_the_header_comes_back(
+def test_every_field_of_an_encoded_batch_header_decodes_to_its_value(
     attributes: int, base_time: int, max_time: int, producer: int, producer_epoch: int, sequence: int, delta: int
 ) -> None:
     data = seal(
@@ -136,7 +136,7 @@ def test_a_flipped_bit_anywhere_in_a_batch_but_its_leader_epoch_is_reported() ->
             assert [b.data for b in walked if isinstance(b, Batch)] == [THREE[0], THREE[2]], bit
 
 
-def test_a_batch_whose_crc_is_wrong_is_reported_and_the_walk_continues_behind_it() -> None:
+def test_a_batch_with_a_wrong_crc_is_reported_and_the_next_batch_is_read() -> None:
     data = LOG[: STARTS[2] - 1] + b"\xaa" + LOG[STARTS[2] :]
     items = list(walk(data))
     assert [b.data for b in items if isinstance(b, Batch)] == [THREE[0], THREE[2]]
@@ -149,14 +149,14 @@ def test_a_batch_whose_crc_is_wrong_is_reported_and_the_walk_continues_behind_it
 
 
 @given(st.binary(min_size=1, max_size=300))
-def test_any_bytes_in_between_are_skipped_and_reported(garbage: bytes) -> None:
+def test_bytes_between_batches_are_skipped_and_reported(garbage: bytes) -> None:
     items = list(walk(THREE[0] + garbage + THREE[1] + THREE[2]))
     assert [b.data for b in items if isinstance(b, Batch)] == THREE
     assert sum(d.size for d in items if isinstance(d, Damage)) == len(garbage)
 
 
 @given(st.binary(max_size=300))
-def test_whatever_is_walked_over_every_byte_is_in_a_batch_or_in_a_damage(data: bytes) -> None:
+def test_every_byte_of_a_file_is_part_of_a_batch_or_of_damage(data: bytes) -> None:
     items = list(walk(data))
     assert sum(each.size for each in items) == len(data)
     position = 0
@@ -202,7 +202,7 @@ def test_a_walk_copies_no_batch() -> None:
 
 
 @pytest.mark.parametrize("at", [262_143, 262_144, 262_145, 1_000_000])
-def test_a_bit_that_is_flipped_in_a_large_batch_is_found_and_so_is_the_next_batch(at: int) -> None:
+def test_a_flipped_bit_in_a_large_batch_is_reported_and_the_next_batch_is_read(at: int) -> None:
     data = bytearray(batch(0, b"x" * 1_000_000))
     data[at] ^= 1
     damage, items = walk(bytes(data) + THREE[1])
@@ -232,7 +232,7 @@ def lie(size: int) -> bytes:
     return HEADER.pack(0, size - 12, 0, 2, 1, 0, 0, 0, 0, -1, -1, -1, 0)
 
 
-def test_bytes_that_look_like_batches_at_every_place_are_not_checked_for_ever() -> None:
+def test_bytes_that_look_like_batches_everywhere_are_read_in_bounded_time() -> None:
     hostile = Counted(b"".join(lie(left) for left in range(61 * 50_000, 0, -61)))
     (damage,) = walk(hostile)
     assert isinstance(damage, Damage)
@@ -241,7 +241,7 @@ def test_bytes_that_look_like_batches_at_every_place_are_not_checked_for_ever() 
     assert hostile.read < 20 * len(hostile)
 
 
-def test_batches_between_which_others_are_claimed_are_not_checked_for_ever() -> None:
+def test_nested_claims_of_batches_are_read_in_bounded_time() -> None:
     part = batch(0, no_op())
     each = HEADER_SIZE + len(part)
     data = b"".join(lie(left) + part for left in range(each * 40_000, 0, -each))
@@ -252,7 +252,7 @@ def test_batches_between_which_others_are_claimed_are_not_checked_for_ever() -> 
     assert hostile.read < 20 * len(hostile)
 
 
-def test_a_batch_larger_than_any_is_no_batch_and_is_never_held() -> None:
+def test_a_batch_above_the_maximum_size_is_damage_and_not_held_in_memory() -> None:
     large = Counted(batch(0, b"x" * MAX_BATCH) + THREE[1])
     damage, items = walk(large)
     assert isinstance(damage, Damage)
@@ -263,7 +263,7 @@ def test_a_batch_larger_than_any_is_no_batch_and_is_never_held() -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD, Codec.UNASSIGNED_7])
-def test_a_section_that_is_none_of_its_codec_is_said_and_the_batch_kept(codec: Codec) -> None:
+def test_a_section_that_its_codec_cannot_read_is_reported_and_the_batch_kept(codec: Codec) -> None:
     (plain,) = batches(THREE[1])
     section = bytes(plain.data[HEADER_SIZE:])
     items = _with_section(section, codec)
@@ -298,7 +298,7 @@ def test_a_gzip_section_that_is_none_is_refused(section: bytes | str) -> None:
     ],
     ids=["small", "a thousandth of its size", "the largest", "larger"],
 )
-def test_a_gzip_section_gives_what_a_batch_may_hold_and_no_more(plain: bytes, level: int, is_read: bool) -> None:
+def test_a_gzip_section_inflates_up_to_the_maximum_size_of_a_batch(plain: bytes, level: int, is_read: bool) -> None:
     section = gzip.compress(plain, level)
     if is_read:
         assert inflate(section, Codec.GZIP) == plain

@@ -55,7 +55,7 @@ def image_of(*values: bytes) -> Image:
     return replay.image()
 
 
-def test_rights_come_and_go_by_their_id() -> None:
+def test_access_control_entries_are_added_and_removed_by_id() -> None:
     image = image_of(right(1), right(2, "User:bob"), frame(REMOVE_ACCESS_CONTROL_ENTRY, {"id": UUID(int=1)}))
     assert dict(image.clients.rights) == {UUID(int=2): Right("User:bob", "*", 3, 3, 2, "t", 3)}
     assert image.unreadable == 0
@@ -69,7 +69,7 @@ def test_rights_come_and_go_by_their_id() -> None:
     ],
     ids=["nothing to remove", "without an id"],
 )
-def test_what_contradicts_the_rights_counts_against_the_image(value: bytes) -> None:
+def test_a_contradicting_access_control_record_counts_as_unreadable(value: bytes) -> None:
     image = image_of(right(1), value)
     assert (len(image.clients.rights), image.unreadable) == (1, 1)
 
@@ -84,7 +84,7 @@ def test_credentials_are_known_by_user_and_mechanism_in_both_layouts_without_the
     assert b"9f3c" not in pickle.dumps(image)
 
 
-def test_tokens_come_are_renewed_and_go() -> None:
+def test_delegation_tokens_are_added_renewed_and_removed() -> None:
     old = {"tokenId": "old", "owner": "User:alice", "renewers": (), **TIMES}
     of_3_5 = encode(Decoded(DELEGATION_TOKEN, 0, old, "3.0-3.5"))
     image = image_of(
@@ -96,7 +96,7 @@ def test_tokens_come_are_renewed_and_go() -> None:
     }
 
 
-def test_quotas_are_known_by_whom_they_are_for_in_any_order_of_its_parts() -> None:
+def test_quotas_are_keyed_by_entity_in_any_order_of_its_parts() -> None:
     client, user = ("client-id", "c"), ("user", None)
     image = image_of(quota(1.0, client, user), quota(2.0, user, client), quota(3.0, user), quota(4.0, client))
     key = "consumer_byte_rate"
@@ -104,19 +104,19 @@ def test_quotas_are_known_by_whom_they_are_for_in_any_order_of_its_parts() -> No
     assert dict(image_of(quota(3.0, user), quota(0.0, user, remove=True)).clients.quotas) == {}
 
 
-def test_the_next_producer_id_is_the_last_one_said() -> None:
+def test_the_next_producer_id_is_that_of_the_last_record() -> None:
     blocks = [frame(PRODUCER_IDS, {"brokerId": 1, "brokerEpoch": 5, "nextProducerId": at}) for at in (1000, 2000)]
     assert image_of(*blocks).clients.next_producer_id == 2000
     assert image_of(right(1)).clients.next_producer_id is None
 
 
-def test_a_transaction_changes_them_at_its_end_only() -> None:
+def test_a_metadata_transaction_changes_clients_only_at_its_end() -> None:
     assert len(image_of(begin(), right(1)).clients.rights) == 0
     assert len(image_of(begin(), right(1), abort()).clients.rights) == 0
     assert len(image_of(begin(), right(1), end()).clients.rights) == 1
 
 
-def test_an_image_stays_as_it_was() -> None:
+def test_an_image_of_clients_does_not_change_with_later_records() -> None:
     replay = Replay(sections=[Section.CLIENTS])
     replay.append(log([right(1)]), below=9)
     earlier = replay.image()
@@ -136,7 +136,7 @@ def test_a_snapshot_may_have_more_rights_in_a_batch_than_a_cluster_has_nodes() -
     [right, lambda n: credential(f"u{n}"), lambda n: token(f"t{n}"), lambda n: quota(1.0, ("user", f"u{n}"))],
     ids=["rights", "credentials", "tokens", "quotas"],
 )
-def test_all_of_it_weighs_something_and_is_bounded(make: Any) -> None:
+def test_the_memory_of_clients_is_bounded(make: Any) -> None:
     replay = Replay(sections=[Section.CLIENTS], limit=200_000)
     with pytest.raises(TooLargeError):
         replay.append(log(*([make(number)] for number in range(1000))), below=1 << 40)

@@ -33,7 +33,7 @@ def codec_of(name: str) -> Codec:
 
 
 @pytest.mark.parametrize("name", ["gzip", *NAMES])
-def test_what_a_real_broker_compressed_is_read_to_the_last_byte(name: str) -> None:
+def test_a_log_compressed_by_a_real_broker_is_read_to_the_last_byte(name: str) -> None:
     data = (CODECS / f"{name}.log").read_bytes()
     assert {found.codec for found in walk(data) if isinstance(found, Batch)} == {codec_of(name)}
     reading = Reading(data)
@@ -60,13 +60,13 @@ def test_without_the_library_the_status_names_what_to_install(name: str, monkeyp
 
 @OTHERS
 @pytest.mark.parametrize("plain", [b"", b"x", random.Random(1).randbytes(100_000), b"abc" * 1000])
-def test_a_section_is_what_was_compressed(name: str, plain: bytes) -> None:
+def test_an_inflated_section_equals_the_compressed_bytes(name: str, plain: bytes) -> None:
     section = packed(name, plain)
     assert inflate(section, codec_of(name)) == plain
     assert inflate(memoryview(section), codec_of(name)) == plain
 
 
-def test_snappy_comes_in_blocks_and_as_one_without_a_header() -> None:
+def test_snappy_sections_are_read_in_blocks_and_without_a_header() -> None:
     block: bytes = pyarrow.compress(b"hello", codec="snappy", asbytes=True)
     framed = JAVA + 3 * (struct.pack(">i", len(block)) + block)
     assert inflate(framed, Codec.SNAPPY) == b"hellohellohello"
@@ -74,7 +74,7 @@ def test_snappy_comes_in_blocks_and_as_one_without_a_header() -> None:
 
 
 @OTHERS
-def test_a_section_grows_to_its_bound_and_no_further(name: str) -> None:
+def test_a_section_inflates_up_to_its_bound_only(name: str) -> None:
     for size in range(3000, 3_000_000, 100_000):
         plain = bytes(size)
         section = packed(name, plain)
@@ -101,7 +101,7 @@ def test_a_block_of_snappy_may_claim_any_length(size: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["gzip", *NAMES])
-def test_a_section_that_is_cut_or_damaged_is_said_and_nothing_else_happens(name: str) -> None:
+def test_a_cut_or_damaged_section_is_reported_as_damage(name: str) -> None:
     (batch, *_) = (item for item in walk((CODECS / f"{name}.log").read_bytes()) if isinstance(item, Batch))
     section, chance = bytes(batch.data[HEADER_SIZE:]), random.Random(3)
     broken = [section[:size] for size in range(len(section))]

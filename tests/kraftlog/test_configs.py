@@ -37,7 +37,7 @@ def image_of(*values: bytes, sections: Iterable[Section] = (Section.CONFIGS,)) -
     return replay.image()
 
 
-def test_configs_of_every_resource_come_change_and_go() -> None:
+def test_configs_of_every_resource_are_added_changed_and_removed() -> None:
     image = image_of(
         config(TOPIC, "t", "retention.ms", "1"), config(BROKER, "", "num.io.threads", "8"),
         config(BROKER, "1", "num.io.threads", "9"), config(GROUP, "g", "consumer.session.timeout.ms", "1"),
@@ -50,7 +50,7 @@ def test_configs_of_every_resource_come_change_and_go() -> None:
     }
 
 
-def test_what_may_be_secret_is_a_digest_of_this_process() -> None:
+def test_values_that_may_be_secret_are_kept_as_digests() -> None:
     image = image_of(
         config(BROKER, "1", "ssl.key.password", "9f3c"), config(TOPIC, "t", "of.a.plugin", "9f3c"), credential()
     )
@@ -62,7 +62,7 @@ def test_what_may_be_secret_is_a_digest_of_this_process() -> None:
     assert repr(one.digest) == "(secret)"
 
 
-def test_credentials_are_equal_where_all_of_their_secrets_are() -> None:
+def test_credentials_are_equal_only_if_all_their_secrets_are() -> None:
     def digest(*values: bytes) -> object:
         return image_of(*values).configs.credentials["alice", 1].digest
 
@@ -74,7 +74,7 @@ def test_credentials_are_equal_where_all_of_their_secrets_are() -> None:
 
 @pytest.mark.parametrize("sections", [(Section.CONFIGS,), WITH_PARTITIONS], ids=["alone", "with partitions"])
 @pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "at once"])
-def test_configs_go_with_their_topic(sections: tuple[Section, ...], at_once: bool) -> None:
+def test_configs_of_a_topic_are_removed_with_the_topic(sections: tuple[Section, ...], at_once: bool) -> None:
     values = [
         topic(1, "a"), config(TOPIC, "a", "retention.ms", "1"), topic(2, "b"), config(TOPIC, "b", "retention.ms", "2"),
         config(TOPIC, "a", "segment.ms", "1"), remove(1), topic(3, "a"), config(TOPIC, "a", "retention.ms", "3"),
@@ -85,11 +85,11 @@ def test_configs_go_with_their_topic(sections: tuple[Section, ...], at_once: boo
     assert image.unreadable == 0
 
 
-def test_a_topic_that_is_not_there_counts_against_the_image() -> None:
+def test_removing_an_unknown_topic_counts_as_unreadable() -> None:
     assert image_of(remove(1)).unreadable == 1
 
 
-def test_topics_are_known_also_when_partitions_are_left_out_later() -> None:
+def test_configs_of_a_removed_topic_go_also_after_partitions_were_left_out() -> None:
     replay = Replay(sections=WITH_PARTITIONS)
     replay.append(log([topic(1, "a"), partition(1, 0, 1), config(TOPIC, "a", "retention.ms", "1")]), below=1 << 40)
     replay.leave_out(Section.PARTITIONS)
@@ -102,7 +102,7 @@ def test_topics_are_known_also_when_partitions_are_left_out_later() -> None:
 
 
 @pytest.mark.parametrize("sections", list(itertools.combinations(Section, 2)), ids=str)
-def test_all_sections_say_the_same_together_and_alone(sections: tuple[Section, ...]) -> None:
+def test_sections_of_an_image_are_the_same_read_together_or_alone(sections: tuple[Section, ...]) -> None:
     values = [
         topic(1, "a"), config(TOPIC, "a", "min.insync.replicas", "2"), config(BROKER, "", "min.insync.replicas", "1"),
         begin(), credential(), end(), config(BROKER, "1", "num.io.threads", "8"),
@@ -128,13 +128,13 @@ def test_a_snapshot_may_have_more_configs_in_a_batch_than_a_cluster_has_nodes() 
     ],
     ids=["configs", "credentials", "topics"],
 )
-def test_all_of_it_weighs_something_and_is_bounded(make: Any) -> None:
+def test_the_memory_of_configs_is_bounded(make: Any) -> None:
     replay = Replay(sections=[Section.CONFIGS], limit=200_000)
     with pytest.raises(TooLargeError):
         replay.append(log(*([make(number)] for number in range(1000))), below=1 << 40)
 
 
-def test_an_image_stays_as_it_was() -> None:
+def test_an_image_of_configs_does_not_change_with_later_records() -> None:
     replay = Replay(sections=[Section.CONFIGS])
     replay.append(log([config(TOPIC, "t", "retention.ms", "1")]), below=9)
     earlier = replay.image()

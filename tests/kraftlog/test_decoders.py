@@ -39,7 +39,7 @@ def outcome(reader: Reader, data: bytes) -> object:
         return "refused"
 
 
-def test_generating_the_decoders_again_gives_what_is_there() -> None:
+def test_the_checked_in_decoders_are_those_that_the_generator_writes() -> None:
     made = decoder_files()
     assert {*made, *(DECODERS / name for name in BY_HAND)} == {*DECODERS.glob("*.py")}
     assert [path.name for path, text in made.items() if path.read_text() != text] == []
@@ -48,7 +48,7 @@ def test_generating_the_decoders_again_gives_what_is_there() -> None:
 @EVERY
 @settings(max_examples=share(25))
 @given(data=st.data())
-def test_a_decoder_reads_what_a_plain_reader_of_the_table_reads(
+def test_a_decoder_reads_the_same_as_a_plain_reader_of_its_schema(
     kind: RecordType, version: int, layout: Layout, data: st.DataObject
 ) -> None:
     content = encode(Decoded(kind, version, data.draw(body(layout.fields, version)), layout.name))
@@ -102,7 +102,7 @@ def test_a_length_is_judged_before_memory_is_taken_for_its_items(key: int, befor
         (29, "UNREGISTER_CONTROLLER_RECORD", "00000bb9", {"controllerId": 3001}),
     ],
 )  # fmt: skip
-def test_a_key_that_was_moved_or_renumbered_is_what_kafka_released_under_it(
+def test_a_renumbered_record_key_decodes_as_kafka_released_it(
     key: int, name: str, body: str, data: dict[str, object]
 ) -> None:
     decoded = decode(bytes((1, key, 0)) + bytes.fromhex(body) + b"\0")

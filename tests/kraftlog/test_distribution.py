@@ -70,20 +70,20 @@ def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path) -> None:
     assert {name for name in names if ".dist-info/" not in name} == sources | {"kraftlog/py.typed"}
 
 
-def test_it_needs_less_than_the_operator_and_no_other_version() -> None:
+def test_the_dependencies_of_kraftlog_are_a_subset_of_those_of_the_operator() -> None:
     assert set(ALONE["dependencies"]) < set(WHOLE["dependencies"])
     assert ALONE["requires-python"] == WHOLE["requires-python"]
 
 
-def test_a_directory_is_read_where_nothing_else_of_ours_can_be_imported(place: Path) -> None:
+def test_the_wheel_alone_reads_a_log_directory(place: Path) -> None:
     assert run(IMAGE, place) == IMAGE_SAYS + "\n"
 
 
-def test_the_image_at_an_offset_is_made_where_nothing_else_of_ours_can_be_imported(place: Path) -> None:
+def test_the_wheel_alone_makes_the_image_at_an_offset(place: Path) -> None:
     assert run(AT, place) == AT_SAYS + "\n"
 
 
-def test_a_file_is_walked_over_where_nothing_else_of_ours_can_be_imported(place: Path) -> None:
+def test_the_wheel_alone_walks_over_the_batches_of_a_file(place: Path) -> None:
     levels = [
         f"{offset} {data['name']} {data['featureLevel']}"
         for offset, name, data in parse_dump(dump_of(CHANGES))
@@ -93,7 +93,7 @@ def test_a_file_is_walked_over_where_nothing_else_of_ours_can_be_imported(place:
     assert len(levels) > 5
 
 
-def test_a_file_is_read_to_the_last_byte_where_nothing_else_of_ours_can_be_imported(place: Path) -> None:
+def test_the_wheel_alone_reads_a_file_to_the_last_byte(place: Path) -> None:
     *levels, account = run(READING, place).splitlines()
     assert account == "True 495"
     assert len(levels) > 5
@@ -119,13 +119,13 @@ def test_lines_can_be_imported_without_what_encodes_their_text(place: Path) -> N
     assert run("import kraftlog.lines; print('msgspec' in sys.modules)", place) == "False\n"
 
 
-def test_an_image_goes_from_one_process_to_another(place: Path) -> None:
+def test_an_image_can_be_pickled_for_another_process(place: Path) -> None:
     run(IMAGE + "import pickle; open('image', 'wb').write(pickle.dumps(image))", place)
     code = "import json, pickle; i = pickle.load(open('image', 'rb')); print(json.dumps([i.offset, dict(i.features)]))"
     assert json.loads(run(code, place))[0] == int(IMAGE_SAYS.split()[0])
 
 
-def test_everything_it_exports_is_there_and_says_what_it_is() -> None:
+def test_every_export_of_kraftlog_exists_and_has_a_docstring() -> None:
     import kraftlog
 
     assert list(kraftlog.__all__) == sorted(kraftlog.__all__)

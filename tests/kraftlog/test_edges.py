@@ -63,7 +63,7 @@ VALUES = st.one_of(
 
 @settings(deadline=None, max_examples=share(300))
 @given(st.lists(VALUES, min_size=9, max_size=150))
-def test_records_of_any_size_are_found_where_a_walk_finds_them(values: list[bytes]) -> None:
+def test_edges_of_records_equal_those_of_a_walk(values: list[bytes]) -> None:
     section = b"".join(record(value, offset) for offset, value in enumerate(values))
     places = found(section, len(values))
     assert places == straight(section, len(values))
@@ -72,7 +72,9 @@ def test_records_of_any_size_are_found_where_a_walk_finds_them(values: list[byte
 
 @settings(deadline=None, max_examples=share(300))
 @given(st.lists(VALUES, min_size=9, max_size=150), st.data())
-def test_damaged_sections_are_refused_where_a_walk_refuses_them(values: list[bytes], data: st.DataObject) -> None:
+def test_damaged_sections_are_refused_exactly_where_a_walk_refuses_them(
+    values: list[bytes], data: st.DataObject
+) -> None:
     section = bytearray(b"".join(record(value, offset) for offset, value in enumerate(values)))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(section) - 1))

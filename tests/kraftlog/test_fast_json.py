@@ -43,9 +43,7 @@ def is_usual(value: Any) -> bool:
 @pytest.mark.parametrize(("kind", "version"), OPEN, ids=[label(kind, version, "") for kind, version in OPEN])
 @settings(max_examples=share(50), deadline=None)
 @given(data=st.data())
-def test_any_data_has_the_text_of_as_json_or_none_where_it_is_unusual(
-    kind: RecordType, version: int, data: st.DataObject
-) -> None:
+def test_fast_json_writes_the_text_of_as_json_or_none(kind: RecordType, version: int, data: st.DataObject) -> None:
     content = decode(frame(kind, data.draw(body(kind.layouts[0].fields, version)), version))
     assert isinstance(content, Decoded)
     expected = written(content.data) if is_usual(content.data) else None

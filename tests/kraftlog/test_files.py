@@ -34,7 +34,7 @@ def test_a_name_says_what_a_file_holds(text: str, found: object) -> None:
     assert files.parse(text) == found
 
 
-def test_a_compressed_file_is_one_of_the_log_unless_it_lies_there_as_well() -> None:
+def test_a_compressed_file_belongs_to_the_log_unless_its_original_is_there() -> None:
     names = [f"{LOG.name}.gz", f"{NEXT.name}.zst", NEXT.name, f"{OLD.name}.gz", "500.log.gz", f"{LOG.name}.dump.txt.gz"]
     assert files.compressed(names) == {f"{LOG.name}.gz": "gunzip -k", f"{OLD.name}.gz": "gunzip -k"}
 
@@ -51,14 +51,14 @@ def test_a_compressed_file_is_one_of_the_log_unless_it_lies_there_as_well() -> N
     ],
     ids=["nothing", "no snapshot", "a snapshot", "two snapshots", "a snapshot alone", "a gap, which a replay refuses"],
 )
-def test_the_newest_image_is_of_the_last_snapshot_and_what_continues_behind_it(
+def test_the_newest_image_is_made_of_the_last_snapshot_and_the_segments_after_it(
     there: list[files.Segment | files.Snapshot], wanted: object
 ) -> None:
     assert files.newest([one.name for one in there] + ["quorum-state"]) == wanted
 
 
 @pytest.mark.parametrize("folder", [path.parent for path in SNAPSHOTS], ids=lambda path: path.name)
-def test_the_newest_image_of_a_real_directory_is_that_of_its_whole_log(folder: Path) -> None:
+def test_the_newest_image_of_a_real_directory_equals_the_image_of_its_whole_log(folder: Path) -> None:
     snapshot, segments = files.newest(path.name for path in folder.iterdir())
     assert snapshot is not None
     replay = Replay()

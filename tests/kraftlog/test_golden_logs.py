@@ -70,7 +70,7 @@ def test_the_comparison_notices_a_difference() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_every_batch_and_record_is_written_again_bit_for_bit(path: Path) -> None:
+def test_every_batch_and_record_encodes_to_its_original_bytes(path: Path) -> None:
     batches = batches_of(path)
     assert b"".join(map(reencode, batches)) == path.read_bytes()
     for batch in batches:
@@ -80,7 +80,7 @@ def test_every_batch_and_record_is_written_again_bit_for_bit(path: Path) -> None
 
 
 @pytest.mark.parametrize("release", sorted({release for release, *_ in WRITTEN}))
-def test_records_kafka_itself_serialized_are_read_as_it_prints_them_and_written_again(release: str) -> None:
+def test_records_serialized_by_kafka_decode_and_encode_as_kafka_does(release: str) -> None:
     for _, kind, version, data, hexadecimal in (case for case in WRITTEN if case[0] == release):
         value = bytes.fromhex(hexadecimal)
         decoded = decode_control(CONTROL_NAMES[kind], value) if kind in CONTROL_NAMES else decode(value)

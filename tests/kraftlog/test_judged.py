@@ -112,7 +112,7 @@ def test_what_is_not_known_is_not_impossible(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("value", ABSENCE, ids=range(len(ABSENCE)))
-def test_behind_a_snapshot_all_is_known(value: bytes) -> None:
+def test_contradictions_after_a_snapshot_are_found(value: bytes) -> None:
     state = snapshot(broker(1, 5), topic("other", B), partition(id_=B))
     assert offsets({checkpoint(50): state, segment(50): log([no_op(), value], start=50)}) == [51]
     behind_a_gap = {FIRST: log([topic()]), checkpoint(50): state, segment(50): log([value], start=50)}
@@ -123,7 +123,7 @@ def test_behind_a_snapshot_all_is_known(value: bytes) -> None:
     assert offsets(cut) == []
 
 
-def test_the_state_of_a_snapshot_is_what_its_records_say() -> None:
+def test_records_after_a_snapshot_are_judged_by_the_state_of_the_snapshot() -> None:
     state = snapshot(broker(7, 10), topic(), partition())
     good = [change(7, 10, fenced=-1), moved(isr=(1,)), partition(1), removed(), unregister(7, 10), topic()]
     assert offsets({checkpoint(50): state, segment(50): log(good, start=50)}) == []
@@ -140,18 +140,18 @@ def test_a_snapshot_is_judged_by_itself() -> None:
     assert str(other) == f"offset 3 of the snapshot: {words}"
 
 
-def test_what_a_controller_was_formatted_with_is_no_state_before_the_log() -> None:
+def test_a_bootstrap_snapshot_is_no_state_before_the_log() -> None:
     files = {checkpoint(0, 0): snapshot(topic()), FIRST: log([topic()])}
     assert offsets(files) == []
     assert offsets({**files, FIRST: log([removed()])}) == [0]
 
 
-def test_what_was_seen_since_a_gap_is_held_against_what_follows() -> None:
+def test_records_after_a_gap_are_judged_by_the_records_since_the_gap() -> None:
     values = [broker(7, 10), change(7, 11, fenced=1), topic(), partition(), moved(1, isr=(1,)), removed(), removed()]
     assert offsets({segment(50): log(values, start=50)}) == [51, 54, 56]
 
 
-def test_an_abort_takes_back_what_the_records_before_it_did() -> None:
+def test_an_aborted_transaction_changes_no_state_of_the_judge() -> None:
     values = [broker(7, 10), topic(), partition(), begin(), removed(), unregister(7, 10), topic("orders", B), abort()]
     behind = [moved(isr=(1,)), change(7, 10, fenced=1), topic("payments", B)]
     assert offsets({FIRST: log(values, behind)}) == []
@@ -160,7 +160,7 @@ def test_an_abort_takes_back_what_the_records_before_it_did() -> None:
     assert offsets({FIRST: log(committed, [moved(isr=(1,))])}) == [len(committed)]
 
 
-def test_an_abort_whose_begin_is_missing_leaves_nothing_known() -> None:
+def test_an_abort_without_its_begin_makes_the_state_unknown() -> None:
     values = [topic(), abort(), partition(), topic()]
     assert offsets({segment(50): log(values, start=50)}) == []
 
@@ -172,7 +172,7 @@ def test_a_broker_continues_without_what_its_image_refuses_and_with_what_only_co
     assert offsets({FIRST: log(controllers_only)}) == [1, 4]
 
 
-def test_what_kafka_does_not_check_is_not_named() -> None:
+def test_records_that_kafka_does_not_check_are_no_contradictions() -> None:
     values = [
         topic(), partition(), partition(), partition(replicas=(1, 1), isr=(8, 9)), moved(leader=99), moved(isr=()),
         topic("payments", A), broker(7, 10), broker(7, 3), broker(7, 3), topic("x", C), partition(0, C, 0, isr=()),
@@ -181,13 +181,13 @@ def test_what_kafka_does_not_check_is_not_named() -> None:
     assert offsets({FIRST: log(values)}) == []
 
 
-def test_control_records_and_idle_ticks_hide_nothing() -> None:
+def test_control_records_and_no_ops_do_not_hide_a_contradiction() -> None:
     leader = {"leaderId": 1, "voters": (), "grantingVoters": ()}
     content = control_batch(0, (table.LEADER_CHANGE, leader)) + batch(1, no_op()) + batch(2, no_op())
     assert offsets({FIRST: content + batch(3, fence(7, 10)) + batch(4, no_op())}) == [3]
 
 
-def test_it_remembers_no_more_than_a_cluster_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_the_judge_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "MAX_KNOWN", 3)
     again = [topic(), partition(), removed()] * 3
     assert offsets({FIRST: log(again)}) == []
@@ -196,7 +196,7 @@ def test_it_remembers_no_more_than_a_cluster_can_hold(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_way_without_decoding_says_what_the_judge_says(seed: int) -> None:
+def test_the_judge_without_decoding_agrees_with_the_judge(seed: int) -> None:
     chance = random.Random(seed)
     fields: list[dict[str, Any]] = [
         {"isr": (1,)}, {"leader": 2}, {"isr": (), "leader": -1}, {"replicas": (1, 2, 3)}, {"directories": (B,)},

@@ -52,7 +52,7 @@ def test_usual_records_of_a_type_without_secrets_are_written_straight(kind: Reco
 )
 @settings(max_examples=share(25), deadline=None)
 @given(data=st.data())
-def test_any_record_of_a_type_whole_or_damaged_is_written_as_it_is_by_itself(
+def test_lines_of_whole_and_damaged_records_equal_those_of_single_records(
     kind: RecordType, version: int, layout: Layout, data: st.DataObject
 ) -> None:
     bodies = data.draw(st.lists(body(layout.fields, version), min_size=1, max_size=3))
@@ -105,7 +105,7 @@ def test_the_text_that_is_held_at_once_does_not_grow_with_the_batch() -> None:
     assert max(len(str(item)) for item in items) < 3 * 36 * len(entity)
 
 
-def test_framing_that_no_controller_writes_is_read_as_it_is_by_itself() -> None:
+def test_lines_of_unusually_framed_records_equal_those_of_single_records() -> None:
     far, large = 1 << 62, frame(table.TOPIC, {"name": "a" * (MAX_RECORD + 1), "topicId": uuid.UUID(int=1)})
     for records in (
         [Record(1, 1, no_op()), Record(2, 1, no_op(), b"key"), Record(3, 1, no_op())],
@@ -125,7 +125,7 @@ def test_framing_that_no_controller_writes_is_read_as_it_is_by_itself() -> None:
 
 @settings(max_examples=share(200), deadline=None)
 @given(damaged_files(BUSY[:6_000], IDLE, BUSY[:3_000] + IDLE))
-def test_whatever_is_done_to_a_file_its_lines_and_its_damage_are_those_of_its_records_one_by_one(data: bytes) -> None:
+def test_lines_and_damage_of_a_damaged_file_equal_those_of_single_records(data: bytes) -> None:
     compare_lines(data, lines)
     fast, slow = Reading(data), Reading(data)
     assert list(fast.damages()) == [item for item in slow if isinstance(item, Damage)]
@@ -153,7 +153,7 @@ def test_a_batch_that_looks_idle_and_claims_other_than_one_record_is_damage(reco
     assert_same(fast, slow)
 
 
-def test_of_a_run_of_idle_batches_a_gap_and_an_older_epoch_are_reported() -> None:
+def test_a_gap_and_an_older_epoch_among_idle_batches_are_reported() -> None:
     data = IDLE + batch(70, no_op(), epoch=3) + batch(71, no_op(), epoch=2)
     reading = Reading(data)
     assert [damage.detail for damage in reading.damages()] == ["base offset 70, expected 60", "leader epoch 2 after 3"]

@@ -19,7 +19,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["put", "put", "drop", "view"]), KEYS
 
 
 @pytest.mark.parametrize("full", [1, 2, FULL], ids=["many buckets", "some buckets", "one bucket"])
-def test_a_view_says_for_ever_what_a_dict_said_when_it_was_taken(full: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_of_a_map_equals_the_dict_of_its_moment_for_ever(full: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kraftlog.maps.FULL", full)
 
     @given(STEPS)
@@ -51,7 +51,7 @@ def test_a_view_says_for_ever_what_a_dict_said_when_it_was_taken(full: int, monk
 
 @given(st.integers(0, 2**20), st.sampled_from([1, 3, 256, 1000]), st.integers(FULL - 2, 3 * FULL), st.integers(2, 9))
 @settings(max_examples=25)
-def test_many_numbers_are_in_it_or_not_as_in_a_dict(first: int, step: int, count: int, every: int) -> None:
+def test_a_map_of_many_numbers_has_the_keys_of_a_dict(first: int, step: int, count: int, every: int) -> None:
     """Before there are more buckets, and after."""
     versioned: VersionedMap[int, int] = VersionedMap(lambda _, __: 0)
     model = {first + step * n: n for n in range(count)}
@@ -69,7 +69,7 @@ def test_many_numbers_are_in_it_or_not_as_in_a_dict(first: int, step: int, count
         assert not view.keys() - model.keys()
 
 
-def test_a_small_one_has_the_order_in_which_it_was_written() -> None:
+def test_a_small_map_keeps_the_order_of_writes() -> None:
     versioned: VersionedMap[str, int] = VersionedMap(lambda _, __: 0)
     for key in "zax":
         versioned.put(key, 1)
@@ -100,7 +100,7 @@ def test_a_change_behind_a_view_takes_the_memory_of_a_bucket() -> None:
         tracemalloc.stop()
 
 
-def test_one_that_was_pickled_is_read_in_a_process_that_hashes_texts_otherwise() -> None:
+def test_a_pickled_map_is_read_by_a_process_with_another_hash_seed() -> None:
     many = {f"key {n}": n for n in range(3 * FULL)}
     code = (
         "import pickle, sys; m = pickle.load(sys.stdin.buffer); print(sum(m[f'key {n}'] == n for n in range(len(m))))"

@@ -36,7 +36,7 @@ def test_the_log_of_a_cluster_that_began_in_kraft_mode_has_no_broker_with_the_fl
     assert {state.code for state in migration.states} <= {0}
 
 
-def test_a_process_that_runs_in_the_same_mode_is_no_change() -> None:
+def test_a_registration_in_the_same_mode_is_no_change_of_mode() -> None:
     modes = Modes()
     modes.registered(registered(1, flagged=True), at(1))
     modes.registered(registered(1, flagged=True), at(2))
@@ -60,7 +60,7 @@ def test_a_state_that_is_written_again_is_no_change() -> None:
     assert modes.finish().states == (StateChange(2, at(0)), StateChange(1, at(2)), StateChange(3, at(4)))
 
 
-def test_of_very_many_changes_the_latest_are_kept() -> None:
+def test_only_the_latest_changes_of_mode_are_kept() -> None:
     modes = Modes()
     for offset in range(2 * MAX_CHANGES + 1):
         modes.registered(registered(1, flagged=bool(offset % 2)), at(offset))

@@ -53,7 +53,7 @@ def test_a_broker_that_fails_is_thousands_of_changes_that_are_read_together(monk
     }
 
 
-def test_of_two_changes_of_one_partition_the_order_counts() -> None:
+def test_changes_of_one_partition_are_applied_in_order() -> None:
     changes = [change(1, at, isr=(2,), leader=2) for at in range(20)]
     values = [topic(1), *(partition(1, at, 1, 2) for at in range(20))]
     one = rows(read(*values, *changes, change(1, 7, isr=(1,), leader=1), at_once=True))["topic-1", 7]
@@ -61,7 +61,7 @@ def test_of_two_changes_of_one_partition_the_order_counts() -> None:
     assert (one.leader, one.leader_epoch, one.partition_epoch) == (1, 2, 2)
 
 
-def test_an_image_is_not_changed_by_what_comes_behind_it() -> None:
+def test_an_image_of_partitions_does_not_change_with_later_batches() -> None:
     replay = Replay(sections=[Section.PARTITIONS])
     values = [topic(1), *(partition(1, at, 1, 2) for at in range(40))]
     replay.append(batch(0, *values), below=ALL)
@@ -81,7 +81,7 @@ def test_a_batch_of_records_without_content_takes_no_memory() -> None:
         assert edges(memoryview(bytes(size)), count) is None
 
 
-def test_clearing_what_is_eligible_looks_at_partitions_that_have_some_only() -> None:
+def test_clearing_elr_reads_only_partitions_that_have_eligible_replicas() -> None:
     values = [topic(1), topic(2)]
     values += [
         partition(n, at, 1, 2, version=2, isr=(1,), eligibleLeaderReplicas=(2,)) for n in (1, 2) for at in (0, 1)
@@ -108,7 +108,7 @@ def test_more_partitions_than_memory_is_allowed_are_refused() -> None:
             replay.append(batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(count))), below=ALL)
 
 
-def test_topics_are_weighed_before_all_of_a_batch_are_in() -> None:
+def test_the_memory_limit_applies_within_a_batch_of_topics() -> None:
     replay = Replay(sections=[Section.PARTITIONS], limit=100_000)
     with pytest.raises(TooLargeError):
         replay.append(batch(0, *(topic(number) for number in range(5000))), below=ALL)
@@ -129,19 +129,19 @@ def test_a_long_record_takes_no_memory_but_its_own() -> None:
         tracemalloc.stop()
 
 
-def test_what_it_weighs_is_at_least_what_its_columns_take() -> None:
+def test_the_weight_of_partitions_is_at_least_the_size_of_their_columns() -> None:
     replay = Replay(sections=[Section.PARTITIONS])
     replay.append(batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(10_000))), below=ALL)
     taken = sum(column.nbytes for chunk in replay.image().partitions.chunks for column in chunk)
     assert taken <= replay.weight <= 3 * taken
 
 
-def test_records_of_a_thousand_shapes_are_read_all_the_same() -> None:
+def test_partition_records_of_many_shapes_are_read() -> None:
     values = [partition(1, at, *range(1, 2 + at % 9), isr=tuple(range(1, 2 + at % (1 + at % 9)))) for at in range(2000)]
     assert rows(read(topic(1), *values, at_once=True)) == rows(read(topic(1), *values))
 
 
-def test_record_types_that_are_written_in_an_unusual_way_are_read_all_the_same() -> None:
+def test_partition_records_with_unusual_encodings_are_read() -> None:
     usual = partition(1, 0, 1, 2, 3)
     longer = b"\1" + bytes((3 | 0x80, 0)) + usual[2:]  # the key in two bytes
     odd = topic(1)[:-1] + unsigned(1) + unsigned(30) + unsigned(2) + b"ab"  # with a tag of a newer release
@@ -152,7 +152,7 @@ def test_record_types_that_are_written_in_an_unusual_way_are_read_all_the_same()
 
 
 @pytest.mark.parametrize("folder", sorted(path.name for path in LOGS.iterdir()))
-def test_the_log_of_a_real_controller_says_what_its_own_snapshot_says(folder: str) -> None:
+def test_partitions_of_a_real_log_equal_those_of_its_own_snapshot(folder: str) -> None:
     (path,) = (LOGS / folder).glob("*.checkpoint")
     offset, epoch = snapshot_id(path)
     replay = Replay(sections=Section)

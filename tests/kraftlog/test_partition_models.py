@@ -135,7 +135,7 @@ def read_few_at_once_as_well() -> Iterator[None]:
 
 @settings(deadline=None)
 @given(st.lists(record(), max_size=120))
-def test_any_records_make_what_the_model_says_one_by_one_at_once_and_from_a_snapshot(values: list[bytes]) -> None:
+def test_partitions_equal_a_model_read_singly_in_batches_and_from_a_snapshot(values: list[bytes]) -> None:
     model = Model({}, {})
     for value in values:
         model.take(value)
@@ -150,7 +150,7 @@ def test_any_records_make_what_the_model_says_one_by_one_at_once_and_from_a_snap
 
 @settings(deadline=None)
 @given(st.lists(record(), min_size=1, max_size=60), st.data())
-def test_damaged_records_are_read_at_once_as_one_by_one(values: list[bytes], data: st.DataObject) -> None:
+def test_damaged_records_are_read_the_same_in_batches_and_singly(values: list[bytes], data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(values) - 1))
         place = data.draw(st.integers(0, len(values[at])))

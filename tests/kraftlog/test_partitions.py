@@ -26,7 +26,7 @@ ONE_BY_ONE_AND_AT_ONCE = pytest.mark.parametrize("at_once", [False, True], ids=[
 
 
 @ONE_BY_ONE_AND_AT_ONCE
-def test_a_partition_says_who_has_it_who_is_in_sync_and_what_is_moved(at_once: bool) -> None:
+def test_a_partition_has_replicas_isr_and_reassignment(at_once: bool) -> None:
     image = read(
         topic(1),
         partition(1, 0, 4, 5, 6, isr=(5, 4), addingReplicas=(6,), removingReplicas=(4,), leader=5, leaderEpoch=7),
@@ -41,7 +41,7 @@ def test_a_partition_says_who_has_it_who_is_in_sync_and_what_is_moved(at_once: b
     assert image.counts[3] == 2
 
 
-def test_a_change_changes_what_it_names_and_raises_the_epochs() -> None:
+def test_a_partition_change_updates_its_fields_and_raises_the_epochs() -> None:
     earlier = read(topic(1), partition(1, 0, 1, 2, 3))
     later = read(topic(1), partition(1, 0, 1, 2, 3), change(1, 0, isr=(2, 3), leader=2, eligibleLeaderReplicas=(1,)))
     was = rows(earlier)["topic-1", 0]
@@ -51,14 +51,14 @@ def test_a_change_changes_what_it_names_and_raises_the_epochs() -> None:
     assert rows(later) == {("topic-1", 0): changed}
 
 
-def test_a_change_without_a_leader_keeps_its_epoch_and_one_to_none_raises_it() -> None:
+def test_only_a_change_of_the_leader_raises_the_leader_epoch() -> None:
     kept = rows(read(topic(1), partition(1, 0, 1, 2), change(1, 0, isr=(1,), leader=-2)))["topic-1", 0]
     none = rows(read(topic(1), partition(1, 0, 1, 2), change(1, 0, leader=-1)))["topic-1", 0]
     assert (kept.leader, kept.leader_epoch, kept.partition_epoch) == (1, 0, 1)
     assert (none.leader, none.leader_epoch, none.partition_epoch) == (-1, 1, 1)
 
 
-def test_a_reassignment_changes_the_number_of_replicas_and_no_other_partition() -> None:
+def test_a_reassignment_changes_the_replicas_of_its_partition_only() -> None:
     image = read(
         topic(1),
         *(partition(1, at, 1, 2, 3) for at in range(5)),
@@ -73,7 +73,7 @@ def test_a_reassignment_changes_the_number_of_replicas_and_no_other_partition() 
 
 
 @ONE_BY_ONE_AND_AT_ONCE
-def test_a_topic_that_is_removed_takes_its_partitions_and_its_setting_with_it(at_once: bool) -> None:
+def test_removing_a_topic_removes_its_partitions_and_its_min_isr(at_once: bool) -> None:
     image = read(
         topic(1),
         *(partition(1, at, 1, 2) for at in range(10)),
@@ -89,14 +89,14 @@ def test_a_topic_that_is_removed_takes_its_partitions_and_its_setting_with_it(at
     assert [each.name for each in image.partitions.topics.values()] == ["topic-2"]
 
 
-def test_a_topic_that_is_made_again_is_another_one() -> None:
+def test_a_recreated_topic_is_a_new_topic() -> None:
     image = read(topic(1, "t"), partition(1, 0, 1), remove(1), topic(2, "t"), partition(2, 0, 2))
     assert rows(image)["t", 0].replicas == (2,)
     assert [each.id for each in image.partitions.topics.values()] == [uuid.UUID(int=2)]
 
 
 @ONE_BY_ONE_AND_AT_ONCE
-def test_the_smallest_in_sync_is_known_as_it_was_set_by_topic_broker_and_cluster(at_once: bool) -> None:
+def test_min_insync_replicas_is_read_for_topic_broker_and_cluster(at_once: bool) -> None:
     image = read(
         topic(1),
         config(2, "topic-1", "2"),
@@ -145,13 +145,13 @@ def test_eligible_replicas_are_cleared_of_one_topic_or_of_all() -> None:
     ],
     ids=repr,
 )
-def test_what_contradicts_the_state_changes_nothing_and_counts_as_unreadable(value: bytes, at_once: bool) -> None:
+def test_a_contradicting_partition_record_changes_nothing_and_counts_as_unreadable(value: bytes, at_once: bool) -> None:
     image = read(topic(1), partition(1, 1, 1, 2), value, at_once=at_once)
     assert rows(image) == rows(read(topic(1), partition(1, 1, 1, 2)))
     assert image.unreadable == 1
 
 
-def test_a_partition_that_is_written_again_in_one_batch_is_as_the_last_record_says() -> None:
+def test_the_last_record_of_a_partition_in_a_batch_wins() -> None:
     pair = partition(1, 0, 1, 2, 3, isr=(1,), leaderEpoch=1), partition(1, 0, 1, 2, 3, isr=(2, 3), leaderEpoch=2)
     for values in (pair, pair[::-1]):
         last = decode(values[1])
@@ -160,7 +160,7 @@ def test_a_partition_that_is_written_again_in_one_batch_is_as_the_last_record_sa
         assert (partitions.in_sync, partitions.leader_epoch) == (frozenset(last.data["isr"]), last.data["leaderEpoch"])
 
 
-def test_records_of_a_transaction_take_effect_at_its_end() -> None:
+def test_partitions_of_a_metadata_transaction_appear_at_its_end() -> None:
     values = [topic(1), *(partition(1, at, 1, 2) for at in range(3))]
     assert rows(read(begin(), *values, at_once=True)) == {}
     assert rows(read(begin(), *values, abort(), at_once=True)) == {}
@@ -170,7 +170,7 @@ def test_records_of_a_transaction_take_effect_at_its_end() -> None:
 # --- images
 
 
-def test_an_image_stays_as_it_was() -> None:
+def test_an_image_of_partitions_does_not_change_with_later_records() -> None:
     replay = Replay(sections=[Section.PARTITIONS])
     replay.append(batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(CHUNK + 500))), below=ALL)
     images = [replay.image()]
@@ -193,7 +193,7 @@ def test_an_image_stays_as_it_was() -> None:
     assert rows(pickle.loads(pickle.dumps(images[3]))) == kept[3]
 
 
-def test_images_are_equal_whose_rows_are_equal_in_any_order() -> None:
+def test_partition_images_are_equal_whatever_the_order_of_their_rows() -> None:
     values = [topic(1), partition(1, 0, 1, 2), partition(1, 1, 2, 3), partition(1, 2, 4)]
     assert read(*values).partitions == read(values[0], *values[:0:-1]).partitions
     others = [change(1, 0, isr=(1,)), partition(1, 3, 1, 2), config(4, "", "2"), topic(2), remove(1)]
@@ -241,7 +241,7 @@ def test_numpy_is_imported_only_where_partitions_were_asked_for() -> None:
 # --- limits
 
 
-def test_a_partition_before_its_topic_is_unreadable_however_it_is_read() -> None:
+def test_a_partition_before_its_topic_counts_as_unreadable() -> None:
     values = [partition(1, 0, 1, 2), partition(1, 1, 1, 2), topic(1), partition(1, 2, 1, 2), remove(1), topic(1)]
     values += [partition(1, 3, 1, 2), partition(2, 0, 1, 2), topic(2), partition(2, 1, 1, 2)]
     single, together = read(*values), read(*values, at_once=True)

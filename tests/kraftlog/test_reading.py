@@ -63,7 +63,7 @@ def _changed(data: bytes, kind: str, at: int, how: int) -> bytes:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_of_what_a_controller_wrote_every_record_is_decoded_and_every_byte_accounted_for(path: Path) -> None:
+def test_every_record_and_byte_of_a_real_controller_log_is_accounted_for(path: Path) -> None:
     data = path.read_bytes()
     entries, damage, account = read(data)
     dumped = Counter(kind for _, kind, _ in parse_dump(dump_of(path)))
@@ -76,20 +76,20 @@ def test_of_what_a_controller_wrote_every_record_is_decoded_and_every_byte_accou
 
 @settings(max_examples=share(400), deadline=None)
 @given(damaged_files(*PLAIN))
-def test_whatever_is_done_to_a_file_its_bytes_and_records_are_accounted_for(data: bytes) -> None:
+def test_every_byte_and_record_of_a_damaged_file_is_accounted_for(data: bytes) -> None:
     _, damages, account = read(data)
     assert account.is_balanced
     assert sum(share.bytes for share in account.damaged.values()) >= sum(item.size for item in damages if item.size)
 
 
-def test_a_file_cut_at_any_byte_is_balanced_and_says_where_it_was_cut() -> None:
+def test_a_file_cut_at_any_byte_is_accounted_for_and_names_the_cut() -> None:
     for end in range(len(SMALL)):
         _, damages, account = read(SMALL[:end])
         assert account.is_balanced
         assert all(item.reason in ENDS and item.position + item.size == end for item in damages)
 
 
-def test_what_is_not_in_the_tables_is_kept_and_what_contradicts_them_is_damaged() -> None:
+def test_unknown_records_are_kept_and_records_that_contradict_the_schema_are_damaged() -> None:
     _, damages, account = read(batch(0, no_op(), bytes((1, 99, 0)), bytes((0, 1, 1)), no_op() + b"\0"))
     assert damages == []
     assert {kind: share.records for kind, share in account.kept.items()} == {
@@ -100,7 +100,7 @@ def test_what_is_not_in_the_tables_is_kept_and_what_contradicts_them_is_damaged(
     assert not account.is_sound
 
 
-def test_records_that_a_batch_claims_and_does_not_have_are_damage() -> None:
+def test_records_missing_from_a_batch_are_damage() -> None:
     data = bytearray(batch(0, no_op(), no_op()))
     struct.pack_into(">i", data, HEADER_SIZE - 4, 7)
     entries, damages, account = read(resealed(bytes(data)))
@@ -130,7 +130,7 @@ def test_records_of_a_compressed_batch_are_read_and_its_growth_is_reported() -> 
 
 
 @pytest.mark.parametrize("codec", [2, 3, 4, 5, 7])
-def test_a_batch_whose_codec_is_not_what_it_says_is_named_with_all_its_records(codec: int) -> None:
+def test_a_batch_with_a_wrong_codec_is_reported_with_all_its_records(codec: int) -> None:
     data = bytearray(batch(0, no_op(), no_op()))
     data[22] |= codec
     entries, (damage,), account = read(resealed(bytes(data)))
@@ -141,13 +141,13 @@ def test_a_batch_whose_codec_is_not_what_it_says_is_named_with_all_its_records(c
     assert account.is_balanced
 
 
-def test_a_gap_is_reported_and_costs_no_byte() -> None:
+def test_a_gap_of_offsets_is_reported_without_damaged_bytes() -> None:
     _, (damage,), account = read(batch(0, no_op()) + batch(5, no_op()))
     assert (damage.reason, damage.size) == (DamageReason.OFFSET_ORDER, 0)
     assert (account.breaks, account.is_balanced, account.is_sound) == (1, True, False)
 
 
-def test_one_batch_with_a_wrong_checksum_costs_that_batch_alone() -> None:
+def test_a_batch_with_a_wrong_checksum_loses_only_its_own_records() -> None:
     data = bytearray(CHANGES.read_bytes())
     data[HEADER_SIZE + 3] ^= 1
     entries, damages, account = read(bytes(data))
@@ -187,7 +187,7 @@ def test_a_record_of_many_small_items_takes_no_memory() -> None:
     assert (account.is_balanced, account.is_sound) == (True, False)
 
 
-def test_what_a_file_begins_and_ends_with_is_reported() -> None:
+def test_the_first_and_last_record_of_a_file_are_reported() -> None:
     complete = Reading(SMALL)
     list(complete)
     assert (complete.begin_offset, complete.first, complete.last) == (

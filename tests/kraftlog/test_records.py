@@ -46,7 +46,7 @@ def control_key(kind: RecordType) -> bytes:
 @EVERY
 @settings(max_examples=share(25))
 @given(data=st.data())
-def test_every_type_and_version_comes_back_with_unknown_tags_and_absent_fields(
+def test_every_type_and_version_encodes_and_decodes_with_unknown_tags(
     kind: RecordType, version: int, layout: Layout, data: st.DataObject
 ) -> None:
     content = data.draw(body(layout.fields, version))
@@ -64,7 +64,7 @@ def test_every_type_and_version_comes_back_with_unknown_tags_and_absent_fields(
 @EVERY
 @settings(max_examples=5)
 @given(data=st.data())
-def test_a_body_that_is_cut_anywhere_or_continues_is_unreadable_and_kept(
+def test_a_body_that_is_too_short_or_too_long_is_unreadable_and_kept(
     kind: RecordType, version: int, layout: Layout, data: st.DataObject
 ) -> None:
     content = data.draw(body(layout.fields, version, unknown_tags=False))
@@ -83,14 +83,14 @@ def test_a_body_that_is_cut_anywhere_or_continues_is_unreadable_and_kept(
 
 
 @given(st.binary(max_size=80))
-def test_whatever_a_value_is_it_is_decoded_or_kept_bit_for_bit(value: bytes) -> None:
+def test_any_value_is_decoded_or_kept_bit_for_bit(value: bytes) -> None:
     decoded = decode(value)
     if not isinstance(decoded, Decoded):
         assert encode(decoded) == value
 
 
 @given(st.binary(max_size=6), st.binary(max_size=60))
-def test_whatever_a_control_record_is_it_is_decoded_or_kept_bit_for_bit(key: bytes, value: bytes) -> None:
+def test_any_control_record_is_decoded_or_kept_bit_for_bit(key: bytes, value: bytes) -> None:
     decoded = decode_control(key, value)
     if not isinstance(decoded, Decoded):
         assert (encode(decoded), decoded.control_key) == (value, key)
@@ -108,7 +108,7 @@ def test_whatever_a_control_record_is_it_is_decoded_or_kept_bit_for_bit(key: byt
         (bytes((2, 12, 0)) + b"body", -1, -1, RawReason.FRAME, None),
     ],
 )
-def test_what_the_table_does_not_have_is_kept(
+def test_records_of_unknown_types_are_kept(
     value: bytes, key: int, version: int, reason: RawReason, name: str | None
 ) -> None:
     decoded = decode(value)
@@ -127,7 +127,7 @@ def test_what_the_table_does_not_have_is_kept(
         (b"\0\0\0\5", b"\xff\xff\0\1\0", 5, -1, RawReason.VERSION),
     ],
 )
-def test_control_records_the_table_does_not_have_are_kept(
+def test_control_records_of_unknown_types_are_kept(
     key: bytes, value: bytes, number: int, version: int, reason: RawReason
 ) -> None:
     decoded = decode_control(key, value)
@@ -155,7 +155,7 @@ def test_control_records_the_table_does_not_have_are_kept(
         (bytes((1, 27, 0)) + bytes(21) + unsigned(0), "null for endPoints"),
     ],
 )
-def test_a_value_that_contradicts_its_layout_says_why_without_its_content(value: bytes | None, why: str) -> None:
+def test_an_unreadable_value_has_a_reason_without_its_content(value: bytes | None, why: str) -> None:
     decoded = decode(value)
     assert isinstance(decoded, Unreadable)
     assert why in decoded.detail
@@ -185,7 +185,7 @@ def test_the_two_layouts_of_a_feature_level_are_distinguished_and_remembered(
 
 
 @pytest.mark.parametrize(("value", "shortest"), [("0114008000", "01140000"), ("011580000300", "0115000300")])
-def test_a_number_that_is_longer_than_needed_comes_back_as_kafka_writes_it(value: str, shortest: str) -> None:
+def test_an_overlong_varint_is_encoded_as_kafka_writes_it(value: str, shortest: str) -> None:
     """Kafka reads a longer form too, but none is known to be written."""
     assert encode(decode(bytes.fromhex(value))).hex() == shortest
 
@@ -218,7 +218,7 @@ def test_a_known_tag_of_a_later_version_is_an_unknown_tag_of_an_earlier_one() ->
         ({"name": "x", "featureLevel": 1, UNKNOWN_TAGS: ((7, b""), (7, b""))}, "tag 7 is given twice"),
     ],
 )
-def test_data_that_does_not_fit_is_not_written(data: dict[str, Any], says: str) -> None:
+def test_data_that_does_not_fit_its_schema_is_not_encoded(data: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         frame(table.FEATURE_LEVEL, data)
 
@@ -234,7 +234,7 @@ def test_a_control_record_is_made_with_its_type_and_version() -> None:
 
 
 @given(st.uuids())
-def test_a_uuid_has_the_text_kafka_gives_it(value: uuid.UUID) -> None:
+def test_a_uuid_is_printed_as_kafka_prints_it(value: uuid.UUID) -> None:
     assert parse_kafka_uuid(kafka_uuid(value)) == value
     assert len(kafka_uuid(value)) == 22
 

@@ -44,7 +44,7 @@ def secrets(value: Any) -> Iterator[bytes]:
             yield from secrets(each)
 
 
-def test_whatever_the_tables_call_bytes_is_a_secret() -> None:
+def test_every_field_of_type_bytes_is_a_secret() -> None:
     names = {
         name
         for kind in (*METADATA_TYPES, *OTHER_TYPES, *CONTROL_TYPES)
@@ -54,7 +54,7 @@ def test_whatever_the_tables_call_bytes_is_a_secret() -> None:
     assert names == SECRET_FIELDS
 
 
-def test_of_records_that_kafka_wrote_the_secrets_go_and_everything_else_stays() -> None:
+def test_redaction_removes_secrets_of_records_written_by_kafka_and_nothing_else() -> None:
     credentials = 0
     for _, kind, _, _, hexadecimal in WRITTEN:
         value = bytes.fromhex(hexadecimal)

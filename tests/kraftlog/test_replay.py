@@ -43,7 +43,7 @@ def image_of(data: bytes, below: int = ALL) -> Image:
     return replay.image()
 
 
-def test_an_empty_log_says_nothing() -> None:
+def test_the_image_of_an_empty_log_is_empty() -> None:
     image = image_of(b"")
     assert (image.offset, image.epoch, image.timestamp_ms, image.leader_id) == (0, -1, -1, None)
     assert (dict(image.brokers), dict(image.features), image.voters, image.unreadable) == ({}, {}, None, 0)
@@ -66,7 +66,7 @@ def test_an_empty_log_says_nothing() -> None:
         ([broker(1, 5, version=4, cordonedLogDirs=None, inControlledShutdown=True)], True, True),
     ],
 )
-def test_the_last_word_on_a_broker_counts(records: list[bytes], fenced: bool, shutdown: bool) -> None:
+def test_the_last_registration_record_of_a_broker_wins(records: list[bytes], fenced: bool, shutdown: bool) -> None:
     image = image_of(log(records))
     found = image.brokers[1]
     assert (found.epoch, found.incarnation) == (5, uuid.UUID(int=5))
@@ -86,13 +86,13 @@ def test_the_last_word_on_a_broker_counts(records: list[bytes], fenced: bool, sh
         change(1, 5, inControlledShutdown=-1),
     ],
 )
-def test_a_change_to_a_broker_that_is_not_registered_so_changes_nothing_and_is_counted(record: bytes) -> None:
+def test_a_change_of_an_unknown_broker_registration_counts_as_unreadable(record: bytes) -> None:
     earlier, later = image_of(log([broker(1, 5)])), image_of(log([broker(1, 5), record]))
     assert later.brokers == earlier.brokers
     assert later.unreadable == 1
 
 
-def test_when_a_node_was_unregistered_is_known_until_it_comes_again() -> None:
+def test_the_time_of_an_unregistration_is_kept_until_the_node_registers_again() -> None:
     remove = frame(table.UNREGISTER_CONTROLLER, {"controllerId": 3002})
     lost = [broker(1, 5), controller(3002)], [unregister(1, 5), remove]
     gone = image_of(log(*lost))
@@ -100,7 +100,7 @@ def test_when_a_node_was_unregistered_is_known_until_it_comes_again() -> None:
     assert image_of(log(*lost, [broker(1, 9), controller(3002)])).unregistered == {}
 
 
-def test_when_each_broker_registered_last_is_known_and_of_a_snapshot_not_before_it_was_made() -> None:
+def test_the_time_of_the_last_registration_of_each_broker_is_known() -> None:
     """A change of a registration is none."""
     image = image_of(log([broker(1, 5), broker(2, 6)], [broker(1, 7), unfence(2, 6)], [unregister(2, 6)]))
     first = image_of(log([broker(1, 5), broker(2, 6)]))
@@ -161,7 +161,7 @@ def test_a_clock_that_is_set_makes_no_registration_older(batches: list[tuple[int
         assert (image.elapsed_ms - image.registered[1], image.elapsed_ms - image.returned[1]) == (age, age)
 
 
-def test_time_counts_from_the_end_of_a_snapshot_on() -> None:
+def test_the_time_of_an_image_counts_from_the_end_of_its_snapshot() -> None:
     replay = Replay()
     replay.load_snapshot(snapshot(broker(1, 5)), end_offset=50, epoch=1)
     replay.append(batch(50, *NO_OP), below=100)
@@ -170,7 +170,7 @@ def test_time_counts_from_the_end_of_a_snapshot_on() -> None:
     assert image.registered == {1: 0}
 
 
-def test_a_node_that_is_unregistered_is_gone_unless_it_is_registered_in_another_role() -> None:
+def test_an_unregistered_node_stays_known_by_its_other_role() -> None:
     remove = frame(table.UNREGISTER_CONTROLLER, {"controllerId": 2})
     begin = [broker(1, 5), broker(2, 6), controller(2)]
     assert set(image_of(log(begin, [unregister(1, 5), unregister(2, 6)])).returned) == {2}
@@ -198,14 +198,14 @@ def test_brokers_and_controllers_go_when_they_are_unregistered() -> None:
                          "3.0-3.2"))], {"a": 3}, None),
     ],
 )  # fmt: skip
-def test_levels_are_what_the_last_record_says(
+def test_the_last_record_of_a_feature_sets_its_level(
     records: list[bytes], features: dict[str, int], kraft: int | None
 ) -> None:
     image = image_of(log(records))
     assert (image.features, image.feature_record_kraft_version, image.kraft_version) == (features, kraft, 0)
 
 
-def test_the_image_says_up_to_where_levels_were_moved() -> None:
+def test_the_image_has_the_offset_of_the_last_level_change() -> None:
     data = log([no_op()], [level("a", 1), no_op()], [begin()], [level("a", 2)], [no_op()], [end()], [no_op()])
     assert [image_of(data, below=below).features_offset for below in (1, 3, 4, 5, 6, 7, 8)] == [0, 3, 3, 3, 3, 7, 7]
     replay = Replay()
@@ -213,7 +213,7 @@ def test_the_image_says_up_to_where_levels_were_moved() -> None:
     assert replay.image().features_offset == 900  # which of its records came when, a snapshot does not say
 
 
-def test_the_image_says_which_levels_were_given_up_and_when() -> None:
+def test_the_image_has_former_levels_and_when_they_were_given_up() -> None:
     """Not level 0, nor one that was only confirmed; what was before a snapshot is not known."""
     data = log([level("a", 1)], [level("a", 2)], [level("a", 2)], [level("a", 1)], [level("a", 0), level("b", 3)])
     former = image_of(data).former_levels
@@ -226,7 +226,7 @@ def test_the_image_says_which_levels_were_given_up_and_when() -> None:
     assert former.since_ms >= 0
 
 
-def test_the_image_says_where_each_level_was_moved_and_to_which_level() -> None:
+def test_the_image_has_each_move_of_a_level_with_its_offset() -> None:
     data = log([level("a", 1)], [level("a", 1)], [level("a", 0), level("b", 3)], [no_op()], [level("a", 1)])
     data += control_batch(6, (table.KRAFT_VERSION, {"version": 0, "kRaftVersion": 1}))
     image = image_of(data)
@@ -238,7 +238,7 @@ def test_the_image_says_where_each_level_was_moved_and_to_which_level() -> None:
     assert [end for end, _ in often] == list(range(40 - MOST_MOVES + 1, 41))
 
 
-def test_what_a_snapshot_holds_was_not_moved_there() -> None:
+def test_levels_of_a_snapshot_are_no_moves() -> None:
     replay = Replay()
     replay.load_snapshot(snapshot(level("a", 5)), end_offset=900, epoch=3)
     assert dict(replay.image().former_levels.moves) == {}
@@ -256,7 +256,7 @@ def test_former_levels_are_joined_where_two_readings_leave_no_gap() -> None:
     assert earlier.with_earlier(later, 300) == earlier
 
 
-def test_records_of_a_transaction_take_effect_at_its_end() -> None:
+def test_records_of_a_metadata_transaction_take_effect_at_its_end() -> None:
     data = log([level("a", 1)], [begin()], [level("a", 2), broker(1, 5)], [end()], [no_op()])
     images = [image_of(data, below=below) for below in (2, 4, 5, 6)]
     assert [(i.features["a"], len(i.brokers), i.in_transaction) for i in images] == [
@@ -267,7 +267,7 @@ def test_records_of_a_transaction_take_effect_at_its_end() -> None:
     ]
 
 
-def test_an_aborted_transaction_never_was_but_its_records_are_counted() -> None:
+def test_an_aborted_transaction_changes_nothing_but_the_record_counts() -> None:
     image = image_of(log([level("a", 1), begin()], [level("a", 2), broker(1, 5)], [abort()], [level("b", 1)]))
     assert (image.features, dict(image.brokers), image.in_transaction) == ({"a": 1, "b": 1}, {}, False)
     assert image.counts == {12: 3, 23: 1, 0: 1, 25: 1}
@@ -282,12 +282,12 @@ def test_control_records_take_effect_inside_a_transaction_and_survive_its_abort(
 
 
 @pytest.mark.parametrize("records", [[end()], [abort()], [begin(), begin(), end()]])
-def test_a_transaction_that_does_not_fit_is_counted(records: list[bytes]) -> None:
+def test_an_unmatched_transaction_record_counts_as_unreadable(records: list[bytes]) -> None:
     image = image_of(log(records))
     assert (image.unreadable, image.in_transaction) == (1, False)
 
 
-def test_the_quorum_is_what_control_records_say() -> None:
+def test_the_quorum_is_read_from_control_records() -> None:
     voter = {
         "voterId": 3001,
         "voterDirectoryId": uuid.UUID(int=7),
@@ -316,7 +316,7 @@ def test_the_quorum_is_what_control_records_say() -> None:
         (bytes((1, 29, 0)) + b"\x17" + bytes(22) + b"\0", 1, {29: 1}),
     ],
 )
-def test_only_what_could_have_changed_the_image_counts_against_it(
+def test_only_records_that_could_change_the_image_count_as_unreadable(
     value: bytes, unreadable: int, counts: dict[int, int]
 ) -> None:
     image = image_of(log([value], [level("a", 1)]))
@@ -324,7 +324,7 @@ def test_only_what_could_have_changed_the_image_counts_against_it(
     assert image.counts == counts | {12: 1 + counts.get(12, 0)}
 
 
-def test_a_record_without_a_value_counts_against_the_image() -> None:
+def test_a_record_without_a_value_counts_as_unreadable() -> None:
     data = encode_batch([Record(0, NOW, None)], leader_epoch=1)
     assert image_of(data).unreadable == 1
 
@@ -334,6 +334,6 @@ def test_a_data_record_with_key_and_headers_is_read_too() -> None:
     assert image_of(data).features == {"a": 1}
 
 
-def test_an_unknown_control_record_counts_against_the_image() -> None:
+def test_an_unknown_control_record_counts_as_unreadable() -> None:
     data = encode_batch([Record(0, NOW, b"\0\0x", b"\0\0\0\x63")], leader_epoch=1, control=True)
     assert image_of(data).unreadable == 1

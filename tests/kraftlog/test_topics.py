@@ -38,7 +38,7 @@ def put_run(table: TopicTable, ids: list[bytes], names: list[str]) -> bool:
 
 
 @given(STEPS)
-def test_it_says_what_a_dict_says_and_a_view_what_it_said_when_it_was_taken(
+def test_a_topic_table_equals_a_dict_and_a_view_the_dict_at_the_time_it_was_taken(
     steps: list[tuple[str, object, str]],
 ) -> None:
     table, views = TopicTable(), list[tuple[Topics, dict[int, Topic]]]()
@@ -83,7 +83,7 @@ def test_it_says_what_a_dict_says_and_a_view_what_it_said_when_it_was_taken(
     assert table.weight == 0
 
 
-def test_one_that_is_not_there_cannot_go() -> None:
+def test_a_topic_that_does_not_exist_cannot_be_dropped() -> None:
     with pytest.raises(KeyError):
         TopicTable().drop(0)
 

@@ -18,14 +18,14 @@ MIGRATION_DEFECTS = (
         "not-compared",
         "a way back closes although the two stores were not compared",
         f"{CORE}.checks",
-        (("    if not read_context.closes or not needs_comparison(read_context.progress):\n", "    if True:\n"),),
+        (("    if not question.closes or not needs_comparison(question.progress):\n", "    if True:\n"),),
         of_migrations=True,
     ),
     Defect(
         "last-comparison",
         "the cluster is given back to ZooKeeper although the last comparison does not show that it has everything",
         f"{CORE}.losses",
-        (("    lacking = what_is_lacking(read_context.progress, read_context.equality)\n", "    lacking = None\n"),),
+        (("    lacking = what_is_lacking(question.progress, question.equality)\n", "    lacking = None\n"),),
         of_migrations=True,
     ),
     Defect(

@@ -19,7 +19,7 @@ KEY = ResourceKey("kafka", "orders")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_it_is_as_a_real_one(case: Callable[[Ask], None]) -> None:
+def test_the_simulated_kubernetes_answers_as_a_real_one(case: Callable[[Ask], None]) -> None:
     server = ApiServer()
     server.put("elsewhere", "configmaps", "older")
     server.compact()

@@ -1,4 +1,4 @@
-"""The log of a cluster as far as it is here: what was so from when to when, and what is in doubt.
+"""The log of a cluster as far as it is here: each state with its period, and what is in doubt.
 
 The tables are made of a `History`, which `walk` makes of the rows. Records of partitions are not in it.
 """
@@ -32,8 +32,8 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The raw code of the state; while the migration lasts, brokers that are registered in ZooKeeper mode;
-    metadata.version as it was when that began.
+    """State of a migration. code: the raw one. zk_brokers: registered in ZooKeeper mode, while it lasts.
+    metadata_version: as it was when that began.
     """
 
     code: int

@@ -131,6 +131,9 @@ class _Run:
 
 
 def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
+    """Sweep over all offsets at which a run begins or ends. Of the runs that are active between two of them, that
+    of the highest epoch wins; `floor` is the epoch of the last winner, below which nothing that follows is of the log.
+    """
     result = Merged(list(scans), whose)
     _snapshots(result)
     runs = sorted(

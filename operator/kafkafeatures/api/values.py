@@ -1,6 +1,6 @@
 """`replace` for the values of this code, which are frozen Structs, and for the few that must be dataclasses.
 
-mypy knows which fields there are for `dataclasses.replace` alone, but of Structs as well: so that is what it sees.
+mypy checks the names of fields only in calls of `dataclasses.replace`, there for Structs too: so it is shown that one.
 """
 
 import dataclasses

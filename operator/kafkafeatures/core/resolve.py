@@ -41,9 +41,10 @@ def wanted_of(
     paused: bool = False,
     accepted_log: str = "",
 ) -> DesiredState:
-    """Resolve it. `approvals`, `annotated` (one more), `paused`, `accepted_log`: given beside the document.
+    """Resolve the document. `approvals`, `annotated` (an approval in an annotation), `paused`, `accepted_log`: given
+    beside it.
 
-    Raises InvalidDocument: UnknownRelease, and for a window that no schedule or no time zone is.
+    Raises InvalidDocument for a window whose schedule or time zone is invalid; its subclass UnknownRelease.
     """
     spec = resource.spec
     all_approvals = approvals | ({annotated, spec.approval.plan_hash or ""} - {""})

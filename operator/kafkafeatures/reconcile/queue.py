@@ -3,8 +3,8 @@
 Wake-ups coalesce; a key works again at a wake-up or when its pause is over, whichever is first. `work` returns the
 pause in seconds, or None when the key is gone, and only that removes a key: whatever `work` raises is kept from ending
 anything, counted, and tried again later and later; where it has a `retry_after`, in seconds, not before that. Every
-reconciliation has a hard deadline. So many begin at a time; one that is not done soon waits for something outside, and
-gives its place to the next. Knows nothing of Kafka or Kubernetes; called by `app.py`.
+reconciliation has a hard deadline. At most `at_once` begin at a time; one that is not done within `hold` seconds waits
+for something outside, and gives its slot to the next. Knows nothing of Kafka or Kubernetes; called by `app.py`.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Queue(Generic[K]):
         failures = 0
         while not self._stopping.is_set():
             entry.waiting_since = self._monotonic()
-            async with _Place(self._slots, self._hold):
+            async with _Slot(self._slots, self._hold):
                 if self._stopping.is_set():
                     return
                 entry.wake.clear()  # from here on a wake-up means something this reconciliation may not see
@@ -154,8 +154,8 @@ class Queue(Generic[K]):
             logger.exception("could not report a failed reconciliation of %s", key)
 
 
-class _Place:
-    """One of those for reconciliations that begin: held while it is entered, and for `hold` seconds at most."""
+class _Slot:
+    """A slot for a reconciliation that begins: held while it is entered, and for `hold` seconds at most."""
 
     def __init__(self, slots: asyncio.Semaphore, hold: float) -> None:
         self._slots, self._hold = slots, hold
@@ -177,7 +177,7 @@ class _Place:
 
 
 def retry_in(failures: int, error: BaseException) -> float:
-    """Seconds, after so many failures in a row before this one. Who asks for an hour is asked again before that."""
+    """Seconds until the next try, after so many failures in a row before this one; a minute at most."""
     return not_before(FIRST_RETRY * 2.0 ** min(failures, 10), error)
 
 

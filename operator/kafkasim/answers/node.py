@@ -85,11 +85,11 @@ class NodeAnswers:
     # --- ApiVersions ---
 
     async def api_versions(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
-        """See `by_name`."""
+        """The ranges of this node, or an error (`by_name`)."""
         return self.by_name(request, version)
 
     def by_name(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
-        """See `said`; a refusal, where it names another node. No controller looks at the name (`ControllerApis`)."""
+        """The ranges; an error where the request names another node. No controller looks at that (`ControllerApis`)."""
         if version < request.names_node_from:
             return self.said(version)
         cluster_id, node_id = request.cluster_id, request.node_id
@@ -101,7 +101,7 @@ class NodeAnswers:
         return self.said(version)
 
     def said(self, version: int) -> m.ApiVersionsResponse:
-        """Ranges with minimum 0 are left out below v4 (KAFKA-17492). A broker in ZooKeeper mode names no feature."""
+        """The ranges: those with minimum 0 only from v4 on (KAFKA-17492). In ZooKeeper mode no feature is named."""
         levels, epoch = self.world.finalized(self.node)
         features = self.node.release.features
         if self.node.in_zookeeper_mode:

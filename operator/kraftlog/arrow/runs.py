@@ -1,4 +1,6 @@
-"""What is in a file, in order: many usual records at once, everything else one by one.
+"""Contents of a file, in order: many usual records at once, everything else one by one.
+
+Usual is a batch without compression whose records have neither key nor headers (`framing`).
 
 What it decides: how many records are taken together, so that memory is bounded. Called by what makes rows or lines of
 records, which also counts them; batches and what is read one by one are counted here.

@@ -223,7 +223,9 @@ def test_tls_to_a_plaintext_port(secured: Cluster, tmp_path: Path) -> None:
     one_line(done, 5, internal, "the node may not speak TLS on this port")
 
 
-def test_a_node_whose_ca_is_not_trusted(secured: Cluster, tmp_path: Path) -> None:
+def test_connecting_to_a_node_whose_ca_is_not_trusted_fails_with_one_line_that_names_the_remedy(
+    secured: Cluster, tmp_path: Path
+) -> None:
     (tmp_path / "other.pem").write_text(secured.certificates.other_ca)
     files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(tmp_path / "other.pem"))
     done = ask_patiently("--bootstrap-server", secured.bootstrap_servers, *files)

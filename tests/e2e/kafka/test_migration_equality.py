@@ -202,7 +202,9 @@ async def test_a_dry_run_of_the_copy_reads_all_of_it_and_finds_nothing_wrong(wal
     assert set(found.assigned) == {1}
 
 
-def test_what_is_made_changed_and_deleted_in_dual_write_is_the_same(walk: Walk) -> None:
+def test_topics_acls_quotas_and_credentials_changed_in_dual_write_are_equal_in_zookeeper_and_the_log(
+    walk: Walk,
+) -> None:
     cluster = walk.cluster
     with admin(cluster) as client:
         made = {"num_partitions": 2, "replication_factor": 1, "configs": {"segment.ms": "600000"}}

@@ -261,7 +261,7 @@ def test_in_zookeeper_mode_they_are_those_of_the_broker_that_is_controller(rig: 
     assert (now.allows(rig.stopped), now.allows(third), now.allows(controller)) == (True, False, False)
 
 
-def test_they_are_unknown_where_another_controller_was_elected_meanwhile(rig: Rig) -> None:
+def test_partitions_are_unknown_where_another_controller_was_elected_meanwhile(rig: Rig) -> None:
     first, again = rig.looked(moves=True)
     assert unknown(first).message == "the controller changed while they were read"
     assert unknown(again).kind is FailureKind.STALE  # or of a broker that does not know yet that it was elected

@@ -104,7 +104,9 @@ def test_a_secret_without_the_label_reads_as_if_there_were_none(
     nowhere(operator, UNLABELLED)
 
 
-def test_so_does_one_for_the_digest_login_to_zookeeper(resources: Resources, operator: Operator) -> None:
+def test_a_zookeeper_digest_secret_without_the_label_reads_as_if_there_were_none(
+    resources: Resources, operator: Operator
+) -> None:
     """No connection to the ensemble is made."""
     plane = resources.plane
     there = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "digest", "namespace": NS}}

@@ -73,7 +73,7 @@ def test_files_that_a_filter_leaves_out_are_not_opened_where_spark_says_so_befor
     assert (some < every / 2) is not answers["version"].startswith("4.0")
 
 
-def test_it_works_where_filters_may_not_be_pushed_down(answers: Said) -> None:
+def test_the_source_gives_the_same_answers_without_filters_pushed_down(answers: Said) -> None:
     assert answers["plain"] == answers["filters"][FILTERS[2]]
     assert answers["plain"]
 

@@ -49,7 +49,7 @@ def voters_record(*voters: int) -> tuple[RecordType, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("copied", "committed"), [(1, 0), (2, 0), (3, 10), (4, 10)])
-def test_of_four_voters_three_are_a_majority(copied: int, committed: int) -> None:
+def test_a_majority_of_four_voters_is_three(copied: int, committed: int) -> None:
     four = (3001, 3002, 3003, 3004)
     items = [leader(3001, four), *healthy()[1:], registered_controller(3004)]
     row = readiness(copies_of(log(items), four[:copied]))
@@ -59,7 +59,7 @@ def test_of_four_voters_three_are_a_majority(copied: int, committed: int) -> Non
 # --- who votes
 
 
-def test_who_votes_is_not_known_behind_a_gap_that_may_hold_another_election() -> None:
+def test_the_voters_are_unknown_after_a_gap_that_may_hold_another_election() -> None:
     items = [*healthy(), no_op(), no_op(), no_op(), no_op()]
     files = {
         segment_name(0): log(items[:9]),
@@ -91,13 +91,13 @@ def test_a_voter_whose_removal_may_be_undone_still_has_to_be_registered() -> Non
     assert blocking(readiness(copies_of(log(gone)))) == []
 
 
-def test_a_voter_whose_removal_is_surely_committed_has_not() -> None:
+def test_a_voter_whose_removal_is_surely_committed_need_not_be_registered() -> None:
     items = [*unregistered(DYNAMIC, 3003), voters_record(3001, 3002)]
     row = readiness(only_first_has(items, [no_op()]))
     assert (row["committed_below"], blocking(row)) == (len(items), [])
 
 
-def test_a_voter_that_may_yet_be_one_has_to_be_registered() -> None:
+def test_a_controller_that_may_still_become_a_voter_has_to_be_registered() -> None:
     row = readiness(only_first_has(DYNAMIC, [voters_record(*VOTERS, 3009), voters_record(*VOTERS)]))
     assert blocking(row) == [3009]
 
@@ -116,12 +116,12 @@ def with_snapshot(
     return [copy("3001", first), *copies_of(files, VOTERS[1:])]
 
 
-def test_who_votes_in_a_snapshot_votes_until_a_removal_is_surely_committed() -> None:
+def test_a_voter_of_a_snapshot_remains_a_voter_until_its_removal_is_surely_committed() -> None:
     found = with_snapshot(VOTERS, VOTERS, [voters_record(3001, 3002), no_op()], is_whole=False)
     assert blocking(readiness(found)) == [3003]
 
 
-def test_who_voted_before_a_snapshot_and_not_in_it_votes_no_more() -> None:
+def test_a_voter_that_a_later_snapshot_does_not_have_is_no_longer_a_voter() -> None:
     found = with_snapshot(VOTERS, VOTERS[:2], [no_op()], is_whole=True)
     assert blocking(readiness(found)) == []
 
@@ -149,18 +149,20 @@ def test_who_voted_before_a_snapshot_and_not_in_it_votes_no_more() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_only_one_copy_has_makes_nothing_ready(items: Sequence[Item], more: Sequence[Item], target: str) -> None:
+def test_records_that_only_one_copy_of_the_log_has_make_no_verdict_ready(
+    items: Sequence[Item], more: Sequence[Item], target: str
+) -> None:
     row = readiness(only_first_has(items, more), target)
     assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"not_committed"})
     assert readiness(copies_of(log([*items, *more])), target)["verdict"] == "ready", "once all have it"
 
 
-def test_an_unknown_state_of_a_migration_makes_it_unknown() -> None:
+def test_an_unknown_migration_state_makes_the_verdict_unknown() -> None:
     row = readiness(copies_of(log([*healthy(), migration(9)])))
     assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"migration", "contradiction_in_log"})
 
 
-def test_a_level_that_stays_and_needs_one_that_would_go_down_is_a_blocker() -> None:
+def test_a_downgrade_is_blocked_by_a_finalized_level_that_needs_the_higher_one() -> None:
     items = [*healthy(version=25), level("eligible.leader.replicas.version", 1)]
     found = readiness(copies_of(log(items)), "metadata.version=22")["other_blockers"]
     assert [one["text"] for one in found] == [
@@ -176,13 +178,13 @@ def fenced_since(*items: bytes) -> int | None:
     return history(*copies_of(log([*healthy(), *items]))).nodes.current[BROKER, 7].value.fenced_since
 
 
-def test_a_broker_is_fenced_since_its_own_process_is() -> None:
+def test_a_broker_is_fenced_since_the_registration_of_its_current_process() -> None:
     """The one before it was fenced as well, and maybe for long."""
     first, second = registered_broker(7, 500), registered_broker(7, 600)
     assert fenced_since(first, no_op(), no_op()) == NOW + 9
     assert fenced_since(first, no_op(), second) == NOW + 11
 
 
-def test_a_broker_is_fenced_since_it_was_fenced_last() -> None:
+def test_a_broker_is_fenced_since_its_last_fencing_record() -> None:
     once = [registered_broker(7, 500), changed(7, 500, fenced=-1)]
     assert fenced_since(*once, changed(7, 500, fenced=1), changed(7, 500, inControlledShutdown=1)) == NOW + 11

@@ -55,7 +55,7 @@ def attributions(*documents: dict[str, Any], data: bytes = CHANGED, cluster_id: 
     return [row["attribution"] for row in rows(copies, "feature_timeline", documents=Documents.of(documents))]
 
 
-def test_a_change_that_a_documents_history_has_is_the_operators() -> None:
+def test_a_change_in_the_history_of_a_document_is_attributed_to_the_operator() -> None:
     found = attributions(document(history=[change("metadata.version 27 -> 28", AT + 2000)]))
     assert found == ["Unattributed", "kafka/prod"]
 
@@ -77,7 +77,7 @@ def test_a_change_that_a_documents_history_has_is_the_operators() -> None:
         "a restart",
     ],
 )  # fmt: skip
-def test_any_other_change_is_unattributed(entry: dict[str, Any]) -> None:
+def test_a_change_that_no_history_entry_matches_is_unattributed(entry: dict[str, Any]) -> None:
     assert set(attributions(document(history=[entry]))) == {"Unattributed"}
 
 
@@ -87,7 +87,7 @@ def test_a_document_of_another_cluster_or_a_cluster_without_an_id_attributes_not
     assert set(attributions(document(history=[entry]), cluster_id=None)) == {"Unattributed"}
 
 
-def test_what_only_a_snapshot_shows_is_unattributed() -> None:
+def test_a_change_that_only_a_snapshot_shows_is_unattributed() -> None:
     files = {**snapshot_at(10, CHANGED), segment_name(10): log([leader(3002)], start=10)}
     entry = change("metadata.version 27 -> 28", AT)
     found = rows([copy("3001", files)], "feature_timeline", documents=Documents.of([document(history=[entry])]))
@@ -101,14 +101,14 @@ def drift(*documents: Any, data: bytes = CHANGED, cluster_id: str | None = CLUST
 
 
 @pytest.mark.parametrize(("wanted", "said"), [(28, "InSync"), (27, "Drifted"), (29, "Drifted")])
-def test_drift_is_the_level_against_the_document(wanted: int, said: str) -> None:
+def test_drift_compares_the_finalized_level_with_the_level_of_the_document(wanted: int, said: str) -> None:
     row = drift(document(level=wanted))
     assert (row["feature"], row["level"], row["desired_level"], row["drift"]) == ("metadata.version", 28, wanted, said)
     assert (row["document"], row["reason"]) == ("kafka/prod", None)
     assert round(row["since"].timestamp() * 1000) == AT
 
 
-def test_a_bundle_wants_what_it_stands_for_and_nothing_that_is_higher_to_be_lowered() -> None:
+def test_a_release_version_is_no_drift_where_a_level_is_higher_than_the_release_asks_for() -> None:
     body = document()
     body["spec"]["features"] = {"releaseVersion": "4.0"}
     found = rows(copies_of(CHANGED), "drift", documents=Documents.of([body]))
@@ -130,7 +130,7 @@ def test_a_bundle_wants_what_it_stands_for_and_nothing_that_is_higher_to_be_lowe
     ],
     ids=["none", "of another cluster", "two", "one that is not valid"],
 )
-def test_without_one_document_that_is_understood_drift_is_unknown(documents: list[Any], why: str) -> None:
+def test_drift_is_unknown_without_exactly_one_document_that_can_be_read(documents: list[Any], why: str) -> None:
     row = drift(*documents)
     assert (row["drift"], row["desired_level"], row["level"]) == ("Unknown", None, 28)
     assert row["reason"].startswith(why)
@@ -144,5 +144,5 @@ def test_drift_is_unknown_where_the_levels_are_in_doubt() -> None:
     )  # fmt: skip
 
 
-def test_what_is_no_document_at_all_does_no_harm() -> None:
+def test_values_that_are_no_documents_leave_drift_unknown() -> None:
     assert drift(None, [], "text", {"metadata": 3, "status": {"history": "x"}})["drift"] == "Unknown"

@@ -69,7 +69,7 @@ def test_two_clusters_under_one_name_are_never_merged() -> None:
         assert (kind, text) == ("two_clusters_under_one_name", "folder prod has nodes of clusters one, two")
 
 
-def test_and_no_verdict_of_theirs_is_ready() -> None:
+def test_clusters_that_share_a_name_have_no_verdict_ready() -> None:
     data = log(healthy())
     copies = [*copies_of(data), copy("9", {segment_name(0): data}, cluster_id="another")]
     for cluster in clusters_of(copies):
@@ -87,7 +87,7 @@ def test_one_cluster_in_two_places_is_never_merged() -> None:
     ]  # fmt: skip
 
 
-def test_copies_that_contradict_each_other_are_not_merged() -> None:
+def test_copies_of_a_log_that_contradict_each_other_are_not_merged() -> None:
     """No copy says which cluster it is of, and they cannot be of one: the first by name stays."""
     first = copy("3001", {segment_name(0): log(healthy())}, cluster_id=None)
     other = copy("3002", {segment_name(0): log(healthy(version=20))}, cluster_id=None)
@@ -159,7 +159,7 @@ def test_snapshots_of_several_nodes_that_differ_make_every_verdict_unknown() -> 
     assert set(verdicts(found).values()) == {"unknown"}
 
 
-def test_damage_is_named_with_its_place() -> None:
+def test_a_damaged_batch_is_reported_with_its_file_and_position() -> None:
     data = bytearray(log([*healthy(), no_op(), no_op()]))
     at = len(log(healthy()))
     data[at + 60] ^= 0xFF
@@ -171,19 +171,19 @@ def test_damage_is_named_with_its_place() -> None:
     assert (gap["offset"], gap["end_offset"]) == (9, 10)
 
 
-def test_a_record_of_an_unknown_type_is_named_with_how_many_there_are() -> None:
+def test_records_of_an_unknown_type_are_reported_with_their_count() -> None:
     unknown = bytes([1, 99, 0, 1, 2, 3])
     (row,) = quality(copies_of(log([*healthy(), unknown, no_op(), unknown]), (3001,)))
     assert (row["kind"], row["offset"], row["end_offset"], row["count"]) == ("not_decoded", 9, 12, 2)
     assert row["text"] == "type 99, version 0: the table has no such type"
 
 
-def test_a_transaction_without_its_end_and_one_within_another_are_named() -> None:
+def test_an_open_transaction_and_a_nested_transaction_are_reported() -> None:
     data = log([*healthy(), begin(), begin(), level("group.version", 1)])
     assert kinds(copies_of(data)) == ["contradiction_in_log", "open_transaction"]
 
 
-def test_a_change_that_fits_no_registration_is_named() -> None:
+def test_a_registration_change_without_a_matching_registration_is_reported() -> None:
     row, of_rolls = quality(copies_of(log([*healthy(), changed(1, 999, fenced=1)])))
     assert (row["kind"], row["offset"], of_rolls["kind"]) == ("contradiction_in_log", 9, "rolls_not_known")
     assert row["text"] == (
@@ -204,7 +204,7 @@ def test_files_that_are_no_part_of_a_log_are_listed() -> None:
     )  # fmt: skip
 
 
-def test_rows_of_an_idle_controller_may_be_thinned_out() -> None:
+def test_no_op_records_that_were_thinned_out_are_no_gap() -> None:
     """Only the first and last no-op of an hour are kept: what is between them is no gap."""
     data = log([*healthy(), *[no_op()] * 50, leader(3002), *[no_op()] * 50])
     whole = rows_of(segment_name(0), data)
@@ -244,7 +244,7 @@ def blocks(how_many: int) -> Callable[[], Iterator[pa.RecordBatch]]:
     return generate
 
 
-def test_changes_of_partitions_are_never_all_there_as_objects() -> None:
+def test_memory_does_not_grow_with_the_number_of_partition_changes() -> None:
     peaks = {}
     for how_many in (1, 4):
         cluster = one([NodeCopy("prod", "3001", None, (FileRecords("3001", segment_name(0), blocks(how_many)),))])
@@ -256,7 +256,7 @@ def test_changes_of_partitions_are_never_all_there_as_objects() -> None:
     assert peaks[4] < peaks[1] + 1_000_000, "of 12,000 more, which are some 10 MB as objects"
 
 
-def test_tables_have_their_schema_and_no_row_has_the_key_of_another() -> None:
+def test_tables_have_their_schema_and_the_key_of_each_row_is_unique() -> None:
     for name, made in tables(golden("4.2.0-feature-changes")).items():
         assert made.schema.equals(TABLES[name].schema)
         keys = made.select(list(TABLES[name].key)).to_pylist()
@@ -275,7 +275,7 @@ def is_log(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("name", ["3.9.1-after-migration", "3.9.1-kraft", "4.2.0-feature-changes"])
-def test_snapshots_of_real_nodes_say_what_their_logs_say(name: str) -> None:
+def test_snapshots_of_real_nodes_agree_with_their_logs(name: str) -> None:
     found = history(*golden(name))
     assert (found.base, found.doubts) == (0, [])
     assert {note.kind for note in found.notes} <= {"kraft_version_record"}
@@ -301,7 +301,7 @@ def test_levels_of_real_nodes_are_reported_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_record_at_which_kafka_stops_is_named_as_by_the_commands(case: Case) -> None:
+def test_a_record_at_which_kafka_stops_is_reported_in_the_words_of_log_verify(case: Case) -> None:
     before = healthy()
     at = len(before) + len(case.values) - 1
     found = quality(copies_of(log([*before, *case.values, no_op()])))
@@ -311,12 +311,12 @@ def test_a_record_at_which_kafka_stops_is_named_as_by_the_commands(case: Case) -
     assert (row["offset"], row["node"], row["file"], row["count"]) == (at, "3001", segment_name(0), 1)
 
 
-def test_a_record_of_which_only_what_is_missing_could_say_more_is_not_named() -> None:
+def test_a_record_is_no_contradiction_where_the_log_before_it_is_missing() -> None:
     data = log([partition_change(1, 0, isr=(1,)), changed(7, 10, fenced=1), no_op()], start=50)
     assert "contradiction_in_log" not in kinds([copy("3001", {segment_name(50): data})])
 
 
-def test_a_record_that_contradicts_the_snapshot_before_it_is_named() -> None:
+def test_a_record_that_contradicts_the_snapshot_before_it_is_reported() -> None:
     state = snapshot(topic(1, "orders"), partition(1, 0, 1, 2))
     files = {snapshot_name(50): state, segment_name(50): log([partition_change(1, 9, isr=(1,)), no_op()], start=50)}
     (row,) = [one for one in quality([copy("3001", files)]) if one["kind"] == "contradiction_in_log"]

@@ -52,7 +52,7 @@ def judged(*items: Item) -> tuple[str, set[str]]:
 
 
 @pytest.mark.parametrize("target", [ELR, "4.1", "4.2"])
-def test_where_only_files_have_a_value_it_is_unknown_and_says_how_to_close_the_gap(target: str) -> None:
+def test_readiness_is_unknown_where_only_files_of_nodes_set_min_insync_replicas(target: str) -> None:
     row = readiness(copies_of(log(UNSET)), target)
     assert row["verdict"] == "unknown"
     (why,) = row["unknown_because"]
@@ -64,12 +64,12 @@ def test_where_only_files_have_a_value_it_is_unknown_and_says_how_to_close_the_g
     )
 
 
-def test_targets_without_that_feature_need_no_value() -> None:
+def test_targets_without_eligible_leader_replicas_need_no_min_insync_replicas() -> None:
     found = verdicts(copies_of(log(UNSET)))
     assert (found["metadata.version=28"], found["group.version=1"], found["4.0"]) == ("ready", "ready", "ready")
 
 
-def test_a_cluster_that_has_the_feature_needs_none() -> None:
+def test_a_cluster_that_has_eligible_leader_replicas_needs_no_min_insync_replicas() -> None:
     assert verdicts(copies_of(log([*UNSET, level("eligible.leader.replicas.version", 1)])))["4.1"] == "ready"
 
 
@@ -89,7 +89,7 @@ def test_a_cluster_that_has_the_feature_needs_none() -> None:
         *("changed for all", "another for a topic", "for one that was unregistered"),
     ],
 )
-def test_a_value_for_all_brokers_makes_it_ready(more: tuple[Item, ...]) -> None:
+def test_a_default_of_min_insync_replicas_for_all_brokers_makes_the_cluster_ready(more: tuple[Item, ...]) -> None:
     assert judged(*healthy(), *more, no_op()) == ("ready", set())
 
 
@@ -103,11 +103,11 @@ def test_a_value_for_all_brokers_makes_it_ready(more: tuple[Item, ...]) -> None:
     ],
     ids=["for a topic", "another config", "for each broker by itself", "no longer"],
 )
-def test_what_is_not_for_all_brokers_does_not(more: tuple[Item, ...]) -> None:
+def test_a_value_of_some_brokers_does_not_make_the_cluster_ready(more: tuple[Item, ...]) -> None:
     assert judged(*UNSET, *more) == ("unknown", {"min_insync_replicas"})
 
 
-def test_a_value_that_a_broker_would_lose_blocks_it() -> None:
+def test_a_value_that_a_broker_would_lose_blocks_the_raise() -> None:
     row = readiness(copies_of(log([*healthy(), min_insync("3", "2"), min_insync("2", "1")])), ELR)
     assert row["verdict"] == "blocked"
     assert row["other_blockers"] == [
@@ -119,7 +119,7 @@ def test_a_value_that_a_broker_would_lose_blocks_it() -> None:
     ]
 
 
-def test_a_fenced_broker_that_may_come_back_would_lose_it_too() -> None:
+def test_a_value_that_a_fenced_broker_would_lose_blocks_the_raise() -> None:
     fenced = changed(2, 102, fenced=1)
     assert judged(*healthy(), min_insync("3", "2"), fenced) == ("blocked", {"Setting"})
 
@@ -134,14 +134,14 @@ def test_a_fenced_broker_that_may_come_back_would_lose_it_too() -> None:
     ],
     ids=["for all", "no longer for one", "changed for one", "changed for all"],
 )
-def test_what_a_leader_may_undo_does_not_make_it_ready(before: list[Item], last: bytes) -> None:
+def test_an_uncommitted_value_does_not_make_the_cluster_ready(before: list[Item], last: bytes) -> None:
     whole = log([*before, last])
     row = readiness([copy("3001", {segment_name(0): whole}), *copies_of(log(before), (3002, 3003))], ELR)
     assert row["verdict"] != "ready"
     assert "not_committed" in {one["kind"] for one in row["unknown_because"]}
 
 
-def test_a_snapshot_says_it_where_the_log_before_it_is_gone() -> None:
+def test_the_value_is_read_from_a_snapshot_where_the_log_before_it_was_deleted() -> None:
     items = [*healthy(), no_op()]
     end = len(items)
     files = {
@@ -151,7 +151,7 @@ def test_a_snapshot_says_it_where_the_log_before_it_is_gone() -> None:
     assert readiness(copies_of(files), ELR)["verdict"] == "ready"
 
 
-def test_a_snapshot_without_what_the_log_set_contradicts_it() -> None:
+def test_a_snapshot_without_the_value_that_the_log_set_makes_the_verdict_unknown() -> None:
     items = [*UNSET, no_op()]
     files = {segment_name(0): log(items), **snapshot_at(len(items), log(items))}
     row = readiness(copies_of(files), ELR)
@@ -165,7 +165,7 @@ def test_configs_of_topics_never_become_objects() -> None:
     assert scan(source).small["offset"].to_pylist() == [51]
 
 
-def test_it_is_read_from_a_real_log() -> None:
+def test_min_insync_replicas_is_read_from_real_logs() -> None:
     """Kafka 4.2.0 wrote the value as it raised the feature; another log sets it for a topic."""
     found = history(*golden("4.2.0-feature-changes")).min_insync.current
     assert {name: (version.value, version.begin.offset) for name, version in found.items()} == {"": ("1", 86)}

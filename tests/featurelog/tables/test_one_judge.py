@@ -179,7 +179,7 @@ def speaks_of_each_node(found: Iterable[Blocker]) -> bool:
 
 @settings(max_examples=60, deadline=None)
 @given(logs())
-def test_what_is_ready_for_the_one_is_ready_for_the_other_and_what_blocks_blocks_for_both(
+def test_the_pipeline_and_the_operator_give_the_same_verdict(
     items: tuple[Item, ...],
 ) -> None:
     data = log(items)

@@ -46,7 +46,7 @@ def test_a_cluster_whose_nodes_all_support_a_release_is_ready_for_it() -> None:
     assert (row["blocking_nodes"], row["other_blockers"], row["unknown_because"]) == ([], [], [])
 
 
-def test_it_says_how_far_the_evidence_goes() -> None:
+def test_a_row_of_readiness_has_its_offsets_voters_and_copies() -> None:
     row = readiness(copies_of(log(healthy())), "4.2")
     assert (row["known_from_offset"], row["committed_below"], row["watermark_offset"]) == (0, 9, 9)
     assert (row["voters"], row["copies"]) == ([3001, 3002, 3003], ["3001", "3002", "3003"])
@@ -216,7 +216,7 @@ def test_without_a_leader_change_or_a_record_of_voters_it_is_unknown_who_votes()
         ({}, None),
     ],
 )
-def test_then_the_nodes_of_a_static_quorum_say_it_if_they_agree(
+def test_without_a_record_the_voters_of_a_static_quorum_are_those_on_which_its_nodes_agree(
     said: dict[int, tuple[int, ...]], voters: list[int] | None
 ) -> None:
     items = [*healthy(), no_op()]
@@ -237,7 +237,7 @@ def test_below_the_level_at_which_controllers_register_it_is_unknown_what_they_s
     assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"controllers"})
 
 
-def test_but_a_broker_that_blocks_does_so_whatever_controllers_support() -> None:
+def test_a_broker_blocks_a_release_whatever_the_controllers_support() -> None:
     items = [leader(3001), level("metadata.version", 14), registered_broker(1, 101, supports=OF_3_9)]
     assert verdicts(copies_of(log(items)))["4.0"] == "blocked"
 

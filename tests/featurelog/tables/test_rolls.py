@@ -81,7 +81,7 @@ def test_nodes_that_are_away_near_each_other_are_of_one_roll() -> None:
     assert [row["concurrency"] for row in found] == [1, 1]
 
 
-def test_those_that_are_away_at_the_same_time_say_so() -> None:
+def test_rolls_of_nodes_away_at_the_same_time_have_their_concurrency() -> None:
     items = [
         changed(1, 101, fenced=1),
         changed(2, 102, fenced=1),

@@ -49,7 +49,7 @@ def run(one: KubeResource, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Kube]:
 
 
 @pytest.mark.parametrize("annotation", ["", PLAN])
-def test_where_the_document_approves_another_plan_it_says_what_to_correct_and_writes_nothing(
+def test_approve_refuses_if_the_document_approves_another_plan(
     annotation: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, kube = run(approved(document=ANOTHER, annotation=annotation), monkeypatch)
@@ -58,7 +58,7 @@ def test_where_the_document_approves_another_plan_it_says_what_to_correct_and_wr
     assert not kube.written
 
 
-def test_what_the_document_approves_is_not_approved_again(
+def test_approve_writes_nothing_if_the_document_already_approves_the_plan(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, kube = run(approved(document=PLAN[:20]), monkeypatch)
@@ -85,7 +85,7 @@ def test_an_annotation_for_an_older_plan_is_replaced(monkeypatch: pytest.MonkeyP
         (PLAN, ANOTHER, False),
     ],
 )
-def test_a_plan_is_approved_where_no_other_plan_is_as_the_operator_judges_it(
+def test_a_resource_is_approved_only_by_the_hash_of_its_current_plan(
     document: str, annotation: str, expected: bool
 ) -> None:
     assert approved(document=document, annotation=annotation).is_approved is expected

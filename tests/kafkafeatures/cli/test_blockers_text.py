@@ -34,7 +34,7 @@ def records_of(seen: Observation) -> list[BlockerStatus]:
     ]
 
 
-def test_two_nodes_and_two_features_are_one_block_with_one_remedy() -> None:
+def test_blockers_of_equal_nodes_and_several_features_are_one_block_with_one_remedy() -> None:
     seen = observation(node(3001), node(99), *(node(i, said=answer(OLD), written=OLD) for i in (1, 2)))
     assert drawn(records_of(seen)) == [
         "  NodeRange: 2 brokers (1, 2), Kafka 3.9",
@@ -44,7 +44,7 @@ def test_two_nodes_and_two_features_are_one_block_with_one_remedy() -> None:
     ]
 
 
-def test_a_ghost_has_its_command_once_on_a_line_of_its_own() -> None:
+def test_the_command_that_removes_a_ghost_has_a_line_of_its_own() -> None:
     seen = observation(node(3001), node(99), node(4, state=NodeState.GHOST, said=SILENT, written=OLD))
     lines = drawn(records_of(seen))
     assert lines[0] == "  GhostRegistration: broker 4, Kafka 3.9; registered, but not running"
@@ -55,7 +55,7 @@ def test_a_ghost_has_its_command_once_on_a_line_of_its_own() -> None:
     ]
 
 
-def test_ranges_that_could_not_be_read_are_one_sentence_for_all_features() -> None:
+def test_unread_ranges_of_all_features_are_one_sentence() -> None:
     seen = observation(node(3001), node(99), node(1, said=SILENT, written=None))
     assert drawn(records_of(seen), width=200) == [
         "  NodeUnknown: the supported range of metadata.version, group.version on broker 1 could not be read: "
@@ -64,7 +64,7 @@ def test_ranges_that_could_not_be_read_are_one_sentence_for_all_features() -> No
     ]
 
 
-def test_what_is_about_the_cluster_and_what_an_older_operator_wrote_is_shown_by_its_message() -> None:
+def test_blockers_of_the_cluster_and_of_older_operators_are_shown_by_their_message() -> None:
     old = BlockerStatus(kind="NodeRange", feature="group.version", wanted=1, supported_max=0, message="as it was")
     of_cluster = BlockerStatus(kind="Quorum", message="no active controller is known", remedy="restore a majority")
     assert drawn([old, of_cluster]) == [
@@ -74,7 +74,7 @@ def test_what_is_about_the_cluster_and_what_an_older_operator_wrote_is_shown_by_
     ]
 
 
-def test_of_very_many_kinds_of_nodes_the_last_are_only_named() -> None:
+def test_only_the_first_kinds_of_very_many_blocked_nodes_are_explained() -> None:
     kinds = [{"metadata.version": (1, top)} for top in range(10, 20)]
     nodes = [node(i, said=answer(ranges), written=ranges) for i, ranges in enumerate(kinds, start=1)]
     lines = drawn(records_of(observation(node(3001), node(99), *nodes)), width=200)

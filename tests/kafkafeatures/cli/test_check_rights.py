@@ -27,19 +27,19 @@ def question(
     return question_of(Readings(probed, log), observation(mode=kept_in), mode, driver)
 
 
-def test_a_driver_adds_what_restarts_need_but_where_a_mode_has_it_already() -> None:
+def test_a_driver_adds_the_rights_of_restarts_unless_the_mode_includes_them() -> None:
     assert question(driver=MANUAL).purposes == {Purpose.LEVELS, Purpose.RESTARTS}
     assert question(driver=NOBODY).purposes == {Purpose.LEVELS}
     assert question(driver=MANUAL, mode="ibp").purposes == {Purpose.IBP}
 
 
-def test_a_log_that_only_a_right_is_missing_for_needs_no_rights_in_its_place() -> None:
+def test_an_unauthorized_metadata_log_needs_no_substitute_rights() -> None:
     assert question(log=READ).reads_log
     assert question(log=FORBIDDEN).reads_log
     assert not question(log=AWAY).reads_log
 
 
-def test_while_zookeeper_may_have_the_partitions_brokers_are_asked_for_them() -> None:
+def test_brokers_are_asked_for_partitions_while_zookeeper_may_hold_them() -> None:
     for kept_in in (MetadataMode.ZOOKEEPER, MetadataMode.MIGRATING):
         for mode in ("ibp", "migrate"):
             assert not question(mode=mode, kept_in=kept_in).reads_log
@@ -55,7 +55,7 @@ def test_controllers_are_expected_of_a_migration_and_of_brokers_in_kraft_mode() 
     assert question(asked(1, AWAY)).roles == set(Role)
 
 
-def test_a_ghost_is_not_asked_in_its_role() -> None:
+def test_a_ghost_registration_is_not_asked_for_rights() -> None:
     nodes = observation(node(1), node(2, state=NodeState.GHOST), node(3001))
     made = question_of(Readings(probe(asked(1), asked(3001)), READ), nodes, "levels", NOBODY)
     assert made.ghosts == {(Role.BROKER, 2)}

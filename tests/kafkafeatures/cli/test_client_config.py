@@ -26,11 +26,11 @@ KEY = "-----BEGIN PRIVATE KEY-----\nMIIC\n-----END PRIVATE KEY-----\n"
         ("a=", {"a": ""}),
     ],
 )
-def test_the_format_of_java_properties(text: str, expected: dict[str, str]) -> None:
+def test_a_file_is_parsed_in_the_format_of_java_properties(text: str, expected: dict[str, str]) -> None:
     assert parse_properties(text) == expected
 
 
-def test_a_scram_login_with_quotes_inside_the_password() -> None:
+def test_a_scram_login_may_have_quotes_inside_the_password() -> None:
     jaas = 'org.x.ScramLoginModule required username="al ice" password="a\\"b;c";'
     found = security_of(
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas}, "f"
@@ -41,7 +41,7 @@ def test_a_scram_login_with_quotes_inside_the_password() -> None:
     assert found.protocol == "SASL_SSL"
 
 
-def test_pem_stores_give_chain_and_key(tmp_path: Path) -> None:
+def test_pem_stores_give_the_certificate_chain_and_the_key(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text(CERT)
     (tmp_path / "me.pem").write_text(CERT + KEY)
     (tmp_path / "f").write_text(
@@ -92,13 +92,13 @@ def test_tokens_are_fetched_or_read_from_a_file(tmp_path: Path) -> None:
         ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""}, "host names are always verified"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(properties: dict[str, str], said: str) -> None:
+def test_an_unsupported_property_is_refused_by_name(properties: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigInvalid, match=r"^f: .*") as caught:
         security_of(properties, "f")
     assert said in str(caught.value)
 
 
-def test_what_kafkas_tools_take_and_is_not_about_the_connection_is_ignored() -> None:
+def test_client_properties_that_do_not_concern_the_connection_are_ignored() -> None:
     """The other properties of Kafka's AdminClientConfig and CommonClientConfigs, and some of consumers and tools."""
     names = (
         "bootstrap.servers bootstrap.controllers client.dns.lookup client.id connections.max.idle.ms "
@@ -111,19 +111,19 @@ def test_what_kafkas_tools_take_and_is_not_about_the_connection_is_ignored() -> 
     assert security_of(dict.fromkeys(names.split(), "x"), "f") == security_of({}, "f")
 
 
-def test_a_jks_store_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_a_jks_store_is_refused_with_the_commands_that_make_pem(tmp_path: Path) -> None:
     (tmp_path / "trust.jks").write_bytes(b"\xfe\xed\xfe\xed")
     with pytest.raises(ConfigInvalid, match="is not PEM; convert it"):
         security_of({"security.protocol": "SSL", "ssl.truststore.location": str(tmp_path / "trust.jks")}, "f")
 
 
-def test_addresses() -> None:
+def test_bootstrap_addresses_are_parsed_as_kafka_does() -> None:
     assert parse_addresses("a:1, [::1]:2 ,a:1,", "x") == (Address("a", 1), Address("::1", 2))
     assert str(Address("::1", 2)) == "[::1]:2"
 
 
 @pytest.mark.parametrize("text", ["a", "a:", ":1", "a:0", "a:65536", "a:x", "::1:2", "a:٣"])
-def test_what_is_no_address_is_named(text: str) -> None:
+def test_an_invalid_bootstrap_address_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="--bootstrap-server: "):
         parse_addresses(text, "--bootstrap-server")
 
@@ -145,7 +145,9 @@ def password(tmp_path: Path, reference: str, provider: str, more: str = "") -> s
     return sasl.password if sasl is not None else None
 
 
-def test_values_come_from_files_folders_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_providers_read_files_directories_and_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "secrets").write_text("password=canary ${p:x:y}\n")
     monkeypatch.setenv("KAFKA_PASSWORD", "from-env")
     assert password(tmp_path, f"${{p:{tmp_path}/secrets:password}}", PROVIDER + "FileConfigProvider") == (
@@ -181,7 +183,7 @@ def test_values_come_from_files_folders_and_the_environment(tmp_path: Path, monk
         (r"$\\{PASSWORD}", PROVIDER + "EnvVarConfigProvider", "", "the value of password begins with ${"),
     ],
 )
-def test_a_value_that_cannot_be_had_is_refused_and_never_sent(
+def test_a_reference_that_cannot_be_resolved_is_refused_and_never_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: str, provider: str, more: str, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -190,7 +192,7 @@ def test_a_value_that_cannot_be_had_is_refused_and_never_sent(
     assert "sasl.jaas.config" in str(caught.value)
 
 
-def test_a_value_from_a_provider_that_is_itself_a_reference_is_never_sent(
+def test_a_value_of_a_config_provider_that_is_itself_a_reference_is_never_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "${VAULT_PASSWORD}")
@@ -203,12 +205,12 @@ def test_a_value_from_a_provider_that_is_itself_a_reference_is_never_sent(
     assert "VAULT" not in str(caught.value)
 
 
-def test_without_any_provider_a_reference_is_refused_too(tmp_path: Path) -> None:
+def test_a_reference_without_a_config_provider_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("security.protocol=${env:KAFKA_PROTOCOL}\n")
     with pytest.raises(ConfigInvalid, match=r"names the provider 'env', and config\.providers lists none"):
         read_security(tmp_path / "f")
 
 
-def test_a_password_that_only_holds_such_characters_and_a_provider_that_nothing_names_are_fine(tmp_path: Path) -> None:
+def test_a_password_with_dollar_signs_and_an_unused_config_provider_are_accepted(tmp_path: Path) -> None:
     for text in ("pa${ss", r"pa\\${ss", r"pa\\${ss}"):
         assert password(tmp_path, text, "io.x.SecurePassProvider") == text.replace("\\", "")

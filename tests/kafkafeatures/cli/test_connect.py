@@ -21,7 +21,7 @@ class Picture:
         return "a thousand nodes"
 
 
-def test_what_a_command_found_is_not_written_out_when_the_loop_ends() -> None:
+def test_a_result_is_not_printed_when_the_event_loop_ends() -> None:
     """`asyncio.Runner` puts SIGINT back, and the signal module writes out the handler, with the task and its result."""
     picture = Picture()
 
@@ -38,7 +38,7 @@ def parsed(*flags: str) -> argparse.Namespace:
     return parser.parse_args(flags)
 
 
-def test_the_addresses_of_the_properties_count_where_no_flag_is_given(tmp_path: Path) -> None:
+def test_bootstrap_servers_of_the_properties_are_used_without_a_flag(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=b1:9092,b2:9092\n")
     without, with_flag = parsed("--config", str(file)), parsed("--config", str(file), "--bootstrap-controller", "c1:1")
@@ -49,7 +49,7 @@ def test_the_addresses_of_the_properties_count_where_no_flag_is_given(tmp_path: 
     assert [str(one) for one in settings_from_flags(parsed("--config", str(file))).bootstrap_controllers] == ["c1:9093"]
 
 
-def test_without_any_address_the_flags_and_the_property_are_named(tmp_path: Path) -> None:
+def test_the_error_without_an_address_names_the_flags_and_the_property(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
     with pytest.raises(CommandFailed, match=r"or bootstrap\.servers in --config FILE"):
         settings_from_flags(parsed("--config", str(tmp_path / "f")))

@@ -16,7 +16,7 @@ from tests.kraftlog.golden import CHANGES, MIGRATION
 FIRST = f"{0:020}.log"
 
 
-def test_the_document_is_that_of_a_cluster_with_the_files_as_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_from_files_prints_the_document_of_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     path = CHANGES.parent
     assert main(["describe", "--from", str(path), "-o", "json"]) == Exit.DONE
     found = json.loads(capsys.readouterr().out)
@@ -30,7 +30,7 @@ def test_the_document_is_that_of_a_cluster_with_the_files_as_its_source(capsys: 
     assert {one["why"] for one in found["nodes"]} == {f"{path}: read from files; no node was asked"}
 
 
-def test_people_see_the_matrix_of_all_that_the_log_counts_on_in_any_width() -> None:
+def test_describe_from_files_draws_the_matrix_in_any_width() -> None:
     for columns in (120, 80, 40):
         seen = in_terminal([*PROGRAM, "describe", "--from", str(MIGRATION.parent)], columns=columns)
         assert seen.code == Exit.DONE
@@ -45,7 +45,7 @@ def test_people_see_the_matrix_of_all_that_the_log_counts_on_in_any_width() -> N
         assert "No live node" not in seen.text
 
 
-def test_a_node_that_holds_the_others_back_is_named(
+def test_describe_from_files_names_the_node_that_blocks_a_level(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
@@ -58,7 +58,9 @@ def test_a_node_that_holds_the_others_back_is_named(
     assert "broker 2 a.example:9092: fenced by the controller, registered with metadata.version 7-21" in said
 
 
-def test_what_is_missing_or_not_understood_is_said_beside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_from_files_reports_missing_and_unknown_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / FIRST).write_bytes(batch(0, level("metadata.version", 21), bytes((1, 12, 99)) + b"?"))
     (tmp_path / f"{5:020}.log").write_bytes(log([no_op()], start=5))
     assert main(["describe", "--from", str(tmp_path)]) == Exit.FAILED
@@ -74,13 +76,13 @@ def test_what_is_missing_or_not_understood_is_said_beside(tmp_path: Path, capsys
         (("--apis",), "--apis needs a cluster"),
     ],
 )
-def test_flags_of_a_cluster_do_not_go_with_files(
+def test_describe_from_files_refuses_flags_of_a_cluster(
     words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["describe", "--from", str(CHANGES.parent), *words]) == Exit.USAGE
     assert says in capsys.readouterr().err
 
 
-def test_a_path_that_holds_no_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_from_files_refuses_a_path_without_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", "--from", str(tmp_path)]) == Exit.BLOCKED
     assert "no file of a metadata log is here" in capsys.readouterr().err

@@ -59,7 +59,7 @@ def page_of(story: Story) -> Page:
 
 
 @pytest.mark.parametrize("story", [None, *STORIES])
-def test_a_page_is_whole_and_loads_nothing_from_anywhere(story: Story | None) -> None:
+def test_a_page_loads_nothing_from_other_addresses(story: Story | None) -> None:
     made = whole() if story is None else page_of(story)
     assert {"img", "iframe"} & {tag for tag, _ in made.tags} == set()
     assert [one for tag, one in made.tags if tag == "script"] == ([{}] if story is None else [])  # of its own
@@ -69,13 +69,13 @@ def test_a_page_is_whole_and_loads_nothing_from_anywhere(story: Story | None) ->
 
 
 @pytest.mark.parametrize("story", [None, *STORIES])
-def test_every_table_has_a_caption_and_heads_with_their_scope(story: Story | None) -> None:
+def test_every_table_of_the_pages_has_a_caption_and_scoped_headers(story: Story | None) -> None:
     tags = (whole() if story is None else page_of(story)).tags
     assert sum(tag == "table" for tag, _ in tags) == sum(tag == "caption" for tag, _ in tags) > 0
     assert all(one.get("scope") in ("row", "col") for tag, one in tags if tag == "th")
 
 
-def test_the_page_of_a_fleet_has_each_cluster_with_its_verdict_in_words_the_blocked_ones_first() -> None:
+def test_the_fleet_page_lists_each_cluster_with_its_verdict_blocked_clusters_first() -> None:
     document, clusters = document_and_clusters()
     rows = whole().rows_under("The blocked ones first")[1:]
     assert {(row[0], row[1].lower()) for row in rows} == {
@@ -86,12 +86,12 @@ def test_the_page_of_a_fleet_has_each_cluster_with_its_verdict_in_words_the_bloc
     assert f"{document['counts']['blocked']}blocked" in whole().text
 
 
-def test_each_cluster_links_to_its_page_and_to_nothing_else() -> None:
+def test_each_cluster_of_the_fleet_page_links_to_its_own_page_only() -> None:
     links = {one["href"] for tag, one in whole().tags if tag == "a"}
     assert links == {link for link, _ in document_and_clusters()[1]}
 
 
-def test_ghosts_drift_and_migrations_of_the_fleet_are_named() -> None:
+def test_the_fleet_page_lists_ghosts_drift_and_migrations() -> None:
     ghosts = whole().rows_under("Registered, though")[1:]
     assert {(row[0], row[1]) for row in ghosts} == {
         (plan.name, f"{'controller' if plan.story is Story.GHOST_CONTROLLER else 'broker'} {plan.ghost}")
@@ -107,7 +107,7 @@ def test_ghosts_drift_and_migrations_of_the_fleet_are_named() -> None:
     assert migrating[1] == "changes are written to both"
 
 
-def test_the_page_of_a_cluster_names_what_blocks_it_with_its_last_registration() -> None:
+def test_the_page_of_a_cluster_lists_its_blockers_with_their_last_registration() -> None:
     one, made = of(Story.GHOST_CONTROLLER), page_of(Story.GHOST_CONTROLLER)
     rows = {row[0]: row[1:] for row in made.rows_under("What prevents the change")[1:]}
     ghost = history_with(Story.GHOST_CONTROLLER).plan.ghost
@@ -125,7 +125,7 @@ def test_the_page_of_a_cluster_names_what_blocks_it_with_its_last_registration()
     assert f"if controller {ghost} is permanently gone" in shown
 
 
-def test_the_page_of_a_cluster_leads_back_and_has_the_levels_before_and_after() -> None:
+def test_the_page_of_a_cluster_links_to_the_fleet_page_and_has_levels_before_and_after_a_release() -> None:
     made, one = page_of(Story.GHOST_CONTROLLER), of(Story.GHOST_CONTROLLER)
     assert [tag["href"] for kind, tag in made.tags if kind == "a"] == ["fleet.html"]
     rows = made.rows_under("What release 4.2 would change")
@@ -134,7 +134,7 @@ def test_the_page_of_a_cluster_leads_back_and_has_the_levels_before_and_after() 
     assert len(rows) == 1 + len(one.gate["changes"])
 
 
-def test_each_cluster_has_its_level_what_it_can_reach_and_how_many_nodes_are_behind() -> None:
+def test_the_fleet_page_shows_level_reachable_level_and_nodes_behind_of_each_cluster() -> None:
     rows = {row[0]: row[2:] for row in whole().rows_under("The blocked ones first")[1:]}
     plan = history_with(Story.GHOST_CONTROLLER).plan
     assert rows[plan.name][:3] == ["4.0-IV3", "4.0", "6 of 6 and 1 ghost"]
@@ -144,14 +144,14 @@ def test_each_cluster_has_its_level_what_it_can_reach_and_how_many_nodes_are_beh
     assert rows[ready.gate["cluster"]][:4] == ["4.2-IV1", "4.2", f"0 of {len(ready.nodes)}", "drift: share.version"]
 
 
-def test_a_cluster_of_which_nothing_is_known_reaches_no_release() -> None:
+def test_an_unknown_cluster_reaches_no_release_on_the_fleet_page() -> None:
     unknown = gate(TARGET, at_ms=0).as_json()
     made = Page(fleet_page(unknown, [("x.html", ClusterTables(unknown["clusters"][0]))]))
     (row,) = made.rows_under("The blocked ones first")[1:]
     assert row[1:4] == ["Unknown", "not known", "not known"]
 
 
-def test_a_node_that_flaps_is_named_on_the_page_of_the_fleet() -> None:
+def test_a_flapping_node_is_named_on_the_fleet_page() -> None:
     plan = history_with(Story.FLAPPING).plan
     ((cluster, node, times, *_),) = whole().rows_under("A node is flapping if")[1:]
     assert cluster == plan.name
@@ -160,7 +160,7 @@ def test_a_node_that_flaps_is_named_on_the_page_of_the_fleet() -> None:
     assert row[5].endswith(f"{node} is flapping")
 
 
-def test_it_has_the_timeline_of_levels_the_registrations_and_how_far_was_read() -> None:
+def test_the_page_of_a_cluster_has_levels_registrations_and_coverage() -> None:
     one, made = of(Story.CHANGED_BY_HAND), page_of(Story.CHANGED_BY_HAND)
     timeline = made.rows_under("Finalized levels")[1:]
     assert len(timeline) == len(one.rows("feature_timeline"))
@@ -175,7 +175,7 @@ def test_it_has_the_timeline_of_levels_the_registrations_and_how_far_was_read() 
     assert "Copies read: 101, 102, 103" in made.text
 
 
-def test_it_lists_the_releases_that_the_cluster_could_be_taken_to() -> None:
+def test_the_page_of_a_cluster_lists_the_releases_it_can_be_upgraded_to() -> None:
     rows = page_of(Story.GHOST_CONTROLLER).rows_under("Every release of Kafka")[1:]
     plan = history_with(Story.GHOST_CONTROLLER).plan
     assert [row[0] for row in rows] == [one for one in RELEASES if float(one) >= float(plan.before.name)]
@@ -186,7 +186,7 @@ def ordered(cluster: ClusterTables) -> list[Any]:
     return sorted(cluster.rows("feature_timeline"), key=lambda row: (row["feature"], row["from_offset"] or 0))
 
 
-def test_ghosts_and_drift_are_remarked_where_they_block_nothing() -> None:
+def test_ghosts_and_drift_that_block_nothing_are_remarks() -> None:
     document, _ = document_and_clusters()
     remarks = []
     for story in (Story.NEW_GHOST_BROKER, Story.CHANGED_BY_HAND):
@@ -198,14 +198,14 @@ def test_ghosts_and_drift_are_remarked_where_they_block_nothing() -> None:
 
 
 @pytest.mark.parametrize("story", [None, *STORIES])
-def test_no_value_of_a_table_stands_where_a_word_is_meant(story: Story | None) -> None:
+def test_pages_show_words_instead_of_raw_table_values(story: Story | None) -> None:
     made = whole() if story is None else page_of(story)
     cells = {cell for row in made.rows for cell in row}
     raw = {"seen", "Unattributed", "in_sync", "controlled", "away", "ready", "blocked", "MIGRATION"}
     assert not cells & raw
 
 
-def test_what_is_not_known_is_said_with_why() -> None:
+def test_unknown_verdicts_are_shown_with_their_reason() -> None:
     document = gate(TARGET, {}, at_ms=0).as_json()
     unknown = gate(TARGET, {name: {"upgrade_readiness": []} for name in fleet()}).as_json()
     assert "Unknown" in Page(fleet_page(document, ())).text
@@ -225,7 +225,7 @@ def spoiled(value: Any) -> Any:
     return EVIL if isinstance(value, str) else value
 
 
-def test_names_in_a_log_are_text_and_never_markup() -> None:
+def test_names_in_a_log_are_escaped_on_the_pages() -> None:
     document, clusters = document_and_clusters()
     kept = {"verdict", "validUntil", "evaluatedAt"}
     for story in STORIES:
@@ -240,14 +240,14 @@ def test_names_in_a_log_are_text_and_never_markup() -> None:
     assert clusters
 
 
-def test_of_very_many_rows_as_many_are_shown_as_a_person_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_tables_of_the_fleet_page_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_ROWS", 3)
     made = Page(fleet_page(*document_and_clusters()))
     assert len(made.rows_under("The blocked ones first")) == 1 + 3
     assert "9 more are not shown" in made.text
 
 
-def test_rolls_are_drawn_on_one_axis_with_their_times_beside() -> None:
+def test_rolls_are_drawn_on_a_common_time_axis() -> None:
     begin = datetime(2026, 10, 30, 12, tzinfo=UTC)
     times = dict.fromkeys(("stopping_ts", "fenced_ts", "registered_ts", "unfenced_ts"), begin)
     row = {

@@ -42,7 +42,7 @@ MADE: dict[str, Callable[[str], Html]] = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_a_text_put_into_html_is_text(name: str) -> None:
+def test_a_text_inserted_into_html_is_escaped(name: str) -> None:
     page = Page(html_parts.whole_page(HOSTILE, [MADE[name](HOSTILE)], Html()))
     assert not {"script", "b"} & {tag for tag, _ in page.tags}
     assert "onclick" not in {attribute for _, attributes in page.tags for attribute in attributes}
@@ -52,12 +52,12 @@ def test_a_text_put_into_html_is_text(name: str) -> None:
     assert not any("\u202e" in value for value in values)
 
 
-def test_a_section_that_is_no_html_is_text() -> None:
+def test_a_section_given_as_text_is_escaped() -> None:
     page = Page(html_parts.whole_page("a", [HOSTILE], Html()))  # type: ignore[list-item]
     assert SHOWN in page.text
 
 
-def test_html_is_kept_as_it_is_where_text_would_be_set() -> None:
+def test_html_is_not_escaped_again() -> None:
     html = Html("<i>a</i>")
     assert html_parts.text(html) is html
     assert html_parts.lines((html, "<")) == "<i>a</i><br>&lt;"

@@ -30,7 +30,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     return capsys.readouterr().out
 
 
-def test_levels_have_their_names_and_what_is_not_finalized_is_a_comment(
+def test_init_lists_levels_by_name_and_unfinalized_features_as_comments(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = printed(monkeypatch, capsys)
@@ -44,7 +44,7 @@ def test_levels_have_their_names_and_what_is_not_finalized_is_a_comment(
     ]
 
 
-def test_the_secrets_that_are_to_be_made_are_named_with_their_keys(
+def test_init_names_the_secrets_to_create_with_their_keys(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     properties = tmp_path / "client.properties"

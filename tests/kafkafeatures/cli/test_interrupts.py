@@ -104,7 +104,7 @@ def _compiled() -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: " ".join(filter(None, program[:2])))
-def test_ctrl_c_at_any_instant_ends_a_command_with_130_and_not_a_word(tmp_path: Path, program: tuple[str, ...]) -> None:
+def test_ctrl_c_ends_a_command_with_130_and_no_output_at_any_moment(tmp_path: Path, program: tuple[str, ...]) -> None:
     (tmp_path / "levels.yaml").write_text(DOCUMENT)
     _, _, happens = interrupted(tmp_path, NEVER, *program)
     random = Random(" ".join(program))
@@ -121,7 +121,7 @@ def test_a_process_started_with_sigint_ignored_keeps_ignoring_it(tmp_path: Path)
     assert (code, said) == (0, "")
 
 
-def test_ctrl_c_at_a_question_ends_the_command(tmp_path: Path) -> None:
+def test_ctrl_c_at_a_prompt_ends_the_command(tmp_path: Path) -> None:
     with simulator("--ghost-broker", "4=4.0") as process:
         servers = str(heard(process)["bootstrapServers"])
         command = (*PROGRAM, "unregister", "--broker", "4", "--bootstrap-server", servers)

@@ -55,7 +55,9 @@ def test_a_kubeconfig_that_cannot_be_used_is_refused_before_anything_is_sent(
     assert failed.value.code is Exit.BLOCKED
 
 
-def test_keys_lie_where_only_their_user_can_read_them(kube: Callable[..., Kube], tmp_path: Path) -> None:
+def test_temporary_keys_of_a_kubeconfig_are_readable_by_their_owner_only(
+    kube: Callable[..., Kube], tmp_path: Path
+) -> None:
     made = trustme.CA().issue_cert("somebody@example.org")
     inside = {"client-certificate": made.cert_chain_pems[0], "client-key": made.private_key_pem}
     kube(user={f"{name}-data": base64.b64encode(pem.bytes()).decode() for name, pem in inside.items()})
@@ -72,14 +74,14 @@ def test_keys_lie_where_only_their_user_can_read_them(kube: Callable[..., Kube],
         ("http://127.0.0.1:1", "connection refused"),
     ],
 )
-def test_who_does_not_answer_is_away(kube: Callable[..., Kube], server: str, said: str) -> None:
+def test_an_unreachable_api_server_is_reported(kube: Callable[..., Kube], server: str, said: str) -> None:
     with pytest.raises(Away, match=said) as away:
         kube(server).resource("orders")
     assert away.value.code is Exit.UNREACHABLE
     assert server in str(away.value)
 
 
-def test_who_takes_connections_and_says_nothing_is_away_in_time(kube: Callable[..., Kube]) -> None:
+def test_a_silent_api_server_times_out(kube: Callable[..., Kube]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         silent = kube(f"https://127.0.0.1:{listener.getsockname()[1]}")
         silent.patience = 0.2
@@ -96,7 +98,7 @@ def test_who_takes_connections_and_says_nothing_is_away_in_time(kube: Callable[.
         ({}, False),
     ],
 )
-def test_a_right_is_asked_for_with_its_subresource_and_an_answer_with_an_error_proves_nothing(
+def test_an_access_review_with_an_error_proves_no_right(
     kube: Callable[..., Kube], monkeypatch: pytest.MonkeyPatch, status: dict[str, Any], may: bool | None
 ) -> None:
     client = kube()

@@ -61,20 +61,20 @@ def refused(context: str = "") -> str:
     return str(failed.value)
 
 
-def test_the_current_context_or_the_one_that_is_named(use: Any) -> None:
+def test_the_current_context_is_used_unless_another_is_named(use: Any) -> None:
     use(config("a"), config("b", context={"namespace": "kafka"}))
     assert chosen() == ("https://a:6443", "default")
     assert chosen("b") == ("https://b:6443", "kafka")
     assert "no context 'c'; valid contexts: a, b" in refused("c")
 
 
-def test_what_comes_first_wins(use: Any) -> None:
+def test_the_first_kubeconfig_with_a_value_wins(use: Any) -> None:
     other = config("a", cluster={"server": "https://other:6443"})
     use({"current-context": ""}, config("a"), other)
     assert chosen()[0] == "https://a:6443"
 
 
-def test_paths_are_meant_from_where_the_file_lies(use: Any, tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_folder_of_the_kubeconfig(use: Any, tmp_path: Path) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login"}
     who = {"client-key": "/abs/key", "tokenFile": "token", "exec": plugin}
     use(config(cluster={"certificate-authority": "pki/ca.crt"}, user=who))
@@ -85,12 +85,14 @@ def test_paths_are_meant_from_where_the_file_lies(use: Any, tmp_path: Path) -> N
     assert user()["exec"]["command"] == str(tmp_path / "login")
 
 
-def test_a_command_without_a_slash_is_looked_for_on_the_path(use: Any) -> None:
+def test_a_plugin_command_without_a_slash_is_searched_in_the_path_variable(use: Any) -> None:
     use(config(user={"exec": {"command": "aws"}}))
     assert user()["exec"]["command"] == "aws"
 
 
-def test_the_file_at_home_then_the_account_of_the_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kubeconfig_at_home_is_used_before_the_service_account_of_the_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "no kubeconfig" in refused()
     account = tmp_path / "account"
     account.mkdir()
@@ -132,22 +134,24 @@ def test_the_file_at_home_then_the_account_of_the_pod(tmp_path: Path, monkeypatc
         (config(user={"auth-provider": {"name": "oidc"}}), "has 'auth-provider', which is not supported"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_without_quoting_it(use: Any, content: Any, said: str) -> None:
+def test_an_error_in_a_kubeconfig_does_not_quote_the_file(use: Any, content: Any, said: str) -> None:
     use(content)
     assert said in refused()
 
 
-def test_a_kubeconfig_that_is_named_and_not_there_is_not_replaced_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_kubeconfig_of_the_environment_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
     assert "/nowhere/config: no such file" in refused()
 
 
-def test_a_folder_instead_of_a_kubeconfig_is_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_instead_of_a_kubeconfig_is_reported_as_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBECONFIG", f"/nowhere/config:{tmp_path}")
     assert f"KUBECONFIG names {tmp_path}: that is a folder; set it to a kubeconfig file" in refused()
 
 
-def test_a_file_that_a_flag_names_goes_before_all_others(use: Any, tmp_path: Path) -> None:
+def test_a_kubeconfig_given_by_flag_wins(use: Any, tmp_path: Path) -> None:
     use(config("a"))
     named = tmp_path / "named"
     named.write_text(json.dumps(config("b")))
@@ -156,6 +160,6 @@ def test_a_file_that_a_flag_names_goes_before_all_others(use: Any, tmp_path: Pat
         kubeconfig(file=Path("/nowhere"))
 
 
-def test_files_of_other_contexts_may_be_gone(use: Any) -> None:
+def test_missing_files_of_unused_contexts_are_ignored(use: Any) -> None:
     use(config("a"), config("gone", cluster={"certificate-authority": "gone/ca.crt"}, user={"client-key": "gone/key"}))
     assert chosen() == ("https://a:6443", "default")

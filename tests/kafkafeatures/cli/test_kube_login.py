@@ -43,7 +43,7 @@ def runs(tmp_path: Path) -> int:
     return (tmp_path / "runs").read_text().count("run")
 
 
-def test_a_token_is_sent_over_tls_and_nowhere_else() -> None:
+def test_a_token_is_sent_over_tls_only() -> None:
     assert token_of(login(token=SECRET)) == SECRET
     assert token_of(login()) == ""
     with pytest.raises(CommandFailed, match="is not https") as failed:
@@ -62,7 +62,7 @@ def test_a_token_in_a_file_is_read_again_for_every_request(tmp_path: Path) -> No
         token_of(one)
 
 
-def test_a_plugin_is_run_when_its_answer_runs_out_or_was_not_accepted(tmp_path: Path) -> None:
+def test_a_credential_plugin_runs_again_when_its_token_expires_or_is_refused(tmp_path: Path) -> None:
     one = login(exec=plugin(tmp_path, answer(token=SECRET)))
     assert [token_of(one) for _ in range(3)] == [SECRET] * 3
     assert runs(tmp_path) == 1
@@ -75,7 +75,7 @@ def test_a_plugin_is_run_when_its_answer_runs_out_or_was_not_accepted(tmp_path: 
     assert runs(tmp_path) == 4
 
 
-def test_a_plugin_gets_what_kubectl_gives_it(tmp_path: Path) -> None:
+def test_a_credential_plugin_gets_the_environment_that_kubectl_gives(tmp_path: Path) -> None:
     script = f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; echo "$1 $STAGE" > {tmp_path}/words; {answer(token="t")}'
     words = {"args": ["get-token"], "env": [{"name": "STAGE", "value": "test"}], "provideClusterInfo": True}
     token_of(login(exec=plugin(tmp_path, script, **words)))
@@ -95,14 +95,14 @@ def test_a_plugin_gets_what_kubectl_gives_it(tmp_path: Path) -> None:
         (f'echo \'{{"status": "{SECRET}"}}\'', "did not answer with an ExecCredential"),
     ],
 )
-def test_a_plugin_that_fails_is_named_and_not_quoted(tmp_path: Path, script: str, said: str) -> None:
+def test_a_failing_credential_plugin_is_named_without_its_output(tmp_path: Path, script: str, said: str) -> None:
     with pytest.raises(CommandFailed, match=said) as failed:
         token_of(login(exec=plugin(tmp_path, script, args=[SECRET])))
     assert failed.value.code is Exit.BLOCKED
     assert SECRET not in str(failed.value)
 
 
-def test_a_plugin_that_is_not_installed_comes_with_its_hint() -> None:
+def test_a_missing_credential_plugin_is_reported_with_its_install_hint() -> None:
     with pytest.raises(CommandFailed, match="cannot be run: No such file or directory; get it from the wiki"):
         token_of(login(exec={"command": "no-such-login-plugin", "installHint": "get it from the wiki\nor elsewhere"}))
 
@@ -118,7 +118,7 @@ def test_a_plugin_that_is_not_installed_comes_with_its_hint() -> None:
         (SECRET, "number 2"),
     ],
 )
-def test_an_entry_of_the_environment_that_is_not_whole_is_named_and_the_plugin_not_run(
+def test_a_credential_plugin_with_an_invalid_environment_entry_is_not_run(
     tmp_path: Path, entry: Any, which: str
 ) -> None:
     words = plugin(tmp_path, answer(token="t"), env=[{"name": "A", "value": ""}, entry])
@@ -129,7 +129,7 @@ def test_an_entry_of_the_environment_that_is_not_whole_is_named_and_the_plugin_n
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_token_file_that_is_no_text_is_named_and_not_quoted(tmp_path: Path) -> None:
+def test_a_binary_token_file_is_named_without_its_content(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_bytes(b"\xff\xfe" + SECRET.encode())
     with pytest.raises(CommandFailed, match="is not text in UTF-8; log in again") as failed:
@@ -138,7 +138,7 @@ def test_a_token_file_that_is_no_text_is_named_and_not_quoted(tmp_path: Path) ->
     assert SECRET not in str(failed.value)
 
 
-def test_as_whom_one_acts_is_a_header_for_the_user_and_one_for_each_group() -> None:
+def test_impersonation_sends_headers_for_user_and_groups() -> None:
     acting = {"as": "jane", "as-groups": ["one", "two"]}
     request = requests.Request("GET", "https://a:6443/", headers={"Accept": "a/b"}, auth=login(token="t", **acting))
     headers = sorted(request.prepare().headers.items())

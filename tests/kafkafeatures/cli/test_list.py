@@ -18,8 +18,6 @@ from tests.kafkafeatures.statuses import resource
         (resource(statuses.stalled()), "GhostRegistration", "0/2"),
     ],
 )
-def test_the_state_is_the_reason_and_levels_are_counted_without_a_word(
-    found: KubeResource, state: str, levels: str
-) -> None:
+def test_list_shows_the_reason_as_state_and_counts_levels(found: KubeResource, state: str, levels: str) -> None:
     cells = _Rows(everywhere=True).cells(found)
     assert (cells["State"], cells["Levels"]) == (state, levels)

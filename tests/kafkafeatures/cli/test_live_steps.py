@@ -11,7 +11,7 @@ from kafkafeatures.cli.document.live_steps import LiveSteps
 from kafkafeatures.cli.shell.indented import hanging
 
 
-def test_a_line_that_the_terminal_breaks_is_indented() -> None:
+def test_wrapped_lines_of_a_step_are_indented() -> None:
     shown = Console(file=io.StringIO(), width=40, color_system=None)
     LiveSteps(lambda: 0.0, shown).say("InSync: finalized and verified on every live node: group.version 1")
     first, *more = shown.file.getvalue().splitlines()  # type: ignore[attr-defined]
@@ -20,7 +20,7 @@ def test_a_line_that_the_terminal_breaks_is_indented() -> None:
     assert all(one.startswith("  ") for one in more)
 
 
-def test_what_is_quoted_in_a_message_is_not_broken_however_narrow_the_terminal_is() -> None:
+def test_quoted_words_of_a_message_are_not_wrapped() -> None:
     """A broken name in the JSON of a znode, copied from a narrow terminal, stops every controller."""
     shown = io.StringIO()
     remedy = f"create it again: create /migration '{{\"{'n' * 60}\":1}}' (set, if it exists); then {'w' * 60}"

@@ -40,7 +40,7 @@ def segment(folder: Path, *batches: bytes) -> Path:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_every_record_is_shown_as_the_dump_tool_shows_it(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_decode_prints_every_record_as_the_dump_tool_does(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "decode", "-o", "json", str(path)]) == Exit.DONE
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     dumped = parse_dump(dump_of(path))
@@ -51,7 +51,7 @@ def test_every_record_is_shown_as_the_dump_tool_shows_it(path: Path, capsys: pyt
 
 
 @pytest.mark.parametrize("flags", [[], ["-o", "json"], ["--no-redact"]], ids=["text", "json", "no-redact"])
-def test_a_large_file_is_shown_as_a_small_one(
+def test_log_decode_prints_large_files_like_small_ones(
     flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older = bytes((1, 12, 0, 2)) + b"a\0\1\0\5\0"
@@ -72,7 +72,7 @@ def test_a_large_file_is_shown_as_a_small_one(
     assert "2516 records: 2506 decoded, 5 kept as bytes, 5 damaged" in said[0].err
 
 
-def test_a_directory_is_read_whole_and_what_became_of_it_is_said_beside(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_decode_reads_a_directory_and_prints_its_account_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "decode", str(CHANGES.parent)]) == Exit.DONE
     said = capsys.readouterr()
     lines = said.out.splitlines()
@@ -81,7 +81,9 @@ def test_a_directory_is_read_whole_and_what_became_of_it_is_said_beside(capsys: 
     assert said.err.endswith("39297 bytes, 486 batches, 495 records: 495 decoded, 0 kept as bytes, 0 damaged\n")
 
 
-def test_the_segments_of_a_node_are_read_in_their_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_decode_reads_segments_in_the_order_of_their_offsets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "data" / "__cluster_metadata-0"
     folder.mkdir(parents=True)
     (folder / "00000000000000000002.log").write_bytes(batch(2, no_op()))
@@ -91,7 +93,7 @@ def test_the_segments_of_a_node_are_read_in_their_order(tmp_path: Path, capsys: 
     assert [json.loads(line)["offset"] for line in capsys.readouterr().out.splitlines()] == [0, 1, 2]
 
 
-def test_secrets_are_shown_on_request_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_decode_prints_secrets_on_request_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unreadable = frame(USER_SCRAM_CREDENTIAL, CREDENTIAL) + b"\0"
     unknown = bytes((1, 99, 0)) + SECRET
     password = frame(
@@ -114,7 +116,7 @@ def test_secrets_are_shown_on_request_only(tmp_path: Path, capsys: pytest.Captur
     assert len([json.loads(line) for line in shown.splitlines()]) == 5
 
 
-def test_damage_is_named_where_it_is_and_everything_behind_it_is_shown(
+def test_log_decode_reports_damage_in_place_and_continues_after_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = bytearray(batch(0, no_op()) + batch(1, no_op()) + batch(2, no_op()))
@@ -133,7 +135,7 @@ def test_damage_is_named_where_it_is_and_everything_behind_it_is_shown(
     assert "216 bytes, 2 batches, 2 records: 2 decoded, 0 kept as bytes, 0 damaged; 72 bytes damaged" in said
 
 
-def test_a_batch_that_is_being_written_is_no_damage_in_the_newest_segment_alone(
+def test_log_verify_accepts_an_incomplete_batch_only_in_the_newest_segment(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     segment(tmp_path, batch(0, no_op()), batch(1, no_op())[:-3])
@@ -143,7 +145,7 @@ def test_a_batch_that_is_being_written_is_no_damage_in_the_newest_segment_alone(
     assert main(["log", "verify", str(tmp_path)]) == Exit.FAILED
 
 
-def test_verify_accounts_for_every_byte_in_a_document(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_verify_accounts_for_every_byte_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "verify", "-o", "json", str(CHANGES)]) == Exit.DONE
     (found,) = map(json.loads, capsys.readouterr().out.splitlines())
     shares = [share for kind in ("decoded", "kept", "damaged") for share in found[kind].values()]
@@ -152,7 +154,7 @@ def test_verify_accounts_for_every_byte_in_a_document(capsys: pytest.CaptureFixt
     assert found["sound"] is True
 
 
-def test_a_name_from_a_log_does_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_decode_prints_no_control_characters_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "\x1b[2J\r\u202e=cmd"
     level = frame(table.FEATURE_LEVEL, {"name": hostile, "featureLevel": 1})
     path = segment(tmp_path, batch(0, level))
@@ -166,7 +168,7 @@ def test_a_name_from_a_log_does_nothing_to_a_terminal(tmp_path: Path, capsys: py
     ("path", "says"),
     [("nothing.log", "No such file"), ("empty", "no segment of a metadata log is here"), ("closed", "Is a directory")],
 )
-def test_a_path_that_is_none_is_one_line(
+def test_an_invalid_path_gives_one_line(
     path: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -178,12 +180,12 @@ def test_a_path_that_is_none_is_one_line(
     assert len(said.err.splitlines()) == 1
 
 
-def test_an_empty_file_holds_nothing_and_nothing_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_verify_accepts_an_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "verify", str(segment(tmp_path))]) == Exit.DONE
     assert "0 bytes, 0 batches, 0 records" in capsys.readouterr().out
 
 
-def test_a_file_is_only_read(tmp_path: Path) -> None:
+def test_log_verify_does_not_change_the_file_or_its_folder(tmp_path: Path) -> None:
     path = Path(shutil.copy(CHANGES, tmp_path / FIRST))
     path.chmod(0o444)
     before = path.stat()
@@ -223,7 +225,7 @@ def snapshot_at(folder: Path, end: int, *, without: int = 0) -> Path:
     ],
     ids=["middle", "first", "batch", "empty", "name", "footer", "snapshot"],
 )
-def test_verify_says_what_a_directory_lacks(
+def test_log_verify_reports_missing_files(
     change: Callable[[Path], object], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     three_segments(tmp_path)
@@ -238,9 +240,7 @@ def test_verify_says_what_a_directory_lacks(
     assert [one["sound"] for one in documents] == [not one["missing"] for one in documents]
 
 
-def test_verify_lists_what_is_not_finished_or_about_to_be_deleted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_log_verify_lists_unfinished_and_deleted_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     three_segments(tmp_path)
     checkpoint = f"{2:020}-0000000001.checkpoint"
     names = f"{checkpoint}.part", f"{checkpoint}.deleted", f"{0:020}.log.deleted", f"{9:020}.log.open-1795402638"
@@ -255,7 +255,7 @@ def test_verify_lists_what_is_not_finished_or_about_to_be_deleted(
     assert "not finished" not in capsys.readouterr().err
 
 
-def test_a_log_whose_beginning_is_in_a_whole_snapshot_lacks_nothing(tmp_path: Path) -> None:
+def test_log_verify_accepts_a_log_that_begins_with_a_complete_snapshot(tmp_path: Path) -> None:
     three_segments(tmp_path)
     (tmp_path / FIRST).unlink()
     snapshot_at(tmp_path, 1)
@@ -264,12 +264,12 @@ def test_a_log_whose_beginning_is_in_a_whole_snapshot_lacks_nothing(tmp_path: Pa
     assert main(["log", "verify", str(tmp_path)]) == Exit.DONE
 
 
-def test_a_snapshot_by_itself_is_whole_only_with_its_footer(tmp_path: Path) -> None:
+def test_log_verify_accepts_a_single_snapshot_only_with_its_footer(tmp_path: Path) -> None:
     assert main(["log", "verify", str(snapshot_at(tmp_path, 5))]) == Exit.DONE
     assert main(["log", "verify", str(snapshot_at(tmp_path, 5, without=1))]) == Exit.FAILED
 
 
-def test_of_segments_that_are_named_one_by_one_the_newest_alone_may_be_cut(
+def test_log_verify_allows_a_cut_end_only_in_the_newest_segment(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     three_segments(tmp_path)
@@ -281,7 +281,9 @@ def test_of_segments_that_are_named_one_by_one_the_newest_alone_may_be_cut(
     assert "67 bytes damaged at byte 72: the last batch is cut" in capsys.readouterr().out
 
 
-def test_damage_in_one_of_many_files_names_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_decode_reports_damage_with_the_name_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     three_segments(tmp_path)
     path = tmp_path / SECOND
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -293,7 +295,7 @@ def test_damage_in_one_of_many_files_names_its_file(tmp_path: Path, capsys: pyte
     assert [one["file"] for one in shown if "damage" in one] == [str(path)]
 
 
-def test_a_file_that_is_cut_while_it_is_read_is_one_line(
+def test_a_file_truncated_during_reading_gives_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = segment(tmp_path, *(batch(at, no_op()) for at in range(10_000)))
@@ -310,7 +312,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_one_line(
     assert len(said.splitlines()) == 1
 
 
-def test_what_is_no_regular_file_is_refused_and_not_waited_for(
+def test_a_pipe_in_place_of_a_log_file_is_refused_without_waiting(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipe = tmp_path / FIRST
@@ -325,7 +327,7 @@ def test_what_is_no_regular_file_is_refused_and_not_waited_for(
 
 
 @pytest.mark.parametrize("path", [CHANGES, SNAPSHOTS[0]], ids=["while it writes", "at its end"])
-def test_an_output_that_takes_no_more_is_one_line(path: Path) -> None:
+def test_a_full_output_device_gives_one_line(path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "kafkafeatures", "log", "decode", path], stdout=full, stderr=subprocess.PIPE,

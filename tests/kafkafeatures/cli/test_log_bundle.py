@@ -110,7 +110,9 @@ def test_every_command_reads_a_bundle_as_it_reads_the_directory(
 
 
 @FORMS
-def test_of_several_nodes_one_is_named(bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_state_refuses_a_bundle_of_several_nodes_unless_one_node_is_given(
+    bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = bundled(tmp_path / "bundle:1", node("one") | node("two", KRAFT))
     assert main(["log", "state", str(path)]) == Exit.BLOCKED
     names = [f"{path}:{name}/__cluster_metadata-0" for name in ("one", "two")]
@@ -122,13 +124,15 @@ def test_of_several_nodes_one_is_named(bundled: Bundled, tmp_path: Path, capsys:
 
 
 @FORMS
-def test_a_bundle_without_one_is_refused(bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bundle_without_a_metadata_log_is_refused(
+    bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = bundled(tmp_path / "bundle", {"a/server.log": b"x", "a/meta.properties": b""})
     assert "no file of a metadata log is in this bundle" in refused(capsys, path)
 
 
 @FORMS
-def test_no_path_of_a_bundle_leads_anywhere(
+def test_member_paths_of_a_bundle_cannot_leave_the_bundle(
     bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "here").mkdir()
@@ -139,7 +143,7 @@ def test_no_path_of_a_bundle_leads_anywhere(
     assert sorted(tmp_path.rglob("*")) == sorted([*before, path])
 
 
-def test_links_and_devices_are_no_files_of_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_and_devices_in_a_bundle_are_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "bundle.tar"
     with tarfile.open(path, "w") as bundle:
         for number, kind in enumerate((tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE)):
@@ -156,7 +160,7 @@ def test_links_and_devices_are_no_files_of_a_log(tmp_path: Path, capsys: pytest.
 
 
 @FORMS
-def test_of_a_name_that_comes_twice_the_first_counts(
+def test_the_first_of_two_members_with_the_same_name_is_read(
     bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = bundled(tmp_path / "bundle", {LOG: SMALL, f"./{LOG}": b"another", f"//{LOG}": b"another"})
@@ -164,7 +168,7 @@ def test_of_a_name_that_comes_twice_the_first_counts(
 
 
 @FORMS
-def test_what_is_more_than_any_bundle_has_is_refused(
+def test_a_bundle_with_too_many_members_is_refused(
     bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = bundled(tmp_path / "bundle", {f"{at}/{FOLDER}/{FIRST}": bytes(1000) for at in range(20)})
@@ -178,7 +182,7 @@ def test_what_is_more_than_any_bundle_has_is_refused(
     assert "more than 19 members in it" in refused(capsys, path)
 
 
-def test_a_member_that_inflates_beyond_all_bounds_is_not_gone_over(
+def test_a_decompression_bomb_in_a_bundle_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = as_gzip(tmp_path / "bundle", {"core": bytes(3_000_000), LOG: SMALL})
@@ -188,7 +192,7 @@ def test_a_member_that_inflates_beyond_all_bounds_is_not_gone_over(
     assert "more than 2000000 bytes in it" in refused(capsys, path)
 
 
-def test_a_header_of_any_size_takes_no_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tar_header_with_a_huge_claimed_size_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for kind in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE):
         about = tarfile.TarInfo("long")
         about.type, about.size = kind, 6 * 1024**3
@@ -197,7 +201,9 @@ def test_a_header_of_any_size_takes_no_memory(tmp_path: Path, capsys: pytest.Cap
         assert "a header of 6442450944 bytes in it" in refused(capsys, path)
 
 
-def test_headers_in_headers_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bundle_with_thousands_of_nested_headers_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     about = tarfile.TarInfo("long")
     about.type, about.size = tarfile.GNUTYPE_LONGNAME, 10
     one = about.tobuf(tarfile.GNU_FORMAT) + b"a" * 10 + bytes(502)
@@ -206,7 +212,7 @@ def test_headers_in_headers_end(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "the bundle cannot be read" in refused(capsys, path)
 
 
-def test_zips_in_other_ways_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zip_bundles_with_other_compression_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "bundle.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as bundle:
         bundle.writestr(LOG, SMALL)
@@ -218,7 +224,7 @@ def test_zips_in_other_ways_are_refused(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @FORMS
-def test_a_bundle_that_is_cut_or_damaged_anywhere_is_one_line_or_says_what_is_in_it(
+def test_a_bundle_damaged_anywhere_gives_one_line_or_its_readable_content(
     bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content = bundled(tmp_path / "whole", {LOG: SMALL, f"{NODE}/meta.properties": b"node.id=1"}).read_bytes()
@@ -241,7 +247,9 @@ def test_a_bundle_that_is_cut_or_damaged_anywhere_is_one_line_or_says_what_is_in
     assert Exit.BLOCKED in codes
 
 
-def test_a_zip_that_claims_sizes_is_believed_by_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_zip_bundle_with_a_false_size_causes_no_internal_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     content = bytearray(as_zip(tmp_path / "whole", {LOG: SMALL}).read_bytes())
     at = content.index(b"PK\x01\x02") + 24
     struct.pack_into("<I", content, at, 0xFFFFFFF0)
@@ -251,7 +259,9 @@ def test_a_zip_that_claims_sizes_is_believed_by_none(tmp_path: Path, capsys: pyt
     assert "internal error" not in capsys.readouterr().err
 
 
-def test_names_of_a_bundle_do_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_member_names_of_a_bundle_are_printed_without_control_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = as_tar(tmp_path / "bundle", {f"\x1b[2J\u202e/{FOLDER}/{FIRST}": SMALL, f"\x1b[3J/{FOLDER}/{FIRST}": SMALL})
     for words in (("log", "verify"), ("log", "state"), ("describe", "--from")):
         main([*words, str(path)])
@@ -259,7 +269,7 @@ def test_names_of_a_bundle_do_nothing_to_a_terminal(tmp_path: Path, capsys: pyte
         assert all(one.isprintable() or one == "\n" for one in streams.out + streams.err)
 
 
-def test_without_room_for_temporary_files_it_is_one_line(
+def test_a_bundle_without_room_for_temporary_files_gives_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = as_tar(tmp_path / "bundle", {LOG: SMALL})
@@ -267,6 +277,8 @@ def test_without_room_for_temporary_files_it_is_one_line(
     assert "No such file or directory" in refused(capsys, path)
 
 
-def test_a_pipe_is_no_bundle_and_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_in_place_of_a_bundle_is_refused_without_waiting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     os.mkfifo(tmp_path / "bundle.tar")
     assert "not a regular file" in refused(capsys, tmp_path / "bundle.tar")

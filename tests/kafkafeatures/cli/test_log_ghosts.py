@@ -79,7 +79,7 @@ def test_a_controller_that_is_registered_and_not_a_voter_is_suspected_with_its_l
     assert named(ghosts(capsys, tmp_path)) == []
 
 
-def test_voters_of_a_dynamic_quorum_are_those_of_its_own_records(
+def test_voters_of_a_dynamic_quorum_come_from_its_voters_record(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes = log([controller(1), controller(2), controller(3)], start=1)
@@ -89,7 +89,7 @@ def test_voters_of_a_dynamic_quorum_are_those_of_its_own_records(
     assert named(found) == [(3, "Controller", True)]
 
 
-def test_where_no_record_says_who_votes_it_is_not_clear(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ghosts_are_unclear_if_no_record_names_the_voters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / FIRST).write_bytes(log([controller(1)]))
     found = ghosts(capsys, tmp_path)
     assert (found["voters"], found["votersFrom"]) == (None, None)
@@ -97,7 +97,7 @@ def test_where_no_record_says_who_votes_it_is_not_clear(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize(("span", "suspected"), [(FENCED_FOR_MS - 1, False), (FENCED_FOR_MS, True)])
-def test_a_broker_that_is_fenced_for_long_is_suspected(
+def test_a_broker_fenced_for_fifteen_minutes_is_suspected(
     span: int, suspected: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     start = log(
@@ -112,7 +112,9 @@ def test_a_broker_that_is_fenced_for_long_is_suspected(
     assert one["lastRegistration"]["offset"] == 0
 
 
-def test_a_state_says_no_later_than_when(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_registration_in_a_snapshot_is_dated_not_after_the_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / checkpoint(5)).write_bytes(snapshot(broker(1, 0), controller(3)))
     (tmp_path / segment(5)).write_bytes(leader(5, 1) + later(6, FENCED_FOR_MS))
     found = ghosts(capsys, tmp_path)
@@ -124,7 +126,7 @@ def test_a_state_says_no_later_than_when(tmp_path: Path, capsys: pytest.CaptureF
     assert found["ghosts"][1]["reason"] == "fenced for at least 15 min at the end of the log"
 
 
-def test_a_state_without_a_time_does_not_say_since_when(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_snapshot_without_a_timestamp_gives_no_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     header = control_batch(0, (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": -1}))
     footer = control_batch(2, (table.SNAPSHOT_FOOTER, {}))
     (tmp_path / checkpoint(5)).write_bytes(header + batch(1, broker(1, 0)) + footer)
@@ -134,7 +136,7 @@ def test_a_state_without_a_time_does_not_say_since_when(tmp_path: Path, capsys: 
     assert found["unclear"][0]["reason"] == "fenced; since when is not known"
 
 
-def test_evidence_of_an_earlier_process_is_none_of_the_registration_that_counts(
+def test_evidence_of_an_earlier_process_does_not_clear_a_registration(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / FIRST).write_bytes(leader(0, 1) + log([controller(3, incarnation=1)], start=1))
@@ -144,7 +146,7 @@ def test_evidence_of_an_earlier_process_is_none_of_the_registration_that_counts(
     assert ghost["lastRegistration"]["file"] == checkpoint(5)
 
 
-def test_a_node_whose_own_files_these_are_is_not_suspected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_node_that_wrote_the_log_is_not_suspected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "__cluster_metadata-0").mkdir()
     path = tmp_path / "__cluster_metadata-0" / FIRST
     path.write_bytes(leader(0, 1) + log([controller(3), broker(4, 2)], start=1) + later(3, FENCED_FOR_MS + 2))
@@ -157,7 +159,9 @@ def test_a_node_whose_own_files_these_are_is_not_suspected(tmp_path: Path, capsy
         assert other["reason"].endswith("these files are its own")
 
 
-def test_behind_what_is_missing_there_may_be_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_records_are_reported_since_they_may_hide_ghosts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / FIRST).write_bytes(leader(0, 1) + log([controller(3)], start=1))
     (tmp_path / segment(5)).write_bytes(log([frame(table.UNREGISTER_CONTROLLER, {"controllerId": 3})], start=5))
     found = ghosts(capsys, tmp_path, Exit.FAILED)
@@ -167,7 +171,7 @@ def test_behind_what_is_missing_there_may_be_others(tmp_path: Path, capsys: pyte
     ]
 
 
-def test_a_real_cluster_whose_brokers_just_stopped_has_none_that_is_suspected(
+def test_recently_stopped_brokers_of_a_real_cluster_are_not_suspected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     found = ghosts(capsys, CHANGES.parent)
@@ -178,7 +182,7 @@ def test_a_real_cluster_whose_brokers_just_stopped_has_none_that_is_suspected(
     assert yaml.safe_load(capsys.readouterr().out) == found
 
 
-def test_people_read_the_same_in_any_width(tmp_path: Path) -> None:
+def test_log_ghosts_prints_the_same_text_in_any_width(tmp_path: Path) -> None:
     (tmp_path / FIRST).write_bytes(leader(0, 1) + log([controller(1), controller(3), broker(4, 3)], start=1))
     for columns in (120, 80, 40):
         seen = in_terminal([*PROGRAM, "log", "ghosts", str(tmp_path)], columns=columns)

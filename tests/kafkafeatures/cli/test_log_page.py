@@ -31,7 +31,7 @@ def follows(shown: list[str], said: list[str]) -> bool:
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN.findall(PAGE), ids=lambda text: text.split("\n")[0][:60])
-def test_the_page_shows_what_the_command_says(
+def test_the_log_reference_shows_the_output_of_the_command(
     command: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(CHANGES.parent, tmp_path / "data" / "__cluster_metadata-0")

@@ -38,7 +38,7 @@ def node(folder: Path) -> Path:
     return folder / "data"
 
 
-def test_the_state_is_of_an_offset_and_says_what_it_was_made_of(
+def test_log_state_reports_the_offset_and_the_files_of_a_state(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = node(tmp_path)
@@ -58,12 +58,12 @@ def test_the_state_is_of_an_offset_and_says_what_it_was_made_of(
         assert {(one["id"], one["role"]) for one in found["registrations"]} >= {(1, "Broker"), (3001, "Controller")}
 
 
-def test_both_documents_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_state_prints_the_same_in_json_and_yaml(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(CHANGES.parent)
     assert yaml.safe_load(state(capsys, path, form="yaml")) == json.loads(state(capsys, path))
 
 
-def test_people_read_the_same_in_any_width(tmp_path: Path) -> None:
+def test_log_state_prints_the_same_text_in_any_width(tmp_path: Path) -> None:
     path = node(tmp_path)
     for columns in (120, 80, 40):
         seen = in_terminal([*PROGRAM, "log", "state", "--at", "450", str(path)], columns=columns)
@@ -83,7 +83,7 @@ def test_people_read_the_same_in_any_width(tmp_path: Path) -> None:
             assert text in seen.text
 
 
-def test_a_migration_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_state_shows_the_migration_state_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(state(capsys, "--at", "300", str(MIGRATION.parent)))
     assert found["migration"] == {"state": "PreMigration", "code": 2}
     assert "Migration from ZooKeeper: PreMigration (2)" in state(
@@ -91,7 +91,7 @@ def test_a_migration_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) ->
     )
 
 
-def test_clients_are_shown_by_their_names_and_without_their_secrets(
+def test_log_state_shows_acls_quotas_and_credentials_without_secrets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = frame(table.TOPIC, {"name": "orders", "topicId": UUID(int=1)})
@@ -127,19 +127,19 @@ def test_clients_are_shown_by_their_names_and_without_their_secrets(
     assert "9f3c" not in text + str(found)
 
 
-def test_one_file_says_what_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_state_reads_a_single_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(state(capsys, str(CHANGES)))["source"]["files"] == [FIRST]
     found = json.loads(state(capsys, str(CHANGES.with_name(SNAPSHOT))))
     assert (found["source"]["offset"], found["source"]["files"]) == (442, [SNAPSHOT])
 
 
-def test_the_inside_of_a_transaction_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_state_reports_an_open_transaction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / FIRST).write_bytes(log([begin(), level("metadata.version", 9)]))
     assert json.loads(state(capsys, str(tmp_path)))["source"]["inTransaction"] is True
     assert "Inside of a metadata transaction" in state(capsys, str(tmp_path), form="text")
 
 
-def test_what_is_missing_is_named_with_the_offset_up_to_which_the_state_is_known(
+def test_log_state_reports_missing_offsets_and_the_last_known_offset(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / FIRST).write_bytes(log([level("metadata.version", 9)], [no_op()]))
@@ -158,7 +158,9 @@ def test_what_is_missing_is_named_with_the_offset_up_to_which_the_state_is_known
     ]
 
 
-def test_a_snapshot_that_is_not_whole_is_left_out_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_state_leaves_out_and_reports_an_incomplete_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = node(tmp_path) / "__cluster_metadata-0"
     os.truncate(folder / SNAPSHOT, 300)
     assert main(["log", "state", "-o", "json", str(folder)]) == Exit.DONE
@@ -170,13 +172,13 @@ def test_a_snapshot_that_is_not_whole_is_left_out_and_named(tmp_path: Path, caps
     assert f"a snapshot that is not whole was left out: {SNAPSHOT}" in said.err
 
 
-def test_a_record_that_is_not_understood_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_state_reports_a_record_that_cannot_be_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / FIRST).write_bytes(batch(0, bytes((1, 12, 99)) + b"?"))
     found = json.loads(state(capsys, str(tmp_path), code=Exit.FAILED))
     assert found["problems"] == ["1 record could not be understood: what they changed is not known; see log decode"]
 
 
-def test_names_of_a_log_do_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_state_prints_no_control_characters_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "\x1b[2J\r\u202e=cmd"
     endpoint = {"name": hostile, "host": hostile, "port": 1, "securityProtocol": 0}
     (tmp_path / FIRST).write_bytes(batch(0, level(hostile, 1), broker(1, 1, endPoints=(endpoint,), rack=hostile)))
@@ -197,7 +199,7 @@ def test_names_of_a_log_do_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.
         (("state", "--at", "1e3", "x"), "invalid value '1e3'"),
     ],
 )
-def test_flags_that_do_not_fit_are_one_line(
+def test_invalid_flags_of_log_state_give_one_line(
     words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log", *words]) == Exit.USAGE
@@ -206,7 +208,7 @@ def test_flags_that_do_not_fit_are_one_line(
     assert len(said.splitlines()) == 1
 
 
-def test_a_path_that_holds_no_log_or_those_of_several_nodes_is_refused(
+def test_log_state_refuses_a_path_without_a_log_or_with_logs_of_several_nodes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("one", "two"):
@@ -229,7 +231,7 @@ def test_a_path_that_holds_no_log_or_those_of_several_nodes_is_refused(
     assert main(["log", "state", str(tmp_path / "one")]) == Exit.DONE
 
 
-def test_a_log_without_a_level_has_the_one_that_kafka_takes_then(
+def test_log_state_of_a_log_without_metadata_version_shows_the_default_of_kafka(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A quorum of Kafka 3.0 to 3.2 whose level was never raised."""

@@ -53,7 +53,7 @@ def test_every_change_of_a_level_in_a_real_log_is_shown_as_the_dump_tool_dates_i
     assert found[-1] == {"event": "End", "offset": 495, "committedOffset": 442, "openTransaction": None}
 
 
-def test_what_lies_behind_the_newest_whole_snapshot_may_not_be_committed(
+def test_records_after_the_newest_complete_snapshot_may_be_uncommitted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for one in timeline(capsys, CHANGES.parent)[:-1]:
@@ -63,7 +63,7 @@ def test_what_lies_behind_the_newest_whole_snapshot_may_not_be_committed(
     assert {one["committed"] for one in timeline(capsys, folder)[:-1]} == {None}
 
 
-def test_a_log_without_its_beginning_starts_with_the_state_of_its_snapshot_which_is_no_event(
+def test_the_timeline_shows_the_state_of_a_snapshot_separately_from_events(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / segment(3)).write_bytes(log([level("a", 2)], [level("a", 3)], [level("b", 1)], start=3))
@@ -78,15 +78,13 @@ def test_a_log_without_its_beginning_starts_with_the_state_of_its_snapshot_which
     assert NOW == 1_795_219_804_022
 
 
-def test_a_snapshot_alone_is_a_state_and_no_events(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_of_a_snapshot_has_a_state_and_no_events(capsys: pytest.CaptureFixture[str]) -> None:
     for path in SNAPSHOTS:
         found = timeline(capsys, path)
         assert [one["event"] for one in found] == ["State", "End"]
 
 
-def test_what_a_controller_was_formatted_with_is_read_from_its_log(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_timeline_reads_bootstrap_levels_from_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / checkpoint(0, 0)).write_bytes(snapshot(level(METADATA, 25)))
     (tmp_path / FIRST).write_bytes(log([level(METADATA, 25)]))
     found = timeline(capsys, tmp_path)
@@ -94,7 +92,7 @@ def test_what_a_controller_was_formatted_with_is_read_from_its_log(
     assert found[0]["committed"] is None
 
 
-def test_behind_a_gap_nothing_is_known_of_before_until_a_snapshot_tells(
+def test_earlier_levels_are_unknown_after_a_gap_until_a_snapshot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / FIRST).write_bytes(log([level("a", 1)]))
@@ -111,9 +109,7 @@ def test_behind_a_gap_nothing_is_known_of_before_until_a_snapshot_tells(
     assert [one["event"] for one in found][1:3] == ["Missing", "State"]
 
 
-def test_what_an_idle_controller_writes_is_counted_and_no_gap(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_op_records_are_no_gap_in_the_timeline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     idle = [[no_op()]] * 20
     (tmp_path / FIRST).write_bytes(log([level("a", 1)], *idle, [level("a", 2)], *idle))
     (tmp_path / segment(42)).write_bytes(log(*idle, [level("a", 3)], start=42))
@@ -128,7 +124,7 @@ def test_what_an_idle_controller_writes_is_counted_and_no_gap(
     assert [one["offset"] for one in found if one["event"] == "State"] == [50]
 
 
-def test_damage_is_named_and_what_is_behind_it_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_reports_damage_and_continues_after_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parts = [batch(0, level("a", 1)), batch(1, level("a", 2)), batch(2, level("a", 3))]
     (tmp_path / FIRST).write_bytes(parts[0] + parts[1][:-1] + b"?" + parts[2])
     found = timeline(capsys, tmp_path, Exit.FAILED)
@@ -139,7 +135,7 @@ def test_damage_is_named_and_what_is_behind_it_is_shown(tmp_path: Path, capsys: 
     ]  # fmt: skip
 
 
-def test_offsets_that_are_there_twice_are_named_and_what_was_before_is_unknown(
+def test_repeated_offsets_are_reported_and_make_earlier_levels_unknown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / FIRST).write_bytes(log([level("a", 1)], [level("a", 2)]))
@@ -149,7 +145,7 @@ def test_offsets_that_are_there_twice_are_named_and_what_was_before_is_unknown(
     assert [one["why"] for one in found if one["event"] == "Missing"] == ["offsets 1 to 1 are there twice"]
 
 
-def test_a_leader_epoch_that_goes_back_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_reports_a_leader_epoch_that_goes_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / FIRST).write_bytes(batch(0, level("a", 1), epoch=2) + batch(1, level("a", 2), epoch=1))
     found = timeline(capsys, tmp_path, Exit.FAILED)
     assert levels(found) == [(0, 1, 0), (1, 2, None)]
@@ -157,7 +153,9 @@ def test_a_leader_epoch_that_goes_back_is_named(tmp_path: Path, capsys: pytest.C
     assert "the leader epoch goes back (leader epoch 1 after 2)" in why
 
 
-def test_the_end_of_the_newest_segment_may_be_in_the_making(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_accepts_an_incomplete_batch_only_in_the_newest_segment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / FIRST).write_bytes(batch(0, level("a", 1)) + batch(1, no_op())[:-3])
     assert timeline(capsys, tmp_path)[-1]["offset"] == 1
     (tmp_path / segment(2)).write_bytes(batch(2, no_op()))
@@ -166,7 +164,9 @@ def test_the_end_of_the_newest_segment_may_be_in_the_making(tmp_path: Path, caps
     ]  # fmt: skip
 
 
-def test_an_open_transaction_changed_nothing_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_shows_no_change_of_an_open_transaction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / FIRST).write_bytes(log([no_op()], [begin(), level("a", 1)]))
     (end_,) = timeline(capsys, tmp_path)
     assert (end_["event"], end_["offset"], end_["committedOffset"], end_["openTransaction"]) == ("End", 3, 0, 1)
@@ -174,21 +174,19 @@ def test_an_open_transaction_changed_nothing_yet(tmp_path: Path, capsys: pytest.
     assert "the transaction that begins at 1 is open" in capsys.readouterr().out
 
 
-def test_a_record_that_is_not_understood_may_have_changed_anything(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_record_makes_later_changes_uncertain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / FIRST).write_bytes(batch(0, bytes((1, 12, 99)) + b"?"))
     (found, _) = timeline(capsys, tmp_path, Exit.FAILED)
     assert (found["event"], found["what"]) == ("NotUnderstood", "FEATURE_LEVEL_RECORD")
 
 
-def test_yaml_is_one_list_of_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_timeline_prints_the_same_events_in_yaml(capsys: pytest.CaptureFixture[str]) -> None:
     found = timeline(capsys, KRAFT.parent)
     assert main(["log", "timeline", "-o", "yaml", str(KRAFT.parent)]) == Exit.DONE
     assert yaml.safe_load(capsys.readouterr().out) == found
 
 
-def test_people_read_the_same_in_any_width() -> None:
+def test_log_timeline_prints_the_same_text_in_any_width() -> None:
     for columns in (120, 80, 40):
         seen = in_terminal([*PROGRAM, "log", "timeline", str(CHANGES.parent)], columns=columns)
         assert seen.code == Exit.DONE
@@ -207,7 +205,7 @@ def test_people_read_the_same_in_any_width() -> None:
             assert text in seen.text
 
 
-def test_names_of_a_log_do_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_timeline_prints_no_control_characters_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "\x1b[2J\r\u202e=cmd"
     (tmp_path / FIRST).write_bytes(log([level(hostile, 1)], [begin(), level(hostile, 2), end()]))
     for form in ("text", "json", "yaml"):
@@ -220,7 +218,7 @@ def test_names_of_a_log_do_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.
 TAKEN = ({"metadata.version": 1}, ["metadata.version"])
 
 
-def test_a_log_without_a_level_ends_with_the_one_that_kafka_takes_then(
+def test_the_timeline_of_a_log_without_metadata_version_ends_with_the_default_of_kafka(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A quorum of Kafka 3.0 to 3.2 whose level was never raised."""
@@ -231,7 +229,9 @@ def test_a_log_without_a_level_ends_with_the_one_that_kafka_takes_then(
     assert "-- metadata.version 1 (3.0-IV1), not in the log\n-- the log ends" in capsys.readouterr().out
 
 
-def test_so_does_its_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_of_a_snapshot_without_metadata_version_has_the_default_of_kafka(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / checkpoint(5)).write_bytes(snapshot(broker(1, 1)))
     state, last = timeline(capsys, tmp_path)
     assert [(one["features"], one["notInLog"]) for one in (state, last)] == [TAKEN, TAKEN]
@@ -251,7 +251,7 @@ def test_so_does_its_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ],
     ids=["there is one", "a vendor's", "some of it is missing", "a record was not understood", "nothing is in it"],
 )
-def test_nothing_is_taken_where_the_log_may_have_a_level(
+def test_the_timeline_assumes_no_default_level_if_the_log_may_have_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes
 ) -> None:
     (tmp_path / FIRST).write_bytes(data)

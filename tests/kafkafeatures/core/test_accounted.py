@@ -70,7 +70,7 @@ def test_of_a_status_without_a_position_and_without_the_log_nothing_is_known() -
     assert not moved_unremembered(status(), status(), replace(seen(moves), past_levels=None), {})
 
 
-def test_one_move_to_where_an_own_step_went_is_that_step_and_more_or_others_are_not() -> None:
+def test_a_single_move_to_the_target_of_a_sent_step_is_that_step_and_any_other_move_is_foreign() -> None:
     sent = status(intents=(RAISE,))
     for moves, foreign in (
         (((101, 1),), set()),
@@ -94,7 +94,7 @@ def test_steps_settled_without_the_log_are_behind_the_position_up_to_a_bound() -
     assert with_own_moves(EMPTY, EMPTY) == EMPTY
 
 
-def test_what_is_still_open_is_judged_once_it_is_settled() -> None:
+def test_moves_of_a_feature_with_an_open_step_are_not_judged_before_the_step_is_settled() -> None:
     sent = status(intents=(RAISE,))
     moves: dict[str, Moves] = {"group.version": ((101, 1), (102, 0)), "share.version": ((103, 1),)}
     assert unremembered(moves, before=sent) == {"share.version"}
@@ -195,13 +195,13 @@ def test_a_log_that_ends_sooner_or_in_an_older_epoch_is_not_the_one_that_was_rea
     assert missing_in(found, EMPTY, HERE) == (HERE if is_missing else None)
 
 
-def test_so_is_one_that_ends_before_a_step_was_sent() -> None:
+def test_a_log_that_ends_before_the_offset_of_a_sent_step_is_not_the_same_log() -> None:
     sent = replace(EMPTY, intents=(RAISE,))
     assert missing_in(seen(offset=99), sent, None) == LogPosition(offset=100, epoch=-1)
     assert missing_in(seen(offset=100), sent, None) is None
 
 
-def test_where_the_log_was_not_read_nothing_is_known_of_it() -> None:
+def test_without_the_metadata_log_an_observation_has_no_position() -> None:
     asked = replace(observation(), source=Source(SourceKind.API_REQUESTS, at=NOW))
     assert position_of(asked) is None
     assert missing_in(asked, status(), HERE) is None

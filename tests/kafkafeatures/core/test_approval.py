@@ -45,7 +45,7 @@ def test_the_policy_says_what_waits(policy: ApprovalPolicy, wanted: DesiredState
     assert isinstance(deciding(made), Act if acts else Held)
 
 
-def test_what_no_person_named_waits_where_it_is_irreversible_and_only_there() -> None:
+def test_an_irreversible_level_that_no_person_named_waits_for_an_approval() -> None:
     """A command made the levels of a release: a yes to its question is no approval of what Kafka refuses to undo."""
     held = deciding(replace(NAMED, approves_by_name=False))
     assert isinstance(held, Held)

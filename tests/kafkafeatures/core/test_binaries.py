@@ -104,7 +104,7 @@ def test_a_label_alone_is_believed_and_one_that_contradicts_the_image_is_not() -
     assert release_of({VERSION_LABEL: "7.5.0"}, {}, "kafka:4.4.0") == "4.4"
 
 
-def test_the_annotation_wins_also_where_it_says_nothing_we_know() -> None:
+def test_the_version_annotation_overrides_label_and_image_even_with_a_release_that_does_not_exist() -> None:
     assert release_of({VERSION_LABEL: "4.1.0"}, {KAFKA_VERSION: " 4.4.0 "}, "kafka:4.1.0") == "4.4"
     assert release_of({VERSION_LABEL: "4.1.0"}, {KAFKA_VERSION: "9.9"}, "kafka:4.1.0") == ""
     assert release_of({}, {KAFKA_VERSION: "4.4 or so"}, "kafka:4.1.0") == ""

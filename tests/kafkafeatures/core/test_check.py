@@ -100,7 +100,7 @@ def test_a_missing_right_leaves_the_verdict_unknown_and_is_no_missing_controller
         assert found.blockers[0].remedy == "kafka-acls.sh --add"
 
 
-def test_what_else_prevents_it_is_not_hidden_by_a_missing_right() -> None:
+def test_a_missing_right_does_not_hide_other_blockers() -> None:
     seen = observation(node(3001), node(1, state=NodeState.UNREACHABLE, said=SILENT), voting=NO_RIGHT)
     assert check(seen, {}, "").verdict is CheckVerdict.BLOCKED
 

@@ -60,7 +60,7 @@ def refused(look: Look, reason: Reason) -> str:
     return said(look)
 
 
-def test_without_it_no_broker_is_restarted_and_with_it_each_roll_of_the_plan_goes() -> None:
+def test_without_the_consent_no_broker_is_restarted_and_with_it_every_roll_of_the_plan_goes() -> None:
     seen = hosting(cluster(P.PRE_MIGRATION), ONE)
     assert "add single-replica-topics to consents" in refused(
         migrating(seen, given=frozenset()), Reason.CONSENT_REQUIRED
@@ -104,7 +104,7 @@ def test_a_topic_that_got_replicas_or_was_deleted_is_no_reason_for_a_new_plan() 
     assert fewer.proposal.plan.hash == first.proposal.plan.hash
 
 
-def test_the_way_back_is_another_plan_for_which_it_has_to_be_given_anew() -> None:
+def test_a_rollback_is_another_plan_that_needs_the_consent_anew() -> None:
     half = hosting(cluster(P.DUAL_WRITE, a_node(1, Shape.FLAGGED_BROKER)), ONE)
     status = after(migrating(hosting(cluster(P.COPIED), ONE)))
     back = migrating(half, status, D.ROLLED_BACK)
@@ -113,12 +113,12 @@ def test_the_way_back_is_another_plan_for_which_it_has_to_be_given_anew() -> Non
     assert restarted(migrating(half, anew, D.ROLLED_BACK)) in (2, 3)
 
 
-def test_once_it_is_taken_back_no_further_broker_goes() -> None:
+def test_after_the_withdrawal_of_the_consent_no_further_broker_is_restarted() -> None:
     seen = hosting(cluster(P.PRE_MIGRATION), ONE)
     refused(migrating(seen, after(migrating(seen)), given=frozenset()), Reason.CONSENT_REQUIRED)
 
 
-def test_a_plan_that_was_lost_leaves_nothing_of_it() -> None:
+def test_a_consent_does_not_outlive_the_loss_of_its_plan() -> None:
     """A status without the plan, as an older schema or a backup leaves it, says only that it was used."""
     seen = hosting(cluster(P.PRE_MIGRATION), ONE)
     lost = replace(after(migrating(seen)), plan=None)

@@ -184,21 +184,21 @@ LONG = ON_ITS_WAY + timedelta(seconds=1)
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_it_was_carried_out_once_none_of_its_znodes_is_there(name: str) -> None:
+def test_a_deletion_was_carried_out_once_none_of_its_znodes_exists(name: str) -> None:
     step = STEPS[name]
     assert settled(step, done(step)) is Result.APPLIED
     assert settled(step, done(step, migration=progress(-1, czxid=95, version=0))) is Result.APPLIED  # begun anew
 
 
 @pytest.mark.parametrize("name", ["release", "release and raise"])
-def test_it_was_carried_out_also_where_there_is_no_controller_or_a_new_quorum(name: str) -> None:
+def test_a_deletion_was_carried_out_also_where_no_controller_or_a_new_quorum_exists(name: str) -> None:
     step = STEPS[name]
     assert settled(step, done(step, controller=None)) is Result.APPLIED
     assert settled(step, done(step, controller=claimed(czxid=95), migration=progress(czxid=96))) is Result.APPLIED
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_it_was_not_carried_out_once_two_readings_show_that_and_no_server_may_still_do_it(name: str) -> None:
+def test_a_deletion_was_not_carried_out_once_two_readings_agree_and_no_server_may_still_do_it(name: str) -> None:
     step = STEPS[name]
     still = as_read(step)
     assert settled(step, still, still, age=LONG) is Result.NOT_APPLIED
@@ -212,13 +212,13 @@ def test_it_was_not_carried_out_once_two_readings_show_that_and_no_server_may_st
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_once_the_epoch_was_written_it_can_no_longer_be_carried_out(name: str) -> None:
+def test_once_the_epoch_was_written_the_deletion_can_no_longer_be_carried_out(name: str) -> None:
     step = STEPS[name]
     later = ControllerEpoch(step.epoch.value + 1, step.epoch.version + 1)
     assert settled(step, as_read(step, controller_epoch=later)) is Result.NOT_APPLIED
 
 
-def test_where_one_of_two_is_gone_it_was_deleted_by_another_client() -> None:
+def test_where_one_of_two_znodes_is_gone_another_client_has_deleted_it() -> None:
     assert settled(WHOLE, as_read(WHOLE, migration=None)) is Result.NOT_APPLIED
     assert settled(WHOLE, as_read(WHOLE, controller=None)) is Result.NOT_APPLIED
     assert settled(WHOLE, as_read(WHOLE, controller=claimed(3001, epoch=4, czxid=99))) is Result.NOT_APPLIED
@@ -255,7 +255,7 @@ def test_what_may_be_of_another_ensemble_or_was_not_read_shows_nothing(
     assert says in found
 
 
-def test_what_it_does_not_delete_need_not_be_readable() -> None:
+def test_znodes_outside_the_deletion_need_not_be_readable() -> None:
     assert settled(EARLY, done(EARLY, controller=UNREAD)) is Result.APPLIED
 
 
@@ -264,7 +264,7 @@ def test_what_it_does_not_delete_need_not_be_readable() -> None:
 
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("accepted", [False, True])
-def test_its_intent_is_read_back_as_it_was_written(name: str, accepted: bool) -> None:
+def test_the_intent_of_a_deletion_is_read_back_as_written(name: str, accepted: bool) -> None:
     sent = DeletionInFlight(STEPS[name], AT, Via.ZOOKEEPER, accepted=accepted)
     found = in_flight(Intent.read(sent.to_intent().as_json()))
     assert isinstance(found, DeletionInFlight)
@@ -330,7 +330,7 @@ def test_an_end_that_is_read_after_a_restart_of_the_operator_is_an_event_too() -
     assert (end.reason, end.note) == ("ZnodesDeleted", "delete /controller and /migration")
 
 
-def test_it_is_no_progress_that_another_plan_would_need_another_hash_for() -> None:
+def test_a_carried_out_deletion_does_not_count_as_a_change_that_needs_another_plan_hash() -> None:
     _, after = ended(WHOLE, Result.APPLIED)
     assert after.change_count == 0
     (entry,) = after.history
@@ -353,7 +353,7 @@ def test_what_a_rejection_means_is_said_by_its_code(code: int, reason: Reason, n
     assert found.message == "ZooKeeper refused to delete /controller and /migration: znode /controller: because"
 
 
-def test_how_far_it_is_stands_in_one_line() -> None:
+def test_the_progress_of_a_deletion_is_one_line() -> None:
     sent = DeletionInFlight(WHOLE, AT, Via.ZOOKEEPER)
     open_, answered = (one.progress(lambda _: "3 s") for one in (sent, replace(sent, accepted=True)))
     assert open_ == "delete /controller and /migration, sent 3 s ago; outcome not known yet"

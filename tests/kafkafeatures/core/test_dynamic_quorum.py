@@ -93,7 +93,7 @@ def test_no_other_step_has_addresses() -> None:
 
 
 @pytest.mark.parametrize("name", ["CONTROLPLANE-9090", "REPLICATION-9091"])
-def test_it_is_refused_where_strimzi_writes_the_files(name: str) -> None:
+def test_a_raise_of_kraft_version_is_refused_where_strimzi_writes_the_files(name: str) -> None:
     seen = observation(voter(3001, ("a", 9090), names=(name,)), voter(3002, ("b", 9090)), node(1), levels=STATIC)
     decision = decide(WANTED, seen)
     (found,) = decision.blockers

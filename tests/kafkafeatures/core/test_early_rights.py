@@ -53,7 +53,7 @@ def test_before_the_copy_no_acl_helps_on_controllers_but_their_own_files(it: Obs
     "it",
     [seen(IN_KRAFT, FLAGGED), seen(IN_KRAFT), seen(FLAGGED, znodes=reading(migration=progress(400))), seen(SILENT)],
 )
-def test_otherwise_it_is_an_acl(it: Observation) -> None:
+def test_the_remedy_for_a_missing_right_is_an_acl_once_brokers_or_a_copy_are_in_kraft(it: Observation) -> None:
     assert remedies(it) == {ACL}
 
 

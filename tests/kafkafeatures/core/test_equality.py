@@ -261,10 +261,10 @@ def test_a_topic_that_one_side_has_is_one_difference() -> None:
     assert differing({**ZNODES, **other}) == [f"topic orders2: {ID} in ZooKeeper, absent in the metadata log"]
 
 
-def test_configs_of_a_topic_that_neither_side_has_do_not_matter() -> None:
+def test_configs_of_a_topic_that_does_not_exist_are_a_difference_only_in_the_metadata_log() -> None:
     assert differing({**ZNODES, "/config/topics/gone": {"version": 1, "config": {"retention.ms": "1"}}}) == []
-    (one,) = differing(ZNODES, *RECORDS, config(TOPIC, "gone", "retention.ms", "1"))
-    assert one == "topic config gone retention.ms: absent in ZooKeeper, 1 in the metadata log"
+    (difference,) = differing(ZNODES, *RECORDS, config(TOPIC, "gone", "retention.ms", "1"))
+    assert difference == "topic config gone retention.ms: absent in ZooKeeper, 1 in the metadata log"
 
 
 def test_a_partition_that_one_side_has_is_named() -> None:

@@ -60,7 +60,7 @@ def with_znodes(seen: Observation, **parts: Any) -> Observation:
 # --- the order: the version of before is set, the Kafka of all is exchanged, the version is raised ---
 
 
-def test_where_every_broker_uses_it_nothing_is_done() -> None:
+def test_where_every_broker_uses_the_wanted_ibp_nothing_is_done() -> None:
     found = Look(wanting(), brokers(uses="3.9-IV0")).decision
     assert isinstance(found, Done)
     assert f"every broker uses {IBP} 3.9-IV0" in found.message
@@ -77,7 +77,7 @@ def test_a_person_is_asked_for_the_line_that_the_broker_needs() -> None:
     assert says == f"restart broker 2 with the same Kafka, and {IBP}=3.9; it is 3.8"
 
 
-def test_without_a_driver_git_is_asked_for_it() -> None:
+def test_without_a_driver_the_ibp_has_to_be_set_in_git() -> None:
     says = refused(Look(wanting(rollout=Rollout()), brokers()), Reason.WAITING_FOR_GIT)
     assert f"set {IBP}=3.9 in Git, for 3 brokers (1-3)" in says
 
@@ -95,7 +95,7 @@ def test_the_restart_that_a_person_is_asked_for_is_seen_by_the_brokers_znode() -
 
 
 @pytest.mark.parametrize("target", ["3.8", "3.9"])
-def test_where_it_is_not_set_it_is_set_to_what_is_used_first_and_no_image_is_rolled(target: str) -> None:
+def test_an_unset_ibp_is_first_set_to_the_version_in_use_and_no_image_is_rolled(target: str) -> None:
     seen = brokers(uses=None, knows="3.8-IV0")
     says = refused(Look(wanting(target, rollout=Rollout()), seen), Reason.WAITING_FOR_GIT)
     assert "no image is rolled" in says
@@ -104,12 +104,12 @@ def test_where_it_is_not_set_it_is_set_to_what_is_used_first_and_no_image_is_rol
     assert f"restart broker 2 with the same Kafka, and {IBP}=3.8-IV0" in by_hand
 
 
-def test_one_broker_that_has_it_not_set_comes_before_every_newer_kafka() -> None:
+def test_a_broker_with_an_unset_ibp_comes_before_every_newer_kafka() -> None:
     seen = brokers(broker(3, None, "3.8-IV0"), uses="3.8", knows="3.8-IV0")
     assert restarted(Look(wanting(), seen)) == 3
 
 
-def test_brokers_that_do_not_know_it_get_a_newer_kafka_first_and_keep_the_version() -> None:
+def test_brokers_that_do_not_know_the_wanted_ibp_get_a_newer_kafka_first_and_keep_their_ibp() -> None:
     seen = brokers(broker(1, "3.8", "3.9-IV0"), uses="3.8", knows="3.8-IV0")
     assert restarted(Look(wanting(), seen)) == 2
     says = refused(Look(wanting(), seen, sent=(asked(2),)), Reason.ROLLING_NODES)
@@ -118,7 +118,7 @@ def test_brokers_that_do_not_know_it_get_a_newer_kafka_first_and_keep_the_versio
     assert "image of Kafka 3.9" in refused(Look(wanting(rollout=Rollout()), seen), Reason.WAITING_FOR_GIT)
 
 
-def test_it_is_raised_only_once_all_brokers_know_it() -> None:
+def test_the_ibp_is_raised_only_once_all_brokers_know_the_version() -> None:
     seen = brokers(broker(2, "3.8", "3.8-IV0"))
     assert restarted(Look(wanting(), seen)) == 2
     assert "3.9" not in [one.split("=")[-1] for one in Look(wanting(), seen).proposal.plan.work[0].remaining]
@@ -157,14 +157,14 @@ def report(look: Look, previous: Status = EMPTY) -> Status:
 
 
 @pytest.mark.parametrize("uses", ["3.9", "3.8-IV0"])
-def test_it_is_never_lowered(uses: str) -> None:
+def test_the_ibp_is_never_lowered(uses: str) -> None:
     says = refused(Look(wanting("3.7"), brokers(broker(2, uses), uses="3.7")), Reason.DOWNGRADE_REFUSED)
     assert f"broker 2 uses {IBP} {uses}, and 3.7 would be a downgrade" in says
     assert f"set spec.interBrokerProtocolVersion to {uses} or higher" in says
 
 
 @pytest.mark.parametrize(("raised", "by"), [("3.9", ""), (None, "the default of its Kafka")])
-def test_a_broker_that_was_raised_before_all_know_it_stops_everything(raised: str | None, by: str) -> None:
+def test_a_broker_raised_to_an_ibp_that_other_brokers_do_not_know_stops_everything(raised: str | None, by: str) -> None:
     """By a template that had both at once, or because its new Kafka has raised it."""
     seen = brokers(broker(2, raised, "3.9-IV0"), uses="3.8", knows="3.8-IV0")
     says = refused(Look(wanting(), seen), Reason.TEMPLATE_AHEAD)
@@ -173,7 +173,7 @@ def test_a_broker_that_was_raised_before_all_know_it_stops_everything(raised: st
     assert f"set {IBP}=3.8-IV0 on broker 2 in Git, and restart it" in says
 
 
-def test_a_broker_that_does_not_say_it_is_waited_for() -> None:
+def test_a_broker_that_does_not_report_its_ibp_blocks_the_raise() -> None:
     silent = replace(broker(3), proved_at="", settings={})
     says = refused(Look(wanting(), brokers(silent)), Reason.WAITING_FOR_NODES)
     assert f"the {IBP} of broker 3 is not known" in says
@@ -194,7 +194,7 @@ def test_a_broker_that_only_zookeeper_knows_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("knows", ["3.8-IV0", "3.9-IV0"])
-def test_it_is_not_raised_past_a_broker_that_has_replicas_and_is_down(knows: str) -> None:
+def test_the_ibp_is_not_raised_past_a_broker_that_has_replicas_and_is_down(knows: str) -> None:
     """A newer Kafka for the others changes nothing for it."""
     partitions = reading(row("orders", 1, 2, 3, 4, isr=(1, 2, 3)), default=1)
     seen = replace(brokers(knows=knows), partitions=known(partitions, SourceKind.API_REQUESTS))
@@ -219,7 +219,7 @@ def test_the_ensemble_of_another_cluster_is_refused(found: str | None) -> None:
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE])
-def test_it_does_not_move_while_a_migration_is_open(position: Position) -> None:
+def test_the_ibp_does_not_move_while_a_migration_is_open(position: Position) -> None:
     says = refused(Look(wanting(), cluster(position)), Reason.MIGRATING)
     assert "a migration from ZooKeeper is open" in says
 
@@ -248,7 +248,7 @@ def test_a_mode_that_is_not_known_is_waited_for() -> None:
     assert "the metadata mode is not known" in refused(Look(wanting(), seen), Reason.PREFLIGHT)
 
 
-def test_in_kraft_mode_it_has_no_meaning_which_is_said_and_refuses_nothing() -> None:
+def test_in_kraft_mode_the_ibp_is_reported_as_meaningless_and_refuses_nothing() -> None:
     seen = cluster(P.FINALIZED)
     assert seen.mode == known(MetadataMode.KRAFT)
     look = Look(wanting("3.8"), replace(seen, zookeeper=Unknown(NOT_ASKED)))
@@ -283,13 +283,13 @@ def test_a_template_that_did_not_help_the_first_broker_gets_no_second_one() -> N
 
 
 @pytest.mark.parametrize("release", ["3.9", ""])
-def test_no_image_is_rolled_while_it_is_not_set(release: str) -> None:
+def test_no_image_is_rolled_while_the_ibp_is_not_set(release: str) -> None:
     seen = in_pods(brokers(uses=None, knows="3.8-IV0"), 1, 2, 3, release=release)
     says = refused(Look(wanting(rollout=IN_PODS), seen), Reason.TEMPLATE_AHEAD)
     assert "keep the image of Kafka 3.8 in Git" in says
 
 
-def test_the_setting_alone_is_rolled_while_it_is_not_set() -> None:
+def test_the_setting_alone_is_rolled_while_the_ibp_is_not_set() -> None:
     seen = in_pods(brokers(uses=None, knows="3.8-IV0"), 1, 2, 3, release="3.8")
     assert restarted(Look(wanting("3.8", rollout=IN_PODS), seen)) == 2
 
@@ -331,7 +331,7 @@ def test_every_plan_waits_for_an_approval_where_the_policy_says_so() -> None:
     assert look.decision.reason is Reason.APPROVAL_REQUIRED
 
 
-def test_where_it_only_observes_it_says_what_would_be_done() -> None:
+def test_in_observe_mode_the_plan_of_the_ibp_is_reported_and_not_carried_out() -> None:
     found = Look(wanting(mode=Mode.OBSERVE), brokers()).decision
     assert isinstance(found, Done)
     assert found.message == f"would raise {IBP} to 3.9"
@@ -350,7 +350,7 @@ def test_the_status_keeps_what_was_read_before() -> None:
     assert report(Look(wanting(), brokers(*silent)), before).inter_broker_protocol_version == "3.8"
 
 
-def test_the_roll_is_over_once_every_broker_uses_it() -> None:
+def test_the_roll_is_over_once_every_broker_uses_the_wanted_ibp() -> None:
     before = Status(rollout=RolloutStatus(id="one", total=3, done=2, waiting_for="broker 3"))
     look = Look(wanting(), brokers(uses="3.9"))
     found = report(look, before).rollout
@@ -383,7 +383,7 @@ def test_znodes_and_settings_are_read_and_partitions_before_a_restart() -> None:
     assert not demands_of(replace(first, observation=brokers(uses="3.9"))).partitions
 
 
-def test_in_kraft_mode_nothing_is_read_for_it() -> None:
+def test_in_kraft_mode_nothing_is_read_for_the_ibp() -> None:
     later = ReadContext(wanting(), Status(metadata_mode="KRaft"), NOT_ASKED, NOW)
     assert not demands_of(later).znodes
     assert not demands_of(replace(later, observation=cluster(P.FINALIZED))).znodes

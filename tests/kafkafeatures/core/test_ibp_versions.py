@@ -30,7 +30,7 @@ def test_versions_are_in_the_order_in_which_kafka_brought_them() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "3", "three", "3.9-IV", "3.9-IV0 ; rm", "-1.0", "3.9\n3.8", "9" * 40])
-def test_what_is_no_name_is_no_version(text: str) -> None:
+def test_an_invalid_name_is_no_ibp_version(text: str) -> None:
     assert version_of(text) is None
 
 

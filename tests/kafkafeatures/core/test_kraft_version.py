@@ -33,7 +33,7 @@ def decided(seen: Observation) -> Act | Wait:
     return decision
 
 
-def test_it_is_raised_where_every_range_and_every_registration_is_known() -> None:
+def test_kraft_version_is_raised_where_every_range_and_every_registration_is_known() -> None:
     assert decided(observe(probe(C1, C2, B1), READ)) == Act(UpdateFeature("kraft.version", 0, 1))
 
 
@@ -106,7 +106,7 @@ _HALF = {name: levels for name, levels in NEW.items() if name != "kraft.version"
     said=st.lists(st.sampled_from([NEW, NEW, NEW, OLD, _HALF, None]), min_size=3, max_size=3),
     written=st.lists(st.sampled_from([NEW, NEW, NEW, OLD, _HALF, None]), min_size=3, max_size=3),
 )
-def test_whatever_the_nodes_say_it_is_raised_only_on_what_is_known_of_all_of_them(
+def test_whatever_the_nodes_report_kraft_version_is_raised_only_with_all_ranges_known(
     said: list[Any], written: list[Any]
 ) -> None:
     nodes = [

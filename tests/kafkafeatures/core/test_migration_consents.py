@@ -52,7 +52,7 @@ def back(seen: Observation, status: Status, desired: Desired = D.ROLLED_BACK) ->
 SHOWN = asked_for(wanting(D.ROLLED_BACK), IN_DUAL_WRITE)
 
 
-def test_one_that_was_used_for_the_first_node_holds_until_the_quorum_is_stopped() -> None:
+def test_a_consent_used_for_the_first_node_holds_until_the_quorum_is_stopped() -> None:
     first = back(IN_DUAL_WRITE, SHOWN)
     assert isinstance(first.decision, Act)
     status = after(first, SHOWN)
@@ -66,7 +66,7 @@ def test_one_that_was_used_for_the_first_node_holds_until_the_quorum_is_stopped(
     assert "stop the controllers" in said(stops)
 
 
-def test_one_that_was_used_is_not_good_for_a_second_way_back() -> None:
+def test_a_used_consent_does_not_allow_a_second_rollback() -> None:
     status = after(back(IN_DUAL_WRITE, SHOWN), SHOWN)
     turned = back(HALF_WAY, status, D.DUAL_WRITE)  # forward again
     status = after(turned, status)
@@ -76,12 +76,12 @@ def test_one_that_was_used_is_not_good_for_a_second_way_back() -> None:
     assert "remove it from consents, apply the document, then add it again" in said(again)
 
 
-def test_one_that_was_not_needed_is_not_used_up() -> None:
+def test_a_consent_that_was_not_needed_is_not_spent() -> None:
     status = after(back(cluster(P.DUAL_WRITE), EMPTY))
     assert status.spent_consents == ()
 
 
-def test_what_a_status_claims_of_another_plan_is_no_consent() -> None:
+def test_a_consent_that_the_status_records_for_another_plan_does_not_count() -> None:
     migration = MigrationStatus(phase="RollingBack", consents=tuple(LOSSY))
     claimed = Status(cluster_id=CLUSTER, spent_consents=tuple(LOSSY), migration=migration)
     found = back(IN_DUAL_WRITE, claimed)
@@ -127,7 +127,7 @@ def goes(look: Look) -> bool:
     return "stop the controllers" in said(look)
 
 
-def test_one_is_for_the_differences_that_were_shown_and_for_no_more() -> None:
+def test_a_consent_covers_the_differences_that_were_shown_and_no_others() -> None:
     _, status = next_(EMPTY, lacks("a"))
     found, status = next_(status, lacks("a"), *LOSSY)
     assert goes(found)
@@ -143,13 +143,13 @@ def test_one_is_for_the_differences_that_were_shown_and_for_no_more() -> None:
     assert goes(next_(status, cluster(P.COPIED), *LOSSY)[0])
 
 
-def test_what_changes_between_the_question_and_the_answer_is_asked_for_anew() -> None:
+def test_differences_that_change_before_the_consent_is_given_need_a_new_consent() -> None:
     _, status = next_(EMPTY, lacks("a"))
     found, _ = next_(status, lacks("a", "b"), *LOSSY)
     assert not goes(found)
 
 
-def test_one_that_is_given_before_anything_was_lost_counts_for_nothing() -> None:
+def test_a_consent_given_before_any_difference_was_shown_does_not_count() -> None:
     _, status = next_(EMPTY, cluster(P.COPIED))
     for seen in (cluster(P.COPIED), lacks("a"), lacks("a")):
         found, status = next_(status, seen, *LOSSY)
@@ -159,13 +159,13 @@ def test_one_that_is_given_before_anything_was_lost_counts_for_nothing() -> None
     assert goes(next_(status, lacks("a"), *LOSSY)[0])
 
 
-def test_what_was_asked_for_is_remembered_while_nothing_is_compared() -> None:
+def test_the_differences_shown_for_a_consent_are_remembered_while_no_comparison_is_made() -> None:
     _, status = next_(EMPTY, lacks("a"))
     _, status = next_(status, replace(lacks("a"), compared=Unknown(NOT_ASKED)), *LOSSY)
     assert goes(next_(status, lacks("a"), *LOSSY)[0])
 
 
-def test_one_that_may_have_been_used_before_the_status_began_counts_for_nothing() -> None:
+def test_a_consent_older_than_the_status_does_not_count() -> None:
     """The status was lost, and Git still has it since another way back."""
     status = EMPTY
     for seen in (cluster(P.COPIED), lacks("a"), lacks("a")):
@@ -173,7 +173,7 @@ def test_one_that_may_have_been_used_before_the_status_began_counts_for_nothing(
     assert not goes(found)
 
 
-def test_one_that_was_for_what_is_over_is_not_for_what_comes_to_the_same_later() -> None:
+def test_a_consent_to_a_difference_that_was_resolved_does_not_cover_the_same_difference_later() -> None:
     _, status = next_(EMPTY, lacks("a"))
     _, status = next_(status, lacks("a"), *LOSSY)
     _, status = next_(status, cluster(P.COPIED), *LOSSY)
@@ -194,7 +194,7 @@ PLACED = "replicas 1,2, in sync 1,2, leader 1 at epoch 4"
         (Kind.PRODUCER_ID, ("1000", "2000"), ("1000", "3000"), True),
     ],
 )
-def test_what_would_be_lost_decides_and_not_what_changes_with_each_restart(
+def test_the_digest_of_differences_depends_on_lost_metadata_and_not_on_values_that_each_restart_changes(
     kind: Kind, before: tuple[str, str], now: tuple[str, str], *, is_the_same: bool
 ) -> None:
     one, other = (Differs(99, (EntryDifference(kind, "a", "/a", *sides),)) for sides in (before, now))
@@ -203,7 +203,7 @@ def test_what_would_be_lost_decides_and_not_what_changes_with_each_restart(
 
 
 @pytest.mark.parametrize("since", [timedelta(0), timedelta(minutes=30)])
-def test_what_the_last_comparison_before_the_end_showed_is_what_is_consented_to(since: timedelta) -> None:
+def test_a_consent_to_delete_znodes_is_for_the_differences_of_the_last_comparison(since: timedelta) -> None:
     """What may have been lost after it is not known."""
     _, status = next_(EMPTY, lacks("a"))
     _, status = next_(status, lacks("a"), *LOSSY)

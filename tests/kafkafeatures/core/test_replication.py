@@ -28,31 +28,31 @@ def may_go(replication: Replication, down: frozenset[int], rule: Availability, *
 
 
 @BOTH
-def test_with_everything_in_sync_any_broker_may_go(rule: Availability) -> None:
+def test_any_broker_may_be_restarted_while_every_replica_is_in_sync(rule: Availability) -> None:
     assert allowed(row("orders", 1, 2, 3), row("orders", 4, 5, 6, number=1), rule=rule) == {1, 2, 3, 4, 5, 6}
 
 
 @BOTH
-def test_beside_one_that_is_away_only_those_may_go_that_share_no_partition_with_it(rule: Availability) -> None:
+def test_while_a_broker_is_away_only_brokers_that_share_no_partition_with_it_may_restart(rule: Availability) -> None:
     rows = row("orders", 1, 2, 3), row("orders", 3, 4, 5, number=1), row("orders", 4, 5, 6, number=2)
     assert allowed(*rows, down=frozenset({1}), rule=rule) - {1} == {4, 5, 6}
 
 
-def test_with_two_replicas_to_spare_two_may_be_away_at_once_where_min_isr_is_the_promise() -> None:
+def test_two_brokers_may_be_away_under_respect_min_isr_with_two_replicas_above_min_isr() -> None:
     rows = [row("orders", 1, 2, 3, 4)]
     assert allowed(*rows, down=frozenset({1})) - {1} == {2, 3, 4}
     assert allowed(*rows, down=frozenset({1, 2})) - {1, 2} == set()
     assert allowed(*rows, down=frozenset({1}), rule=STRICT) - {1} == set()
 
 
-def test_at_min_isr_those_in_sync_stay_and_who_is_in_sync_nowhere_may_go() -> None:
+def test_at_min_isr_in_sync_brokers_stay_and_a_broker_in_sync_with_no_partition_may_restart() -> None:
     one = row("orders", 1, 2, 3, isr=(1, 2))
     assert allowed(one) == {3}
     assert allowed(one, down=frozenset({3})) == {3}
     assert allowed(one, rule=STRICT) == {3}  # its restart takes nothing away
 
 
-def test_a_broker_that_is_behind_with_some_partitions_is_judged_by_those_that_it_is_in_sync_with() -> None:
+def test_a_broker_that_is_behind_is_judged_by_its_in_sync_partitions_only() -> None:
     behind, others = row("orders", 1, 2, 3, isr=(1, 2)), row("orders", 3, 4, 5, number=1)
     assert allowed(behind, others, rule=STRICT) == {3, 4, 5}
     lacks = row("orders", 3, 4, 5, isr=(3, 4), number=1)
@@ -61,7 +61,7 @@ def test_a_broker_that_is_behind_with_some_partitions_is_judged_by_those_that_it
     assert allowed(behind, moved, rule=STRICT) == set()
 
 
-def test_one_that_is_away_may_be_restarted_where_no_broker_leads_without_it() -> None:
+def test_a_broker_that_is_away_may_restart_where_no_other_broker_leads_its_partitions() -> None:
     """Kafka keeps the last of an ISR in it. A broker that hangs would otherwise never be let go."""
     rows = row("single", 1, offline=True), row("orders", 1, 2, 3, isr=(1,), offline=True)
     assert 1 in allowed(*rows, down=frozenset({1}))
@@ -70,28 +70,28 @@ def test_one_that_is_away_may_be_restarted_where_no_broker_leads_without_it() ->
     assert 1 not in allowed(*rows, down=frozenset({1}), rule=STRICT)
 
 
-def test_who_is_eligible_to_lead_without_being_in_sync_is_no_replica_to_spare() -> None:
+def test_a_replica_in_the_elr_is_no_replica_to_spare() -> None:
     """ELR. Set on the columns themselves: the rows of these tests do not know it."""
     seen = reading(row("orders", 1, 2, 3, isr=(1, 2)))
     seen.partitions.chunks[0].flags[0, 2] |= 2
     assert may_go(Replication(seen), NOBODY, RESPECT) == {3}
 
 
-def test_a_replica_that_is_being_removed_does_not_count() -> None:
+def test_a_replica_that_is_being_removed_does_not_count_as_in_sync() -> None:
     moving = row("orders", 1, 2, 3, 4, adding={4}, removing={3})
     assert allowed(moving) == {3, 4}
     assert allowed(moving, rule=STRICT) == set()
     assert allowed(row("orders", 1, 2, 3)) == {1, 2, 3}
 
 
-def test_the_min_isr_of_the_topic_comes_before_that_of_the_brokers() -> None:
+def test_the_min_isr_of_a_topic_overrides_that_of_the_brokers() -> None:
     rows = row("strict", 1, 2, 3, 4, isr=(1, 2, 3)), row("loose", 5, 6, 7, 8, isr=(5, 6, 7))
     replication = Replication(reading(*rows, default=2, least={"strict": 3, "gone": 9}))
     assert may_go(replication, NOBODY, RESPECT) == {4, 5, 6, 7, 8}
 
 
 @BOTH
-def test_a_single_replica_forbids_for_ever_unless_that_is_excused(rule: Availability) -> None:
+def test_a_broker_with_a_single_replica_never_restarts_without_a_consent(rule: Availability) -> None:
     rows = row("single", 1), row("orders", 1, 2, 3)
     replication = Replication(reading(*rows))
     assert replication.never_available() == {"single": 1}
@@ -100,21 +100,23 @@ def test_a_single_replica_forbids_for_ever_unless_that_is_excused(rule: Availabi
 
 
 @BOTH
-def test_where_min_isr_asks_for_every_replica_an_excuse_is_for_one_of_them_at_a_time(rule: Availability) -> None:
+def test_with_min_isr_equal_to_the_replicas_a_consent_allows_only_one_replica_down_at_a_time(
+    rule: Availability,
+) -> None:
     pair = row("pair", 1, 2)
     assert allowed(pair, rule=rule) == set()
     assert allowed(pair, rule=rule, excused=True) == {1, 2}
     assert 2 not in allowed(pair, rule=rule, excused=True, down=frozenset({1}))
 
 
-def test_what_can_never_keep_its_promise_is_counted_with_its_topics_by_name() -> None:
+def test_partitions_that_no_restart_leaves_available_are_counted_by_topic() -> None:
     rows = [row(name, 1, 2, number=number) for name in ("d", "b", "c", "a") for number in range(3)]
     replication = Replication(reading(*rows, row("safe", 1, 2, 3), least={"a": 1}))
     assert sum(replication.never_available().values()) == 9
     assert set(replication.never_available()) >= {"b", "c", "d"}
 
 
-def test_who_hosts_nothing_may_go() -> None:
+def test_a_broker_without_replicas_may_restart() -> None:
     assert Replication(reading(row("orders", 1, 2, isr=(1,)))).judge(NOBODY, STRICT).allows(9)
     nothing = Replication(reading())
     assert nothing.judge(frozenset({1}), STRICT).allows(2)
@@ -166,7 +168,7 @@ def test_who_hosts_nothing_may_go() -> None:
         ),
     ],
 )
-def test_the_reason_is_what_would_have_to_change_last(
+def test_the_reason_that_forbids_a_restart_is_the_most_lasting_one(
     rows: list[Row], down: set[int], rule: Availability, why: InadmissibleReason
 ) -> None:
     found = Replication(reading(*rows)).judge(frozenset(down), rule).forbidding(1)
@@ -174,7 +176,7 @@ def test_the_reason_is_what_would_have_to_change_last(
     assert found == Forbidding(1, ("t-0",), why, frozenset(lacking))
 
 
-def test_of_several_reasons_the_most_lasting_is_given_with_its_partitions_and_all_are_counted() -> None:
+def test_the_most_lasting_reason_names_its_partitions_and_all_forbidding_partitions_are_counted() -> None:
     rows = [
         *(row("busy", 1, 2, 3, number=number) for number in range(11)),
         row("short", 1, 4, 5, isr=(1, 4), number=7),
@@ -190,7 +192,7 @@ def test_of_several_reasons_the_most_lasting_is_given_with_its_partitions_and_al
     assert judged.forbidding(6) is None
 
 
-def test_what_is_wrong_with_partitions_is_counted_and_named_by_topic_and_number() -> None:
+def test_unhealthy_partitions_are_counted_and_named_by_topic_and_number() -> None:
     rows = [
         row("b", 1, 2, 3, isr=(1, 2), number=10),
         row("b", 1, 2, 3, isr=(1, 2), number=9),
@@ -209,7 +211,7 @@ def test_what_is_wrong_with_partitions_is_counted_and_named_by_topic_and_number(
     assert replication.brokers() == {1, 2, 3, 4}
 
 
-def test_the_one_leader_of_all_that_a_broker_lacks_is_found() -> None:
+def test_the_leader_of_lacking_partitions_is_known_only_if_one_broker_leads_all_of_them() -> None:
     """A replica that is being added lacks nothing; a leader may be in several blocks."""
     led_by_1 = (row("a", 1, 3, isr=(1,)), row("b", 3, 2, 1, isr=(1, 2)), row("c", 2, 3, adding=(3,)))
     assert Replication(reading(*led_by_1)).leader_of_lacking(3) == 1
@@ -219,7 +221,7 @@ def test_the_one_leader_of_all_that_a_broker_lacks_is_found() -> None:
     assert Replication(reading(*led_by_1)).leader_of_lacking(9) is None
 
 
-def test_what_a_consent_excuses_is_not_wrong_while_one_replica_is_away() -> None:
+def test_excused_partitions_are_not_reported_as_unhealthy_while_one_replica_is_away() -> None:
     pair, gone = row("pair", 1, 2, isr=(1,)), row("single", 3, isr=())
     both = Replication(reading(pair, gone))
     assert both.under_min_isr() == (2, ("pair-0", "single-0"))
@@ -231,7 +233,7 @@ def test_what_a_consent_excuses_is_not_wrong_while_one_replica_is_away() -> None
 
 
 @BOTH
-def test_the_ids_of_brokers_may_be_as_large_as_kafka_lets_them(rule: Availability) -> None:
+def test_replication_is_judged_also_for_the_largest_broker_ids(rule: Availability) -> None:
     big = 2**31 - 1
     rows = row("orders", 1, big, 3_000_000), row("orders", 7, big - 1, 8, number=1)
     assert allowed(*rows, down=frozenset({1}), rule=rule) - {1} == {7, 8, big - 1}
@@ -261,7 +263,9 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @given(cases(), st.sampled_from(Availability), st.booleans(), st.integers(1, 4))
-def test_all_brokers_are_judged_as_sets_say(case: Case, rule: Availability, excused: bool, per_chunk: int) -> None:
+def test_the_judgement_of_all_brokers_equals_a_simple_model_with_sets(
+    case: Case, rule: Availability, excused: bool, per_chunk: int
+) -> None:
     rows, down, default, least = case
     replication = Replication(reading(*rows, default=default, least=least, per_chunk=per_chunk))
     judged = replication.judge(down, rule, excused=excused)
@@ -282,7 +286,7 @@ def test_all_brokers_are_judged_as_sets_say(case: Case, rule: Availability, excu
 
 
 @given(cases(), st.booleans())
-def test_what_keeps_every_replica_in_sync_keeps_min_isr_too(case: Case, excused: bool) -> None:
+def test_every_restart_that_the_strict_rule_allows_is_allowed_under_respect_min_isr(case: Case, excused: bool) -> None:
     rows, down, default, least = case
     replication = Replication(reading(*rows, default=default, least=least))
     strict = may_go(replication, down, STRICT, excused=excused)
@@ -290,7 +294,7 @@ def test_what_keeps_every_replica_in_sync_keeps_min_isr_too(case: Case, excused:
 
 
 @given(cases(), st.sampled_from(Availability), st.booleans())
-def test_with_one_more_away_no_other_broker_may_go_that_could_not_before(
+def test_one_more_broker_away_never_allows_another_broker_to_restart(
     case: Case, rule: Availability, excused: bool
 ) -> None:
     rows, down, default, least = case
@@ -301,7 +305,9 @@ def test_with_one_more_away_no_other_broker_may_go_that_could_not_before(
 
 
 @given(cases())
-def test_what_can_never_be_satisfied_is_what_forbids_with_everything_in_sync_and_no_broker_away(case: Case) -> None:
+def test_partitions_that_are_never_available_are_those_that_forbid_a_restart_with_all_replicas_in_sync(
+    case: Case,
+) -> None:
     rows, _, default, least = case
     settled = [Row(each.topic, each.replicas, number=each.number) for each in rows]
     replication = Replication(reading(*settled, default=default, least=least))

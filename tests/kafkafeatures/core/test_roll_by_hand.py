@@ -42,24 +42,26 @@ from tests.kafkafeatures.core.rolls import (
 from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
 
 
-def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_support_the_level() -> None:
+def test_a_person_is_asked_for_one_node_at_a_time_and_only_for_nodes_that_do_not_support_the_level() -> None:
     by_hand = Rollout(MANUAL.name)
     raised = UpdateFeature("metadata.version", 27, 30)
-    told = replace(cluster(), workloads=Unknown(SILENT))
-    step = restart_in(rolled(told, rollout=by_hand, changes=(raised,)))
+    observation = replace(cluster(), workloads=Unknown(SILENT))
+    step = restart_in(rolled(observation, rollout=by_hand, changes=(raised,)))
     assert (step.node_id, step.pod) == (3002, "")
-    again = rolled(told, RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON), rollout=by_hand, changes=(raised,))
+    again = rolled(
+        observation, RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON), rollout=by_hand, changes=(raised,)
+    )
     assert "was not restarted yet" in refused(again, Reason.ROLLING_NODES)
-    assert rolled(told, rollout=by_hand).decision is None
+    assert rolled(observation, rollout=by_hand).decision is None
 
 
 @pytest.mark.parametrize(("taken", "after"), [(0, 1.0), (30, 3.0), (3_600, 5.0)])
-def test_a_restart_by_hand_is_looked_for_less_often_the_longer_it_takes(taken: int, after: float) -> None:
+def test_reconciliations_during_a_restart_by_hand_become_rarer_the_longer_it_takes(taken: int, after: float) -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
-    told = replace(cluster(), workloads=Unknown(SILENT))
-    step = restart_in(rolled(told, rollout=by_hand, changes=(raised,)))
+    observation = replace(cluster(), workloads=Unknown(SILENT))
+    step = restart_in(rolled(observation, rollout=by_hand, changes=(raised,)))
     since = Stamp((NOW - timedelta(seconds=taken)).isoformat())
-    waits = rolled(told, RestartInFlight(step, since, Via.PERSON), rollout=by_hand, changes=(raised,)).decision
+    waits = rolled(observation, RestartInFlight(step, since, Via.PERSON), rollout=by_hand, changes=(raised,)).decision
     assert isinstance(waits, Wait)
     assert waits.delay == after
 
@@ -71,51 +73,55 @@ def test_a_restart_by_hand_is_looked_for_less_often_the_longer_it_takes(taken: i
         (202, "broker 1 is fenced, and does not answer: it recovers its log, or was stopped"),
     ],
 )
-def test_a_fenced_broker_that_does_not_answer_is_not_said_to_run(epoch: int, text: str) -> None:
+def test_the_message_about_a_fenced_silent_broker_does_not_claim_that_it_runs(epoch: int, text: str) -> None:
     fenced = replace(a_node(1), state=NodeState.FENCED, answer=Unknown(SILENT), broker_epoch=epoch)
     step = RestartNode(1, "broker 1", earlier_support="7-27", broker_epoch=101)
     assert step.state_in(replace(cluster(nodes={1: fenced}), workloads=Unknown(SILENT)), None).detail == text
 
 
-def test_by_hand_and_without_the_metadata_log_a_node_is_back_once_it_supports_more_than_before() -> None:
+def test_without_the_metadata_log_a_node_restarted_by_hand_is_back_once_it_supports_more_than_before() -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     unknown = {id_: replace(a_node(id_), broker_epoch=-1, incarnation="") for id_ in (*CONTROLLERS, *BROKERS)}
-    told = cluster(nodes=unknown)
-    step = restart_in(rolled(told, rollout=by_hand, changes=(raised,)))
+    observation = cluster(nodes=unknown)
+    step = restart_in(rolled(observation, rollout=by_hand, changes=(raised,)))
     asked_for = RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
-    waits = rolled(told, asked_for, rollout=by_hand, changes=(raised,))
+    waits = rolled(observation, asked_for, rollout=by_hand, changes=(raised,))
     assert "was not restarted yet" in refused(waits, Reason.ROLLING_NODES)
     newer = {"metadata.version": (7, 33), "kraft.version": (0, 1)}
     again = {3002: replace(unknown[3002], registered={}, answer=known(answer(newer), SourceKind.API_REQUESTS))}
-    told = cluster(nodes={**unknown, **again})
-    assert "stable for" in refused(rolled(told, asked_for, rollout=by_hand, changes=(raised,)), Reason.ROLLING_NODES)
+    observation = cluster(nodes={**unknown, **again})
+    assert "stable for" in refused(
+        rolled(observation, asked_for, rollout=by_hand, changes=(raised,)), Reason.ROLLING_NODES
+    )
 
 
-def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:
+def test_a_person_is_not_asked_again_to_restart_a_node_that_was_restarted() -> None:
     asked = RestartInFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON)
     for nodes, asks in (({}, True), (fresh(1), False)):
-        told = replace(cluster(nodes=nodes), workloads=Unknown(SILENT))
-        roll = rolled(told, asked, rollout=Rollout(MANUAL.name), changes=(UpdateFeature("metadata.version", 27, 30),))
+        observation = replace(cluster(nodes=nodes), workloads=Unknown(SILENT))
+        roll = rolled(
+            observation, asked, rollout=Rollout(MANUAL.name), changes=(UpdateFeature("metadata.version", 27, 30),)
+        )
         assert roll.decision is not None
         said = nodes_rolled(roll, roll.decision)
         assert said is not None
         assert (said[1] is Reason.RESTART_REQUESTED) is asks
 
 
-def test_a_person_is_no_longer_asked_once_the_document_changed() -> None:
+def test_a_request_to_restart_a_node_by_hand_is_withdrawn_once_the_document_no_longer_needs_it() -> None:
     """If the person were still asked, the restart would stay in flight, and no level would be changed, until it was
     done.
     """
     raised = UpdateFeature("metadata.version", 27, 30)
-    told = replace(cluster(), workloads=Unknown(NOT_ASKED))
+    observation = replace(cluster(), workloads=Unknown(NOT_ASKED))
     step = RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1")
     by_hand = DesiredState({}, rollout=Rollout(MANUAL.name))
-    assert not is_withdrawn(step, by_hand, told, (raised,))
-    assert is_withdrawn(step, by_hand, told, (replace(raised, to_level=26),))
-    assert is_withdrawn(step, by_hand, told, ())
-    assert not is_withdrawn(step, by_hand, replace(told, finalized=Unknown(SILENT)), ())
-    assert is_withdrawn(step, replace(by_hand, rollout=ROLLOUT), told, (raised,))
-    done = replace(told, nodes=cluster(nodes=fresh(1)).nodes)
+    assert not is_withdrawn(step, by_hand, observation, (raised,))
+    assert is_withdrawn(step, by_hand, observation, (replace(raised, to_level=26),))
+    assert is_withdrawn(step, by_hand, observation, ())
+    assert not is_withdrawn(step, by_hand, replace(observation, finalized=Unknown(SILENT)), ())
+    assert is_withdrawn(step, replace(by_hand, rollout=ROLLOUT), observation, (raised,))
+    done = replace(observation, nodes=cluster(nodes=fresh(1)).nodes)
     assert not is_withdrawn(step, by_hand, done, ())
 
 
@@ -144,43 +150,43 @@ LATE = Failure(FailureKind.WAITING_FOR_BUDGET, "partitions", "others have theirs
         ({}, (row("orders", 1, 2, 3, isr=[2]), row("more", 1, 2, 3, isr=[1, 2])), "more-0"),
     ],
 )
-def test_what_a_person_was_asked_for_is_withdrawn_once_a_partition_would_not_bear_it(
+def test_a_request_to_restart_a_node_by_hand_is_withdrawn_once_a_partition_forbids_the_restart(
     nodes: dict[int, Any], partitions: Any, why: str
 ) -> None:
     """A person may take days."""
-    told = replace(cluster(nodes=nodes, partitions=partitions), workloads=Unknown(NOT_ASKED))
+    observation = replace(cluster(nodes=nodes, partitions=partitions), workloads=Unknown(NOT_ASKED))
     raised = UpdateFeature("metadata.version", 27, 30)
-    roll = rolled(told, ASKED, rollout=Rollout(MANUAL.name), changes=(raised,))
+    roll = rolled(observation, ASKED, rollout=Rollout(MANUAL.name), changes=(raised,))
     assert [one for one, _ in roll.withdrawn] == ([ASKED] if why else [])
     assert all(why in said for _, said in roll.withdrawn)
     assert (roll.in_flight == ()) is bool(why)
 
 
-def test_a_node_restarted_with_the_kafka_of_before_is_asked_for_with_a_newer_one() -> None:
+def test_a_node_that_was_restarted_with_the_old_kafka_halts_the_roll_and_asks_for_a_newer_one() -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
-    told = replace(cluster(), workloads=Unknown(SILENT))
-    begun = RolloutStatus(id=rolled(told, rollout=by_hand, changes=(raised,)).id, total=9, nodes="3002")
-    again = rolled(told, rollout=by_hand, changes=(raised,), status=replace(EMPTY, rollout=begun))
+    observation = replace(cluster(), workloads=Unknown(SILENT))
+    begun = RolloutStatus(id=rolled(observation, rollout=by_hand, changes=(raised,)).id, total=9, nodes="3002")
+    again = rolled(observation, rollout=by_hand, changes=(raised,), status=replace(EMPTY, rollout=begun))
     message = refused(again, Reason.ROLLOUT_HALTED)
     assert message.endswith("; restart controller 3002 with a Kafka that supports it, or change the document")
 
 
-def test_a_broker_that_no_longer_exists_is_a_blocker_with_the_way_out_and_not_only_to_be_brought_back() -> None:
+def test_a_ghost_broker_is_a_blocker_with_its_unregistration_in_the_remedy() -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     ghost = replace(a_node(4), state=NodeState.GHOST, answer=Unknown(SILENT))
-    told = replace(cluster(nodes={4: ghost}), workloads=Unknown(SILENT))
-    decision = rolled(told, rollout=by_hand, changes=(raised,)).decision
+    observation = replace(cluster(nodes={4: ghost}), workloads=Unknown(SILENT))
+    decision = rolled(observation, rollout=by_hand, changes=(raised,)).decision
     assert isinstance(decision, Wait)
     assert "kafkafeatures unregister --broker 4" in decision.remedy
     assert [(one.kind, one.subject) for one in decision.blockers] == [(BlockerKind.GHOST_REGISTRATION, "broker 4")]
 
 
-def test_a_person_is_not_asked_to_upgrade_a_node_below_the_floor_of_the_new_kafka() -> None:
+def test_a_person_is_not_asked_to_upgrade_a_node_while_a_level_is_too_low_for_the_new_kafka() -> None:
     old = answer({"metadata.version": (1, 21)}, {"metadata.version": 4})
     nodes = {id_: replace(a_node(id_), answer=known(old), registered={}) for id_ in (*CONTROLLERS, *BROKERS)}
-    told = cluster(nodes=nodes)
-    told = replace(told, workloads=Unknown(SILENT), finalized=known({"metadata.version": 4}))
-    roll = rolled(told, rollout=Rollout(MANUAL.name), changes=(UpdateFeature("metadata.version", 4, 25),))
+    observation = cluster(nodes=nodes)
+    observation = replace(observation, workloads=Unknown(SILENT), finalized=known({"metadata.version": 4}))
+    roll = rolled(observation, rollout=Rollout(MANUAL.name), changes=(UpdateFeature("metadata.version", 4, 25),))
     message = refused(roll, Reason.NODES_BEHIND)
     assert "metadata.version 4 (3.3-IV0) is below what Kafka 4.0 supports (7 and up)" in message
     assert "first raise it to 7..21 while the nodes run 3.9" in message

@@ -62,11 +62,11 @@ STEADY: Mapping[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("of_pod", CRASHES.values(), ids=CRASHES)
-def test_a_node_that_crashes_on_the_new_revision_halts_the_roll_long_after_its_restart_was_over(
+def test_a_node_that_crashes_on_the_new_revision_halts_the_roll_also_after_its_restart_was_over(
     of_pod: dict[str, Any],
 ) -> None:
-    told = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, **of_pod)})
-    message = refused(rolled(told), Reason.ROLLOUT_HALTED)
+    observation = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, **of_pod)})
+    message = refused(rolled(observation), Reason.ROLLOUT_HALTED)
     assert message.startswith("no other node is restarted and no level is raised: ")
     assert "pod broker-1" in message
     assert "see `kubectl logs broker-1 --previous`; revert the image" in message
@@ -74,32 +74,34 @@ def test_a_node_that_crashes_on_the_new_revision_halts_the_roll_long_after_its_r
 
 
 @pytest.mark.parametrize("of_pod", STEADY.values(), ids=STEADY)
-def test_what_is_no_crash_of_what_is_rolled_out_or_is_long_over_halts_nothing(of_pod: dict[str, Any]) -> None:
-    told = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, **{"revision": NEW, **of_pod})})
-    assert who(rolled(told)) in BROKERS
+def test_an_end_of_a_container_that_is_no_recent_crash_of_the_new_revision_does_not_halt_the_roll(
+    of_pod: dict[str, Any],
+) -> None:
+    observation = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, **{"revision": NEW, **of_pod})})
+    assert who(rolled(observation)) in BROKERS
 
 
-def test_one_that_crashed_is_halted_for_while_it_is_in_flight_too_and_before_it_is_late() -> None:
-    told = cluster({**ROLLED_CONTROLLERS, **replaced(1, **CRASHES["was started again"])}, fresh(1))
-    assert "pod broker-1" in refused(rolled(told, sent(1, stable=True)), Reason.ROLLOUT_HALTED)
+def test_a_crashed_node_in_flight_halts_the_roll_before_its_deadline() -> None:
+    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1, **CRASHES["was started again"])}, fresh(1))
+    assert "pod broker-1" in refused(rolled(observation, sent(1, stable=True)), Reason.ROLLOUT_HALTED)
 
 
 def test_a_crash_of_a_controller_halts_the_roll_of_brokers() -> None:
-    told = cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, **CRASHES["was started again"])})
-    assert "pod controller-3002" in refused(rolled(told), Reason.ROLLOUT_HALTED)
+    observation = cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, **CRASHES["was started again"])})
+    assert "pod controller-3002" in refused(rolled(observation), Reason.ROLLOUT_HALTED)
 
 
-def test_what_was_decided_before_the_crash_and_not_sent_is_not_sent() -> None:
-    told = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, **CRASHES["was started again"])})
-    assert "pod broker-1" in refused(rolled(told, sent(3)), Reason.ROLLOUT_HALTED)
+def test_a_restart_that_was_decided_before_a_crash_and_not_sent_is_not_sent() -> None:
+    observation = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, **CRASHES["was started again"])})
+    assert "pod broker-1" in refused(rolled(observation, sent(3)), Reason.ROLLOUT_HALTED)
 
 
-def test_a_third_image_is_not_halted_for_what_crashed_on_the_second() -> None:
-    told = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision="bad", **CRASHES["was started again"])})
-    assert who(rolled(told)) in BROKERS
+def test_a_crash_on_the_second_image_does_not_halt_the_roll_to_a_third_image() -> None:
+    observation = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision="bad", **CRASHES["was started again"])})
+    assert who(rolled(observation)) in BROKERS
 
 
-def test_a_stuck_node_does_not_go_to_a_revision_that_crashes() -> None:
+def test_a_stuck_node_is_not_restarted_into_a_revision_that_crashes() -> None:
     isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
     stuck = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
@@ -109,27 +111,27 @@ def test_a_stuck_node_does_not_go_to_a_revision_that_crashes() -> None:
     refused(rolled(cluster({**ROLLED_CONTROLLERS, **stuck, **crashing}, away, isr)), Reason.ROLLOUT_HALTED)
 
 
-def test_a_stuck_node_goes_back_to_an_image_on_which_another_crashed_before_it_was_chosen_again() -> None:
+def test_a_stuck_node_is_restarted_into_an_image_that_crashed_before_it_was_chosen_again() -> None:
     """One node ran out of memory, another fails on the new image: it must still get the image that all others run."""
     isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
     made = NOW - timedelta(minutes=10)
     bad = {4: a_pod(4, revision="bad", waiting="ImagePullBackOff", phase="Pending", ready=False, created_at=made)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
     crashed = a_pod(1, revision=NEW, **CRASHES["was started again"])
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: crashed}, away, isr)
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: crashed}, away, isr)
     before = replace(EMPTY, workloads=(WorkloadStatus(name="broker", update_revision=NEW, updated=6, total=6),))
-    left = rolled(with_template(told, "bad"), status=before).revisions
+    left = rolled(with_template(observation, "bad"), status=before).revisions
     assert [(one.revision, one.reached) for one in left if one.name == "broker"] == [(NEW, True), ("bad", False)]
     status = replace(EMPTY, rollout=RolloutStatus(id="r", total=9, revisions=left))
-    assert who(rolled(told, status=status)) == 4
-    refused(rolled(told), Reason.ROLLOUT_HALTED)  # the status was lost: it may be what halted the roll
+    assert who(rolled(observation, status=status)) == 4
+    refused(rolled(observation), Reason.ROLLOUT_HALTED)  # the status was lost: it may be what halted the roll
     made_since = replace(crashed, created_at=NOW - timedelta(minutes=9))
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: made_since}, away, isr)
-    refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: made_since}, away, isr)
+    refused(rolled(observation, status=status), Reason.ROLLOUT_HALTED)
 
 
 @pytest.mark.parametrize("change", ["another template", "away", "one more"])
-def test_a_node_does_not_go_to_a_revision_that_crashes_because_another_stateful_set_changes_or_is_away(
+def test_a_change_of_another_stateful_set_restarts_no_stuck_node_into_a_revision_that_crashes(
     change: str,
 ) -> None:
     """The old pod is stuck, and is an hour old; the new one crashed."""
@@ -137,27 +139,27 @@ def test_a_node_does_not_go_to_a_revision_that_crashes_because_another_stateful_
     stuck = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
     crashing = {1: a_pod(1, revision=NEW, **CRASHES["was started again"], created_at=NOW - timedelta(minutes=5))}
-    told = cluster({**ROLLED_CONTROLLERS, **stuck, **crashing}, away, isr)
-    status = status_after(rolled(told))
-    refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
-    controllers, brokers = workloads_of(told).stateful_sets
+    observation = cluster({**ROLLED_CONTROLLERS, **stuck, **crashing}, away, isr)
+    status = status_after(rolled(observation))
+    refused(rolled(observation, status=status), Reason.ROLLOUT_HALTED)
+    controllers, brokers = workloads_of(observation).stateful_sets
     others = {
         "another template": (replace(controllers, update_revision="label"), brokers),
         "away": (brokers,),
         "one more": (controllers, brokers, replace(brokers, name="more", pods=(), replicas=0)),
     }[change]
-    changed = with_workloads(told, stateful_sets=others, missing=("controller",) if change == "away" else ())
+    changed = with_workloads(observation, stateful_sets=others, missing=("controller",) if change == "away" else ())
     for _ in range(2):
         halted = rolled(changed, status=status)
         assert isinstance(halted.decision, Stalled)
         status = status_after(halted, status)
-    refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
+    refused(rolled(observation, status=status), Reason.ROLLOUT_HALTED)
 
 
-def with_template(told: Observation, revision: str) -> Observation:
+def with_template(observation: Observation, revision: str) -> Observation:
     """With another template of the brokers."""
-    controllers, brokers = workloads_of(told).stateful_sets
-    return with_workloads(told, stateful_sets=(controllers, replace(brokers, update_revision=revision)))
+    controllers, brokers = workloads_of(observation).stateful_sets
+    return with_workloads(observation, stateful_sets=(controllers, replace(brokers, update_revision=revision)))
 
 
 def status_after(roll: Roll, before: Status = EMPTY) -> Status:
@@ -179,22 +181,22 @@ def after_the_roll(**of_pod: Any) -> Any:
 
 @pytest.mark.parametrize("of_pod", CRASHES.values(), ids=CRASHES)
 def test_no_level_is_raised_while_a_node_crashes_although_the_roll_is_over(of_pod: dict[str, Any]) -> None:
-    told = after_the_roll(**of_pod)
-    roll = rolled(told, changes=(RAISE,))
+    observation = after_the_roll(**of_pod)
+    roll = rolled(observation, changes=(RAISE,))
     refused(roll, Reason.ROLLOUT_HALTED)
-    decision = decide(DesiredState({"metadata.version": 30}, rollout=ROLLOUT), told, roll=roll)
+    decision = decide(DesiredState({"metadata.version": 30}, rollout=ROLLOUT), observation, roll=roll)
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.ROLLOUT_HALTED
 
 
 @pytest.mark.parametrize("which", ["has run for an hour since", "is a new pod", "was evicted by kubelet"])
-def test_what_is_no_crash_keeps_no_level(which: str) -> None:
+def test_an_end_of_a_container_that_is_no_crash_does_not_hold_the_raise_of_a_level(which: str) -> None:
     assert rolled(after_the_roll(**STEADY[which]), changes=(RAISE,)).decision is None
 
 
-def test_a_crash_keeps_no_level_from_going_down_and_makes_nothing_unready_that_wants_nothing() -> None:
+def test_a_crash_after_the_roll_holds_no_downgrade_and_halts_no_finished_roll() -> None:
     """To go back may be what helps."""
-    told = after_the_roll(**CRASHES["was started again"])
-    assert rolled(told, changes=(UpdateFeature("share.version", 2, 1),)).decision is None
-    assert rolled(told).decision is None
-    assert not rolled(told).is_active
+    observation = after_the_roll(**CRASHES["was started again"])
+    assert rolled(observation, changes=(UpdateFeature("share.version", 2, 1),)).decision is None
+    assert rolled(observation).decision is None
+    assert not rolled(observation).is_active

@@ -107,28 +107,30 @@ def halted_by_1(pods: Mapping[int, Pod], nodes: Mapping[int, Node], **of_brokers
 
 
 @pytest.mark.parametrize("of_pod", [*MOMENTARY.values(), *LASTING.values()], ids=[*MOMENTARY, *LASTING])
-def test_no_node_goes_to_the_image_that_halted_the_roll_whatever_its_pod_waits_for(of_pod: Mapping[str, Any]) -> None:
-    told = halted_by_1(lasting(4, OLD, **of_pod), down(4))
-    assert "broker 1 is not back" in refused(rolled(told, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+def test_no_node_is_restarted_into_the_image_that_halted_the_roll_whatever_its_pod_waits_for(
+    of_pod: Mapping[str, Any],
+) -> None:
+    observation = halted_by_1(lasting(4, OLD, **of_pod), down(4))
+    assert "broker 1 is not back" in refused(rolled(observation, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
 
 
-def test_nor_a_second_controller_while_the_first_does_not_come_back() -> None:
+def test_a_stuck_second_controller_is_not_restarted_into_an_image_that_halted_the_roll() -> None:
     pods = {**replaced(3002, ready=False, **CRASHES), **lasting(3003, OLD)}
-    told = cluster(pods, down(3002, 3003))
-    assert "controller 3002" in refused(rolled(told, sent(3002, minutes=20)), Reason.ROLLOUT_HALTED)
+    observation = cluster(pods, down(3002, 3003))
+    assert "controller 3002" in refused(rolled(observation, sent(3002, minutes=20)), Reason.ROLLOUT_HALTED)
 
 
-def test_nor_where_every_broker_is_down() -> None:
+def test_no_node_goes_to_the_image_that_halted_the_roll_even_with_every_broker_down() -> None:
     """What is restarted then is what the document has gone back from."""
-    told = halted_by_1({id_: lasting(id_, OLD)[id_] for id_ in BROKERS if id_ != 1}, down(*BROKERS))
-    told = replace(told, partitions=Unknown(SILENT))
-    refused(rolled(told, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+    observation = halted_by_1({id_: lasting(id_, OLD)[id_] for id_ in BROKERS if id_ != 1}, down(*BROKERS))
+    observation = replace(observation, partitions=Unknown(SILENT))
+    refused(rolled(observation, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
 
 
 def two_sets(*, image: str) -> Observation:
     """Brokers 1 and 4 are a StatefulSet of their own; 1 halted the roll, and 2 of the other one is stuck."""
-    told = halted_by_1(lasting(2, OLD), down(2))
-    controllers, brokers = workloads_of(told).stateful_sets
+    observation = halted_by_1(lasting(2, OLD), down(2))
+    controllers, brokers = workloads_of(observation).stateful_sets
     few = tuple(replace(one, stateful_set="few") for one in brokers.pods if one.name in ("broker-1", "broker-4"))
     rest = tuple(one for one in brokers.pods if one.name not in ("broker-1", "broker-4"))
     sets = (
@@ -136,25 +138,25 @@ def two_sets(*, image: str) -> Observation:
         replace(brokers, name="few", pods=few, replicas=2),
         replace(brokers, pods=rest, replicas=4, update_revision="rest-1", image=image),
     )
-    return with_workloads(told, stateful_sets=sets)
+    return with_workloads(observation, stateful_sets=sets)
 
 
-def test_an_image_that_halted_the_roll_is_the_same_in_another_stateful_set_and_another_image_is_not() -> None:
+def test_an_image_that_halted_the_roll_halts_another_stateful_set_only_if_it_has_the_same_image() -> None:
     refused(rolled(two_sets(image="kafka:4.4.0"), sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     assert who(rolled(two_sets(image="kafka:4.2.0"), sent(1, minutes=20))) == 2
 
 
-def test_nor_while_a_new_pod_of_it_never_registered() -> None:
+def test_no_node_goes_to_an_image_whose_new_pod_never_registered() -> None:
     new = {7: a_pod(7, revision=NEW, ready=False, waiting="CrashLoopBackOff", created_at=NOW - timedelta(hours=1))}
-    told = cluster({**ROLLED_CONTROLLERS, **lasting(4, OLD), **new}, down(4), without(4), replicas=7)
-    assert "pod broker-7" in refused(rolled(told), Reason.ROLLOUT_HALTED)
+    observation = cluster({**ROLLED_CONTROLLERS, **lasting(4, OLD), **new}, down(4), without(4), replicas=7)
+    assert "pod broker-7" in refused(rolled(observation), Reason.ROLLOUT_HALTED)
 
 
-def test_nor_is_a_pod_late_because_the_clock_of_the_operator_is_ahead() -> None:
+def test_a_pod_is_late_by_the_clock_of_kubernetes_and_not_by_that_of_the_operator() -> None:
     new = {7: a_pod(7, revision=NEW, ready=False, waiting="ContainerCreating", created_at=NOW - timedelta(hours=1))}
-    told = cluster({**ROLLED_CONTROLLERS, **new}, replicas=7)
-    assert "pod broker-7" in refused(rolled(told), Reason.ROLLOUT_HALTED)
-    assert "pod broker-7" in refused(rolled(read_at(told, NOW - timedelta(minutes=59))), Reason.ROLLING_NODES)
+    observation = cluster({**ROLLED_CONTROLLERS, **new}, replicas=7)
+    assert "pod broker-7" in refused(rolled(observation), Reason.ROLLOUT_HALTED)
+    assert "pod broker-7" in refused(rolled(read_at(observation, NOW - timedelta(minutes=59))), Reason.ROLLING_NODES)
 
 
 # --- what is stuck ---
@@ -162,33 +164,37 @@ def test_nor_is_a_pod_late_because_the_clock_of_the_operator_is_ahead() -> None:
 
 def stuck_on(of_pod: Mapping[str, Any], **rollout: Any) -> Roll:
     """The image of broker 1 was changed since."""
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1, **of_pod)}, down(1), without(1))
-    return rolled(told, rollout=replace(ROLLOUT, **rollout))
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1, **of_pod)}, down(1), without(1))
+    return rolled(observation, rollout=replace(ROLLOUT, **rollout))
 
 
 @pytest.mark.parametrize("of_pod", LASTING.values(), ids=LASTING)
-def test_a_node_that_cannot_run_as_it_is_goes_once_its_image_was_changed(of_pod: Mapping[str, Any]) -> None:
+def test_a_stuck_node_that_cannot_start_by_itself_is_restarted_once_its_image_was_changed(
+    of_pod: Mapping[str, Any],
+) -> None:
     assert who(stuck_on(of_pod)) == 1
 
 
 @pytest.mark.parametrize("of_pod", MOMENTARY.values(), ids=MOMENTARY)
-def test_a_node_that_may_run_again_by_itself_is_waited_for_and_what_to_do_is_said(of_pod: dict[str, Any]) -> None:
+def test_a_stuck_node_that_may_start_by_itself_is_waited_for_with_a_remedy(of_pod: dict[str, Any]) -> None:
     message = refused(stuck_on(of_pod), Reason.ROLLING_NODES)
     assert message.startswith(f"broker 1 is unavailable, and its pod broker-1 does not run ({of_pod['waiting']}")
     assert message.endswith("delete the pod if it does not: its next one is of the current revision")
 
 
 @pytest.mark.parametrize("of_pod", MOMENTARY.values(), ids=MOMENTARY)
-def test_what_to_do_is_said_too_where_no_second_node_may_be_away(of_pod: dict[str, Any]) -> None:
-    told = cluster({**current(*CONTROLLERS), **lasting(1, **of_pod)}, down(1), without(1))
-    message = refused(rolled(told, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
+def test_a_stuck_node_that_may_start_by_itself_has_a_remedy_also_if_max_parallel_is_reached(
+    of_pod: dict[str, Any],
+) -> None:
+    observation = cluster({**current(*CONTROLLERS), **lasting(1, **of_pod)}, down(1), without(1))
+    message = refused(rolled(observation, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert message.startswith("broker 1 is unavailable; bring broker 1 back: no node is restarted until then; pod ")
     assert message.endswith("delete the pod if it does not start again by itself")
 
 
-def test_nor_is_it_left_open_what_to_do_about_one_whose_pod_runs() -> None:
-    told = cluster(current(*CONTROLLERS, 1), down(1), without(1))
-    message = refused(rolled(told, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
+def test_a_stuck_node_whose_pod_runs_or_stops_is_reported_with_its_remedy() -> None:
+    observation = cluster(current(*CONTROLLERS, 1), down(1), without(1))
+    message = refused(rolled(observation, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert message.endswith("; see `kubectl logs broker-1`, and delete the pod if it hangs")
     stops = cluster({**current(*CONTROLLERS), 1: a_pod(1, terminating=True)}, down(1), without(1))
     assert refused(rolled(stops, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES).endswith(
@@ -196,10 +202,10 @@ def test_nor_is_it_left_open_what_to_do_about_one_whose_pod_runs() -> None:
     )
 
 
-def test_partitions_that_lack_a_broker_are_reported_with_what_to_do_about_it() -> None:
+def test_partitions_that_lack_a_broker_are_reported_with_a_remedy() -> None:
     some = (row("busy", 1, 2, 3, isr=[2]), *without(1))
-    told = cluster({**current(*CONTROLLERS), **lasting(1, **MOMENTARY["out of memory"])}, down(1), some)
-    message = refused(rolled(told), Reason.ROLLING_NODES)
+    observation = cluster({**current(*CONTROLLERS), **lasting(1, **MOMENTARY["out of memory"])}, down(1), some)
+    message = refused(rolled(observation), Reason.ROLLING_NODES)
     assert message == (
         f"broker 3 has not been in sync with 1 partition (busy-0) since {stamp(NOW)}; 1 partition (busy-0) is below "
         "min.insync.replicas; no node is restarted until this is resolved; bring broker 1 back; pod broker-1 does not "
@@ -225,17 +231,17 @@ def test_one_partition_that_forbids_a_restart_is_reported_in_the_singular() -> N
     assert "1 partition (busy-0) is under-replicated" in message
 
 
-def test_of_a_node_that_recovers_for_ever_on_an_image_that_was_reverted_it_is_said_how_to_end_that() -> None:
+def test_the_remedy_for_a_node_that_recovers_for_ever_on_a_reverted_image_is_to_delete_its_pod() -> None:
     fenced = {1: replace(fresh(1)[1], state=NodeState.FENCED)}
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **replaced(1, revision="bad")}, fenced, without(1))
-    message = refused(rolled(told, sent(1, after="bad", minutes=90)), Reason.ROLLING_NODES)
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **replaced(1, revision="bad")}, fenced, without(1))
+    message = refused(rolled(observation, sent(1, after="bad", minutes=90)), Reason.ROLLING_NODES)
     assert message.startswith("broker 1 is fenced: it recovers its log, or catches up; delete pod broker-1 if it does")
     asked = cluster({**current(*CONTROLLERS, *BROKERS), **replaced(1)}, fenced, without(1))
     assert "delete" not in refused(rolled(asked, sent(1, minutes=9)), Reason.ROLLING_NODES)
 
 
 @pytest.mark.parametrize(
-    ("id_", "told", "flying"),
+    ("id_", "observation", "flying"),
     [
         (1, lambda pod: cluster({**ROLLED_CONTROLLERS, **pod}, down(1), without(1)), [sent(1, minutes=90)]),
         (2, lambda pod: cluster({**ROLLED_CONTROLLERS, **pod}, {2: replace(a_node(2), state=NodeState.FENCED)}), []),
@@ -243,12 +249,14 @@ def test_of_a_node_that_recovers_for_ever_on_an_image_that_was_reverted_it_is_sa
     ],
     ids=["in flight", "unavailable", "without a node"],
 )
-def test_of_a_pod_that_hangs_while_it_stops_it_is_said_how_to_end_that(
-    id_: int, told: Callable[[Mapping[int, Pod]], Observation], flying: list[RestartInFlight]
+def test_the_remedy_for_a_pod_that_hangs_while_it_stops_is_to_delete_it_with_force(
+    id_: int, observation: Callable[[Mapping[int, Pod]], Observation], flying: list[RestartInFlight]
 ) -> None:
     """Kubernetes waits for the kubelet of a machine that is lost."""
     hung = stopping(id_, timedelta(minutes=-16))[id_]
-    decision = rolled(told({id_: replace(hung, kubernetes_node="worker-7")}), *flying, rollout=ONE_AT_A_TIME).decision
+    decision = rolled(
+        observation({id_: replace(hung, kubernetes_node="worker-7")}), *flying, rollout=ONE_AT_A_TIME
+    ).decision
     assert isinstance(decision, Wait | Stalled)
     assert decision.message.endswith(
         f"; see `kubectl -n kafka describe pod broker-{id_}`, such as for a finalizer or a volume; if the Kubernetes "
@@ -258,25 +266,27 @@ def test_of_a_pod_that_hangs_while_it_stops_it_is_said_how_to_end_that(
     )
     in_time = {id_: replace(hung, stops_by=NOW - timedelta(minutes=15))}
     recently = [replace(one, stopping_since=one.at) for one in map(sent, (one.step.node_id for one in flying))]
-    assert "taint" not in refused(rolled(told(in_time), *recently, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
+    assert "taint" not in refused(rolled(observation(in_time), *recently, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
 
 
 def stopping(id_: int, by: timedelta) -> Mapping[int, Pod]:
     return {id_: a_pod(id_, terminating=True, stops_by=NOW + by, created_at=NOW - timedelta(days=2))}
 
 
-def test_so_it_is_of_one_of_which_it_is_not_certain_that_it_runs_the_node() -> None:
-    told = cluster({**ROLLED_CONTROLLERS, **stopping(2, timedelta(minutes=-16))}, down(2))
-    message = refused(rolled(told, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
+def test_a_hanging_pod_that_has_not_confirmed_its_node_id_is_reported_with_the_command_that_deletes_it() -> None:
+    observation = cluster({**ROLLED_CONTROLLERS, **stopping(2, timedelta(minutes=-16))}, down(2))
+    message = refused(rolled(observation, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert "broker 2 has not confirmed its node id at an address of pod broker-2" in message
     assert "kubectl -n kafka delete pod broker-2 --force" in message
 
 
 @pytest.mark.parametrize("flying", [(), (sent(2, minutes=16),)], ids=["by somebody", "in flight"])
-def test_a_pod_that_has_time_to_stop_is_waited_for_and_never_forced(flying: tuple[RestartInFlight, ...]) -> None:
+def test_a_pod_that_has_time_to_stop_is_waited_for_and_never_deleted_with_force(
+    flying: tuple[RestartInFlight, ...],
+) -> None:
     """On a machine that runs, to force it gives a second process of the same broker."""
-    told = cluster({**ROLLED_CONTROLLERS, **stopping(2, timedelta(minutes=9))}, down(2))
-    decision = rolled(told, *flying, rollout=ONE_AT_A_TIME).decision
+    observation = cluster({**ROLLED_CONTROLLERS, **stopping(2, timedelta(minutes=9))}, down(2))
+    decision = rolled(observation, *flying, rollout=ONE_AT_A_TIME).decision
     assert isinstance(decision, Wait | Stalled)
     assert f"; wait: pod broker-2 is to stop by {BY}" in decision.message
     assert "--force" not in decision.message
@@ -286,29 +296,29 @@ def test_a_pod_that_has_time_to_stop_is_waited_for_and_never_forced(flying: tupl
     assert "; wait: pod broker-2 is stopping" in decision.message
 
 
-def test_a_pod_that_hangs_while_it_stops_says_nothing_against_its_image() -> None:
+def test_a_pod_that_hangs_while_it_stops_does_not_halt_the_roll_to_its_image() -> None:
     stopping = {
         7: a_pod(7, terminating=True, revision=NEW, stops_by=NOW - timedelta(minutes=16), created_at=ago(9_000))
     }
-    told = cluster({**ROLLED_CONTROLLERS, **stopping, **lasting(4)}, down(4), without(4), replicas=7)
-    assert who(rolled(told)) == 4
+    observation = cluster({**ROLLED_CONTROLLERS, **stopping, **lasting(4)}, down(4), without(4), replicas=7)
+    assert who(rolled(observation)) == 4
 
 
-def test_nor_does_the_old_pod_of_a_node_that_is_being_restarted() -> None:
+def test_the_hanging_old_pod_of_a_node_in_flight_does_not_halt_its_new_image() -> None:
     old = stopping(1, timedelta(minutes=-16))
-    told = cluster({**ROLLED_CONTROLLERS, **old, **lasting(4)}, down(1, 4), without(1, 4))
-    assert who(rolled(told, sent(1, minutes=30, stopped=20))) == 4
+    observation = cluster({**ROLLED_CONTROLLERS, **old, **lasting(4)}, down(1, 4), without(1, 4))
+    assert who(rolled(observation, sent(1, minutes=30, stopped=20))) == 4
 
 
-def test_outside_the_windows_no_stuck_node_goes_but_where_every_broker_is_down() -> None:
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), without(1))
-    refused(behind_gates(told, rolled(told, rollout=CLOSED), CLOSED), Reason.WAITING_FOR_WINDOW)
+def test_outside_the_windows_a_stuck_node_is_restarted_only_if_every_broker_is_down() -> None:
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), without(1))
+    refused(behind_gates(observation, rolled(observation, rollout=CLOSED), CLOSED), Reason.WAITING_FOR_WINDOW)
     pods = {**current(*CONTROLLERS), **{id_: lasting(id_)[id_] for id_ in BROKERS}}
     outage = cluster(pods, down(*BROKERS), SILENT)
     assert who(behind_gates(outage, rolled(outage, rollout=CLOSED), CLOSED)) == 1
 
 
-def test_stuck_nodes_go_as_many_at_once_as_the_document_allows_beside_what_is_away() -> None:
+def test_stuck_nodes_are_restarted_up_to_max_parallel_including_nodes_that_are_away() -> None:
     pods = {**current(*CONTROLLERS, *BROKERS), **lasting(1), **lasting(4)}
     both = cluster(pods, down(1, 4), without(1, 4))
     assert who(rolled(both, rollout=ONE_AT_A_TIME)) == 1
@@ -320,19 +330,19 @@ def test_stuck_nodes_go_as_many_at_once_as_the_document_allows_beside_what_is_aw
     assert "broker 4" in refused(rolled(hung, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
 
 
-def test_a_stuck_node_waits_for_partitions_that_need_it_and_they_are_named() -> None:
+def test_a_stuck_node_waits_for_partitions_that_need_it_and_the_message_names_them() -> None:
     """The stuck broker is in the ISR still, of a partition that has a leader: its fencing may not be seen yet."""
     some = (row("busy", 1, 2, 3, isr=[1, 2]), *without(1))
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), some)
-    assert "busy-0" in refused(rolled(told), Reason.ROLLING_NODES)
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), some)
+    assert "busy-0" in refused(rolled(observation), Reason.ROLLING_NODES)
 
 
-def test_of_controllers_that_are_stuck_one_goes_at_a_time_as_long_as_there_is_a_quorum() -> None:
+def test_stuck_controllers_restart_one_at_a_time_unless_the_quorum_is_lost() -> None:
     first = replaced(3002, ready=False, phase="Pending", waiting="ContainerCreating")
     pods = {**current(*CONTROLLERS, *BROKERS), **first, **lasting(3003)}
-    told = cluster(pods, down(3002, 3003))
-    assert "broker" not in refused(rolled(told, sent(3002)), Reason.ROLLING_NODES)
-    leaderless = replace(told, quorum=Unknown(NO_QUORUM), active_controller=Unknown(NO_QUORUM))
+    observation = cluster(pods, down(3002, 3003))
+    assert "broker" not in refused(rolled(observation, sent(3002)), Reason.ROLLING_NODES)
+    leaderless = replace(observation, quorum=Unknown(NO_QUORUM), active_controller=Unknown(NO_QUORUM))
     assert who(rolled(leaderless, sent(3002))) == 3003
 
 
@@ -340,11 +350,11 @@ def test_a_stuck_controller_that_is_a_broker_too_waits_for_its_partitions() -> N
     both = (Role.CONTROLLER, Role.BROKER)
     nodes = {3001: replace(down(3001)[3001], roles=both, is_voter=True)}
     some = (row("busy", 3001, 2, 3, isr=[3001, 2]), *PARTITIONS)
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(3001)}, nodes, some, quorum=voting(leader=3002))
-    assert "busy-0" in refused(rolled(told), Reason.ROLLING_NODES)
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(3001)}, nodes, some, quorum=voting(leader=3002))
+    assert "busy-0" in refused(rolled(observation), Reason.ROLLING_NODES)
 
 
-def test_a_node_that_hangs_on_an_image_that_was_changed_since_is_to_be_deleted() -> None:
+def test_the_remedy_for_a_node_that_hangs_on_a_former_image_is_to_delete_its_pod() -> None:
     """A node that hangs does not end by itself, so it may still come back."""
     hangs = cluster(
         {**current(*CONTROLLERS, *BROKERS), **replaced(1, revision="bad", ready=False)}, down(1), without(1)

@@ -41,15 +41,15 @@ SEE_LEADER = "; broker 1 leads all of these partitions: see `kubectl logs broker
 
 
 @BOTH
-def test_a_broker_that_is_behind_and_needs_a_restart_goes_before_all_others(availability: Availability) -> None:
+def test_a_broker_that_is_behind_and_needs_a_restart_is_restarted_first(availability: Availability) -> None:
     rollout = replace(ROLLOUT, availability=availability)
     assert who(rolled(cluster(ROLLED_CONTROLLERS, partitions=BEHIND), rollout=rollout)) == 5
 
 
-def test_where_it_is_current_already_it_is_named_with_what_it_lacks_and_since_when_and_where_to_look() -> None:
-    told = cluster(current(*CONTROLLERS, 2, 3, 4, 5, 6), partitions=(row("orders", 1, 5, 3, isr=(1, 3)),))
+def test_a_lagging_broker_on_the_current_revision_is_reported_with_partitions_since_and_remedy() -> None:
+    observation = cluster(current(*CONTROLLERS, 2, 3, 4, 5, 6), partitions=(row("orders", 1, 5, 3, isr=(1, 3)),))
     status = replace(EMPTY, rollout=RolloutStatus(id="roll", total=9, behind=(NodeSince(node_id=5, since=DAY_AGO),)))
-    roll = rolled(told, status=status)
+    roll = rolled(observation, status=status)
     message = refused(roll, Reason.ROLLING_NODES)
     assert message.startswith(f"broker 5 has not been in sync with 1 partition (orders-0) since {DAY_AGO}; broker 1 ")
     assert isinstance(roll.decision, Wait)
@@ -60,20 +60,22 @@ def test_where_it_is_current_already_it_is_named_with_what_it_lacks_and_since_wh
     assert [node.id for node in blocker.nodes] == [5]
 
 
-def test_since_when_it_is_behind_is_kept_as_long_as_it_is() -> None:
-    told = cluster(current(*CONTROLLERS, 2, 3, 4, 5, 6), partitions=BEHIND)
-    first = rolled(told)
+def test_the_status_keeps_since_when_a_broker_has_lagged_as_long_as_it_lags() -> None:
+    observation = cluster(current(*CONTROLLERS, 2, 3, 4, 5, 6), partitions=BEHIND)
+    first = rolled(observation)
     assert first.decision is not None
     written = rollout_status(first, first.decision, None, stamp(NOW))
     assert written is not None
     assert written.behind == (NodeSince(node_id=5, since=stamp(NOW)),)
-    later = rolled(told, status=replace(EMPTY, rollout=replace(written, behind=(NodeSince(node_id=5, since=DAY_AGO),))))
+    later = rolled(
+        observation, status=replace(EMPTY, rollout=replace(written, behind=(NodeSince(node_id=5, since=DAY_AGO),)))
+    )
     assert later.lagging == {5: DAY_AGO}
     well = cluster(current(*CONTROLLERS, 2, 3, 4, 5, 6))
     assert not rolled(well, status=replace(EMPTY, rollout=written)).lagging
 
 
-def test_a_node_in_flight_that_catches_up_is_not_named_as_one_that_is_behind() -> None:
+def test_a_node_in_flight_that_catches_up_is_not_reported_as_behind() -> None:
     catching_up = cluster({**ROLLED_CONTROLLERS, **replaced(5)}, fresh(5), BEHIND)
     roll = rolled(catching_up, sent(5))
     assert not roll.lagging
@@ -91,9 +93,9 @@ def remedy(roll: Roll) -> str:
     return roll.decision.remedy
 
 
-def test_where_one_broker_leads_all_that_a_late_one_lacks_its_log_is_named_as_well() -> None:
-    told = cluster({**current(*CONTROLLERS), **replaced(5)}, fresh(5), LATE)
-    assert remedy(rolled(told, sent(5, minutes=20))).endswith(SEE_LEADER)
+def test_the_remedy_for_a_late_broker_names_the_log_of_the_one_leader_of_all_that_it_lacks() -> None:
+    observation = cluster({**current(*CONTROLLERS), **replaced(5)}, fresh(5), LATE)
+    assert remedy(rolled(observation, sent(5, minutes=20))).endswith(SEE_LEADER)
 
 
 @pytest.mark.parametrize(
@@ -104,21 +106,23 @@ def test_where_one_broker_leads_all_that_a_late_one_lacks_its_log_is_named_as_we
     ],
     ids=["two leaders", "no leader"],
 )
-def test_it_is_not_named_where_several_lead_them_or_none(partitions: tuple[Row, ...]) -> None:
-    told = cluster({**current(*CONTROLLERS), **replaced(5)}, fresh(5), partitions)
-    assert "leads all" not in remedy(rolled(told, sent(5, minutes=20)))
+def test_the_log_of_a_leader_is_not_advised_where_several_brokers_or_none_lead_the_partitions(
+    partitions: tuple[Row, ...],
+) -> None:
+    observation = cluster({**current(*CONTROLLERS), **replaced(5)}, fresh(5), partitions)
+    assert "leads all" not in remedy(rolled(observation, sent(5, minutes=20)))
 
 
-def test_nor_a_leader_that_is_not_there_itself() -> None:
+def test_the_log_of_a_leader_that_is_away_is_not_advised() -> None:
     gone = {1: replace(a_node(1), state=NodeState.UNREACHABLE)}
-    told = cluster({**current(*CONTROLLERS), **replaced(5)}, {**fresh(5), **gone}, LATE)
-    assert "leads all" not in remedy(rolled(told, sent(5, minutes=20)))
+    observation = cluster({**current(*CONTROLLERS), **replaced(5)}, {**fresh(5), **gone}, LATE)
+    assert "leads all" not in remedy(rolled(observation, sent(5, minutes=20)))
 
 
 @pytest.mark.parametrize(("since", "named"), [(DAY_AGO, True), (stamp(NOW), False)])
-def test_of_a_broker_that_is_behind_while_others_are_restarted_it_is_named_once_that_lasts(
+def test_the_leader_of_a_lagging_broker_is_named_once_the_lag_lasts_while_others_restart(
     since: Stamp, *, named: bool
 ) -> None:
-    told = cluster(current(*CONTROLLERS, 2, 3, 4, 5, 6), partitions=LATE)
+    observation = cluster(current(*CONTROLLERS, 2, 3, 4, 5, 6), partitions=LATE)
     status = replace(EMPTY, rollout=RolloutStatus(id="roll", total=9, behind=(NodeSince(node_id=5, since=since),)))
-    assert remedy(rolled(told, status=status)).endswith(SEE_LEADER) is named
+    assert remedy(rolled(observation, status=status)).endswith(SEE_LEADER) is named

@@ -45,77 +45,80 @@ BY_HAND = Rollout(MANUAL.name)
 OLD: Mapping[str, Any] = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
 
 
-def mode(told: Observation, found: MetadataMode) -> Observation:
-    return replace(told, mode=known(found))
+def mode(observation: Observation, found: MetadataMode) -> Observation:
+    return replace(observation, mode=known(found))
 
 
-def open_(told: Observation) -> Observation:
-    return mode(told, MetadataMode.MIGRATING)
+def open_(observation: Observation) -> Observation:
+    return mode(observation, MetadataMode.MIGRATING)
 
 
-def still_in_zookeeper(told: Observation) -> Observation:
-    nodes = tuple(replace(one, migrating_from_zookeeper=one.id == 2) for one in told.nodes)
-    return replace(told, nodes=nodes)
+def still_in_zookeeper(observation: Observation) -> Observation:
+    nodes = tuple(replace(one, migrating_from_zookeeper=one.id == 2) for one in observation.nodes)
+    return replace(observation, nodes=nodes)
 
 
 OPEN = {
     "in dual write": (open_, "a migration from ZooKeeper is in progress"),
-    "the mode is not known": (lambda told: replace(told, mode=Unknown(SILENT)), "the metadata mode is not known"),
+    "the mode is not known": (
+        lambda observation: replace(observation, mode=Unknown(SILENT)),
+        "the metadata mode is not known",
+    ),
     "a broker is still in it": (still_in_zookeeper, "still registered as part of a migration from ZooKeeper: broker 2"),
 }
 
 
 @pytest.mark.parametrize(("so", "said"), OPEN.values(), ids=OPEN)
-def test_no_node_is_restarted_while_a_migration_may_be_open_and_why_is_said(so: Any, said: str) -> None:
+def test_no_node_is_restarted_while_a_migration_may_be_open_and_the_message_has_the_cause(so: Any, said: str) -> None:
     """The first controller that starts without its flag would finalize it."""
-    for told in (cluster(), cluster(ROLLED_CONTROLLERS), cluster(current(*BROKERS))):
-        decision = rolled(so(told)).decision
+    for observation in (cluster(), cluster(ROLLED_CONTROLLERS), cluster(current(*BROKERS))):
+        decision = rolled(so(observation)).decision
         assert isinstance(decision, Wait)
         assert decision.reason is Reason.MIGRATING
         assert said in decision.message
         assert [one.kind for one in decision.blockers] == [BlockerKind.MIGRATION]
-        assert decide(DesiredState({}, rollout=ROLLOUT), so(told), roll=rolled(so(told))) == decision
+        assert decide(DesiredState({}, rollout=ROLLOUT), so(observation), roll=rolled(so(observation))) == decision
 
 
-def test_nor_before_the_copy_is_made_when_the_log_has_no_partitions_and_every_broker_seems_to_be_free() -> None:
-    told = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False)}, fresh(1), partitions=())
-    assert who(rolled(told, sent(1))) in BROKERS
-    refused(rolled(open_(told), sent(1)), Reason.MIGRATING)
+def test_no_broker_is_restarted_in_a_migration_before_the_copy_while_the_log_has_no_partitions() -> None:
+    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False)}, fresh(1), partitions=())
+    assert who(rolled(observation, sent(1))) in BROKERS
+    refused(rolled(open_(observation), sent(1)), Reason.MIGRATING)
 
 
-def test_nor_one_that_cannot_run_nor_one_that_was_decided_and_not_sent() -> None:
+def test_neither_a_stuck_node_nor_a_decided_one_is_restarted_while_a_migration_is_open() -> None:
     stuck = {3002: a_pod(3002, revision="bad", ready=False, **CRASHES)}
-    told = cluster(stuck, {3002: replace(a_node(3002), state=NodeState.UNREACHABLE)})
-    assert who(rolled(told)) == 3002
-    refused(rolled(open_(told)), Reason.MIGRATING)
+    observation = cluster(stuck, {3002: replace(a_node(3002), state=NodeState.UNREACHABLE)})
+    assert who(rolled(observation)) == 3002
+    refused(rolled(open_(observation)), Reason.MIGRATING)
     refused(rolled(open_(cluster(ROLLED_CONTROLLERS)), sent(3)), Reason.MIGRATING)
 
 
-def test_in_zookeeper_mode_it_is_said_that_action_is_required() -> None:
+def test_a_roll_in_zookeeper_mode_stalls_with_reason_zookeeper_mode() -> None:
     decision = rolled(mode(cluster(), MetadataMode.ZOOKEEPER)).decision
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.ZOOKEEPER_MODE
 
 
-def test_no_person_is_asked_to_restart_a_node_and_a_request_that_stands_is_withdrawn() -> None:
-    told = replace(cluster(), workloads=Unknown(NOT_ASKED))
-    assert who(rolled(told, rollout=BY_HAND, changes=(RAISE,))) == 3002
-    refused(rolled(open_(told), rollout=BY_HAND, changes=(RAISE,)), Reason.MIGRATING)
+def test_no_person_is_asked_to_restart_a_node_in_a_migration_and_an_earlier_request_is_withdrawn() -> None:
+    observation = replace(cluster(), workloads=Unknown(NOT_ASKED))
+    assert who(rolled(observation, rollout=BY_HAND, changes=(RAISE,))) == 3002
+    refused(rolled(open_(observation), rollout=BY_HAND, changes=(RAISE,)), Reason.MIGRATING)
     step = RestartNode(3002, "controller 3002", incarnation="first-3002", earlier_support="7-27")
     asked = RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
-    assert not rolled(told, asked, rollout=BY_HAND, changes=(RAISE,)).withdrawn
-    for partitions in (told.partitions, Unknown(NOT_ASKED)):
-        standing = replace(open_(told), partitions=partitions)
+    assert not rolled(observation, asked, rollout=BY_HAND, changes=(RAISE,)).withdrawn
+    for partitions in (observation.partitions, Unknown(NOT_ASKED)):
+        standing = replace(open_(observation), partitions=partitions)
         withdrawn = rolled(standing, asked, rollout=BY_HAND, changes=(RAISE,)).withdrawn
         assert [one for one, _ in withdrawn] == [asked]
 
 
-def test_without_the_log_brokers_of_a_release_that_knows_migrations_prove_nothing() -> None:
+def test_without_the_log_brokers_of_a_release_with_migrations_do_not_prove_that_none_is_open() -> None:
     """In dual write those that run in KRaft mode already answer as they do after it."""
     asked = replace(cluster(ROLLED_CONTROLLERS), source=Source(SourceKind.API_REQUESTS))
     assert who(rolled(asked)) in BROKERS
 
-    def told(of_controllers: NodeState, supported: Mapping[str, Any]) -> Observation:
+    def observation(of_controllers: NodeState, supported: Mapping[str, Any]) -> Observation:
         def changed(one: Node) -> Node:
             if Role.BROKER in one.roles:
                 return replace(one, answer=known(answer(supported), SourceKind.API_REQUESTS), registered={})
@@ -124,15 +127,18 @@ def test_without_the_log_brokers_of_a_release_that_knows_migrations_prove_nothin
 
         return replace(asked, nodes=tuple(map(changed, asked.nodes)))
 
-    silent = refused(rolled(told(NodeState.UNREACHABLE, OLD)), Reason.MIGRATING)
+    silent = refused(rolled(observation(NodeState.UNREACHABLE, OLD)), Reason.MIGRATING)
     assert "no controller answers, so a migration from ZooKeeper may be in progress" in silent
-    for certain in (told(NodeState.LIVE, OLD), told(NodeState.UNREACHABLE, {"metadata.version": (7, 27)})):
+    for certain in (
+        observation(NodeState.LIVE, OLD),
+        observation(NodeState.UNREACHABLE, {"metadata.version": (7, 27)}),
+    ):
         decision = rolled(certain).decision
         assert decision is not None
         assert getattr(decision, "reason", None) is not Reason.MIGRATING
-    log = replace(told(NodeState.UNREACHABLE, OLD), source=Source(SourceKind.METADATA_LOG))
+    log = replace(observation(NodeState.UNREACHABLE, OLD), source=Source(SourceKind.METADATA_LOG))
     assert getattr(rolled(log).decision, "reason", None) is not Reason.MIGRATING
 
 
-def test_where_no_node_has_to_be_restarted_a_migration_halts_no_roll() -> None:
+def test_an_open_migration_halts_no_roll_where_no_node_needs_a_restart() -> None:
     assert rolled(open_(cluster(current(*CONTROLLERS, *BROKERS)))).decision is None

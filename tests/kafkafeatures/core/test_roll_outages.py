@@ -46,23 +46,23 @@ from tests.kafkafeatures.core.rolls import (
 from tests.kafkafeatures.worlds import NOW, SILENT
 
 
-def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_the_roll_is_halted() -> None:
+def test_a_stuck_node_is_restarted_once_its_image_is_reverted_although_the_roll_is_halted() -> None:
     bad = replaced(1, revision="bad", **CRASHES)
     away = replace(a_node(1), state=NodeState.GHOST)
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, isr)
-    step = restart_in(rolled(told, sent(1, minutes=20)))
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, isr)
+    step = restart_in(rolled(observation, sent(1, minutes=20)))
     assert (step.node_id, step.pod_uid) == (1, "another")
 
 
-def test_a_node_that_is_stuck_goes_although_it_is_the_last_in_sync_with_partitions_without_a_leader() -> None:
+def test_a_stuck_node_is_restarted_although_it_is_the_last_replica_in_sync_of_leaderless_partitions() -> None:
     """Kafka never takes the last replica out of an ISR. Only the restart brings these partitions back."""
     bad = replaced(1, revision="bad", **CRASHES)
     away = replace(a_node(1), state=NodeState.GHOST)
     isr = [replace(one, in_sync=one.isr - {1}) for one in PARTITIONS]
     lost = row("single", 1, offline=True), row("lost", 1, 2, 3, isr=[1], offline=True)
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, (*isr, *lost))
-    assert who(rolled(told, sent(1, minutes=20))) == 1
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, (*isr, *lost))
+    assert who(rolled(observation, sent(1, minutes=20))) == 1
 
 
 OUTAGE = {id_: replace(a_node(id_, state=NodeState.GHOST), proved_at="") for id_ in BROKERS}
@@ -80,7 +80,7 @@ def in_outage(waiting: str = "CrashLoopBackOff", **of_node: Any) -> Observation:
     return cluster({**current(*CONTROLLERS), **bad}, nodes, NOBODY)
 
 
-def test_where_every_broker_is_fenced_one_that_is_stuck_goes_although_the_partitions_are_not_known() -> None:
+def test_a_stuck_broker_is_restarted_without_known_partitions_if_every_broker_is_fenced() -> None:
     """Every broker crashes, so none says what it applies to topics; but no broker leads, and the outage would never
     end.
     """
@@ -99,37 +99,37 @@ def test_where_every_broker_is_fenced_one_that_is_stuck_goes_although_the_partit
         replace(in_outage(), finalized=Unknown(NOT_ASKED)),
     ],
 )
-def test_as_long_as_some_broker_may_lead_or_the_log_does_not_tell_the_partitions_must_be_known(
+def test_no_stuck_broker_is_restarted_without_known_partitions_while_some_broker_may_lead(
     doubtful: Observation,
 ) -> None:
     assert isinstance(rolled(doubtful).decision, Wait)
 
 
-def test_two_nodes_that_one_pod_may_run_keep_it_from_going_in_an_outage_too() -> None:
-    told = in_outage(host=OUTAGE[2].host, listeners=OUTAGE[2].listeners)
-    assert "but a pod runs one node" in refused(rolled(told), Reason.INVALID_SPEC)
+def test_a_pod_that_two_nodes_advertise_is_not_evicted_even_in_an_outage() -> None:
+    observation = in_outage(host=OUTAGE[2].host, listeners=OUTAGE[2].listeners)
+    assert "but a pod runs one node" in refused(rolled(observation), Reason.INVALID_SPEC)
 
 
-def test_a_node_that_is_stuck_and_that_a_budget_keeps_is_not_tried_and_the_budget_is_named_with_its_patch() -> None:
+def test_a_stuck_node_whose_budget_allows_no_eviction_is_held_with_the_patch_as_remedy() -> None:
     bad = replaced(1, revision="bad", ready=False, **CRASHES)
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
-    told = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr, allowed=0)
-    assert who(rolled(told, sent(1, minutes=20))) == 1
-    (several,) = workloads_of(told).budgets
-    kept = with_workloads(told, budgets=(replace(several, always_allows_unhealthy=False),))
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr, allowed=0)
+    assert who(rolled(observation, sent(1, minutes=20))) == 1
+    (several,) = workloads_of(observation).budgets
+    kept = with_workloads(observation, budgets=(replace(several, always_allows_unhealthy=False),))
     message = refused(rolled(kept, sent(1, minutes=20)), Reason.WAITING_FOR_BUDGET)
     assert """pod broker-1 now, which does not run (CrashLoopBackOff); in Git, or: kubectl -n kafka patch""" in message
     assert '"unhealthyPodEvictionPolicy":"AlwaysAllow"' in message
 
 
 @pytest.mark.parametrize("unsent", [2, 3])
-def test_a_node_that_is_stuck_goes_before_a_restart_that_was_not_sent(unsent: int) -> None:
+def test_a_stuck_node_is_restarted_before_an_unsent_restart(unsent: int) -> None:
     """The stuck node may be what the other restart waits for, and may be the same node."""
     isr = tuple(replace(one, in_sync=one.isr - {2}) for one in PARTITIONS)
     away = {2: replace(a_node(2), state=NodeState.GHOST)}
-    told = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, **CRASHES)}, away, isr)
-    step = restart_in(rolled(told, sent(unsent)))
+    observation = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, **CRASHES)}, away, isr)
+    step = restart_in(rolled(observation, sent(unsent)))
     assert step.node_id == 2
     assert unsent != 2 or step == sent(2).step
 
@@ -139,8 +139,8 @@ def test_a_node_that_answers_is_not_stuck_whatever_kubernetes_says_of_its_contai
     crashing = {3003: a_pod(3003, **CRASHES)}
     pods, lost = {**replaced(3002, ready=False, phase="Pending"), **crashing}, Unknown(SILENT)
     for nodes, goes in (({}, False), ({3003: replace(a_node(3003), state=NodeState.UNREACHABLE)}, True)):
-        told = replace(cluster(pods, {**fresh(3002), **nodes}), quorum=lost, active_controller=lost)
-        assert isinstance(rolled(told, sent(3002)).decision, Act) is goes
+        observation = replace(cluster(pods, {**fresh(3002), **nodes}), quorum=lost, active_controller=lost)
+        assert isinstance(rolled(observation, sent(3002)).decision, Act) is goes
 
 
 def hung(*done: int, **of_node: Any) -> Observation:
@@ -149,20 +149,22 @@ def hung(*done: int, **of_node: Any) -> Observation:
     return cluster({**ROLLED_CONTROLLERS, **current(*done)}, {5: silent})
 
 
-def test_a_broker_that_does_not_say_who_it_is_keeps_only_those_from_going_that_share_a_partition_with_it() -> None:
+def test_a_broker_with_unconfirmed_id_holds_only_brokers_that_share_a_partition_with_it() -> None:
     assert who(rolled(hung())) == 2
     assert who(rolled(hung(state=NodeState.LIVE))) == 2
     one = replace(ROLLOUT, max_parallel=MaxParallel(1))
     assert who(rolled(hung(state=NodeState.LIVE), rollout=one)) == 2
     assert "broker 5 is unavailable" in refused(rolled(hung(), rollout=one), Reason.ROLLING_NODES)
     message = refused(rolled(hung(2)), Reason.ROLLING_NODES)
-    told = f"broker 5 has not confirmed its node id at an address of pod broker-5 since {NOW:%Y-%m-%dT%H:%M:%SZ}; see "
+    beginning = (
+        f"broker 5 has not confirmed its node id at an address of pod broker-5 since {NOW:%Y-%m-%dT%H:%M:%SZ}; see "
+    )
     assert message.startswith(
-        told + "`kubectl logs broker-5`, and whether the operator reaches 10.0.0.5; if the node hangs"
+        beginning + "`kubectl logs broker-5`, and whether the operator reaches 10.0.0.5; if the node hangs"
     )
     assert "; of the others: broker 1 cannot be restarted now" in message
     roll = rolled(hung(*{*BROKERS} - {5}))
-    assert refused(roll, Reason.ROLLING_NODES).startswith(told)
+    assert refused(roll, Reason.ROLLING_NODES).startswith(beginning)
     assert roll.decision is not None
     status = rollout_status(roll, roll.decision, None, ago(0))
     assert status is not None
@@ -176,7 +178,7 @@ def at_first(status: RolloutStatus) -> RolloutStatus:
     return replace(status, unconfirmed=(NodeSince(node_id=5, since=Stamp("2020-01-01T00:00:00Z")),))
 
 
-def test_a_broker_that_hosts_nothing_and_does_not_answer_in_its_pod_counts_as_away() -> None:
+def test_a_silent_broker_without_partitions_counts_as_away_while_it_has_a_pod() -> None:
     """A pod may start it again at any moment, and no ghost has one."""
     others = tuple(row("orders", *(id_ for id_ in BROKERS if id_ not in (5, 6)), number=number) for number in range(3))
     silent = replace(a_node(5), state=NodeState.GHOST, answer=Unknown(SILENT), proved_at="")

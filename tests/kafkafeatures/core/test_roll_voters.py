@@ -67,11 +67,11 @@ MISSING: Mapping[str, tuple[Observation, str]] = {
 }
 
 
-@pytest.mark.parametrize(("told", "said"), MISSING.values(), ids=MISSING)
-def test_no_broker_is_stopped_while_a_voter_is_missing_which_is_named_with_what_to_do(
-    told: Observation, said: str
+@pytest.mark.parametrize(("observation", "said"), MISSING.values(), ids=MISSING)
+def test_no_broker_is_restarted_while_a_voter_is_missing_and_the_voter_is_named_with_a_remedy(
+    observation: Observation, said: str
 ) -> None:
-    decision = rolled(told).decision
+    decision = rolled(observation).decision
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.WAITING_FOR_QUORUM
     assert decision.message.startswith(f"no node is restarted while a voter is missing: {said}; ")
@@ -82,25 +82,25 @@ def test_no_broker_is_stopped_while_a_voter_is_missing_which_is_named_with_what_
     assert ("delete the pod if it does not run" in blocker.remedy) is ("does not run" in said)
 
 
-def test_nor_one_that_was_decided_and_not_sent() -> None:
-    for told, _ in MISSING.values():
-        assert isinstance(rolled(told, sent(3)).decision, Wait)
+def test_a_restart_that_is_decided_and_not_sent_waits_while_a_voter_is_missing() -> None:
+    for observation, _ in MISSING.values():
+        assert isinstance(rolled(observation, sent(3)).decision, Wait)
 
 
-def test_nor_while_a_controller_is_in_flight_that_was_stuck() -> None:
+def test_an_eviction_that_is_not_carried_out_waits_while_a_stuck_controller_is_in_flight() -> None:
     stopping = cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, terminating=True)})
     assert "broker-1 was not evicted yet" in refused(rolled(stopping, sent(1), sent(3002)), Reason.ROLLING_NODES)
     assert who(rolled(cluster(ROLLED_CONTROLLERS), sent(1))) == 1
 
 
-def test_nor_is_a_person_asked_to_stop_one() -> None:
-    told = replace(cluster(quorum=voting(behind=[3002])), workloads=Unknown(SILENT))
-    assert who(rolled(told, rollout=Rollout(MANUAL.name), changes=(RAISE,))) == 3002
+def test_by_hand_a_lagging_voter_is_restarted_itself_and_of_two_lagging_voters_neither() -> None:
+    observation = replace(cluster(quorum=voting(behind=[3002])), workloads=Unknown(SILENT))
+    assert who(rolled(observation, rollout=Rollout(MANUAL.name), changes=(RAISE,))) == 3002
     two = replace(cluster(quorum=voting(behind=[3002, 3003])), workloads=Unknown(SILENT))
     refused(rolled(two, rollout=Rollout(MANUAL.name), changes=(RAISE,)), Reason.WAITING_FOR_QUORUM)
 
 
-def test_of_a_voter_that_crashed_within_ten_minutes_the_next_crash_is_expected_whatever_it_runs() -> None:
+def test_a_voter_that_crashed_within_ten_minutes_counts_as_missing_whatever_revision_it_runs() -> None:
     """The voter is of a revision that is being left, so that no roll is halted for it: it is restarted itself, no other
     is.
     """
@@ -113,18 +113,18 @@ def test_of_a_voter_that_crashed_within_ten_minutes_the_next_crash_is_expected_w
     assert who(rolled(cluster(long_ago))) == 3002
 
 
-def test_how_long_ago_a_voter_crashed_is_judged_by_no_clock_that_is_ahead() -> None:
+def test_the_time_since_a_voter_crashed_does_not_depend_on_a_clock_that_is_ahead() -> None:
     crash = NOW - timedelta(hours=2, minutes=1)
     one, other = (crashed(id_, revision=OLD, started_at=crash) for id_ in (3002, 3003))
-    told = cluster({**current(3001, 3002), **other})
+    observation = cluster({**current(3001, 3002), **other})
     assert who(rolled(cluster(other))) == 3002
     assert who(rolled(read_at(cluster(other), NOW - timedelta(hours=2)))) == 3003
-    assert who(rolled(read_at(told, NOW - timedelta(hours=2)))) == 3003
+    assert who(rolled(read_at(observation, NOW - timedelta(hours=2)))) == 3003
     both = read_at(cluster({**current(3001), **one, **other}), NOW - timedelta(hours=2))
     assert who(rolled(both)) == 3002  # each may, or they would wait for each other
 
 
-def test_of_two_voters_that_crash_on_what_is_being_left_one_goes_as_long_as_a_majority_stays() -> None:
+def test_of_two_voters_that_crash_on_the_old_revision_one_is_restarted_while_a_majority_stays() -> None:
     """If both waited, each would wait for the other, for ever."""
     both = {**current(3001), **crashed(3002, revision=OLD), **crashed(3003, revision=OLD)}
     assert who(rolled(cluster(both))) == 3002
@@ -135,27 +135,27 @@ def test_of_two_voters_that_crash_on_what_is_being_left_one_goes_as_long_as_a_ma
     assert "controller-3002" in serving
 
 
-def test_the_voter_that_is_missing_may_be_restarted_itself_and_no_other_controller() -> None:
+def test_only_the_missing_voter_may_be_restarted_of_the_controllers() -> None:
     assert who(rolled(cluster(current(3002), quorum=voting(behind=[3003])))) == 3003
-    told = cluster(current(3003), quorum=voting(behind=[3003]))
-    assert "controller 3003 is behind" in refused(rolled(told), Reason.WAITING_FOR_QUORUM)
+    observation = cluster(current(3003), quorum=voting(behind=[3003]))
+    assert "controller 3003 is behind" in refused(rolled(observation), Reason.WAITING_FOR_QUORUM)
 
 
-def test_where_no_controller_answers_and_the_leader_vouches_for_all_of_them_none_is_missing() -> None:
+def test_no_voter_is_missing_if_controllers_are_unreachable_and_the_leader_reports_all_caught_up() -> None:
     """Only brokers can be reached: what the leader says of its followers has to do."""
     for kind in (FailureKind.UNREACHABLE, FailureKind.NOT_ASKED):
         assert who(rolled(cluster(ROLLED_CONTROLLERS, silent(*CONTROLLERS, kind=kind)))) in BROKERS
     assert who(rolled(cluster(ROLLED_CONTROLLERS, silent(3003, kind=FailureKind.NOT_ASKED)))) in BROKERS
 
 
-def test_a_controller_that_is_not_a_voter_keeps_no_other() -> None:
-    told = cluster({**ROLLED_CONTROLLERS}, partitions=PARTITIONS, quorum=voting())
+def test_a_silent_controller_that_is_no_voter_holds_no_restart() -> None:
+    observation = cluster({**ROLLED_CONTROLLERS}, partitions=PARTITIONS, quorum=voting())
     observer = replace(silent(3003)[3003], id=3009, roles=())
-    assert who(rolled(replace(told, nodes=(*told.nodes, observer)))) in BROKERS
+    assert who(rolled(replace(observation, nodes=(*observation.nodes, observer)))) in BROKERS
 
 
 @pytest.mark.parametrize("is_half_done", [True, False])
-def test_brokers_of_a_migration_go_without_a_voter_only_where_it_is_half_done(is_half_done: bool) -> None:
+def test_brokers_are_restarted_without_a_voter_only_in_a_migration_edge_that_is_half_done(is_half_done: bool) -> None:
     permit = Permit("PreMigration -> Copying", dict.fromkeys(BROKERS, "another file"), is_half_done=is_half_done)
     found = rolled(cluster(ROLLED_CONTROLLERS, silent(3002)), permit=permit)
     if is_half_done:

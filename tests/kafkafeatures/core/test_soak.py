@@ -91,13 +91,13 @@ SOON = timedelta(seconds=LOOKS_WITHIN)
 # --- when it begins, lasts, ends ---
 
 
-def test_it_begins_with_the_first_look_at_which_every_node_is_healthy_and_holds_the_target() -> None:
+def test_a_soak_begins_with_the_first_observation_of_every_node_healthy_and_at_the_target() -> None:
     soak = holding(soaking())
     assert (soak.started_at, soak.remaining, soak.why_not, soak.anew) == (stamp(NOW), DAY, "", "")
     assert soak.until == "2026-01-03T03:04:05Z"
 
 
-def test_it_continues_from_look_to_look_and_is_over_after_as_long_as_the_document_asks_by_now() -> None:
+def test_a_soak_lasts_as_long_as_the_current_document_says() -> None:
     soak = watched(HOUR)
     assert (soak.started_at, soak.remaining, soak.is_over) == (stamp(NOW), timedelta(hours=23), False)
     assert OVER.is_over
@@ -106,7 +106,7 @@ def test_it_continues_from_look_to_look_and_is_over_after_as_long_as_the_documen
     assert holding(soaking(wanted=shorter, before=soak, after=HOUR)).is_over
 
 
-def test_the_seconds_for_which_it_was_read_count_neither_at_its_beginning_nor_at_its_end() -> None:
+def test_the_seconds_of_reading_count_neither_at_the_beginning_nor_at_the_end_of_a_soak() -> None:
     """Nodes that end meanwhile may have been asked before."""
     almost = timedelta(minutes=59, seconds=30)
     wanted, begun = FOR_AN_HOUR, soaking(wanted=FOR_AN_HOUR, took=20.0)
@@ -126,7 +126,7 @@ UNHEALTHY: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("why", UNHEALTHY)
-def test_a_node_that_is_not_healthy_ends_it_and_it_begins_anew(why: str) -> None:
+def test_an_unhealthy_node_restarts_the_soak(why: str) -> None:
     nodes = [node(i, said=answer(EVERY, LEVELS), written=EVERY) for i in (3001, 1)]
     seen = observation(*nodes, node(2, **{"written": EVERY, **UNHEALTHY[why]}), levels=LEVELS)
     ended = holding(soaking(seen, before=watched(HOUR), after=HOUR))
@@ -138,27 +138,27 @@ def test_a_node_that_is_not_healthy_ends_it_and_it_begins_anew(why: str) -> None
     assert str(again).endswith(f"; started over at {again.started_at}: {why}")
 
 
-def test_what_kept_the_first_one_from_beginning_is_not_reported_once_it_has_begun() -> None:
+def test_a_soak_that_has_begun_no_longer_reports_its_former_blocker() -> None:
     restart = replace(EMPTY, intents=(Intent(kind="RestartNode"),))
     not_yet = soaking(remembered=restart)
     assert holding(not_yet).why_not == "a restart is in progress"
     assert "started over" not in str(soaking(before=not_yet, after=SOON))
 
 
-def test_a_restart_in_flight_ends_it_and_a_level_that_was_sent_does_not() -> None:
+def test_a_restart_in_flight_ends_a_soak_and_a_sent_level_does_not() -> None:
     restart = replace(EMPTY, intents=(Intent(kind="RestartNode"),))
     assert holding(soaking(remembered=restart, before=watched(HOUR), after=HOUR)).why_not == "a restart is in progress"
     level = replace(EMPTY, intents=(Intent(kind="UpdateFeature"),))
     assert holding(soaking(remembered=level, before=watched(HOUR), after=HOUR)).started_at == stamp(NOW)
 
 
-def test_of_another_target_it_is_not_known_since_when_every_node_has_held_it() -> None:
+def test_a_soak_of_another_target_counts_nothing_of_the_former_one() -> None:
     before = replace(watched(HOUR), changes=(change("metadata.version 25->29"),))
     assert holding(soaking(before=before, after=HOUR)).started_at == stamp(NOW + HOUR)
 
 
 @pytest.mark.parametrize("of", [{"uid": "2"}, {"cluster": "another"}], ids=str)
-def test_what_was_seen_of_another_resource_or_another_cluster_does_not_count(of: dict[str, str]) -> None:
+def test_another_resource_or_another_cluster_starts_the_soak_again(of: dict[str, str]) -> None:
     wanted = replace(WANTED, uid=of.get("uid", WANTED.uid))
     seen = a_look()
     if "cluster" in of:
@@ -166,13 +166,13 @@ def test_what_was_seen_of_another_resource_or_another_cluster_does_not_count(of:
     assert holding(soaking(seen, wanted=wanted, before=watched(HOUR), after=HOUR)).started_at == stamp(NOW + HOUR)
 
 
-def test_a_stamp_of_another_process_proves_nothing_whatever_it_says() -> None:
+def test_a_start_in_the_status_from_another_process_does_not_continue_a_soak() -> None:
     soak = holding(soaking(remembered=BEGAN))
     assert (soak.started_at, soak.remaining) == (stamp(NOW), DAY)
     assert str(soak).endswith(f"; started over at {stamp(NOW)}: the process that observed it was restarted")
 
 
-def test_an_election_begins_it_anew_as_a_controller_answers_before_its_new_registration_is_in_the_log() -> None:
+def test_an_election_restarts_the_soak_as_controllers_answer_before_their_registration_is_in_the_log() -> None:
     seen, before = a_look(), watched(HOUR)
     assert isinstance(seen.quorum, Known)
     elected = replace(seen, quorum=known(replace(seen.quorum.value, leader_epoch=seen.quorum.value.leader_epoch + 1)))
@@ -181,7 +181,7 @@ def test_an_election_begins_it_anew_as_a_controller_answers_before_its_new_regis
     assert str(soak).endswith("another controller became active, or the same one anew")
 
 
-def test_an_election_begins_it_anew_also_where_a_look_without_a_quorum_came_between() -> None:
+def test_an_election_restarts_the_soak_also_across_an_observation_without_a_quorum() -> None:
     seen, before = a_look(), watched(HOUR)
     assert isinstance(seen.quorum, Known)
     elected = replace(seen, quorum=known(replace(seen.quorum.value, leader_epoch=seen.quorum.value.leader_epoch + 1)))
@@ -191,7 +191,7 @@ def test_an_election_begins_it_anew_also_where_a_look_without_a_quorum_came_betw
     assert holding(soaking(seen, before=blind, after=HOUR + SOON)).started_at == stamp(NOW)
 
 
-def test_two_intervals_without_a_look_begin_it_anew() -> None:
+def test_two_intervals_without_an_observation_restart_the_soak() -> None:
     before = watched(HOUR)
     assert holding(soaking(before=before, after=HOUR + 2 * SOON)).started_at == stamp(NOW)
     late = HOUR + 2 * SOON + timedelta(seconds=1)
@@ -201,14 +201,14 @@ def test_two_intervals_without_a_look_begin_it_anew() -> None:
 
 
 @pytest.mark.parametrize("id_", [1, 3002])
-def test_another_process_of_a_node_begins_it_anew_also_where_no_look_met_it_down(id_: int) -> None:
+def test_a_restarted_process_restarts_the_soak_also_where_no_observation_met_the_node_down(id_: int) -> None:
     soak = holding(soaking(a_look({id_: "b"}), before=watched(HOUR), after=HOUR))
     assert (soak.started_at, soak.remaining) == (stamp(NOW + HOUR), DAY)
     assert soak.anew == f"{'controller' if id_ > 3000 else 'broker'} {id_} was restarted"
     assert holding(soaking(a_look({id_: "b"}), before=soak, after=HOUR + SOON)).started_at == stamp(NOW + HOUR)
 
 
-def test_a_broker_of_another_epoch_was_restarted() -> None:
+def test_a_new_broker_epoch_starts_the_soak_again() -> None:
     def with_epoch(epoch: int) -> Observation:
         return replace(a_look(), nodes=tuple(replace(node, broker_epoch=epoch) for node in a_look().nodes))
 
@@ -217,7 +217,7 @@ def test_a_broker_of_another_epoch_was_restarted() -> None:
     assert holding(soaking(with_epoch(5), before=before, after=SOON)).anew == ""
 
 
-def test_a_node_that_joins_begins_it_anew_and_one_that_leaves_does_not() -> None:
+def test_a_node_that_joins_restarts_the_soak_and_a_node_that_leaves_does_not() -> None:
     everybody = a_look()
     fewer = replace(everybody, nodes=everybody.nodes[:-1])
     left = soaking(fewer, before=soaking(everybody), after=SOON)
@@ -225,7 +225,7 @@ def test_a_node_that_joins_begins_it_anew_and_one_that_leaves_does_not() -> None
     assert holding(soaking(everybody, before=left, after=2 * SOON)).anew == "broker 2 was added"
 
 
-def test_a_process_that_is_unknown_for_a_while_is_not_taken_for_another_one() -> None:
+def test_an_incarnation_that_is_unknown_for_a_while_does_not_start_the_soak_again() -> None:
     blind = soaking(a_look({1: ""}), before=soaking(), after=SOON)
     assert holding(soaking(before=blind, after=2 * SOON)).started_at == stamp(NOW)
     assert holding(soaking(a_look({1: "b"}), before=blind, after=2 * SOON)).anew == "broker 1 was restarted"
@@ -233,7 +233,7 @@ def test_a_process_that_is_unknown_for_a_while_is_not_taken_for_another_one() ->
     assert holding(soaking(before=unknown, after=SOON)).anew == "the registration of broker 1 was not known"
 
 
-def test_a_cluster_that_could_not_be_read_was_not_seen_to_be_healthy() -> None:
+def test_a_cluster_that_could_not_be_read_starts_the_soak_again() -> None:
     away = watched(HOUR).interrupted("the cluster could not be read").interrupted("again")
     soak = holding(soaking(before=away, after=HOUR))
     assert (soak.started_at, soak.anew) == (stamp(NOW + HOUR), "the cluster could not be read")
@@ -247,13 +247,13 @@ def test_a_cluster_that_could_not_be_read_was_not_seen_to_be_healthy() -> None:
         DesiredState({"metadata.version": 25}, finalize_after=DAY),  # nothing to do
     ],
 )
-def test_what_can_be_undone_does_not_soak_and_what_was_remembered_is_dropped(wanted: DesiredState) -> None:
+def test_a_change_that_can_be_undone_does_not_soak_and_clears_the_soak_of_the_status(wanted: DesiredState) -> None:
     assert soaking(before=watched(HOUR), wanted=wanted) is None
     after = with_soak(with_soak(BEGAN, soaking()), None)
     assert (after.soak_started_at, after.way_back) == (None, None)
 
 
-def test_whatever_an_own_clock_shows_it_is_reported() -> None:
+def test_a_soak_is_reported_whatever_the_clock_of_the_operator_shows() -> None:
     soak = soak_of(
         WANTED, world(), IRREVERSIBLE, EMPTY, current_stamp=Stamp("9999-12-31T23:59:59Z"), monotonic=0.0, read_at=0.0
     )
@@ -275,7 +275,7 @@ def test_an_irreversible_change_waits_while_it_soaks_and_then_goes() -> None:
     assert isinstance(deciding(FOR_AN_HOUR, OVER), Act)
 
 
-def test_it_says_which_node_keeps_it_from_beginning() -> None:
+def test_a_soak_that_cannot_begin_names_the_node_that_prevents_it() -> None:
     nodes = [node(i, said=answer(EVERY, LEVELS), written=EVERY) for i in (3001, 3002, 1)]
     away = node(2, state=NodeState.UNREACHABLE, said=SILENT, written=EVERY)
     seen = observation(*nodes, away, levels=LEVELS)
@@ -284,7 +284,7 @@ def test_it_says_which_node_keeps_it_from_beginning() -> None:
     assert waiting.message.endswith("healthy for 24h; not begun yet: broker 2 is Unreachable")
 
 
-def test_it_looks_again_in_time_to_see_a_node_fail_and_not_after_the_end() -> None:
+def test_a_soak_schedules_the_next_observation_within_its_interval_and_before_its_end() -> None:
     nearly = watched(HOUR - timedelta(seconds=3), wanted=FOR_AN_HOUR)
     for soak, after in ((soaking(), 10.0), (nearly, 3.0)):
         waiting = deciding(WANTED, soak)
@@ -292,14 +292,14 @@ def test_it_looks_again_in_time_to_see_a_node_fail_and_not_after_the_end() -> No
         assert waiting.delay == after
 
 
-def test_reversible_steps_before_it_do_not_wait_for_it() -> None:
+def test_reversible_steps_before_a_soak_do_not_wait_for_the_soak() -> None:
     wanted = replace(WANTED, levels={"transaction.version": 0, "metadata.version": 30},
                      consents=frozenset({"transaction.version:2->0"}))  # fmt: skip
     seen = world(transaction_version=2)
     assert deciding(wanted, soaking(seen, wanted=wanted), seen) == Act(change("transaction.version 2->0"))
 
 
-def test_it_may_be_approved_while_it_soaks() -> None:
+def test_a_plan_may_be_approved_while_it_soaks() -> None:
     wanted = replace(WANTED, policy=ApprovalPolicy.ALWAYS)
     waiting = deciding(wanted, soaking())
     assert isinstance(waiting, Wait)
@@ -315,7 +315,7 @@ def test_it_may_be_approved_while_it_soaks() -> None:
 
 
 @pytest.mark.parametrize(("mode", "suspend"), [(Mode.OBSERVE, False), (Mode.APPLY, True)])
-def test_who_only_looks_learns_of_it(mode: Mode, suspend: bool) -> None:
+def test_a_read_only_plan_shows_the_soak(mode: Mode, suspend: bool) -> None:
     wanted = replace(WANTED, mode=mode, suspend=suspend)
     said = deciding(wanted, soaking(wanted=wanted))
     assert isinstance(said, Done | Held)
@@ -327,7 +327,7 @@ def test_who_only_looks_learns_of_it(mode: Mode, suspend: bool) -> None:
 # --- the way back ---
 
 
-def test_the_way_back_says_until_when_and_how() -> None:
+def test_the_way_back_of_a_soaking_change_has_its_end_and_the_steps() -> None:
     way_back = with_soak(EMPTY, soaking()).way_back
     assert way_back is not None
     assert way_back.until == "2026-01-03T03:04:05Z"
@@ -337,13 +337,13 @@ def test_the_way_back_says_until_when_and_how() -> None:
     )
 
 
-def test_after_the_soak_it_is_open_until_the_plan_is_carried_out() -> None:
+def test_after_the_soak_the_way_back_stays_open_until_the_plan_is_carried_out() -> None:
     way_back = with_soak(EMPTY, OVER).way_back
     assert way_back is not None
     assert way_back.until is None
 
 
-def test_there_is_none_once_a_level_was_sent_and_its_outcome_is_open() -> None:
+def test_no_way_back_is_shown_once_a_level_was_sent_and_its_outcome_is_open() -> None:
     sent = replace(EMPTY, intents=(Intent(kind="UpdateFeature"),))
     assert with_soak(sent, soaking(remembered=sent), is_changing=is_changing(sent)).way_back is None
     restarting = replace(EMPTY, intents=(Intent(kind="RestartNode"),))
@@ -357,7 +357,7 @@ def test_there_is_none_once_a_level_was_sent_and_its_outcome_is_open() -> None:
 NOON = Rollout(windows=(Window("0 12 * * *", timedelta(hours=1)),))
 
 
-def test_outside_the_windows_nothing_is_changed_and_it_says_when_the_next_one_opens() -> None:
+def test_outside_the_windows_nothing_is_changed_and_the_next_opening_is_reported() -> None:
     wanted = DesiredState({"metadata.version": 30}, rollout=NOON)
     waiting = deciding(wanted, None)
     assert isinstance(waiting, Wait)
@@ -375,7 +375,7 @@ def test_a_plan_may_be_approved_before_its_window_opens() -> None:
     assert waiting.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
 
 
-def test_what_soaks_is_reported_before_the_window_that_it_waits_for_as_well() -> None:
+def test_the_soak_of_a_change_is_reported_before_its_window() -> None:
     waiting = deciding(replace(WANTED, rollout=NOON), soaking())
     assert isinstance(waiting, Wait)
     assert waiting.reason is Reason.SOAKING

@@ -14,7 +14,7 @@ SILENT = Failure(FailureKind.UNREACHABLE, "b:1", "no connection within 5 s")
 DENIED = Failure(FailureKind.AUTHENTICATION, "c:1", "wrong password")
 
 
-def test_that_nothing_listens_is_said_only_where_each_address_says_it() -> None:
+def test_not_listening_is_reported_only_if_every_address_refuses_connections() -> None:
     """That proves that no controller runs, so one that is silent must not be lost among the others."""
     assert combined("controllers", [REFUSED, REFUSED]).kind is FailureKind.NOT_LISTENING
     for order in itertools.permutations([REFUSED, SILENT, REFUSED]):
@@ -22,5 +22,5 @@ def test_that_nothing_listens_is_said_only_where_each_address_says_it() -> None:
 
 
 @pytest.mark.parametrize("others", [(SILENT,), (REFUSED, SILENT), (REFUSED,)])
-def test_else_the_first_says_of_which_kind_it_is(others: tuple[Failure, ...]) -> None:
+def test_a_combined_failure_has_the_kind_of_its_first_failure(others: tuple[Failure, ...]) -> None:
     assert combined("controllers", [DENIED, *others]).kind is FailureKind.AUTHENTICATION

@@ -72,7 +72,7 @@ def running(id_: int, life: int = 1) -> bytes:
     return broker(id_, life, fenced=False)
 
 
-async def test_it_is_the_highest_of_all_files() -> None:
+async def test_the_default_of_min_isr_is_the_highest_of_all_files() -> None:
     brokers = Brokers(
         b1={SettingSource.DEFAULT: "1"},
         b2={SettingSource.FILE: "3", SettingSource.DEFAULT: "1"},
@@ -82,7 +82,7 @@ async def test_it_is_the_highest_of_all_files() -> None:
     assert await brokers.defaults.by_asking(brokers.addresses) == 3
 
 
-async def test_what_requests_set_counts_before_the_file_and_that_of_a_broker_before_all() -> None:
+async def test_a_config_of_a_broker_wins_over_the_cluster_default_and_that_over_the_file() -> None:
     """The file below stays known: what was set may be taken back."""
     brokers = Brokers(
         b1={SettingSource.ALL_BROKERS: "2", SettingSource.FILE: "4", SettingSource.DEFAULT: "1"},
@@ -95,12 +95,12 @@ async def test_what_requests_set_counts_before_the_file_and_that_of_a_broker_bef
     assert brokers.asked() == 2
 
 
-async def test_asking_takes_what_holds_now() -> None:
+async def test_defaults_read_from_brokers_are_the_values_in_effect() -> None:
     brokers = Brokers(b1={SettingSource.NODE: "2", SettingSource.FILE: "4"}, b2={SettingSource.DEFAULT: "1"})
     assert await brokers.defaults.by_asking(brokers.addresses) == 2
 
 
-async def test_a_broker_is_asked_once_in_each_of_its_lives() -> None:
+async def test_a_broker_is_asked_once_per_process() -> None:
     brokers = Brokers(b1={SettingSource.FILE: "1"}, b2={SettingSource.FILE: "2"})
     for _ in range(3):
         assert await brokers.by_log(running(1), running(2)) == 2
@@ -110,7 +110,7 @@ async def test_a_broker_is_asked_once_in_each_of_its_lives() -> None:
     assert brokers.asked() == 3
 
 
-async def test_one_that_is_known_need_not_answer_and_one_that_is_fenced_does_not_count() -> None:
+async def test_a_broker_with_known_defaults_need_not_answer_and_a_fenced_broker_does_not_count() -> None:
     brokers = Brokers(b1={SettingSource.FILE: "1"}, b2={SettingSource.FILE: "2"})
     assert await brokers.by_log(running(1), running(2)) == 2
     brokers.cluster.nodes[at(2)].refuses = Unreachable
@@ -140,7 +140,7 @@ async def test_one_that_is_known_need_not_answer_and_one_that_is_fenced_does_not
         ),
     ],
 )
-async def test_one_that_cannot_be_asked_may_be_the_one_with_the_highest(
+async def test_a_broker_that_cannot_be_asked_makes_the_default_unknown(
     answer: Any, kind: FailureKind, words: str
 ) -> None:
     brokers = Brokers(b1={SettingSource.FILE: "1"}, b2={SettingSource.FILE: "2"})

@@ -29,7 +29,7 @@ from tests.kafkasim.clusters import CLUSTER_ID, plan, served
 NOBODY = Address("127.0.0.1", 1)
 
 
-async def test_where_no_node_answers_the_log_is_not_waited_for() -> None:
+async def test_a_reading_does_not_wait_for_the_log_if_no_node_answers() -> None:
     """The reader of the log would look for a leader as long as a request may take: there may be an election."""
     settings = ClusterSettings((NOBODY,), (NOBODY,), request_timeout=300)
     async with asyncio.timeout(60), Cluster(settings, environment=SYSTEM) as cluster:
@@ -39,7 +39,7 @@ async def test_where_no_node_answers_the_log_is_not_waited_for() -> None:
         observe(readings.probe, readings.log)
 
 
-async def test_a_look_at_a_cluster_to_which_nothing_happened_costs_two_requests_and_no_thread(
+async def test_a_reading_of_an_unchanged_cluster_costs_two_requests_and_no_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each operator does it all the time, for each of its resources."""
@@ -61,7 +61,7 @@ async def test_a_look_at_a_cluster_to_which_nothing_happened_costs_two_requests_
         assert aside == []
 
 
-async def test_each_leader_is_asked_once_whether_its_log_ever_had_a_position() -> None:
+async def test_each_leader_is_asked_once_whether_its_log_has_a_position() -> None:
     async with served(plan()) as server:
         brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
         metrics = Metrics(environment=SYSTEM)
@@ -80,7 +80,7 @@ async def test_each_leader_is_asked_once_whether_its_log_ever_had_a_position() -
             assert (requests(metrics) - before)["Fetch"] == 1
 
 
-async def test_moves_are_read_from_the_first_record_also_where_a_reading_begins_with_a_snapshot() -> None:
+async def test_level_changes_are_read_from_the_first_record_if_a_reading_begins_with_a_snapshot() -> None:
     async with served(plan()) as server:
         await server.act(lambda world: world.take_snapshot())
         brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
@@ -95,7 +95,7 @@ async def test_moves_are_read_from_the_first_record_also_where_a_reading_begins_
     assert [level for _, level in found.moves["metadata.version"]] == [21]
 
 
-async def test_the_log_that_is_followed_is_recorded_byte_for_byte_over_the_connection_that_is_there(
+async def test_a_followed_log_is_recorded_byte_for_byte_over_the_open_connection(
     tmp_path: Path,
 ) -> None:
     async with served(plan()) as server:
@@ -124,7 +124,7 @@ def requests(metrics: Metrics) -> Counter[str]:
     return Counter(found)
 
 
-async def test_secrets_are_removed_from_what_is_read_and_a_change_is_seen_all_the_same() -> None:
+async def test_secrets_are_removed_from_readings_and_their_changes_are_still_detected() -> None:
     """The comparison is of what came, and only what is read is shown."""
     async with served(plan()) as server:
         brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))

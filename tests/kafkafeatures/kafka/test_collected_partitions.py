@@ -115,7 +115,7 @@ def clusters(draw: st.DrawFn) -> tuple[Answers, dict[tuple[str, int], Partition]
 
 
 @given(clusters())
-def test_all_answers_together_are_the_partitions_they_came_from(
+def test_collected_answers_give_the_partitions_of_the_cluster(
     cluster: tuple[Answers, dict[tuple[str, int], Partition]],
 ) -> None:
     answers, truth = cluster
@@ -127,7 +127,7 @@ def test_all_answers_together_are_the_partitions_they_came_from(
 
 
 @given(clusters(), st.data())
-def test_without_one_topic_there_are_no_partitions_at_all(
+def test_partitions_are_unknown_if_the_answer_of_one_topic_is_missing(
     cluster: tuple[Answers, dict[tuple[str, int], Partition]], data: st.DataObject
 ) -> None:
     answers, _ = cluster
@@ -140,7 +140,7 @@ def test_without_one_topic_there_are_no_partitions_at_all(
 
 
 @given(clusters(), st.data())
-def test_without_one_partition_there_are_none_either(
+def test_partitions_are_unknown_if_one_partition_is_missing(
     cluster: tuple[Answers, dict[tuple[str, int], Partition]], data: st.DataObject
 ) -> None:
     answers, _ = cluster
@@ -233,7 +233,7 @@ WRONG: dict[str, tuple[Answers, FailureKind, str]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_answers_that_do_not_fit_together_give_none(what: str) -> None:
+def test_inconsistent_answers_give_no_partitions(what: str) -> None:
     answers, kind, words = WRONG[what]
     with pytest.raises(Incomplete) as caught:
         collected(answers)

@@ -48,7 +48,7 @@ def failure(readings: Readings) -> Failure:
     return readings.partitions
 
 
-async def test_a_log_of_pre_migration_is_no_source_of_partitions_though_it_can_be_read() -> None:
+async def test_the_log_of_a_pre_migration_is_no_source_of_partitions() -> None:
     async with served(BEFORE) as server:
         readings = await read(server)
     assert isinstance(readings.log, LogReading)
@@ -56,7 +56,7 @@ async def test_a_log_of_pre_migration_is_no_source_of_partitions_though_it_can_b
     assert failure(readings).remedy == "name the ensemble in cluster.zookeeper of the document"
 
 
-async def test_the_broker_that_zookeeper_names_has_them() -> None:
+async def test_in_zookeeper_mode_partitions_are_read_from_the_controller_broker() -> None:
     async with in_zookeeper_mode(2) as server:
         truth, claim = in_world(server), elected(2)
         readings = await read(server, claim=claim)
@@ -71,7 +71,7 @@ def in_world(server: SimulatorServer) -> dict[tuple[str, int], Any]:
     return {(name, at): replace(one, partition_epoch=0) for name, at, one in server.world.image.partitions.rows()}
 
 
-async def test_no_other_broker_is_asked_for_topics_and_the_last_look_reads_them_anew() -> None:
+async def test_only_the_controller_broker_is_asked_for_topics_again_before_each_restart() -> None:
     metrics = Metrics(environment=SYSTEM)
     async with in_zookeeper_mode() as server:
         settings = ClusterSettings(addresses(server))
@@ -98,7 +98,7 @@ async def refused(host: str, port: int) -> None:
                 continue
 
 
-async def test_the_last_look_does_not_wait_for_controllers_that_were_named_and_are_gone() -> None:
+async def test_the_reading_before_a_restart_does_not_wait_for_stopped_controllers() -> None:
     async with in_zookeeper_mode() as server:
         controllers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.CONTROLLER))
         for one in server.world.of_role(Role.CONTROLLER):
@@ -116,7 +116,7 @@ async def test_the_last_look_does_not_wait_for_controllers_that_were_named_and_a
     assert in_sync(first) == in_sync(again)
 
 
-async def test_one_that_does_not_know_yet_that_it_is_controller_is_not_believed(
+async def test_partitions_are_not_read_from_a_broker_that_is_not_yet_aware_of_being_the_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with in_zookeeper_mode(1) as server:
@@ -128,13 +128,13 @@ async def test_one_that_does_not_know_yet_that_it_is_controller_is_not_believed(
     assert as_before.message == "broker 1 is controller by /controller, and takes broker 3 for the controller"
 
 
-async def test_one_that_is_not_listed_is_named() -> None:
+async def test_an_unlisted_controller_broker_is_named_in_the_failure() -> None:
     async with in_zookeeper_mode(1) as server:
         readings = await read(server, claim=elected(9))
     assert "broker 9, which is controller by /controller, is not listed" in failure(readings).message
 
 
-async def test_a_topic_that_is_hidden_makes_its_answers_useless() -> None:
+async def test_a_hidden_topic_makes_the_answers_of_the_controller_broker_incomplete() -> None:
     async with in_zookeeper_mode() as server:
         server.world.hidden_topics = frozenset({"stock"})
         readings = await read(server, claim=elected())
@@ -143,7 +143,7 @@ async def test_a_topic_that_is_hidden_makes_its_answers_useless() -> None:
 
 
 @pytest.mark.parametrize("again", [False, True])
-async def test_in_dual_write_they_are_of_the_log_and_rest_on_the_claim_of_its_leader(again: bool) -> None:
+async def test_in_dual_write_partitions_are_read_from_the_log_of_the_claiming_leader(again: bool) -> None:
     async with served(DURING) as server, Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
         world = server.world
         assert world.active is not None

@@ -94,7 +94,7 @@ def test_a_top_level_0_of_3_9_does_not_hide_the_code_of_the_feature() -> None:
     assert outcome(reply, RAISE, at(1)) == Rejected(95, text)
 
 
-def test_a_reply_about_other_features_only_proves_nothing() -> None:
+def test_a_reply_about_other_features_leaves_the_outcome_unknown() -> None:
     reply = UpdateFeaturesResponse(0, None, {"group.version": (0, None)})
     assert isinstance(outcome(reply, RAISE, at(1)), OutcomeUnknown)
 
@@ -110,13 +110,13 @@ def test_a_missing_right_is_reported_without_the_controllers_request_object() ->
 
 
 @pytest.mark.parametrize("code", [35, 42, 95])
-def test_a_judged_request_is_rejected(code: int) -> None:
+def test_a_change_that_the_controller_refused_is_rejected(code: int) -> None:
     assert outcome(UpdateFeaturesResponse(code, "no", {}), RAISE, at(1)) == Rejected(code, "no")
 
 
 @pytest.mark.parametrize("code", [41, 7, -1, 96, 13, 999])
 @pytest.mark.parametrize("level", ["top", "feature"])
-def test_every_other_code_leaves_the_outcome_unknown(code: int, level: str) -> None:
+def test_any_other_error_code_leaves_the_outcome_unknown(code: int, level: str) -> None:
     reply = (
         UpdateFeaturesResponse(code, "text", {})
         if level == "top"
@@ -128,12 +128,12 @@ def test_every_other_code_leaves_the_outcome_unknown(code: int, level: str) -> N
     assert str(code) in result.reason
 
 
-def test_a_refusal_without_words_is_named_by_its_code() -> None:
+def test_a_refusal_without_a_message_is_named_by_its_error_code() -> None:
     assert outcome(UpdateFeaturesResponse(95, None, {}), RAISE, at(1)) == Rejected(95, "INVALID_UPDATE_VERSION (95)")
 
 
 @pytest.mark.parametrize("code", [95, 7])
-async def test_what_a_terminal_would_obey_is_gone_from_the_servers_words_whatever_they_end_in(code: int) -> None:
+async def test_terminal_control_sequences_are_removed_from_messages_of_the_server(code: int) -> None:
     evil, tame = "no\x1b]52;c;cm0=\x07\x9b2J\u202e\nall is well", "no�]52;c;cm0=��2J� all is well"
     reply = UpdateFeaturesResponse(code, evil, {})
     ended = outcome(reply, RAISE, at(1))
@@ -151,7 +151,7 @@ async def test_what_a_terminal_would_obey_is_gone_from_the_servers_words_whateve
 
 
 @pytest.mark.parametrize(("after", "kind"), [(27, UPGRADE), (24, SAFE_DOWNGRADE), (0, SAFE_DOWNGRADE)])
-def test_up_is_an_upgrade_and_down_is_a_safe_downgrade(after: int, kind: int) -> None:
+def test_a_raise_is_sent_as_upgrade_and_a_lower_level_as_safe_downgrade(after: int, kind: int) -> None:
     request = request_for((UpdateFeature("f", 25, after),), validate_only=False)
     assert request.updates == (("f", after, kind),)
 
@@ -167,7 +167,9 @@ def test_up_is_an_upgrade_and_down_is_a_safe_downgrade(after: int, kind: int) ->
         ((UpdateFeature("group.version", 0, 1), RAISE), False),
     ],
 )
-def test_what_must_not_be_sent_is_not_built(changes: tuple[UpdateFeature, ...], validate_only: bool) -> None:
+def test_a_request_that_must_not_be_sent_cannot_be_built(
+    changes: tuple[UpdateFeature, ...], validate_only: bool
+) -> None:
     with pytest.raises(ValueError, match=r"."):
         request_for(changes, validate_only=validate_only)
 
@@ -180,7 +182,7 @@ async def test_a_change_goes_to_the_active_controller() -> None:
     }
 
 
-async def test_a_change_goes_to_the_active_controller_or_through_a_broker_and_never_first_one_then_the_other() -> None:
+async def test_a_change_that_failed_at_the_active_controller_is_not_sent_through_a_broker() -> None:
     """How an unknown outcome is settled depends on the way it went."""
     cluster = answering(OK)
     cluster.nodes[at(3002)].refuses = Disconnected
@@ -197,7 +199,7 @@ async def test_a_change_that_may_have_been_sent_is_never_sent_again(reply: Any) 
     assert {port: len(messages) for port, messages in updates(cluster).items()} == {3002: 1}
 
 
-async def test_a_node_without_update_features_was_sent_nothing() -> None:
+async def test_no_change_is_sent_to_a_node_without_the_api_update_features() -> None:
     cluster = answering(OK)
     for node in cluster.nodes.values():
         node.apis = {key: versions for key, versions in CONTROLLER_APIS.items() if key != 57}
@@ -206,14 +208,14 @@ async def test_a_node_without_update_features_was_sent_nothing() -> None:
     assert "node:3002" in result.reason
 
 
-async def test_nothing_is_sent_where_no_node_can_be_reached() -> None:
+async def test_no_change_is_sent_if_no_node_can_be_reached() -> None:
     result = await sent(Cluster({}))
     assert isinstance(result, NotSent)
     assert isinstance(await asked(Cluster({})), DryRunUnavailable)
     assert isinstance(await sent(whole(), AddressRoute(None)), NotSent)
 
 
-async def test_nothing_is_sent_through_a_broker_while_no_controller_is_active() -> None:
+async def test_no_change_is_sent_through_a_broker_while_no_controller_is_active() -> None:
     cluster = whole(leader=-1)
     for host in BROKERS:
         cluster.nodes[at(host.id)].answers[UpdateFeaturesRequest] = OK
@@ -229,7 +231,7 @@ async def test_nothing_is_sent_through_a_broker_while_no_controller_is_active() 
 # --- the way ---
 
 
-async def test_the_way_is_the_leader_then_brokers_that_answer() -> None:
+async def test_the_route_has_the_leader_and_the_brokers_that_answer() -> None:
     cluster = whole()
     del cluster.nodes[at(1)]
     async with cluster.pool(settings(servers=(2,))) as pool:
@@ -241,7 +243,7 @@ async def test_the_way_is_the_leader_then_brokers_that_answer() -> None:
     assert way.stops() == ((at(3002), Role.CONTROLLER), (at(2), Role.BROKER), (at(3), Role.BROKER))
 
 
-async def test_a_leader_that_does_not_answer_is_no_way() -> None:
+async def test_a_leader_that_does_not_answer_is_not_in_the_route() -> None:
     cluster = whole()
     cluster.nodes[at(3002)].refuses = HANG
     async with cluster.pool(settings(servers=(1,))) as pool:
@@ -250,7 +252,7 @@ async def test_a_leader_that_does_not_answer_is_no_way() -> None:
     assert way.brokers
 
 
-async def test_a_dead_leader_that_the_survivor_still_names_closes_every_way() -> None:
+async def test_there_is_no_route_while_a_dead_leader_is_still_named() -> None:
     cluster = whole()
     del cluster.nodes[at(3002)]
     for host in BROKERS:
@@ -262,7 +264,7 @@ async def test_a_dead_leader_that_the_survivor_still_names_closes_every_way() ->
     assert way.stops() == ()
 
 
-async def test_without_a_way_to_the_controllers_the_brokers_are_the_way() -> None:
+async def test_the_route_goes_through_brokers_if_controllers_cannot_be_reached() -> None:
     cluster = Cluster({at(h.id): broker(BROKERS, quorum(3002, CONTROLLERS, named=False)) for h in BROKERS})
     async with cluster.pool(settings(servers=(1,))) as pool:
         way = route(await probe_cluster(pool))
@@ -272,7 +274,7 @@ async def test_without_a_way_to_the_controllers_the_brokers_are_the_way() -> Non
 # --- the verdict ---
 
 
-async def test_a_verdict_is_asked_of_all_changes_together_and_changes_nothing() -> None:
+async def test_one_dry_run_asks_about_all_changes_together() -> None:
     cluster = answering(OK)
     both = (RAISE, UpdateFeature("group.version", 0, 1))
     assert await asked(cluster, changes=both) == DryRunAccepted()
@@ -285,7 +287,7 @@ async def test_a_refusal_is_a_verdict_in_the_controllers_words() -> None:
     assert await asked(answering(REFUSED)) == DryRunRejected(95, str(REFUSED.error_message))
 
 
-async def test_all_refusals_of_3_9_reach_the_verdict() -> None:
+async def test_a_dry_run_on_3_9_reports_every_refused_feature() -> None:
     reply = UpdateFeaturesResponse(0, "", {"a": (95, "first"), "b": (0, None), "c": (95, "second")})
     assert await asked(answering(reply)) == DryRunRejected(95, "first; second")
 
@@ -298,14 +300,14 @@ async def test_a_missing_right_is_no_verdict() -> None:
 
 
 @pytest.mark.parametrize("reply", [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected])
-async def test_a_verdict_may_be_asked_again_elsewhere(reply: Any) -> None:
+async def test_a_dry_run_without_a_verdict_is_repeated_at_a_broker(reply: Any) -> None:
     cluster = answering(reply)
     assert await asked(cluster) == DryRunAccepted()
     assert set(updates(cluster)) == {3002, 1}
 
 
 @pytest.mark.parametrize("reply", [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected])
-async def test_what_is_asked_of_the_active_controller_itself_no_broker_answers(reply: Any) -> None:
+async def test_a_direct_dry_run_is_answered_by_no_broker(reply: Any) -> None:
     """A broker may know a former controller, which has nothing of what the present one was given."""
     cluster = answering(reply)
     async with cluster.pool(settings()) as pool:
@@ -313,13 +315,13 @@ async def test_what_is_asked_of_the_active_controller_itself_no_broker_answers(r
     assert set(updates(cluster)) == {3002}
 
 
-async def test_where_it_is_not_known_the_brokers_are_asked() -> None:
+async def test_a_dry_run_asks_brokers_if_the_active_controller_is_unknown() -> None:
     cluster = answering(HANG)
     async with cluster.pool(settings()) as pool:
         assert await validate(pool, AddressRoute(None, (at(1),)), (RAISE,), directly=True) == DryRunAccepted()
 
 
-async def test_no_verdict_anywhere_says_why_for_each() -> None:
+async def test_an_unavailable_dry_run_has_the_reason_of_each_node() -> None:
     verdict = await asked(answering(UpdateFeaturesResponse(41, "moved", {}), Disconnected))
     assert isinstance(verdict, DryRunUnavailable)
     assert not verdict.rights
@@ -327,7 +329,7 @@ async def test_no_verdict_anywhere_says_why_for_each() -> None:
     assert "node:1" in verdict.reason
 
 
-async def test_brokers_that_keep_the_question_hold_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_brokers_that_do_not_answer_a_dry_run_delay_no_reconciliation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every broker keeps the question once the controller has lost its quorum; `apply` was silent for a minute."""
     monkeypatch.setattr("kafkafeatures.kafka.probe.quorum.QUORUM_TIMEOUT", 0.02)
     cluster = answering(UpdateFeaturesResponse(41, "moved", {}), HANG)
@@ -336,7 +338,7 @@ async def test_brokers_that_keep_the_question_hold_nothing_up(monkeypatch: pytes
         assert isinstance(await validate(pool, way, (RAISE,)), DryRunUnavailable)
 
 
-async def test_a_verdict_is_asked_on_an_open_connection_and_a_change_is_sent_on_its_own() -> None:
+async def test_a_dry_run_uses_an_open_connection_and_a_change_a_new_one() -> None:
     cluster = answering(OK)
     async with cluster.pool(settings(servers=(1,), controllers=(3002,))) as pool:
         way = route(await probe_cluster(pool))

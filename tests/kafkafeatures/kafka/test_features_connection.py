@@ -36,7 +36,7 @@ def says(cluster: Cluster, level: int | None, *, epoch: int = 5, feature: str = 
         node.finalized, node.epoch = {} if level is None else {feature: level}, epoch
 
 
-async def test_what_takes_long_is_over_before_anything_is_sent() -> None:
+async def test_connecting_and_authentication_are_done_before_a_change_is_sent() -> None:
     cluster = answering(OK)
     async with cluster.pool(settings()) as pool, prepared(pool, DIRECT, RAISE) as request:
         assert cluster.connects == [at(3002)]
@@ -48,7 +48,7 @@ async def test_what_takes_long_is_over_before_anything_is_sent() -> None:
     assert updates(cluster).keys() == {3002}
 
 
-async def test_it_says_which_way_it_goes() -> None:
+async def test_a_prepared_change_says_whether_it_goes_through_a_broker() -> None:
     cluster = answering(OK)
     async with cluster.pool(settings()) as pool, prepared(pool, AddressRoute(None, (at(1),)), RAISE) as request:
         assert not isinstance(request, NotSent)
@@ -64,7 +64,7 @@ async def test_a_connection_that_carries_a_change_ends_by_a_reset() -> None:
     assert [link.ends_by_reset for link in cluster.links] == [True, False]
 
 
-async def test_what_is_withheld_at_the_last_moment_was_not_sent() -> None:
+async def test_a_change_withheld_at_the_last_moment_is_not_sent() -> None:
     cluster = answering(OK)
     async with cluster.pool(settings()) as pool, prepared(pool, DIRECT, RAISE) as request:
         assert not isinstance(request, NotSent)
@@ -88,7 +88,7 @@ async def test_a_change_that_starts_from_another_level_than_its_connection_says_
     assert updates(cluster) == {}
 
 
-async def test_so_it_is_of_a_level_that_moved_while_the_intent_was_written() -> None:
+async def test_a_change_is_not_sent_if_the_level_moved_while_the_intent_was_written() -> None:
     cluster = answering(OK)
     says(cluster, 1, feature="share.version")
     async with cluster.pool(settings()) as pool, prepared(pool, DIRECT, LOWER) as request:
@@ -110,7 +110,7 @@ async def test_a_level_that_its_node_does_not_show_yet_stops_a_downgrade_too() -
 
 
 @pytest.mark.parametrize("reply", [HANG, Disconnected, UpdateFeaturesResponse(41, "moved", {})])
-async def test_nor_is_it_sent_where_that_is_not_known(reply: Any) -> None:
+async def test_a_downgrade_is_not_sent_if_the_current_level_is_unknown(reply: Any) -> None:
     cluster = answering(lambda request: reply)
     says(cluster, 1, feature="share.version")
     async with cluster.pool(settings(request_timeout=0.1)) as pool:
@@ -118,7 +118,7 @@ async def test_nor_is_it_sent_where_that_is_not_known(reply: Any) -> None:
     assert all(one.validate_only for one in updates(cluster)[3002])
 
 
-async def test_a_feature_that_is_not_there_is_at_0() -> None:
+async def test_a_feature_that_the_node_does_not_list_is_at_level_0() -> None:
     cluster = answering(OK)
     says(cluster, None)
     assert isinstance(await sent(cluster, change=LOWER), NotSent)
@@ -133,14 +133,16 @@ async def test_a_feature_that_is_not_there_is_at_0() -> None:
     ],
     ids=["a node that knows no levels yet", "kraft.version, of which brokers say what they like"],
 )
-async def test_where_it_does_not_say_what_was_read_holds(way: AddressRoute, change: UpdateFeature, epoch: int) -> None:
+async def test_a_change_is_sent_by_the_level_read_before_if_the_connection_shows_none(
+    way: AddressRoute, change: UpdateFeature, epoch: int
+) -> None:
     cluster = answering(OK)
     says(cluster, 3, epoch=epoch, feature=change.feature)
     assert await sent(cluster, way, change) == Applied()
 
 
 @pytest.mark.parametrize("role", Role)
-async def test_an_address_that_leads_elsewhere_by_now_gets_no_change(role: Role) -> None:
+async def test_no_change_is_sent_to_an_address_that_now_belongs_to_another_node(role: Role) -> None:
     """Asked by name in the request that asks for the level, and so at no cost."""
     cluster = answering(OK)
     async with cluster.pool(settings(servers=(1,), controllers=(3002,))) as pool:

@@ -11,7 +11,7 @@ from tests.kafkafeatures.kafka.scripted import CONTROLLER_APIS, HANG, Cluster, N
 from tests.kafkafeatures.kafka.test_directory import settings
 
 
-async def test_each_address_is_tried_and_what_is_none_is_a_failure() -> None:
+async def test_each_address_of_a_former_controller_is_tried_and_an_invalid_one_is_a_failure() -> None:
     cluster = Cluster({at(1): Node(CONTROLLER_APIS, {})})
     async with cluster.pool(settings(servers=(7,))) as pool:
         found = await former_controllers(pool, [str(at(1)), str(at(2)), "here", "a:1,b:2"])
@@ -22,7 +22,7 @@ async def test_each_address_is_tried_and_what_is_none_is_a_failure() -> None:
         assert kind in (None, why.kind)
 
 
-async def test_one_that_is_silent_is_not_waited_for_as_long_as_a_node_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_former_controller_is_waited_for_only_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence proves nothing, however long it lasts."""
     monkeypatch.setattr(probe, "WITHIN", 0.05)
     cluster = Cluster({at(1): Node(CONTROLLER_APIS, {}, refuses=HANG)})

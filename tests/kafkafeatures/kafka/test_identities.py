@@ -63,7 +63,9 @@ def node_with_interval(text: str | None) -> Node:
         ("9" * 30, None),
     ],
 )
-async def test_who_is_proved_says_how_often_it_writes_a_snapshot(text: str | None, interval: timedelta | None) -> None:
+async def test_the_snapshot_interval_is_read_from_an_identified_node(
+    text: str | None, interval: timedelta | None
+) -> None:
     cluster = Cluster({at(1): node_with_interval(text)})
     async with cluster.pool(settings(servers=(1,))) as pool:
         found = await Identities(pool).prove(asked(1), UNREAD, NAMES)
@@ -80,12 +82,12 @@ async def proved(cluster: Cluster, found: ClusterProbe) -> list[str]:
         return [one.proved_at for one in (await Identities(pool).prove(found, UNREAD, NAMES)).nodes]
 
 
-async def test_a_node_that_says_its_id_is_proved_where_the_connection_led_and_another_one_is_not() -> None:
+async def test_a_node_is_identified_by_the_node_id_in_its_own_config() -> None:
     cluster = Cluster({at(1): node(1), at(2): node(7)})
     assert await proved(cluster, asked(1, 2)) == ["10.0.0.1", ""]
 
 
-async def test_what_denies_or_does_not_answer_or_is_not_asked_proves_nothing() -> None:
+async def test_a_node_that_refuses_or_does_not_answer_is_not_identified() -> None:
     denied, gone = node(1, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), Node(APIS, {DescribeConfigsRequest: HANG})
     assert await proved(Cluster({at(1): denied}), asked(1)) == [""]
     assert await proved(Cluster({at(1): gone}), asked(1)) == [""]
@@ -99,7 +101,7 @@ async def test_what_denies_or_does_not_answer_or_is_not_asked_proves_nothing() -
     assert cluster.connects == []
 
 
-async def test_a_proof_is_kept_for_one_life_of_a_node() -> None:
+async def test_an_identification_is_kept_for_one_process_of_a_node() -> None:
     cluster = Cluster({at(1): node(1)})
     first = LogReading(image(brokers={1: (NEW, False)}), 100, 3001, 4, NOW)
     again = replace(first.image.brokers[1], incarnation=UUID(int=99))
@@ -112,7 +114,7 @@ async def test_a_proof_is_kept_for_one_life_of_a_node() -> None:
 
 
 @pytest.mark.parametrize("state", [ZkMigrationState.PRE_MIGRATION, ZkMigrationState.MIGRATION, 9])
-async def test_in_a_migration_each_is_asked_anew_as_a_broker_that_went_back_registers_no_longer(state: int) -> None:
+async def test_every_broker_is_identified_again_in_each_reading_during_a_migration(state: int) -> None:
     cluster = Cluster({at(1): node(1)})
     log = LogReading(image(brokers={1: (NEW, True)}, zk_migration_state=state), 100, 3001, 4, NOW)
     async with cluster.pool(settings(servers=(1,))) as pool:
@@ -122,7 +124,7 @@ async def test_in_a_migration_each_is_asked_anew_as_a_broker_that_went_back_regi
             assert len(cluster.nodes[at(1)].asked) == expected
 
 
-async def test_what_a_request_may_change_is_asked_again_and_the_rest_once() -> None:
+async def test_dynamic_settings_are_read_each_time_and_static_ones_once() -> None:
     told = {MIN_INSYNC_REPLICAS: ConfigEntry("2", SettingSource.ALL_BROKERS, {SettingSource.ALL_BROKERS: "2"})}
     told[SNAPSHOT_INTERVAL] = ConfigEntry("0", SettingSource.FILE, {SettingSource.FILE: "0"}, is_read_only=True)
 
@@ -139,7 +141,7 @@ async def test_what_a_request_may_change_is_asked_again_and_the_rest_once() -> N
             assert len(cluster.nodes[at(1)].asked) == expected
 
 
-async def test_of_a_secret_only_its_source_is_kept() -> None:
+async def test_only_the_source_of_a_secret_setting_is_kept() -> None:
     entry = ConfigEntry(
         "hunter2", SettingSource.FILE, {SettingSource.FILE: "hunter2"}, is_sensitive=True, is_read_only=True
     )

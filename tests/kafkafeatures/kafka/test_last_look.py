@@ -71,7 +71,7 @@ def silent(cluster: Cluster, late: Late, server: SimulatorServer, patch: pytest.
     yield ends
 
 
-async def test_partitions_are_those_of_the_end_of_a_look_however_long_a_node_keeps_it_waiting(
+async def test_partitions_are_from_the_end_of_a_reading_however_long_it_waits_for_a_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     late = Late()
@@ -88,7 +88,7 @@ async def test_partitions_are_those_of_the_end_of_a_look_however_long_a_node_kee
         assert len(ends) == 2
 
 
-async def test_where_every_node_answers_at_once_the_log_is_read_once() -> None:
+async def test_the_log_is_read_once_if_every_node_answers_at_once() -> None:
     async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
         await cluster.read(partitions=True)
         read, catch_up = list[object](), cluster._log.catch_up
@@ -103,7 +103,7 @@ async def test_where_every_node_answers_at_once_the_log_is_read_once() -> None:
         assert len(read) == 1 or time.monotonic() - began > AT_ONCE  # on a machine that is busy
 
 
-async def test_another_look_asks_no_node_but_the_leader_and_shows_what_is_there_by_then() -> None:
+async def test_a_second_reading_asks_only_the_leader_and_is_up_to_date() -> None:
     metrics = Metrics(environment=SYSTEM)
     async with (
         served(CLUSTER) as server,
@@ -122,14 +122,14 @@ async def test_another_look_asks_no_node_but_the_leader_and_shows_what_is_there_
     assert again.probe.nodes == first.probe.nodes
 
 
-async def test_another_look_at_a_cluster_that_was_never_read_reads_all_of_it() -> None:
+async def test_a_second_reading_of_an_unread_cluster_reads_everything() -> None:
     async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
         readings = await cluster.look_again()
     assert len(readings.probe.nodes) == 6
     assert in_sync(readings)
 
 
-async def test_another_look_without_a_leader_shows_no_quorum_and_not_the_one_of_before() -> None:
+async def test_a_second_reading_without_a_leader_shows_no_quorum() -> None:
     async with (
         served(CLUSTER) as server,
         Cluster(replace(ClusterSettings(addresses(server)), request_timeout=1.0), environment=SYSTEM) as cluster,

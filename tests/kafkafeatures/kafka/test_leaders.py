@@ -9,7 +9,7 @@ from kafkafeatures.kafka.base.errors import NoLeader, Unreachable
 from tests.kafkafeatures.kafka.scripted_quorum import HOSTS, Quorum
 
 
-async def test_where_no_controller_leads_the_rounds_become_rare(quorum: Quorum) -> None:
+async def test_controllers_are_asked_ever_more_rarely_while_there_is_no_leader(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.leader = -1
     quorum.controllers[3].up = False
@@ -19,7 +19,7 @@ async def test_where_no_controller_leads_the_rounds_become_rare(quorum: Quorum) 
     assert quorum.connects <= 3 * 35
 
 
-async def test_a_controller_that_was_learned_of_since_is_not_asked_yet(quorum: Quorum) -> None:
+async def test_a_newly_listed_controller_is_not_asked_in_the_same_reading(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.up = False
     log = quorum.log()
@@ -30,7 +30,7 @@ async def test_a_controller_that_was_learned_of_since_is_not_asked_yet(quorum: Q
     assert log.leaders.has_unasked
 
 
-async def test_where_no_controller_listens_it_does_not_wait_for_one(quorum: Quorum) -> None:
+async def test_a_reading_does_not_wait_if_no_controller_listens(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.up = False
     with pytest.raises(Unreachable):

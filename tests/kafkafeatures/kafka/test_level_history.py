@@ -30,7 +30,7 @@ FROM_THE_BEGINNING = FormerLevels({("share.version", 2): 50})
 FROM_A_SNAPSHOT = FormerLevels({}, 80, 70)
 
 
-def test_a_log_that_is_read_anew_from_a_snapshot_keeps_its_past() -> None:
+def test_a_log_reread_from_a_snapshot_keeps_its_known_history() -> None:
     history = LevelHistory()
     assert history.complete(reading(100, FROM_THE_BEGINNING), "a").image.former_levels == FROM_THE_BEGINNING
     assert history.complete(reading(120, FROM_A_SNAPSHOT), "a").image.former_levels == FROM_THE_BEGINNING
@@ -39,7 +39,7 @@ def test_a_log_that_is_read_anew_from_a_snapshot_keeps_its_past() -> None:
     assert history.since_offset == 130
 
 
-def test_another_cluster_and_a_log_that_went_back_have_none() -> None:
+def test_another_cluster_or_a_truncated_log_has_no_known_history() -> None:
     unknown = Failure(FailureKind.NOT_ASKED, "", "not known")
     for offset, cluster in ((120, "b"), (90, "a"), (120, unknown)):
         history = LevelHistory()
@@ -73,7 +73,7 @@ def replace_leader(leader: Leader, **how: object) -> Leader:
     return leader
 
 
-async def test_moves_are_read_from_a_position_to_the_beginning_of_the_reading() -> None:
+async def test_level_changes_are_read_from_a_position_to_the_beginning_of_the_reading() -> None:
     found = await moves(serving(), 102, 5)
     assert isinstance(found, EarlierMoves)
     assert {name: tuple(of) for name, of in found.moves.items()} == {
@@ -85,18 +85,18 @@ async def test_moves_are_read_from_a_position_to_the_beginning_of_the_reading() 
     assert later.moves["share.version"] == ((106, 0),)  # the first is one as well, from whatever level
 
 
-async def test_a_log_that_parted_before_the_position_is_another_log() -> None:
+async def test_a_log_that_diverged_before_the_position_counts_as_restored() -> None:
     assert await moves(serving(), 102, 7) == EarlierMoves(restored=True)
 
 
 @pytest.mark.parametrize("until", [90, 104])
-async def test_so_it_is_where_nothing_has_to_be_read_from_there(until: int) -> None:
+async def test_a_diverged_log_counts_as_restored_even_if_nothing_has_to_be_read(until: int) -> None:
     assert await moves(serving(), 104, 7, until=until) == EarlierMoves(restored=True)
     assert await moves(serving(), 104, 9, until=until) == EarlierMoves()
     assert await moves(serving(), 107, 9, until=until) == EarlierMoves()  # the end of the log
 
 
-async def test_a_log_that_begins_behind_the_position_shows_nothing_of_it() -> None:
+async def test_a_log_that_begins_after_the_position_shows_no_level_changes() -> None:
     assert await moves(serving(), 90, 5) == EarlierMoves()
 
 
@@ -108,11 +108,11 @@ async def test_a_log_that_begins_behind_the_position_shows_nothing_of_it() -> No
         ({"data": LEVELS[:80] + b"?" + LEVELS[81:]}, ServerError),
     ],
 )
-async def test_what_cannot_be_read_is_an_error(how: dict[str, object], error: type[KafkaError]) -> None:
+async def test_unreadable_level_changes_are_an_error(how: dict[str, object], error: type[KafkaError]) -> None:
     assert isinstance(await moves(serving(**how), 100, 5), error)
 
 
-async def test_it_takes_no_longer_than_half_a_minute() -> None:
+async def test_reading_level_changes_times_out_after_half_a_minute() -> None:
     seconds = itertools.count(0, 20)
     found = await moves(serving(per_reply=90), 100, 5, clock=lambda: next(seconds))
     assert isinstance(found, TimedOut)

@@ -44,14 +44,14 @@ async def read(leader: Leader, until: int = 105, clock: Callable[[], float] = la
     return reader.finish(50)
 
 
-async def test_a_log_that_is_still_whole_is_read_from_its_beginning() -> None:
+async def test_a_complete_log_is_read_from_its_beginning() -> None:
     leader = Leader(start=0, data=batch(0, broker(1, 1, fenced=False), epoch=3), high_watermark=1, snapshots={})
     found = await read(leader, 1)
     assert (found.known_from, found.end.offset) == (None, 0)
 
 
 @pytest.mark.parametrize("prefers_snapshots", [True, False])
-async def test_a_whole_log_is_read_from_its_beginning_although_a_snapshot_is_named(prefers_snapshots: bool) -> None:
+async def test_a_complete_log_is_read_from_its_beginning_although_a_snapshot_exists(prefers_snapshots: bool) -> None:
     """The epoch of the oldest snapshot is above that of the first records, and no snapshot is asked for."""
     first = control_batch(0, (table.LEADER_CHANGE, {"version": 0, "leaderId": 1, "voters": (), "grantingVoters": ()}))
     data = (
@@ -68,7 +68,7 @@ async def test_a_whole_log_is_read_from_its_beginning_although_a_snapshot_is_nam
     assert not any(isinstance(one, FetchSnapshotRequest) for one in leader.asked)
 
 
-async def test_of_a_log_without_its_beginning_the_oldest_snapshot_is_read_although_the_newest_is_named() -> None:
+async def test_a_log_without_its_beginning_is_read_from_the_oldest_snapshot() -> None:
     found = await read(Leader())
     assert found.known_from == Moment(NOW - 5, 100)
     (absence,) = found.absences
@@ -85,14 +85,14 @@ async def test_the_epoch_of_the_oldest_snapshot_is_found_wherever_it_lies(epoch:
     assert sum(isinstance(one, FetchRequest) for one in leader.asked) < 12
 
 
-async def test_where_the_oldest_snapshot_is_gone_the_newest_must_do() -> None:
+async def test_a_log_is_read_from_the_newest_snapshot_if_the_oldest_was_deleted() -> None:
     leader = Leader()
     leader.snapshots.pop(OffsetAndEpoch(100, 5))
     found = await read(leader)
     assert found.known_from == Moment(NOW - 5, 104)
 
 
-async def test_nothing_is_read_that_was_not_committed_when_it_began() -> None:
+async def test_only_records_committed_at_the_start_of_a_reading_are_read() -> None:
     assert (await read(Leader(), 103)).end.offset == 102
     with pytest.raises(NoLeader, match="run it again"):
         await read(Leader(high_watermark=103))
@@ -116,7 +116,7 @@ async def test_batches_that_come_cut_are_asked_for_again() -> None:
         ({"snapshots": {OffsetAndEpoch(104, 9): SNAPSHOTS[OffsetAndEpoch(100, 5)][:-5]}}, ServerError),
     ],
 )
-async def test_what_cannot_be_read_is_an_error_and_the_connection_is_closed(
+async def test_an_unreadable_history_is_an_error_and_closes_the_connection(
     change: dict[str, Any], error: type[KafkaError]
 ) -> None:
     leader = replace(Leader(), **change)
@@ -125,7 +125,7 @@ async def test_what_cannot_be_read_is_an_error_and_the_connection_is_closed(
     assert leader.closed
 
 
-async def test_a_log_that_takes_too_long_is_given_up() -> None:
+async def test_reading_a_history_times_out_with_its_progress() -> None:
     times = iter(range(0, 1000, 50))
     with pytest.raises(TimedOut, match="of 105 records were read within 60 s"):
         await read(Leader(per_reply=200), clock=lambda: float(next(times)))

@@ -122,7 +122,7 @@ async def test_a_large_snapshot_is_read_in_little_memory(quorum: Quorum) -> None
     assert share.held < MIB
 
 
-async def test_registrations_without_an_end_are_refused_with_the_limit_and_what_to_do(quorum: Quorum) -> None:
+async def test_too_many_registrations_are_refused_with_the_limit_and_a_remedy(quorum: Quorum) -> None:
     serve(quorum, registrations(2000))  # a million brokers, if all were read
     memory = MemoryBudget(replace(LIMITS, per_cluster=4 * MIB))
     log, share = sharing(quorum, memory, part=PART // 4)
@@ -149,7 +149,7 @@ async def test_registrations_without_an_end_are_refused_with_the_limit_and_what_
     ],
     ids=["grows", "shrinks", "negative size", "skips", "negative position", "more than was asked for"],
 )
-async def test_what_a_part_claims_is_held_against_what_was_asked(
+async def test_a_snapshot_part_with_wrong_claims_is_refused(
     quorum: Quorum, wrong: Callable[[FetchSnapshotResponse], FetchSnapshotResponse]
 ) -> None:
     """A server that keeps to it is believed again, from the start of the snapshot."""
@@ -161,14 +161,14 @@ async def test_what_a_part_claims_is_held_against_what_was_asked(
     assert parts == [0, PART, 0, PART, 2 * PART]
 
 
-async def test_a_snapshot_larger_than_any_is_refused_by_its_claim(quorum: Quorum) -> None:
+async def test_a_snapshot_above_the_maximum_size_is_refused_by_its_claimed_size(quorum: Quorum) -> None:
     serve(quorum, partitions(MAX_SNAPSHOT + 2 * MIB))
     with pytest.raises(ResponseTooLarge, match=f"a snapshot of {MAX_SNAPSHOT // 10**9}"):
         await quorum.log(part=PART).catch_up()
     assert sum(isinstance(one, FetchSnapshotRequest) for one in quorum.leader.asked) == 1
 
 
-async def test_a_batch_that_claims_to_be_huge_is_refused_before_it_comes(quorum: Quorum) -> None:
+async def test_a_batch_with_a_huge_claimed_size_is_refused_before_it_is_read(quorum: Quorum) -> None:
     huge = bytearray(batch(1, PARTITION))
     huge[8:12] = (1 << 30).to_bytes(4, "big")
     serve(quorum, HEAD + bytes(huge) + bytes(4 * MIB))
@@ -177,7 +177,7 @@ async def test_a_batch_that_claims_to_be_huge_is_refused_before_it_comes(quorum:
     assert sum(isinstance(one, FetchSnapshotRequest) for one in quorum.leader.asked) == 1
 
 
-async def test_a_snapshot_that_drips_ends_in_time(quorum: Quorum) -> None:
+async def test_a_snapshot_that_arrives_too_slowly_times_out(quorum: Quorum) -> None:
     serve(quorum, partitions(MIB))
     with pytest.raises(TimedOut, match=r"\d+ of the \d+ bytes of a snapshot came within 54 s") as caught:
         await quorum.log(part=1).catch_up()
@@ -233,7 +233,7 @@ async def test_a_log_without_an_end_is_refused(quorum: Quorum, values: tuple[Cal
     ],
     ids=["a record", "records", "records that are none"],
 )
-async def test_what_no_cluster_writes_is_refused_and_nothing_of_it_is_kept(
+async def test_an_implausible_batch_is_refused_and_none_of_its_records_kept(
     quorum: Quorum, values: list[bytes], said: str
 ) -> None:
     log = quorum.log()
@@ -246,7 +246,7 @@ async def test_what_no_cluster_writes_is_refused_and_nothing_of_it_is_kept(
     assert (await log.catch_up()).image.features == {"metadata.version": 20}
 
 
-async def test_of_controllers_that_a_reply_names_without_an_end_the_latest_are_remembered(quorum: Quorum) -> None:
+async def test_only_a_bounded_number_of_controllers_named_by_a_reply_is_remembered(quorum: Quorum) -> None:
     """Every controller is asked who leads, and each takes a connection."""
     made_up = tuple(Host(number, f"made.up.{number}", 9093) for number in range(10, 50_000))
     answer = quorum.leader.answer

@@ -27,18 +27,18 @@ async def named(cluster: Cluster, *nodes: ProbedNode) -> dict[int, frozenset[int
         return dict(await named_controllers(pool, nodes))
 
 
-async def test_each_broker_is_asked_itself_and_no_controller_is() -> None:
+async def test_each_broker_is_asked_which_controller_it_knows() -> None:
     cluster = Cluster({at(1): names(2), at(2): names(-1)})
     found = await named(cluster, probed(1), probed(2), probed(3001, role=Role.CONTROLLER))
     assert found == {1: frozenset({2}), 2: frozenset({-1})}
 
 
-async def test_what_a_broker_names_by_chance_does_not_stay_the_same() -> None:
+async def test_a_randomly_chosen_controller_of_a_broker_is_detected_by_repeated_requests() -> None:
     cluster = Cluster({at(1): names(*[2] * (TIMES - 1), 3)})
     assert await named(cluster, probed(1)) == {1: frozenset({2, 3})}
 
 
-async def test_of_a_broker_that_does_not_answer_it_is_not_known() -> None:
+async def test_the_known_controller_of_a_silent_broker_is_unknown() -> None:
     hangs = Node(BROKER_APIS, {MetadataRequest: HANG})
     found = await named(Cluster({at(1): hangs, at(2): names(2)}), probed(1), probed(2), probed(3, SILENT))
     assert isinstance(found[1], Failure)

@@ -68,13 +68,13 @@ COPY = saying(3005, 9, 3005, 3002, 3003)
 
 
 @pytest.mark.parametrize("now", [SAME, saying(3002, 5, 3001, 3002, 3003), REMOVED, LEAVING, ADDED, MOVED])
-def test_a_change_between_two_requests_is_none_between_two_at_the_same_time(now: DescribeQuorumResponse) -> None:
+def test_a_change_of_the_quorum_between_two_requests_is_no_second_quorum(now: DescribeQuorumResponse) -> None:
     """An election, a leader that was removed, one that was added, and voters that were given other addresses."""
     assert found_by(FIRST, Scripted(broker=(now,), controller=(now,))) is None
 
 
 @pytest.mark.parametrize(("ours", "other"), [(SAME, COPY), (SAME, MOVED), (SAME, saying(3002, 4, 3001, 3002, 3003))])
-def test_what_contradicts_itself_at_the_same_time_is_two_quorums(
+def test_contradicting_answers_at_the_same_time_are_two_quorums(
     ours: DescribeQuorumResponse, other: DescribeQuorumResponse
 ) -> None:
     why = found_by(FIRST, Scripted(broker=(other,), controller=(ours,)))
@@ -85,7 +85,7 @@ def test_what_contradicts_itself_at_the_same_time_is_two_quorums(
 
 
 @pytest.mark.parametrize("broker", [(COPY, None), (COPY, COPY)])
-def test_where_no_second_answer_comes_it_is_not_known_and_nothing_is_sent_meanwhile(
+def test_a_contradiction_without_a_second_answer_leaves_the_quorum_unknown(
     broker: tuple[DescribeQuorumResponse | None, ...],
 ) -> None:
     pool = Scripted(broker=broker, controller=(SAME,) if broker[1] is None else (None,))

@@ -23,7 +23,7 @@ async def waits(cluster: Cluster) -> bool:
     return found.kind is FailureKind.WAITING_FOR_BUDGET
 
 
-async def test_one_more_than_may_be_waits_and_says_how_to_allow_it() -> None:
+async def test_a_cluster_beyond_the_limit_of_partition_images_waits_with_a_remedy() -> None:
     images = PartitionImages(2, "have the operator's maxPartitionImages raised", monotonic=SYSTEM.monotonic)
     one, two, three = clusters(images, 3)
     assert [await waits(each) for each in (one, two, three, one)] == [False, False, True, False]
@@ -38,7 +38,7 @@ async def test_one_more_than_may_be_waits_and_says_how_to_allow_it() -> None:
 
 
 @pytest.mark.parametrize("ended", ["read without them", "closed", "lost its memory"])
-async def test_the_next_one_has_its_turn_when_another_ends(ended: str) -> None:
+async def test_a_waiting_cluster_gets_its_turn_when_another_roll_ends(ended: str) -> None:
     first, second = clusters(PartitionImages(1, monotonic=SYSTEM.monotonic), 2)
     assert not await waits(first)
     assert await waits(second)
@@ -53,7 +53,7 @@ async def test_the_next_one_has_its_turn_when_another_ends(ended: str) -> None:
     assert await waits(first)
 
 
-async def test_one_that_only_waits_takes_nothing_from_others() -> None:
+async def test_a_waiting_cluster_takes_no_memory_from_others() -> None:
     first, second, third = clusters(PartitionImages(1, monotonic=SYSTEM.monotonic), 3)
     assert not await waits(first)
     assert await waits(second)
@@ -61,7 +61,7 @@ async def test_one_that_only_waits_takes_nothing_from_others() -> None:
     assert await waits(third)
 
 
-async def test_rolls_that_only_wait_take_turns_so_that_every_cluster_is_rolled_in_the_end() -> None:
+async def test_waiting_rolls_take_turns_until_every_cluster_is_rolled() -> None:
     now = [0.0]
     images = PartitionImages(2, monotonic=lambda: now[0])
     every = clusters(images, 3)
@@ -76,7 +76,7 @@ async def test_rolls_that_only_wait_take_turns_so_that_every_cluster_is_rolled_i
     assert all(sum(look[place] for look in had) >= 4 for place in range(3))
 
 
-async def test_a_roll_keeps_what_it_has_while_no_other_waits_and_one_that_asks_no_more_loses_its_place() -> None:
+async def test_a_roll_keeps_its_partitions_until_another_waits_or_it_stops_asking() -> None:
     now = [0.0]
     images = PartitionImages(1, monotonic=lambda: now[0])
     first, second, third = clusters(images, 3)

@@ -64,7 +64,7 @@ def rows(found: PartitionsReading | Failure) -> dict[tuple[str, int], Partition]
     return {(name, at): replace(one, partition_epoch=0) for name, at, one in found.partitions.rows()}
 
 
-async def test_the_log_and_the_answers_say_the_same() -> None:
+async def test_partitions_of_the_log_equal_those_of_answers() -> None:
     async with served(CLUSTER) as server:
         logged, asked = await read(server), await read(server, log=False)
     assert isinstance(logged.log, LogReading)
@@ -80,7 +80,7 @@ async def test_the_log_and_the_answers_say_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", ["orders", "stock"])
-async def test_a_topic_that_is_hidden_is_in_the_log_and_makes_answers_useless(name: str) -> None:
+async def test_a_hidden_topic_makes_answers_incomplete_but_not_the_log(name: str) -> None:
     async with served(CLUSTER) as server:
         server.world.hidden_topics = frozenset({name})
         logged, asked = await read(server), await read(server, log=False)
@@ -90,7 +90,7 @@ async def test_a_topic_that_is_hidden_is_in_the_log_and_makes_answers_useless(na
     assert f"hosts partitions that are not shown to User:ANONYMOUS: of {name}" in asked.partitions.message
 
 
-async def test_answers_of_brokers_that_may_be_cut_off_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_brokers_that_may_be_cut_off_are_not_asked_for_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     ask = asked_partitions.ask_for_partitions
 
     async def of_old(pool: Any, probe: ClusterProbe, *rest: Any) -> PartitionsReading | Failure:
@@ -107,7 +107,7 @@ async def test_answers_of_brokers_that_may_be_cut_off_are_not_asked_for(monkeypa
     assert "no broker is known to follow the active controller closely" in found.message
 
 
-async def test_what_changed_is_seen_and_what_did_not_is_not_read_again() -> None:
+async def test_only_changed_partitions_are_read_again() -> None:
     async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
         first = await cluster.read(partitions=True)
         assert await cluster.unchanged()
@@ -139,7 +139,7 @@ async def test_secrets_are_removed_from_names_of_topics() -> None:
     assert f"of-{REMOVED}-only" in asked.message
 
 
-async def test_where_they_take_too_much_the_rest_is_read_without_them() -> None:
+async def test_partitions_above_the_memory_limit_leave_the_rest_of_the_reading() -> None:
     made = replace(CLUSTER, topics=tuple(TopicPlan(f"topic-{n}", ((1, 2, 3),)) for n in range(4000)))
     memory = MemoryBudget(MemoryLimits(7 * MIB // 2, 4 * MIB, raise_one="raise it"))
     async with served(made) as server:
@@ -152,7 +152,7 @@ async def test_where_they_take_too_much_the_rest_is_read_without_them() -> None:
     assert found.partitions.remedy.endswith("raise it")
 
 
-async def test_where_answers_take_too_much_no_other_broker_is_asked() -> None:
+async def test_answers_above_the_memory_limit_are_not_asked_of_another_broker() -> None:
     async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
         cluster._log.catch_up = denied  # type: ignore[method-assign]
         asked: list[int] = []
@@ -192,7 +192,7 @@ def following(quorum: Quorum) -> tuple[MetadataLog, Share]:
     return log, share
 
 
-async def test_partitions_are_held_from_when_they_are_wanted_until_they_are_not(quorum: Quorum) -> None:
+async def test_partitions_are_held_only_while_they_are_asked_for(quorum: Quorum) -> None:
     log, share = following(quorum)
     small = (await log.catch_up()).image
     assert small.partitioned is None
@@ -216,7 +216,7 @@ async def test_partitions_are_held_from_when_they_are_wanted_until_they_are_not(
     assert without.features == {"metadata.version": 27}
 
 
-async def test_a_transaction_that_is_open_when_they_are_given_up_ends_without_them(quorum: Quorum) -> None:
+async def test_releasing_partitions_during_a_metadata_transaction_keeps_its_other_records(quorum: Quorum) -> None:
     log, _ = following(quorum)
     log.hold_partitions(True)
     quorum.leader.append(begin(), topic(900), level("metadata.version", 27))
@@ -228,9 +228,7 @@ async def test_a_transaction_that_is_open_when_they_are_given_up_ends_without_th
     assert found.features == {"metadata.version": 27}
 
 
-async def test_who_gives_up_in_the_middle_of_a_piece_begins_anew(
-    quorum: Quorum, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cancelled_reading_of_partitions_starts_over(quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that reads it cannot be stopped: what it writes to is left to it."""
     log, share = following(quorum)
     log.hold_partitions(True)

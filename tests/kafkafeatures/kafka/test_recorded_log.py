@@ -62,7 +62,7 @@ def content(folder: Path) -> bytes:
 
 @settings(max_examples=30, deadline=None)  # each waits for the disk
 @given(st.data(), st.lists(st.integers(1, 4), min_size=1, max_size=12), st.integers(1, 1000))
-def test_however_a_log_is_served_its_batches_are_recorded_once_and_in_order(
+def test_batches_are_recorded_once_and_in_order_however_the_log_is_served(
     data: st.DataObject, sizes: list[int], close_at: int
 ) -> None:
     """Replies overlap, end in the middle of a batch, go over what is committed; processes come and go."""
@@ -87,9 +87,7 @@ def test_however_a_log_is_served_its_batches_are_recorded_once_and_in_order(
 
 @settings(max_examples=30, deadline=None)  # each waits for the disk
 @given(st.data(), st.lists(st.integers(1, 4), min_size=2, max_size=20), st.binary(max_size=200))
-def test_whatever_is_at_the_end_of_an_open_segment_only_whole_batches_of_the_log_count(
-    data: st.DataObject, sizes: list[int], garbage: bytes
-) -> None:
+def test_only_whole_batches_of_an_open_segment_count(data: st.DataObject, sizes: list[int], garbage: bytes) -> None:
     whole = b"".join(log(sizes))
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -141,7 +139,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
         monkeypatch.setattr(os, name, killed(name, getattr(os, name)))
 
 
-def test_killed_before_any_call_to_the_system_nothing_is_lost_and_nothing_is_there_twice(tmp_path: Path) -> None:
+def test_a_recorder_killed_before_any_system_call_loses_and_repeats_no_batch(tmp_path: Path) -> None:
     """Between every two calls, and in the middle of every write: the next process continues with the same log."""
     batches, snap = log([1, 3, 2, 4, 1, 1]), snapshot(broker(1, 1))
     whole = b"".join(batches)
@@ -194,7 +192,7 @@ while True:
 """
 
 
-def test_a_process_that_is_killed_again_and_again_leaves_one_log_without_a_gap(tmp_path: Path) -> None:
+def test_a_recorder_killed_repeatedly_leaves_one_log_without_a_gap(tmp_path: Path) -> None:
     folder = tmp_path / ID / "recorder-a_b"
     for lines in (1, 7, 23, 60):
         command = [sys.executable, "-c", CHILD, str(folder), ID]
@@ -211,7 +209,7 @@ def test_a_process_that_is_killed_again_and_again_leaves_one_log_without_a_gap(t
     assert len(names(tmp_path)) > 5
 
 
-def test_what_is_not_committed_is_left_out_and_comes_with_a_later_reply(tmp_path: Path) -> None:
+def test_uncommitted_batches_are_recorded_once_they_are_committed(tmp_path: Path) -> None:
     first, second = log([2, 2])
     one = recorded(tmp_path)
     assert one.append(first + second, at=0, below=3).end == OffsetAndEpoch(2, 1)
@@ -227,7 +225,7 @@ def test_a_gap_begins_a_segment_at_its_true_offset(tmp_path: Path) -> None:
     assert names(tmp_path) == [f"{0:020}.log", f"{50:020}.log.open-{int(START)}"]
 
 
-def test_what_contradicts_the_log_is_not_written_into_it(tmp_path: Path) -> None:
+def test_batches_that_contradict_the_recorded_log_are_not_written(tmp_path: Path) -> None:
     one = recorded(tmp_path)
     one.append(batch(0, no_op(), no_op(), epoch=5), at=0, below=ALL)
     before = content(tmp_path)
@@ -250,7 +248,7 @@ def test_a_batch_whose_checksum_is_wrong_is_not_written(tmp_path: Path) -> None:
     assert one.position() is None
 
 
-def test_a_segment_is_closed_when_it_is_old_also_where_the_clock_was_set_back(tmp_path: Path) -> None:
+def test_an_old_segment_is_closed_even_if_the_clock_was_set_back(tmp_path: Path) -> None:
     now = [START]
     one = recorded(tmp_path, 10**6, lambda: now[0])
     for offset, seconds, closed in ((0, 0, 0), (1, 3599, 0), (2, 1, 1), (3, -9000, 2)):
@@ -263,7 +261,7 @@ def test_a_segment_is_closed_when_it_is_old_also_where_the_clock_was_set_back(tm
     assert recorded(tmp_path).position() == OffsetAndEpoch(4, 1)
 
 
-def test_two_writers_of_one_folder_continue_where_the_other_one_stopped(tmp_path: Path) -> None:
+def test_two_writers_of_one_recording_continue_after_each_other(tmp_path: Path) -> None:
     one, other = recorded(tmp_path), recorded(tmp_path)
     batches = log([1, 2, 3, 1, 2, 3, 1])
     for writer, data in zip(itertools.cycle((one, other, other)), batches, strict=False):
@@ -273,7 +271,7 @@ def test_two_writers_of_one_folder_continue_where_the_other_one_stopped(tmp_path
     assert content(tmp_path) == b"".join(batches)
 
 
-def test_while_another_process_writes_it_is_said_who_has_to_wait(tmp_path: Path) -> None:
+def test_a_locked_recording_names_the_process_that_has_to_wait(tmp_path: Path) -> None:
     one = recorded(tmp_path)
     one.append(batch(0, no_op()), at=0, below=ALL)
     with (one.folder / "lock").open() as lock:
@@ -283,7 +281,7 @@ def test_while_another_process_writes_it_is_said_who_has_to_wait(tmp_path: Path)
     one.append(batch(1, no_op()), at=1, below=ALL)
 
 
-def test_a_full_disk_leaves_what_was_there_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_the_batches_recorded_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, more = recorded(tmp_path), batch(1, no_op())
     one.append(batch(0, no_op()), at=0, below=ALL)
     real, calls = os.write, itertools.count()
@@ -302,7 +300,7 @@ def test_a_full_disk_leaves_what_was_there_before(tmp_path: Path, monkeypatch: p
     assert content(tmp_path) == batch(0, no_op()) + more
 
 
-def test_what_is_acknowledged_has_reached_the_disk_and_a_name_is_given_to_nothing_else(
+def test_recorded_bytes_are_synced_before_they_are_acknowledged_or_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No test here can take the power away: so it is the order of the calls that is looked at."""
@@ -327,7 +325,7 @@ def test_what_is_acknowledged_has_reached_the_disk_and_a_name_is_given_to_nothin
     assert calls == ["write", "fsync", "rename", "fsync"]
 
 
-def test_no_other_user_may_read_what_holds_credentials(tmp_path: Path) -> None:
+def test_recorded_files_can_be_read_by_their_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         one = recorded(tmp_path, close_at=1)
@@ -340,7 +338,7 @@ def test_no_other_user_may_read_what_holds_credentials(tmp_path: Path) -> None:
     assert modes == {True: 0o700, False: 0o600}
 
 
-def test_a_snapshot_is_there_only_once_all_of_it_is(tmp_path: Path) -> None:
+def test_a_recorded_snapshot_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     one, data = recorded(tmp_path), snapshot(broker(1, 1), epoch=3)
     with pytest.raises(SnapshotIncomplete):
         keep(one, OffsetAndEpoch(9, 3), data[:-1])
@@ -357,7 +355,7 @@ def test_a_snapshot_is_there_only_once_all_of_it_is(tmp_path: Path) -> None:
     assert one.position() is None  # it is no part of the log
 
 
-def test_room_is_made_only_where_a_reader_can_begin_behind_what_goes(tmp_path: Path) -> None:
+def test_segments_are_removed_only_behind_a_snapshot(tmp_path: Path) -> None:
     one = recorded(tmp_path, close_at=1)
     for offset in range(0, 8, 2):
         one.append(batch(offset, no_op(), no_op()), at=offset, below=ALL)
@@ -374,7 +372,7 @@ def test_room_is_made_only_where_a_reader_can_begin_behind_what_goes(tmp_path: P
     assert one.position() is None
 
 
-def test_a_segment_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
+def test_an_existing_segment_is_never_overwritten(tmp_path: Path) -> None:
     one = recorded(tmp_path, 10**6)
     one.append(batch(0, no_op()), at=0, below=ALL)
     (one.folder / files.DIRECTORY / f"{0:020}.log").write_bytes(b"of somebody else")
@@ -384,7 +382,7 @@ def test_a_segment_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
         recorded(tmp_path).close_segment(if_due=False)
 
 
-def test_a_closed_segment_of_which_nothing_can_be_read_is_not_built_upon(tmp_path: Path) -> None:
+def test_a_recording_with_an_unreadable_closed_segment_is_not_continued(tmp_path: Path) -> None:
     one = recorded(tmp_path, 10**6)
     one.append(batch(0, no_op()), at=0, below=ALL)
     one.close_segment(if_due=False)

@@ -20,7 +20,7 @@ from tests.kafkafeatures.kafka.scripted_leader import LATER, SNAPSHOTS, Leader
 from tests.kraftlog.build import batch, broker, no_op, snapshot
 
 
-async def test_a_log_is_recorded_as_it_is_served_and_continues_with_each_look_and_each_process(tmp_path: Path) -> None:
+async def test_a_recording_continues_with_each_reconciliation_and_each_process(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         for until in (3, 3, 5, 9):
             await rig.look(whole(until), until)
@@ -42,7 +42,7 @@ async def test_a_reply_of_a_few_bytes_at_a_time_is_enough(tmp_path: Path) -> Non
     assert rig.log() == leader.data
 
 
-async def test_nothing_is_recorded_that_was_not_seen_committed(tmp_path: Path) -> None:
+async def test_only_committed_records_are_recorded(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         leader = whole(9)
         await rig.look(leader, 5)
@@ -52,7 +52,7 @@ async def test_nothing_is_recorded_that_was_not_seen_committed(tmp_path: Path) -
     assert rig.heard.complete == [ORDERS]
 
 
-async def test_what_kafka_has_removed_the_beginning_of_is_recorded_from_its_oldest_snapshot_on(tmp_path: Path) -> None:
+async def test_a_log_without_its_beginning_is_recorded_from_its_oldest_snapshot(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         await rig.look(Leader())
     oldest = f"{100:020}-{5:010}.checkpoint"
@@ -63,7 +63,7 @@ async def test_what_kafka_has_removed_the_beginning_of_is_recorded_from_its_olde
     assert rig.heard.gaps == 0
 
 
-async def test_of_a_whole_log_with_snapshots_the_newest_one_is_kept_beside_all_records(tmp_path: Path) -> None:
+async def test_a_complete_log_is_recorded_with_its_newest_snapshot(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         leader = whole(20)
         leader.snapshots = {OffsetAndEpoch(9, 3): snapshot(broker(1, 1), epoch=3)}
@@ -73,7 +73,7 @@ async def test_of_a_whole_log_with_snapshots_the_newest_one_is_kept_beside_all_r
     assert rig.log() == leader.data[len(batch(0, no_op())) :]
 
 
-async def test_what_was_missed_for_longer_than_kafka_keeps_it_is_a_gap_that_can_be_seen(tmp_path: Path) -> None:
+async def test_records_deleted_by_kafka_before_they_were_recorded_leave_a_visible_gap(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         await rig.look(whole(4), 4)
         await rig.look(Leader())
@@ -83,7 +83,7 @@ async def test_what_was_missed_for_longer_than_kafka_keeps_it_is_a_gap_that_can_
     assert (rig.heard.gaps, rig.heard.failures) == (1, [])
 
 
-async def test_a_log_that_contradicts_what_was_recorded_is_recorded_beside_it(
+async def test_a_log_that_contradicts_its_recording_gets_a_new_recording(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An unclean election, or a cluster that was made anew under its id: never glued together."""
@@ -101,7 +101,7 @@ async def test_a_log_that_contradicts_what_was_recorded_is_recorded_beside_it(
     assert "contradicts what was recorded" in caplog.text
 
 
-async def test_a_look_soon_after_another_one_is_not_recorded(tmp_path: Path) -> None:
+async def test_reconciliations_in_short_order_are_not_recorded_separately(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         leader = whole(8)
         await rig.look(leader, 4)
@@ -112,7 +112,7 @@ async def test_a_look_soon_after_another_one_is_not_recorded(tmp_path: Path) -> 
     assert rig.log() == leader.data
 
 
-async def test_a_cluster_whose_log_is_not_followed_records_nothing_and_that_is_said_once(
+async def test_a_cluster_without_a_followed_log_logs_once_that_nothing_is_recorded(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with recording(tmp_path) as rig:
@@ -125,7 +125,7 @@ async def test_a_cluster_whose_log_is_not_followed_records_nothing_and_that_is_s
 
 
 @pytest.mark.parametrize("cluster_id", ["../../etc", "..", ".", "a/b", "a" * 65, "a\0", "a\n", "ä"])
-async def test_an_id_that_is_none_of_kafka_makes_no_folder(
+async def test_an_invalid_cluster_id_creates_no_folder(
     tmp_path: Path, cluster_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     inside = tmp_path / "a" / "b"
@@ -138,7 +138,7 @@ async def test_an_id_that_is_none_of_kafka_makes_no_folder(
     assert "not of the form of Kafka's" in caplog.text
 
 
-async def test_resources_with_one_cluster_id_record_for_themselves(tmp_path: Path) -> None:
+async def test_resources_with_the_same_cluster_id_have_separate_recordings(tmp_path: Path) -> None:
     """Whose cluster only says that it is another one's does not spoil what that one has recorded."""
     forged = b"".join(batch(one, no_op(), epoch=9) for one in range(4))
     long = ("n" * 63, "r" * 253)
@@ -152,7 +152,7 @@ async def test_resources_with_one_cluster_id_record_for_themselves(tmp_path: Pat
     assert rig.heard.gaps == 0
 
 
-async def test_a_volume_that_is_missing_full_or_read_only_is_said_once_and_tried_again(
+async def test_an_unusable_volume_is_logged_once_and_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with recording(tmp_path / "volume" / "logs") as rig:
@@ -189,7 +189,7 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
             over.set()
 
 
-async def test_a_volume_that_hangs_does_not_hold_up_others_and_nothing_piles_up(
+async def test_a_hanging_volume_does_not_delay_other_recordings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with recording(tmp_path) as rig:
@@ -206,7 +206,7 @@ async def test_a_volume_that_hangs_does_not_hold_up_others_and_nothing_piles_up(
                 await rig.recorder.close()
 
 
-async def test_a_volume_that_hangs_is_said_once_of_each_resource_and_so_is_its_end(
+async def test_a_hanging_volume_is_logged_once_per_resource_and_when_it_recovers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -227,7 +227,7 @@ async def test_a_volume_that_hangs_is_said_once_of_each_resource_and_so_is_its_e
         assert caplog.records[-1].getMessage().startswith("the metadata log is recorded in ")
 
 
-async def test_a_cluster_without_a_metadata_log_has_nothing_that_is_not_recorded(
+async def test_a_cluster_in_zookeeper_mode_is_not_reported_as_unrecorded(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with recording(tmp_path) as rig:
@@ -235,9 +235,7 @@ async def test_a_cluster_without_a_metadata_log_has_nothing_that_is_not_recorded
     assert (rig.heard.complete, rig.found(), caplog.text) == ([ORDERS], [], "")
 
 
-async def test_a_leader_that_fails_or_serves_what_is_no_log_is_counted_and_asked_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failing_leader_is_counted_and_asked_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with recording(tmp_path) as rig:
         leader = whole(3)
         leader.code = 29

@@ -49,7 +49,7 @@ async def test_a_resource_at_its_limit_loses_its_oldest_segments_once_a_snapshot
     assert leader.data.endswith(rig.log())
 
 
-async def test_where_all_have_too_much_the_one_with_the_most_loses_it(tmp_path: Path) -> None:
+async def test_above_the_common_limit_the_largest_recording_loses_segments(tmp_path: Path) -> None:
     async with recording(tmp_path, per_cluster=80_000, all_clusters=90_000) as rig:
         big = Leader(start=0, data=large(0, 30, 2_000), high_watermark=30, snapshots={}, per_reply=2_300)
         big.snapshots = {OffsetAndEpoch(25, 9): snapshot(epoch=9)}
@@ -65,7 +65,7 @@ async def test_where_all_have_too_much_the_one_with_the_most_loses_it(tmp_path: 
     assert all(rig.log(f"recorder-kafka_c{number}") == whole(30).data for number in range(20))
 
 
-async def test_the_room_that_is_left_is_that_of_the_limit_that_is_reached_first(tmp_path: Path) -> None:
+async def test_the_remaining_room_is_that_of_the_limit_reached_first(tmp_path: Path) -> None:
     async with recording(tmp_path, per_cluster=40_000, all_clusters=48_000) as rig:
         await rig.look(whole(3), 3)
         bills = ("kafka", "bills")
@@ -77,7 +77,7 @@ async def test_the_room_that_is_left_is_that_of_the_limit_that_is_reached_first(
     assert rig.heard.room[ORDERS] == 42_000 - rig.heard.held
 
 
-async def test_a_resource_whose_cluster_has_ever_new_ids_keeps_a_few_recordings(tmp_path: Path) -> None:
+async def test_a_resource_with_ever_new_cluster_ids_keeps_a_bounded_number_of_recordings(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         await rig.look(whole(2), 2, ("kafka", "bills"))
         for number in range(20):
@@ -87,7 +87,7 @@ async def test_a_resource_whose_cluster_has_ever_new_ids_keeps_a_few_recordings(
     assert rig.log("recorder-kafka_bills") == whole(2).data
 
 
-async def test_a_cluster_that_contradicts_itself_all_the_time_has_nothing_removed_and_is_recorded_no_more(
+async def test_a_cluster_that_keeps_contradicting_itself_is_no_longer_recorded(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with recording(tmp_path) as rig:
@@ -104,7 +104,7 @@ async def test_a_cluster_that_contradicts_itself_all_the_time_has_nothing_remove
     assert caplog.text.count("contradicted what was recorded 8 times") == 1
 
 
-async def test_recordings_that_were_removed_meanwhile_are_begun_anew(tmp_path: Path) -> None:
+async def test_recordings_begin_anew_after_their_files_were_removed(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     async with recording(folder) as rig:
         await rig.look(whole(3), 3)
@@ -115,7 +115,7 @@ async def test_recordings_that_were_removed_meanwhile_are_begun_anew(tmp_path: P
         assert rig.log() == whole(5).data
 
 
-async def test_who_is_deleted_while_a_snapshot_is_recorded_leaves_no_lock_behind(tmp_path: Path) -> None:
+async def test_deleting_a_resource_while_its_snapshot_is_recorded_leaves_no_lock(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         leader = Leader()
         rig.recorder.saw(ORDERS, Cluster(leader, 105), Status(cluster_id=ID))
@@ -148,7 +148,7 @@ async def test_with_a_segment_that_is_closed_the_newest_snapshot_is_kept(tmp_pat
     assert [one[20:31] for one in rig.names()] == [".log", ".log.open-1", "-0000000003"]
 
 
-async def test_a_segment_is_closed_where_nothing_comes_any_more(tmp_path: Path) -> None:
+async def test_the_segment_of_an_idle_recording_is_closed(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         await rig.look(whole(5), 5)
         rig.seconds += recordings.CLOSE_AFTER
@@ -156,7 +156,7 @@ async def test_a_segment_is_closed_where_nothing_comes_any_more(tmp_path: Path) 
     assert rig.names() == [f"{0:020}.log"]
 
 
-async def test_who_is_deleted_in_the_middle_of_a_turn_is_forgotten(
+async def test_a_resource_deleted_during_its_turn_is_no_longer_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with recording(tmp_path) as rig:

@@ -63,7 +63,7 @@ async def listening(authority: trustme.CA | None, *names: str) -> AsyncIterator[
         await listener.wait_closed()
 
 
-async def test_it_is_recognised_at_an_unknown_address() -> None:
+async def test_the_api_server_is_recognised_at_an_unknown_address() -> None:
     server = await known()
     async with listening(OURS, *NAMES) as port:
         assert ("127.0.0.1", port) not in server.endpoints
@@ -73,13 +73,13 @@ async def test_it_is_recognised_at_an_unknown_address() -> None:
 @pytest.mark.parametrize(
     ("authority", "names"), [(OURS, ("kafka-0.kafka",)), (ANOTHER, NAMES)], ids=["another name", "another CA"]
 )
-async def test_no_other_server_is_taken_for_it(authority: trustme.CA, names: tuple[str, ...]) -> None:
+async def test_no_other_server_is_taken_for_the_api_server(authority: trustme.CA, names: tuple[str, ...]) -> None:
     server = await known()
     async with listening(authority, *names) as port:
         assert not await server.answers_at("127.0.0.1", port)
 
 
-async def test_who_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_does_not_answer_in_time_is_not_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_server, "PROOF", 0.05)
     server = await known()
     async with listening(None) as port:
@@ -87,7 +87,7 @@ async def test_who_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.Mo
     assert not await server.answers_at("127.0.0.1", port)
 
 
-async def test_where_its_names_lead_is_looked_up_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_addresses_of_the_api_server_are_looked_up_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     api, moved = Api(), ("198.19.0.2", 443)
     server = await known(api)
     api.found = {moved}
@@ -100,7 +100,7 @@ async def test_where_its_names_lead_is_looked_up_anew(monkeypatch: pytest.Monkey
     await asyncio.wait([looking])
 
 
-async def test_where_no_name_resolves_what_was_known_stays_refused() -> None:
+async def test_known_addresses_of_the_api_server_stay_refused_if_its_names_do_not_resolve() -> None:
     api = Api()
     server = await known(api)
     api.found = set()
@@ -108,7 +108,7 @@ async def test_where_no_name_resolves_what_was_known_stays_refused() -> None:
     assert server.endpoints == {("198.19.0.1", 443)}
 
 
-async def test_a_ca_that_was_renewed_is_read_and_one_that_cannot_be_read_keeps_the_old() -> None:
+async def test_a_renewed_ca_is_used_and_the_old_one_is_kept_if_it_cannot_be_read() -> None:
     api = Api()
     server = await known(api)
     async with listening(ANOTHER, *NAMES) as renewed, listening(OURS, *NAMES) as old:
@@ -121,7 +121,7 @@ async def test_a_ca_that_was_renewed_is_read_and_one_that_cannot_be_read_keeps_t
         assert not await server.answers_at("127.0.0.1", old)
 
 
-async def test_without_its_ca_no_server_is_taken_for_it() -> None:
+async def test_without_its_ca_no_server_is_taken_for_the_api_server() -> None:
     api = Api()
     api.authority = None
     async with listening(OURS, *NAMES) as port:

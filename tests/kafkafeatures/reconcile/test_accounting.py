@@ -32,7 +32,7 @@ from tests.kafkafeatures.reconcile.accounts import (
 from tests.kafkafeatures.reconcile.simulated import Cluster, Store, once, run
 
 
-def test_a_consent_is_void_once_its_downgrade_was_carried_out_and_taken_back_by_hand_between_two_readings() -> None:
+def test_a_consent_is_void_after_its_downgrade_was_made_and_undone_by_hand_between_two_readings() -> None:
     cluster, store = waiting(DOWN, UP, consents=CONSENTS)
     assert cluster.move("group.version", 0)
     assert cluster.move("group.version", 1)
@@ -47,7 +47,7 @@ def test_a_consent_is_void_once_its_downgrade_was_carried_out_and_taken_back_by_
     assert len(cluster.sent) == 1
 
 
-def test_an_approval_is_void_once_its_change_was_carried_out_and_taken_back_by_hand_between_two_readings() -> None:
+def test_an_approval_is_void_after_its_change_was_made_and_undone_by_hand_between_two_readings() -> None:
     cluster, store = waiting(UP, {}, policy=ApprovalPolicy.ALWAYS)
     first = approve(store)
     assert cluster.move("group.version", 1)
@@ -61,7 +61,7 @@ def test_an_approval_is_void_once_its_change_was_carried_out_and_taken_back_by_h
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_also_where_the_operator_looks_again_while_the_level_is_where_the_document_wants_it() -> None:
+def test_a_consent_is_spent_by_a_downgrade_by_hand_that_the_operator_observed_in_between() -> None:
     cluster, store = waiting(DOWN, UP, consents=CONSENTS, on_drift=OnDrift.CORRECT)
     assert cluster.move("group.version", 0)
     assert isinstance(run(cluster, store).decision, Held | Done)
@@ -84,7 +84,7 @@ def test_a_status_restored_to_a_change_sent_without_the_log_knows_no_consent_tha
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_moves_of_another_feature_void_nothing() -> None:
+def test_a_level_change_of_another_feature_voids_no_consent() -> None:
     cluster, store = waiting(DOWN, UP, consents=CONSENTS)
     assert cluster.move("transaction.version", 2)
     assert cluster.move("transaction.version", 0)
@@ -93,7 +93,7 @@ def test_moves_of_another_feature_void_nothing() -> None:
 
 
 @pytest.mark.parametrize("how", ["answered", "lost"])
-def test_an_own_step_is_no_foreign_move_however_its_outcome_was_learnt(how: str) -> None:
+def test_a_change_by_the_operator_does_not_void_its_own_approval(how: str) -> None:
     both = {"group.version": 1, "transaction.version": 2}
     cluster, store = waiting(both, {}, policy=ApprovalPolicy.ALWAYS)
     approve(store)
@@ -111,7 +111,7 @@ def test_an_own_step_is_no_foreign_move_however_its_outcome_was_learnt(how: str)
     assert len(cluster.sent) == 2
 
 
-def test_what_came_beside_the_own_step_voids_what_is_left_of_the_plan() -> None:
+def test_a_foreign_change_beside_an_own_step_voids_the_rest_of_the_plan() -> None:
     cluster, store = waiting({"group.version": 1, "transaction.version": 2}, {}, policy=ApprovalPolicy.ALWAYS)
     approve(store)
     resumes(store)
@@ -132,7 +132,7 @@ def test_a_level_that_was_raised_by_hand_between_two_readings_may_be_downgraded_
     assert len(cluster.sent) == 1
 
 
-def test_a_consent_whose_change_the_log_shows_is_void_also_where_no_plan_was_made_yet() -> None:
+def test_a_consent_is_void_if_the_log_shows_its_change_even_before_any_plan() -> None:
     """The document came while the operator was away, and so did what it asks for, and its end."""
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {})
@@ -145,7 +145,7 @@ def test_a_consent_whose_change_the_log_shows_is_void_also_where_no_plan_was_mad
 
 
 @pytest.mark.parametrize("document", ["waits", "is new"])
-def test_a_status_out_of_a_backup_does_not_make_a_used_consent_good_again(document: str) -> None:
+def test_a_status_restored_from_a_backup_does_not_renew_a_used_consent(document: str) -> None:
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {})
     store.wanted = DesiredState(
@@ -162,7 +162,7 @@ def test_a_status_out_of_a_backup_does_not_make_a_used_consent_good_again(docume
     assert len(cluster.sent) == 1
 
 
-def test_where_the_log_is_denied_nothing_is_known_of_moves_and_none_is_held_against_us_later() -> None:
+def test_changes_made_while_the_log_was_denied_do_not_void_an_approval_later() -> None:
     both = {"group.version": 1, "transaction.version": 2}
     cluster, store = waiting(both, {}, policy=ApprovalPolicy.ALWAYS)
     approve(store)
@@ -195,7 +195,7 @@ def test_a_backup_from_while_the_log_could_not_be_read_lets_no_consent_be_used_t
     assert len(cluster.sent) == 2
 
 
-def test_a_quiet_resource_writes_nothing_though_its_log_continues() -> None:
+def test_an_idle_resource_does_not_write_its_status_when_the_log_grows() -> None:
     cluster, store = waiting(UP, {})
     writes, position = store.writes, store.status["logPosition"]
     for _ in range(5):
@@ -204,7 +204,7 @@ def test_a_quiet_resource_writes_nothing_though_its_log_continues() -> None:
     assert (store.writes, store.status["logPosition"]) == (writes, position)
 
 
-def test_an_open_step_keeps_the_position_where_it_was_sent() -> None:
+def test_the_log_position_stays_while_a_step_is_open() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
     cluster.outcomes = [OutcomeUnknown("EOF")]
@@ -234,7 +234,7 @@ def test_a_used_consent_stays_used_whatever_the_mode_is_meanwhile(mode: Mode) ->
     assert len(cluster.sent) == 1
 
 
-def test_all_changes_are_validated_together_and_none_vouches_for_another() -> None:
+def test_one_dry_run_validates_all_changes_and_a_rejected_one_blocks_them_all() -> None:
     """Kafka of the controller does not support the second of them."""
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {"group.version": 1, "transaction.version": 2})
@@ -253,7 +253,7 @@ def test_all_changes_are_validated_together_and_none_vouches_for_another() -> No
     assert cluster.sent == []
 
 
-def test_the_log_is_read_from_where_the_status_ends_where_a_snapshot_hides_what_happened() -> None:
+def test_the_log_is_read_from_the_position_of_the_status_if_a_snapshot_hides_later_changes() -> None:
     cluster, store = waiting(DOWN, UP, consents=CONSENTS)
     assert cluster.move("group.version", 0)
     assert cluster.move("group.version", 1)
@@ -263,7 +263,7 @@ def test_the_log_is_read_from_where_the_status_ends_where_a_snapshot_hides_what_
     assert cluster.sent == []
 
 
-def test_while_that_cannot_be_read_nothing_is_sent_and_the_position_stays() -> None:
+def test_nothing_is_sent_while_the_log_since_the_position_cannot_be_read() -> None:
     cluster, store = waiting(DOWN, UP, consents=CONSENTS)
     position = store.status["logPosition"]
     asyncio.run(cluster.sleep(60))
@@ -285,7 +285,7 @@ def test_while_that_cannot_be_read_nothing_is_sent_and_the_position_stays() -> N
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_it_is_not_read_where_nothing_depends_on_it() -> None:
+def test_the_log_since_the_position_is_not_read_if_no_plan_or_consent_depends_on_it() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     run(cluster, store)
@@ -328,7 +328,7 @@ def test_a_backup_from_before_the_log_was_ever_read_lets_no_consent_be_used_twic
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_so_is_an_approval_void() -> None:
+def test_an_approval_is_void_after_a_change_sent_without_the_log_and_a_restored_status() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     cluster.reach(Access(cluster_action=False))
@@ -346,7 +346,7 @@ def test_so_is_an_approval_void() -> None:
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_a_plan_is_carried_on_where_the_log_can_be_read_only_now_and_shows_what_the_status_knows() -> None:
+def test_a_plan_continues_if_the_log_becomes_readable_and_agrees_with_the_status() -> None:
     """The level that the cluster began with, what others did under its eyes, and its own changes."""
     both = {"group.version": 1, "transaction.version": 2}
     cluster = Cluster({"metadata.version": 27})

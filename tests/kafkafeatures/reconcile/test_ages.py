@@ -75,7 +75,7 @@ class Clocks:
 
 
 @JUMPS
-def test_a_clock_that_is_set_does_not_change_how_long_a_broker_may_keep_a_request(jump: timedelta) -> None:
+def test_setting_the_clock_does_not_change_how_long_a_kept_request_is_waited_for(jump: timedelta) -> None:
     (cluster, store), clocks = lost_through_a_broker(), Clocks()
     clocks.reconcile(cluster, store)
     clocks.wall += jump
@@ -91,7 +91,7 @@ def test_a_clock_that_is_set_does_not_change_how_long_a_broker_may_keep_a_reques
 
 
 @JUMPS
-def test_a_request_of_an_earlier_process_is_waited_for_in_full_and_never_longer(jump: timedelta) -> None:
+def test_a_request_of_an_earlier_process_is_waited_for_as_long_as_a_broker_may_keep_it(jump: timedelta) -> None:
     (cluster, store), clocks = lost_through_a_broker(), Clocks(NOW + jump)
     clocks.reconcile(cluster, store)
     clocks.wall = NOW
@@ -103,7 +103,7 @@ def test_a_request_of_an_earlier_process_is_waited_for_in_full_and_never_longer(
 
 
 @JUMPS
-def test_what_another_process_intended_may_still_be_sent_by_it_and_what_this_one_did_may_not(jump: timedelta) -> None:
+def test_only_an_intent_of_another_process_may_still_be_on_its_way(jump: timedelta) -> None:
     """A pod that was replaced by force, or one on a node that is lost, was not asked to stop."""
     clocks = Clocks(NOW + jump)
     cluster = Cluster({"metadata.version": 21})
@@ -163,7 +163,7 @@ def settled(cluster: Cluster, store: Store, clocks: Clocks) -> Reconciliation:
 
 
 @JUMPS
-def test_a_fight_is_an_hour_long_whatever_the_clock_says(jump: timedelta) -> None:
+def test_a_conflict_with_another_client_ends_after_an_hour_even_if_the_clock_is_set(jump: timedelta) -> None:
     clocks = Clocks()
     cluster, store = fighting(clocks)
     clocks.wall += jump
@@ -174,7 +174,7 @@ def test_a_fight_is_an_hour_long_whatever_the_clock_says(jump: timedelta) -> Non
     assert isinstance(settled(cluster, store, clocks).decision, Done)
 
 
-def test_after_59_minutes_a_fight_is_still_one_and_after_an_hour_it_is_not() -> None:
+def test_a_conflict_with_another_client_lasts_for_an_hour_after_the_last_move() -> None:
     clocks = Clocks()
     cluster, store = fighting(clocks)
     clocks.wait(timedelta(minutes=59))
@@ -185,7 +185,7 @@ def test_after_59_minutes_a_fight_is_still_one_and_after_an_hour_it_is_not() -> 
     assert isinstance(settled(cluster, store, clocks).decision, Done)
 
 
-def test_corrections_of_the_future_count_for_an_hour_and_not_for_a_day() -> None:
+def test_corrections_dated_in_the_future_count_for_an_hour() -> None:
     clocks = Clocks(NOW + DAY)
     cluster, store = fighting(clocks)
     clocks.wall = NOW
@@ -195,7 +195,7 @@ def test_corrections_of_the_future_count_for_an_hour_and_not_for_a_day() -> None
     assert isinstance(settled(cluster, store, clocks).decision, Done)
 
 
-async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() -> None:
+async def test_ages_are_measured_across_reconciliations() -> None:
     clocks, api, kafka = Clocks(), Orders(), Kafka({"metadata.version": 21})
     kafka.through_broker, kafka.outcomes = True, [OutcomeUnknown("EOF")]
     operator = OperatorIdentity("", "operator", "test")
@@ -223,7 +223,7 @@ async def test_the_operator_keeps_count_from_one_reconciliation_to_the_next() ->
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(-100_000, 100_000), st.integers(0, 1000)), max_size=40))
-def test_an_age_never_shrinks_and_grows_as_fast_as_time(moments: list[tuple[int, int, int]]) -> None:
+def test_an_age_never_shrinks_and_grows_with_the_monotonic_clock(moments: list[tuple[int, int, int]]) -> None:
     clocks = Clocks()
     shown: dict[str, tuple[float, timedelta]] = {}
     for made, jump, passed in moments:
@@ -236,7 +236,7 @@ def test_an_age_never_shrinks_and_grows_as_fast_as_time(moments: list[tuple[int,
         shown[one] = clocks.seconds, age
 
 
-def test_only_so_many_stamps_are_kept_and_the_one_in_use_is_among_them() -> None:
+def test_the_number_of_remembered_timestamps_is_bounded() -> None:
     ages, clocks = Ages(lambda: 0.0), Clocks()
     used = stamp(NOW - DAY)
     for number in range(3 * MOST):

@@ -59,7 +59,7 @@ def held(last: Reconciliation) -> Reason:
     return last.decision.condition[1]
 
 
-def test_an_approval_is_not_good_for_the_same_change_after_it_was_done_and_undone_by_hand() -> None:
+def test_an_approval_is_void_after_its_change_was_made_and_undone_by_hand() -> None:
     cluster, store = waiting(GROUP, on_drift=OnDrift.CORRECT)
     approve(store)
     assert cluster.move("group.version", 1)  # another client
@@ -72,7 +72,7 @@ def test_an_approval_is_not_good_for_the_same_change_after_it_was_done_and_undon
     assert [str(step) for step in cluster.sent] == ["group.version 0 -> 1"]
 
 
-def test_an_approval_is_used_up_with_the_plan_that_it_let_through() -> None:
+def test_an_approval_is_used_up_when_its_plan_is_done() -> None:
     cluster, store = waiting(GROUP, on_drift=OnDrift.CORRECT)
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
@@ -81,7 +81,7 @@ def test_an_approval_is_used_up_with_the_plan_that_it_let_through() -> None:
     assert len(cluster.sent) == 1
 
 
-def test_what_was_approved_withdrawn_and_asked_for_again_waits_again() -> None:
+def test_a_change_withdrawn_and_requested_again_needs_a_new_approval() -> None:
     cluster, store = waiting(GROUP)
     approve(store)
     ask(store, {})
@@ -91,7 +91,7 @@ def test_what_was_approved_withdrawn_and_asked_for_again_waits_again() -> None:
     assert cluster.sent == []
 
 
-def test_what_was_approved_exchanged_for_something_else_and_asked_for_again_waits_again() -> None:
+def test_a_change_replaced_and_requested_again_needs_a_new_approval() -> None:
     cluster, store = waiting(GROUP)
     approve(store)
     for levels in ({"metadata.version": 22}, GROUP):
@@ -121,7 +121,7 @@ def comes_back(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("meanwhile", [loses_its_quorum, goes_away])
 @pytest.mark.parametrize("levels", [{}, {"metadata.version": 22}, {"group.version": 0}])
-def test_what_is_withdrawn_while_the_levels_cannot_be_read_waits_again(
+def test_a_change_withdrawn_while_levels_are_unreadable_needs_a_new_approval(
     meanwhile: Callable[[Cluster], None], levels: dict[str, int]
 ) -> None:
     cluster, store = waiting(GROUP)
@@ -136,7 +136,9 @@ def test_what_is_withdrawn_while_the_levels_cannot_be_read_waits_again(
 
 
 @pytest.mark.parametrize("meanwhile", [loses_its_quorum, goes_away])
-def test_what_stays_asked_for_meanwhile_stays_approved(meanwhile: Callable[[Cluster], None]) -> None:
+def test_an_approval_stays_valid_while_the_cluster_is_away_if_the_change_stays_requested(
+    meanwhile: Callable[[Cluster], None],
+) -> None:
     cluster, store = waiting(GROUP)
     approve(store)
     meanwhile(cluster)
@@ -148,7 +150,7 @@ def test_what_stays_asked_for_meanwhile_stays_approved(meanwhile: Callable[[Clus
     assert cluster.levels["group.version"] == 1
 
 
-def test_an_approval_that_was_taken_back_is_not_good_a_second_time() -> None:
+def test_a_withdrawn_approval_does_not_count_again() -> None:
     cluster, store = waiting(GROUP)
     ask(store, GROUP, suspend=True)
     first = approve(store)
@@ -213,7 +215,7 @@ def test_a_level_moved_from_outside_under_way_ends_the_plan() -> None:
     assert len(cluster.sent) == 1
 
 
-def test_a_step_done_from_outside_before_any_of_ours_ends_the_plan_also_when_it_is_undone() -> None:
+def test_a_foreign_change_before_the_first_step_ends_the_plan_even_if_undone() -> None:
     cluster, store = waiting(BOTH, begin={"metadata.version": 23})  # from 27 Kafka goes back so far
     approve(store)
     assert cluster.move("metadata.version", 27)
@@ -236,7 +238,7 @@ def test_progress_and_restarts_do_not_void_the_approval_of_a_standing_plan(at: i
     assert cluster.effective == 2
 
 
-def test_what_was_not_applied_is_sent_again_under_the_same_approval() -> None:
+def test_a_change_that_was_not_applied_is_sent_again_under_the_same_approval() -> None:
     cluster, store = waiting(GROUP)
     approve(store)
     cluster.outcomes = [OutcomeUnknown("EOF")]
@@ -244,7 +246,7 @@ def test_what_was_not_applied_is_sent_again_under_the_same_approval() -> None:
     assert len(cluster.sent) == 2
 
 
-def test_a_status_that_was_lost_does_not_make_an_old_approval_good_again() -> None:
+def test_a_lost_status_does_not_renew_a_used_approval() -> None:
     cluster, store = waiting(GROUP)
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
@@ -268,7 +270,7 @@ def test_on_the_command_line_a_plan_may_be_approved_before_a_status_shows_it() -
 
 
 @pytest.mark.parametrize("policy", ApprovalPolicy)
-def test_the_hash_of_another_plan_holds_everything_under_every_policy(policy: ApprovalPolicy) -> None:
+def test_an_approval_of_another_plan_holds_the_plan_under_every_policy(policy: ApprovalPolicy) -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
     store.wanted = DesiredState({"metadata.version": 22}, policy=policy, approvals=frozenset({"sha256:" + "0" * 64}))
@@ -304,7 +306,7 @@ _DOINGS = st.lists(
 
 @given(_DOINGS, st.sampled_from(OnDrift))
 @example([("level by hand", "group.version", 1), ("level by hand", "group.version", 0)], OnDrift.REPORT)
-def test_whatever_happens_no_plan_has_the_hash_of_one_that_is_over(doings: list[tuple[str, ...]], on: OnDrift) -> None:
+def test_no_plan_ever_has_the_hash_of_a_finished_plan(doings: list[tuple[str, ...]], on: OnDrift) -> None:
     """Under `Always`, therefore, nothing is sent but a plan that was approved since it was made."""
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})

@@ -40,7 +40,7 @@ async def settled(**cluster: Any) -> tuple[Rig, list[str]]:
     return rig, asked
 
 
-async def test_at_rest_only_the_log_is_asked_and_neither_the_api_server_nor_for_a_secret() -> None:
+async def test_a_resource_in_sync_reads_only_the_metadata_log() -> None:
     rig, asked = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
     for _ in range(8):
         assert await rig.work() == CHECK_EVERY
@@ -50,7 +50,7 @@ async def test_at_rest_only_the_log_is_asked_and_neither_the_api_server_nor_for_
     assert (asked, rig.kafka.looks) == (["GET orders", "GET login"], 2)  # their own period is over
 
 
-async def test_at_rest_a_change_of_the_resource_is_seen_as_soon_as_its_watch_shows_it() -> None:
+async def test_a_resource_in_sync_is_read_again_once_a_watch_shows_a_change() -> None:
     rig, asked = await settled()
     rig.api.edit(mode="Observe")
     watched(rig)
@@ -67,7 +67,7 @@ async def test_at_rest_any_annotation_makes_a_rotated_secret_be_read_at_once() -
     assert (asked, rig.kafka.looks) == (["GET orders", "GET login"], 2)
 
 
-async def test_without_a_watch_the_api_server_is_asked_although_nothing_happened() -> None:
+async def test_a_resource_in_sync_is_read_each_time_without_a_watch() -> None:
     rig, asked = await settled()
     rig.watched = ""
     await rig.work()
@@ -82,7 +82,7 @@ async def test_at_rest_a_cluster_to_which_something_happened_is_looked_at() -> N
 
 
 @pytest.mark.parametrize(("mode", "looks"), [("Apply", 2), ("Observe", 1)])
-async def test_at_rest_who_applies_hears_of_an_older_resource_of_its_cluster(mode: str, looks: int) -> None:
+async def test_a_resource_in_sync_notices_an_older_resource_of_its_cluster(mode: str, looks: int) -> None:
     rig, _ = await settled()
     rig.api.edit(mode=mode)
     watched(rig)
@@ -96,14 +96,14 @@ async def test_at_rest_who_applies_hears_of_an_older_resource_of_its_cluster(mod
     assert (rig.api.condition("Ready")["reason"] == "DuplicateOwner") == (mode == "Apply")
 
 
-async def test_at_rest_a_wake_up_before_its_time_asks_for_nothing() -> None:
+async def test_a_resource_in_sync_sends_no_request_when_woken_too_early() -> None:
     rig, asked = await settled()
     rig.seconds -= 10.0
     assert await rig.controller.reconcile(KEY) == 10.0
     assert (asked, rig.kafka.looks) == ([], 1)
 
 
-async def test_after_a_restore_of_etcd_a_version_at_rest_means_nothing() -> None:
+async def test_a_resource_in_sync_is_read_again_after_a_restore_of_etcd() -> None:
     rig, asked = await settled()
     rig.controller.discard_versions()
     await rig.work()
@@ -119,7 +119,7 @@ async def test_a_restore_of_etcd_while_the_log_is_asked_ends_the_rest(watched: b
     assert rig.kafka.looks == 2
 
 
-async def test_what_a_reconciliation_read_before_a_restore_of_etcd_is_not_rested_on() -> None:
+async def test_a_resource_read_before_a_restore_of_etcd_does_not_count_as_in_sync() -> None:
     rig = Rig(Orders(), Kafka({"metadata.version": 27}))
     await rig.work()
     rig.kafka.during_look = rig.controller.discard_versions

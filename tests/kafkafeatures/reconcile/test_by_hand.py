@@ -35,7 +35,7 @@ def asked_for() -> tuple[Cluster, Store]:
 
 
 @pytest.mark.parametrize("driver", [MANUAL, NOBODY])
-def test_what_was_asked_for_is_withdrawn_with_its_reason_and_levels_continue(driver: Driver) -> None:
+def test_a_requested_manual_restart_is_withdrawn_with_its_reason_and_levels_continue(driver: Driver) -> None:
     cluster, store = asked_for()
     store.wanted = replace(BY_HAND, levels={"metadata.version": 26}, rollout=Rollout(driver.name))
     assert isinstance(run(cluster, store).decision, Done)
@@ -50,7 +50,7 @@ def test_there_are_no_revisions_to_approve_and_the_levels_of_the_plan_stand_for_
     assert [stage["kind"] for stage in store.status["plan"]["stages"]] == ["Levels"]
 
 
-def test_what_was_asked_for_stays_while_it_is_needed() -> None:
+def test_a_requested_manual_restart_stays_while_it_is_needed() -> None:
     cluster, store = asked_for()
     before = store.status["intents"]
     once(cluster, store)
@@ -76,7 +76,7 @@ def test_partitions_are_kept_for_no_roll_that_waits_for_a_person_to_let_it_begin
     assert store.status["intents"]
 
 
-def test_what_was_asked_for_is_withdrawn_while_another_broker_is_away_and_asked_for_again_later() -> None:
+def test_a_manual_restart_is_withdrawn_while_another_broker_is_away_and_requested_again() -> None:
     topics = (TopicPlan("orders", ((1, 2, 3),), 2),)
     cluster = Cluster({"metadata.version": 25}, replace(plan(), topics=topics))
     store = Store(cluster, {})
@@ -97,7 +97,7 @@ def test_what_was_asked_for_is_withdrawn_while_another_broker_is_away_and_asked_
     assert store.status["intents"][0]["title"] == asked
 
 
-def test_the_time_that_a_person_takes_is_not_taken_from_the_node() -> None:
+def test_node_timeout_starts_when_the_person_stops_the_node() -> None:
     cluster, clocks = Cluster({"metadata.version": 25}), Clocks()
     store = Store(cluster, {})
     store.wanted = BY_HAND
@@ -118,7 +118,7 @@ def test_the_time_that_a_person_takes_is_not_taken_from_the_node() -> None:
     assert halted.reason is Reason.ROLLOUT_HALTED
 
 
-def test_a_time_in_which_the_cluster_could_not_be_read_is_not_one_in_which_a_node_was_back() -> None:
+def test_time_without_readings_does_not_count_for_stable_for() -> None:
     """Meanwhile the node may have been started once more."""
     cluster, clocks, store = with_a_node_that_is_back()
     assert "stableSince" in store.status["intents"][0]
@@ -135,7 +135,7 @@ def test_a_time_in_which_the_cluster_could_not_be_read_is_not_one_in_which_a_nod
     assert [one["result"] for one in store.status["history"]] == ["Applied"]
 
 
-def test_since_when_a_node_is_back_is_shown_as_this_process_counts_it() -> None:
+def test_the_status_shows_since_when_this_process_has_seen_a_node_back() -> None:
     cluster, clocks, store = with_a_node_that_is_back()
     clocks.wait(timedelta(hours=1))
     clocks.restart()

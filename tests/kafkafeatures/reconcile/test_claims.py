@@ -45,18 +45,18 @@ def test_the_older_of_two_owns_the_cluster() -> None:
     assert made.competing_owner(key("old"), "c") is None
 
 
-def test_of_the_same_second_the_smaller_uid_is_the_older() -> None:
+def test_of_resources_created_in_the_same_second_the_smaller_uid_is_older() -> None:
     made = claims(resource("a", "1", cluster="c", uid="2"), resource("b", "1", cluster="c", uid="1"))
     assert made.competing_owner(key("a"), "c") == Owner("ns/b", is_same_cluster=True)
     assert made.competing_owner(key("b"), "c") is None
 
 
-def test_who_only_observes_owns_nothing() -> None:
+def test_a_resource_in_mode_observe_owns_no_cluster() -> None:
     made = claims(resource("old", "1", cluster="c", mode="Observe"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("new"), "c") is None
 
 
-def test_an_older_one_that_was_never_read_may_own_it_until_it_was_reconciled() -> None:
+def test_an_older_resource_may_own_the_cluster_until_its_first_reconciliation() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False)
     made.passed(key("old"))
@@ -65,7 +65,7 @@ def test_an_older_one_that_was_never_read_may_own_it_until_it_was_reconciled() -
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
 
 
-def test_who_read_its_cluster_owns_it_also_where_its_reconciliation_fails_before_the_status_says_so() -> None:
+def test_a_resource_owns_the_cluster_that_it_read_also_where_its_reconciliation_then_fails() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("old"), "c") is None  # it acts
     made.passed(key("old"))  # and its reconciliation fails
@@ -89,7 +89,7 @@ def test_no_resource_acts_on_a_cluster_while_a_step_of_another_one_is_open_there
     assert made.competing_owner(key("old"), "c") is None
 
 
-def test_a_step_blocks_others_for_as_long_as_it_may_be_on_its_way_also_of_a_resource_that_is_gone() -> None:
+def test_an_open_step_blocks_other_resources_even_after_its_resource_was_deleted() -> None:
     seconds = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
     made = claims(old, new, monotonic=lambda: seconds)
@@ -103,7 +103,7 @@ def test_a_step_blocks_others_for_as_long_as_it_may_be_on_its_way_also_of_a_reso
     assert made.competing_owner(key("new"), "c") is None
 
 
-def test_a_step_that_was_answered_blocks_no_other_also_where_its_resource_is_gone() -> None:
+def test_an_answered_step_of_a_deleted_resource_blocks_no_other_resource() -> None:
     made, new = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c")), key("new")
     made.acts(new)
     made.acted(new)
@@ -112,7 +112,7 @@ def test_a_step_that_was_answered_blocks_no_other_also_where_its_resource_is_gon
     assert made.competing_owner(key("old"), "c") is None
 
 
-def test_what_a_broker_carried_blocks_others_although_it_was_answered_and_its_resource_is_gone() -> None:
+def test_an_answered_step_through_a_broker_still_blocks_other_resources() -> None:
     """The broker may pass it on once more."""
     seconds = 0.0
     made = claims(resource("old", "2026-01-01", cluster="c"), monotonic=lambda: seconds)
@@ -128,7 +128,7 @@ def test_what_a_broker_carried_blocks_others_although_it_was_answered_and_its_re
 
 
 @pytest.mark.parametrize("answered", [Via.CONTROLLER, Via.BROKER])
-def test_so_it_does_once_a_later_step_was_answered_or_not_sent(answered: Via) -> None:
+def test_a_step_through_a_broker_blocks_other_resources_even_after_later_steps(answered: Via) -> None:
     now = 0.0
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"), monotonic=lambda: now)
     made.acts(key("old"), Via.BROKER)
@@ -142,7 +142,7 @@ def test_so_it_does_once_a_later_step_was_answered_or_not_sent(answered: Via) ->
     assert made.competing_owner(key("new"), "c") is None
 
 
-def test_what_another_process_left_open_blocks_once_and_not_for_ever() -> None:
+def test_a_step_left_open_by_another_process_blocks_for_a_limited_time() -> None:
     seconds = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
     made, sent = claims(old, new, monotonic=lambda: seconds), with_a_step(new)
@@ -174,7 +174,7 @@ PASSED_ON = {**STRAIGHT, "via": "Broker"}
         ("?", SENT_FOR),
     ],
 )
-def test_who_is_deleted_with_an_open_step_is_waited_for_as_long_as_the_way_it_took_may_keep_it(
+def test_a_deleted_resource_with_an_open_step_blocks_others_as_long_as_the_route_may_keep_the_step(
     intents: Any, seconds: float
 ) -> None:
     now = 0.0
@@ -204,7 +204,7 @@ def test_a_step_that_a_broker_may_keep_is_waited_for_also_where_another_was_seen
 @pytest.mark.parametrize(
     ("via", "seconds"), [(Via.CONTROLLER, STRAIGHT_FOR), (Via.ZOOKEEPER, STRAIGHT_FOR), (Via.BROKER, SENT_FOR)]
 )
-def test_a_step_of_ours_whose_answer_never_came_is_waited_for_as_long(via: Via, seconds: float) -> None:
+def test_an_unanswered_step_of_this_process_blocks_as_long_as_one_of_another_process(via: Via, seconds: float) -> None:
     now = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
     made = claims(old, new, monotonic=lambda: now)
@@ -224,7 +224,7 @@ def test_of_another_namespace_no_name_is_reported() -> None:
     assert made.competing_owner(key("ours"), "c") == Owner("a resource in another namespace", is_same_cluster=True)
 
 
-def test_what_is_gone_owns_nothing_and_another_life_of_it_begins_anew() -> None:
+def test_a_deleted_resource_owns_nothing_and_its_successor_begins_anew() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.forget(key("old"))
     assert made.competing_owner(key("new"), "c") is None
@@ -233,7 +233,7 @@ def test_what_is_gone_owns_nothing_and_another_life_of_it_begins_anew() -> None:
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False)
 
 
-def test_another_life_of_a_name_that_was_not_seen_to_end_inherits_nothing() -> None:
+def test_a_recreated_resource_inherits_no_claim() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.passed(key("old"))
     made.note(resource("old", "1", uid="another"))
@@ -246,7 +246,7 @@ def restarting(name: str, age: str, *sets: str, mode: str = "Apply", driver: str
     return made
 
 
-def test_of_two_that_restart_the_same_pods_the_older_does_and_the_younger_learns_its_name() -> None:
+def test_only_the_older_of_two_resources_with_the_same_pods_restarts_them() -> None:
     made = claims(restarting("old", "1", "a", "b"), restarting("new", "2", "b", "d"))
     assert made.competing_driver(key("new"), "b") == "KafkaFeatures old"
     assert made.competing_driver(key("new"), "c") == "KafkaFeatures old"
@@ -258,7 +258,7 @@ def test_of_two_that_restart_the_same_pods_the_older_does_and_the_younger_learns
     assert made.competing_driver(key("new"), "c") == ""
 
 
-def test_who_observes_has_another_driver_or_lives_in_another_namespace_restarts_none_of_these_pods() -> None:
+def test_a_resource_that_observes_or_has_another_driver_or_namespace_does_not_claim_these_pods() -> None:
     elsewhere = restarting("far", "1", "b")
     elsewhere["metadata"]["namespace"] = "other"
     broken = resource("broken", "1")
@@ -269,7 +269,7 @@ def test_who_observes_has_another_driver_or_lives_in_another_namespace_restarts_
     assert made.competing_driver(key("nobody"), "b") == ""
 
 
-def test_of_what_is_gone_nothing_is_kept() -> None:
+def test_claims_of_deleted_resources_are_freed() -> None:
     """A cluster reports its id itself, and one that lies could report another one to each new resource."""
     made = claims()
     for number in range(100):

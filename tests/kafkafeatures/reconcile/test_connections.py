@@ -42,7 +42,7 @@ DIGEST = {"digestSecretRef": {"name": "zookeeper"}}
 
 
 @pytest.mark.parametrize("migration", [None, {"desired": "None"}])
-async def test_where_no_migration_is_wanted_no_ensemble_is_opened_and_no_secret_of_it_read(
+async def test_no_ensemble_is_opened_without_a_migration(
     migration: dict[str, Any] | None,
 ) -> None:
     rig = Rig(orders(migration=migration, **DIGEST))
@@ -62,7 +62,7 @@ async def test_an_ensemble_is_opened_with_tls_a_digest_and_the_addresses_that_th
     assert rig.zookeeper.reads
 
 
-async def test_an_open_ensemble_is_kept_until_its_secret_or_the_wish_is_another_one() -> None:
+async def test_an_open_ensemble_is_kept_until_its_secret_or_the_migration_changes() -> None:
     api = orders(migration=MIGRATION, **DIGEST)
     rig = Rig(api)
     login(api, "first")
@@ -104,7 +104,7 @@ FINALIZED = replace(plan(dict.fromkeys((1, 2, 3), "3.9"), dict.fromkeys((3001, 3
 
 
 @pytest.mark.parametrize(("migration", "looks"), [(None, 1), ({"desired": "Finalized"}, 3)])
-async def test_while_a_migration_is_wanted_no_look_is_spared_by_what_the_log_says(
+async def test_a_resource_with_a_migration_is_read_fully_each_time(
     migration: dict[str, Any] | None, looks: int
 ) -> None:
     """What happens in ZooKeeper is in no metadata log."""

@@ -25,7 +25,7 @@ from tests.simulated.orders import KEY, Orders
 CERTIFICATES = Certificates()
 
 
-async def test_a_secret_that_may_not_be_read_is_said_in_the_status() -> None:
+async def test_an_unreadable_secret_is_reported_in_the_status() -> None:
     api = Orders(tls={"caSecretRef": {"name": "ca"}})
     api.server.forbidden.add("secrets")
     assert await Rig(api).controller.reconcile(KEY)
@@ -76,7 +76,7 @@ async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> Non
         ),
     ],
 )
-async def test_an_address_that_is_none_is_an_invalid_document_before_any_secret_is_asked_for(
+async def test_an_invalid_bootstrap_address_is_rejected_before_any_secret_is_read(
     cluster: dict[str, Any], said: str
 ) -> None:
     rig = Rig(Orders(tls={"caSecretRef": {"name": "ca"}}, **cluster))
@@ -87,7 +87,7 @@ async def test_an_address_that_is_none_is_an_invalid_document_before_any_secret_
     assert not rig.opened
 
 
-async def test_who_records_logs_hears_of_each_look_with_the_id_of_the_status_and_of_the_end() -> None:
+async def test_the_log_recorder_is_notified_of_each_reconciliation_and_of_the_deletion() -> None:
     api = Orders()
     rig = Rig(api)
     for _ in range(4):
@@ -104,7 +104,7 @@ async def test_who_records_logs_hears_of_each_look_with_the_id_of_the_status_and
     assert rig.recorder.forgotten == [KEY]
 
 
-async def test_a_suspended_resource_is_one_in_the_metrics_also_where_nothing_is_to_be_done() -> None:
+async def test_a_suspended_resource_in_sync_is_counted_as_suspended_in_the_metrics() -> None:
     api = Orders()
     rig = Rig(api)
 
@@ -135,14 +135,14 @@ async def test_an_address_that_was_mended_is_connected_to() -> None:
     assert "Stalled" not in [one["type"] for one in rig.api.status["conditions"]]
 
 
-async def test_a_request_never_waits_so_long_that_a_look_exceeds_the_deadline_of_a_reconciliation() -> None:
+async def test_request_timeout_is_capped_so_that_a_reconciliation_meets_its_deadline() -> None:
     patient, quick = Rig(Orders(requestTimeout="5m")), Rig(Orders(requestTimeout="5s"))
     for rig in (patient, quick):
         await rig.controller.reconcile(KEY)
     assert [rig.opened[0].request_timeout for rig in (patient, quick)] == [LONGEST_REQUEST, 5.0]
 
 
-async def test_what_cannot_be_sent_is_tried_more_and_more_seldom() -> None:
+async def test_a_change_that_cannot_be_sent_is_retried_with_backoff() -> None:
     rig = Rig(Orders())
     rig.kafka.outcomes = [NotSent("no connection")] * 8
     pauses = [await rig.work() for _ in range(8)]
@@ -150,7 +150,7 @@ async def test_what_cannot_be_sent_is_tried_more_and_more_seldom() -> None:
     assert await rig.work() == 0.0  # sent: look at once
 
 
-async def test_a_wake_up_for_what_the_last_reconciliation_left_behind_begins_no_other_one_before_its_time() -> None:
+async def test_a_watch_event_of_the_operators_own_write_starts_no_reconciliation() -> None:
     """A watch may show our own write before its answer is here, and a list shows everything anew."""
     rig = Rig(Orders())
     rig.api.edit(mode="Observe")
@@ -167,7 +167,7 @@ async def test_a_wake_up_for_what_the_last_reconciliation_left_behind_begins_no_
     assert rig.kafka.looks == 3
 
 
-async def test_reconciliations_that_follow_one_another_without_an_end_are_made_to_wait() -> None:
+async def test_endless_immediate_reconciliations_are_slowed_down() -> None:
     """A Kafka that says yes each time and shows a third level at the next look."""
     rig = Rig(Orders())
     rig.kafka.outcomes = [Rejected(42, "no") for _ in range(1000)]
@@ -185,7 +185,7 @@ async def test_reconciliations_that_follow_one_another_without_an_end_are_made_t
     assert pause < REFILL_SECONDS
 
 
-async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_taken_for_the_same_contents() -> None:
+async def test_a_resource_version_is_not_trusted_after_a_restore_of_etcd() -> None:
     rig = Rig(Orders())
     before = rig.api.server.revision
     rig.api.edit(mode="Observe")
@@ -204,7 +204,7 @@ async def test_after_a_restore_of_etcd_the_same_version_of_a_resource_is_not_tak
     assert len(rig.kafka.sent) == 1
 
 
-async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() -> None:
+async def test_an_older_resource_that_changes_all_the_time_does_not_keep_a_younger_one_from_acting() -> None:
     """What it would own is not known as long as its reconciliations end in conflicts."""
     rig = Rig(Orders())
     rig.kafka.during_look = rig.api.edit
@@ -225,7 +225,7 @@ async def test_who_is_written_all_the_time_keeps_no_younger_one_from_acting() ->
         ("while it is sent", OutcomeUnknown("no answer"), True),
     ],
 )
-async def test_after_a_deletion_the_next_owner_waits_for_nothing_but_an_answer(
+async def test_after_a_deletion_the_next_owner_waits_only_for_open_steps(
     deleted: str, outcome: Outcome | None, *, blocked: bool
 ) -> None:
     rig = Rig(Orders())
@@ -244,7 +244,7 @@ async def test_after_a_deletion_the_next_owner_waits_for_nothing_but_an_answer(
     assert rig.claims.competing_owner(ResourceKey("a", "b"), cluster) is None
 
 
-async def test_what_happened_before_a_write_was_lost_is_reported_all_the_same() -> None:
+async def test_events_are_posted_even_if_the_status_write_was_lost() -> None:
     rig = Rig(Orders())
     rig.kafka.during_update = rig.api.edit
     await rig.controller.reconcile(KEY)
@@ -261,7 +261,7 @@ async def test_a_resource_that_is_being_deleted_sends_nothing() -> None:
     assert "status" not in rig.api.object
 
 
-async def test_what_is_held_back_keeps_no_partitions_in_memory() -> None:
+async def test_a_held_roll_keeps_no_partitions_in_memory() -> None:
     """Others may restart nodes meanwhile: only so many clusters have their partitions in memory at once."""
     rig = Rig(Orders())
     rig.api.edit(suspend=True)

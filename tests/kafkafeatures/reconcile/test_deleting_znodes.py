@@ -109,7 +109,7 @@ class Scene:
         self.settled += 1
 
 
-def test_the_session_is_there_before_the_intent_and_the_intent_before_the_transaction() -> None:
+def test_a_deletion_opens_its_session_then_writes_its_intent_then_sends_its_transaction() -> None:
     scene = Scene()
     last = scene.sends(released())
     assert isinstance(last.outcome, Applied)
@@ -120,7 +120,7 @@ def test_the_session_is_there_before_the_intent_and_the_intent_before_the_transa
     assert scene.settled == 1
 
 
-def test_what_was_deleted_is_read_back_and_what_stood_there_is_kept() -> None:
+def test_deleted_znodes_are_verified_and_their_content_is_kept_in_the_history() -> None:
     scene = Scene()
     scene.sends(released())
     scene.ensemble.found = RELEASED
@@ -133,7 +133,7 @@ def test_what_was_deleted_is_read_back_and_what_stood_there_is_kept() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["no session", "no ensemble"])
-def test_without_a_session_no_intent_is_written_and_it_is_said_once(known: bool) -> None:
+def test_a_deletion_without_a_session_writes_no_intent_and_is_recorded_once(known: bool) -> None:
     scene = Scene()
     scene.ensemble.refuses = True
     for _ in range(3):
@@ -144,7 +144,7 @@ def test_without_a_session_no_intent_is_written_and_it_is_said_once(known: bool)
     assert scene.effects == []
 
 
-def test_while_its_outcome_is_open_nothing_else_is_sent_and_it_is_not_sent_again() -> None:
+def test_a_deletion_with_an_open_outcome_is_not_repeated_and_holds_back_every_other_change() -> None:
     scene = Scene()
     scene.ensemble.outcomes = [OutcomeUnknown("no answer")]
     scene.sends(released())
@@ -189,7 +189,7 @@ def test_a_rejection_leaves_no_intent(code: int, reason: Reason, stalled: bool) 
     assert scene.settled == 1
 
 
-def test_no_window_holds_a_release_back_but_a_withdrawal() -> None:
+def test_windows_delay_the_withdrawal_of_progress_but_not_the_release_of_the_controller() -> None:
     """A cluster without a controller must not wait for the night; one that has a controller may."""
     never = Rollout(windows=(Window("0 0 29 2 *", timedelta(minutes=1)),))
     for step, leaves in ((released(), True), (withdrawn(), False)):
@@ -222,7 +222,7 @@ class Windowed:
         return replace(found, desired=replace(found.desired, rollout=self._rollout))
 
 
-def test_what_takes_too_long_from_its_intent_on_is_not_sent() -> None:
+def test_a_deletion_that_is_late_after_its_intent_is_not_sent() -> None:
     scene = Scene()
 
     def wait() -> None:
@@ -235,7 +235,7 @@ def test_what_takes_too_long_from_its_intent_on_is_not_sent() -> None:
     assert scene.history == [("DeleteZnodes", "NotSent")]
 
 
-def test_a_process_that_ends_leaves_it_to_its_successor() -> None:
+def test_a_stopping_process_leaves_a_deletion_to_its_successor() -> None:
     scene = Scene()
     scene.sends(released(), is_stopping=lambda: True)
     assert released().target not in scene.ensemble.happened

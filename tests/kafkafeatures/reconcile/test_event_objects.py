@@ -34,7 +34,7 @@ def test_an_event_of_a_restart_is_related_to_its_pod() -> None:
 
 
 @pytest.mark.parametrize("facts", ["", "no", "[]", "{", "[" * 100_000, '{"node": 3, "nodeId": "x", "later": {}}'])
-def test_facts_that_another_release_or_a_person_wrote_are_read_as_far_as_they_go(facts: str) -> None:
+def test_event_facts_of_another_release_are_read_as_far_as_they_are_known(facts: str) -> None:
     metadata = {"name": "orders", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
     event = event_of(
         EventRecord("R", "A", "n"), {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i"

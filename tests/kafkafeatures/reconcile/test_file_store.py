@@ -75,7 +75,7 @@ def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_in_a_document_is_reported_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+def test_an_error_in_a_document_is_reported_with_its_field(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(InvalidDocument) as caught:
         wanted_of(read_file(document(tmp_path, text)))
     assert said in str(caught.value)
@@ -86,7 +86,7 @@ def test_a_huge_document_is_not_even_parsed(tmp_path: Path) -> None:
         read_file(document(tmp_path, "#" * 2_000_000))
 
 
-def test_the_status_is_there_again_next_time_and_the_generation_rises_with_the_spec(tmp_path: Path) -> None:
+def test_the_status_is_kept_in_its_file_and_the_generation_grows_with_the_spec(tmp_path: Path) -> None:
     state = tmp_path / "state.yaml"
     with FileStore(read_file(document(tmp_path)), state) as store:
         assert asyncio.run(store.read()).generation == 1
@@ -106,7 +106,7 @@ def test_a_restored_log_is_accepted_by_a_flag(tmp_path: Path) -> None:
             assert asyncio.run(store.read()).desired.accepted_log == said
 
 
-def test_the_second_process_learns_which_one_holds_the_state(tmp_path: Path) -> None:
+def test_a_locked_state_file_names_the_process_that_holds_it(tmp_path: Path) -> None:
     state = tmp_path / "state.yaml"
     resource = read_file(document(tmp_path))
     with FileStore(resource, state), pytest.raises(StateHeld, match=f"process {os.getpid()} on "):
@@ -115,7 +115,7 @@ def test_the_second_process_learns_which_one_holds_the_state(tmp_path: Path) -> 
         """Free again."""
 
 
-def test_a_process_that_was_killed_holds_nothing(tmp_path: Path) -> None:
+def test_a_killed_process_does_not_hold_the_state_file(tmp_path: Path) -> None:
     path = document(tmp_path)
     code = (
         "import os, signal, sys\nfrom pathlib import Path\n"
@@ -139,7 +139,7 @@ def test_a_state_file_that_is_none_of_ours_is_left_alone(tmp_path: Path, text: s
     assert state.read_text() == text
 
 
-def test_a_state_file_without_a_namespace_is_of_the_same_one(tmp_path: Path) -> None:
+def test_a_state_file_without_a_namespace_matches_a_document_without_one(tmp_path: Path) -> None:
     state = tmp_path / "state.yaml"
     state.write_text("kind: KafkaFeatures\nmetadata: {name: payments}\nstatus: {}\n")
     with pytest.raises(StateUnreadable, match="belongs to default/payments, not to default/orders"):
@@ -222,7 +222,7 @@ def test_a_state_file_that_was_edited_into_nonsense_is_named(tmp_path: Path, tex
     assert state.read_text() == text
 
 
-def test_an_empty_state_file_is_not_taken_for_a_new_beginning(tmp_path: Path) -> None:
+def test_an_empty_state_file_is_an_error(tmp_path: Path) -> None:
     """A shell that redirects output into it empties it before we are asked."""
     state = tmp_path / "state.yaml"
     state.write_text("")
@@ -230,7 +230,7 @@ def test_an_empty_state_file_is_not_taken_for_a_new_beginning(tmp_path: Path) ->
         raise AssertionError("it was taken for a state")
 
 
-def test_a_state_stays_in_its_folder_once_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_written_state_file_is_synced_with_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders: list[bool] = []
     fsync = os.fsync
 

@@ -22,7 +22,7 @@ AT_LAST: dict[str, tuple[Meanwhile, str]] = {
 
 @pytest.mark.parametrize(("happens", "message"), AT_LAST.values(), ids=AT_LAST)
 @pytest.mark.parametrize("asked_before", [False, True])
-async def test_what_happens_while_the_connection_of_an_eviction_is_made_withholds_it(
+async def test_a_change_during_the_connection_setup_withholds_the_eviction(
     happens: Meanwhile, message: str, asked_before: bool
 ) -> None:
     rig = rolling()

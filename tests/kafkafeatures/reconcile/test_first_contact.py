@@ -38,7 +38,7 @@ def test_at_a_first_contact_a_downgrade_needs_an_approval_by_hash_under_every_po
     assert len(cluster.sent) == 1
 
 
-def test_it_says_why() -> None:
+def test_a_consent_at_the_first_contact_is_reported_as_possibly_used() -> None:
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {}, met=False)
     store.wanted = DesiredState(DOWN, consents=CONSENTS)
@@ -48,7 +48,7 @@ def test_it_says_why() -> None:
     assert last.decision.message.endswith(told)
 
 
-def test_a_consent_that_is_written_after_the_first_contact_is_a_new_one() -> None:
+def test_a_consent_added_after_the_first_contact_counts() -> None:
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {}, met=False)
     store.wanted = DesiredState(DOWN)
@@ -57,7 +57,7 @@ def test_a_consent_that_is_written_after_the_first_contact_is_a_new_one() -> Non
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_one_that_was_there_is_a_new_one_once_it_was_removed_and_written_again() -> None:
+def test_a_consent_of_the_first_contact_counts_after_it_was_removed_and_added_again() -> None:
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {}, met=False)
     for consents in (CONSENTS, frozenset[str]()):

@@ -30,7 +30,7 @@ def test_a_foreign_change_is_corrected_twice_within_an_hour_and_then_left() -> N
     assert len(cluster.sent) == 3
 
 
-def test_a_correction_of_which_nothing_is_known_without_the_metadata_log_counts_as_well() -> None:
+def test_a_correction_with_unknown_outcome_counts_against_the_limit() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     store.wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
@@ -44,7 +44,7 @@ def test_a_correction_of_which_nothing_is_known_without_the_metadata_log_counts_
     assert [one["result"] for one in store.status["history"]] == ["Applied", "Unverified", "Unverified"]
 
 
-def test_what_the_controller_accepted_and_a_person_took_back_was_done() -> None:
+def test_an_accepted_change_undone_by_a_person_counts_as_done() -> None:
     """Not "NotApplied": a consent, or an approval, that was used stays used, and what follows is drift."""
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
@@ -60,7 +60,7 @@ def test_what_the_controller_accepted_and_a_person_took_back_was_done() -> None:
     assert store.status["changeCount"] == 1
 
 
-def test_what_a_person_took_back_before_it_was_read_is_drift_and_not_sent_again() -> None:
+def test_an_accepted_change_undone_before_it_was_read_is_drift_and_not_sent_again() -> None:
     """The cluster is away just after it said yes, and when it is back the level is where it was."""
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {"group.version": 1})
@@ -77,7 +77,7 @@ def test_what_a_person_took_back_before_it_was_read_is_drift_and_not_sent_again(
     assert last.decision.reason is Reason.DRIFTED
 
 
-def test_a_fight_is_not_forgotten_over_what_fails() -> None:
+def test_attempts_that_were_not_sent_do_not_hide_a_conflict_with_another_client() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     store.wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
@@ -89,11 +89,11 @@ def test_a_fight_is_not_forgotten_over_what_fails() -> None:
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.CONFLICT_DETECTED
     results = [one["result"] for one in store.status["history"]]
-    assert len(results) == 10
-    assert results.count("Corrected") == 2
+    assert len(results) == 10  # as many as a status has room for
+    assert results.count("Corrected") == 2  # the third move of the other client is the conflict
 
 
-def test_what_fails_again_and_again_is_reported_once() -> None:
+def test_a_repeated_failure_is_one_entry_of_the_history() -> None:
     cluster = Cluster({"metadata.version": 27})
     cluster.outcomes = [NotSent("no connection")] * 5
     store = Store(cluster, {"group.version": 1})
@@ -102,7 +102,7 @@ def test_what_fails_again_and_again_is_reported_once() -> None:
     assert told == [("NotSent", "no connection"), ("Applied", None)]
 
 
-def test_one_who_reverts_at_once_is_not_fought_either() -> None:
+def test_a_client_that_reverts_at_once_meets_at_most_four_corrections() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     store.wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)

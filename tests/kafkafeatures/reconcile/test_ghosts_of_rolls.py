@@ -34,7 +34,7 @@ def clusters(ghost: str, others: str, *, hosts: bool = False) -> tuple[Cluster, 
 
 
 @pytest.mark.parametrize("driver", [MANUAL, NOBODY])
-def test_a_ghost_that_is_too_old_is_named_with_its_cure_and_no_restart_of_it_is_requested(driver: Driver) -> None:
+def test_a_ghost_that_blocks_a_level_is_reported_with_its_remedy_and_not_restarted(driver: Driver) -> None:
     cluster, store = clusters("4.1", "4.4")
     store.wanted = replace(store.wanted, rollout=Rollout(driver.name))
     for _ in range(3):
@@ -46,7 +46,7 @@ def test_a_ghost_that_is_too_old_is_named_with_its_cure_and_no_restart_of_it_is_
         assert "intents" not in store.status
 
 
-def test_before_the_first_restart_of_a_roll_the_ghost_is_named_that_would_prevent_the_level_after_the_last() -> None:
+def test_a_ghost_that_blocks_the_level_is_reported_before_the_first_restart() -> None:
     cluster, store = clusters("4.1", "4.1")
     stalled = once(cluster, store).decision
     assert isinstance(stalled, Stalled)
@@ -66,7 +66,7 @@ def test_a_ghost_that_supports_the_level_and_hosts_nothing_prevents_no_restart()
     assert [one["kind"] for one in store.status["intents"]] == ["RestartNode"]
 
 
-def test_a_dead_broker_with_replicas_is_away_and_said_to_be_a_ghost_if_it_is_gone_permanently() -> None:
+def test_a_dead_broker_with_replicas_is_reported_as_away_and_possibly_a_ghost() -> None:
     cluster, store = clusters("4.4", "4.1", hosts=True)
     for id_ in CONTROLLERS:
         cluster.world.upgrade(Role.CONTROLLER, id_, NEW)

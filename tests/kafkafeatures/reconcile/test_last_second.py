@@ -115,7 +115,7 @@ WITHDRAWN: dict[str, Meanwhile] = {
 
 @BOTH
 @pytest.mark.parametrize("happens", WITHDRAWN.values(), ids=WITHDRAWN)
-async def test_what_is_withdrawn_while_the_intent_is_written_is_not_sent(
+async def test_a_step_withdrawn_while_its_intent_is_written_is_not_sent(
     made: Callable[[], Rig], happens: Meanwhile
 ) -> None:
     rig = made()
@@ -127,7 +127,7 @@ async def test_what_is_withdrawn_while_the_intent_is_written_is_not_sent(
 
 
 @BOTH
-async def test_a_process_that_is_to_end_begins_nothing(made: Callable[[], Rig]) -> None:
+async def test_a_stopping_process_begins_no_step(made: Callable[[], Rig]) -> None:
     rig = made()
     intended: list[object] = []
 
@@ -142,7 +142,7 @@ async def test_a_process_that_is_to_end_begins_nothing(made: Callable[[], Rig]) 
 
 
 @BOTH
-async def test_where_nothing_happens_meanwhile_it_is_sent(made: Callable[[], Rig]) -> None:
+async def test_an_eviction_is_sent_where_nothing_changed_since_its_intent(made: Callable[[], Rig]) -> None:
     rig = made()
     OnceWritten(rig, lambda rig: rig.api.server.edit(*KEY, lambda one: one["metadata"].update(labels={"a": "b"})))
     await rig.controller.reconcile(KEY)
@@ -150,7 +150,7 @@ async def test_where_nothing_happens_meanwhile_it_is_sent(made: Callable[[], Rig
 
 
 @BOTH
-async def test_an_approval_that_is_taken_back_while_the_intent_is_written_approves_nothing(
+async def test_an_approval_withdrawn_while_the_intent_is_written_does_not_count(
     made: Callable[..., Rig],
 ) -> None:
     rig = made(approval={"policy": "Always"})
@@ -172,7 +172,7 @@ async def test_an_approval_that_is_taken_back_while_the_intent_is_written_approv
     assert len(left(rig)) == 1
 
 
-async def test_a_consent_that_is_taken_back_while_the_intent_is_written_is_neither_used_nor_used_up() -> None:
+async def test_a_consent_withdrawn_while_the_intent_is_written_is_not_used() -> None:
     rig = downgrading()
     meanwhile = OnceWritten(rig, edit(consents=[]))
     await rig.controller.reconcile(KEY)
@@ -182,7 +182,7 @@ async def test_a_consent_that_is_taken_back_while_the_intent_is_written_is_neith
 
 
 @BOTH
-async def test_in_a_window_that_closes_while_the_intent_is_written_nothing_is_sent(made: Callable[..., Rig]) -> None:
+async def test_a_step_is_not_sent_if_the_window_closes_while_its_intent_is_written(made: Callable[..., Rig]) -> None:
     rig = made()
     began = rig.api.now
     window = {"schedule": f"{began.minute} {began.hour} * * *", "duration": "10m"}
@@ -196,7 +196,7 @@ async def test_in_a_window_that_closes_while_the_intent_is_written_nothing_is_se
 
 
 @BOTH
-async def test_of_a_resource_that_is_deleted_while_its_intent_is_written_nothing_is_sent(
+async def test_a_step_is_not_sent_if_its_resource_is_deleted_while_the_intent_is_written(
     made: Callable[..., Rig],
 ) -> None:
     rig = made()
@@ -207,7 +207,7 @@ async def test_of_a_resource_that_is_deleted_while_its_intent_is_written_nothing
 
 
 @BOTH
-async def test_where_the_resource_cannot_be_read_again_nothing_is_sent(made: Callable[..., Rig]) -> None:
+async def test_a_step_is_not_sent_if_the_resource_cannot_be_read_again(made: Callable[..., Rig]) -> None:
     rig = made()
     written = []
 
@@ -271,7 +271,7 @@ FORBIDDEN: dict[str, Meanwhile] = {
 
 
 @pytest.mark.parametrize("happens", FORBIDDEN.values(), ids=FORBIDDEN)
-async def test_what_would_forbid_a_restart_forbids_it_until_the_eviction(happens: Meanwhile) -> None:
+async def test_a_restart_is_checked_again_right_before_the_eviction(happens: Meanwhile) -> None:
     rig = rolling()
     meanwhile = OnceWritten(rig, happens)
     await rig.controller.reconcile(KEY)
@@ -282,7 +282,9 @@ async def test_what_would_forbid_a_restart_forbids_it_until_the_eviction(happens
 
 
 @pytest.mark.parametrize("happens", [*FORBIDDEN.values(), *WITHDRAWN.values()], ids=[*FORBIDDEN, *WITHDRAWN])
-async def test_so_it_is_of_a_restart_whose_intent_an_earlier_process_left(happens: Meanwhile) -> None:
+async def test_a_change_in_the_last_second_withholds_also_the_eviction_of_an_earlier_process(
+    happens: Meanwhile,
+) -> None:
     rig = rolling()
     rig.api.faults = lost
     await rig.work(1)

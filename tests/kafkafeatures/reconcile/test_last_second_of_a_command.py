@@ -68,7 +68,7 @@ def test_a_document_that_says_the_same_is_carried_out(tmp_path: Path) -> None:
     ],
     ids=["another level", "suspended", "invalid", "gone"],
 )
-def test_a_document_that_is_another_one_by_then_sends_nothing(
+def test_a_document_that_changed_or_vanished_after_the_intent_sends_nothing(
     tmp_path: Path, happens: Callable[[Command], None], why: str
 ) -> None:
     command = Command(tmp_path, happens)
@@ -78,7 +78,7 @@ def test_a_document_that_is_another_one_by_then_sends_nothing(
     assert "intents" not in command.state.read_text()
 
 
-def test_who_presses_ctrl_c_sends_nothing_and_leaves_no_intent(tmp_path: Path) -> None:
+def test_ctrl_c_before_the_last_second_sends_nothing_and_leaves_no_intent(tmp_path: Path) -> None:
     def ctrl_c(_: Command) -> None:
         task = asyncio.current_task()
         assert task is not None

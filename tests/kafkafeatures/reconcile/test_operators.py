@@ -72,7 +72,7 @@ async def test_two_operators_find_each_other_and_neither_continues() -> None:
     assert len(two.kafka.sent) == 1
 
 
-async def test_a_step_that_the_other_one_just_sent_is_not_taken_for_one_of_a_dead_process() -> None:
+async def test_a_step_that_a_second_operator_just_sent_is_not_sent_again() -> None:
     """The intent of that step stands, and its level reads as before: it would be sent once more."""
     two = Two()
     await two.begun()

@@ -40,17 +40,17 @@ def objects(value: Any, path: str = "status") -> Iterator[tuple[str, Json]]:
 
 
 def marked(status: Json) -> tuple[Json, set[str]]:
-    """With a field of another release in every object, and where that is."""
+    """The status with a field of another release in every object, and the paths of those fields."""
     made = json.loads(json.dumps(status))
-    found = set()
-    for path, one in list(objects(made)):
-        one[FOREIGN] = NEWS
-        found.add(path)
-    return made, found
+    paths = set()
+    for path, fields in list(objects(made)):
+        fields[FOREIGN] = NEWS
+        paths.add(path)
+    return made, paths
 
 
-def where(status: Json) -> set[str]:
-    return {path for path, one in objects(status) if one.get(FOREIGN) == NEWS}
+def foreign_paths(status: Json) -> set[str]:
+    return {path for path, fields in objects(status) if fields.get(FOREIGN) == NEWS}
 
 
 def standing() -> tuple[Cluster, Store]:
@@ -69,24 +69,24 @@ def standing() -> tuple[Cluster, Store]:
     return cluster, store
 
 
-def test_what_another_release_wrote_into_any_object_is_written_back() -> None:
+def test_unknown_fields_of_another_release_survive_in_every_object_of_the_status() -> None:
     cluster, store = standing()
     assert {"wayBack", "plan", "history", "features", "conditions", "logPosition", "readyReason"} <= store.status.keys()
-    store.status, there = marked(store.status)
-    assert {"status.features[0]", "status.conditions[0]", "status.plan", "status.plan.steps[0]"} <= there
+    store.status, marked_paths = marked(store.status)
+    assert {"status.features[0]", "status.conditions[0]", "status.plan", "status.plan.steps[0]"} <= marked_paths
     store.wanted = DesiredState(
         {**store.wanted.levels}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(hours=2)
     )
     writes = store.writes
     once(cluster, store)
     assert store.writes > writes
-    assert where(store.status) >= there
+    assert foreign_paths(store.status) >= marked_paths
 
 
 @pytest.mark.parametrize("what", ["away", "wrong cluster", "invalid"])
-def test_also_by_a_reconciliation_that_saw_nothing(what: str) -> None:
+def test_unknown_fields_survive_a_reconciliation_without_an_observation(what: str) -> None:
     cluster, store = standing()
-    store.status, there = marked(store.status)
+    store.status, marked_paths = marked(store.status)
     if what == "away":
         cluster.away = True
     else:
@@ -94,12 +94,12 @@ def test_also_by_a_reconciliation_that_saw_nothing(what: str) -> None:
     writes = store.writes
     once(cluster, store)
     assert store.writes > writes
-    gone = {"status.wayBack"} | {path for path in there if path.startswith("status.conditions")}
-    assert where(store.status) >= there - gone
-    assert where(store.status) & {path for path in there if path.startswith("status.conditions")}
+    gone = {"status.wayBack"} | {path for path in marked_paths if path.startswith("status.conditions")}
+    assert foreign_paths(store.status) >= marked_paths - gone
+    assert foreign_paths(store.status) & {path for path in marked_paths if path.startswith("status.conditions")}
 
 
-def test_an_open_intent_keeps_them_while_it_is_settled_and_what_has_ended_goes_with_it() -> None:
+def test_unknown_fields_of_an_open_intent_survive_until_the_intent_ends() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     store.server.schema = schema.open_status()
@@ -109,11 +109,11 @@ def test_an_open_intent_keeps_them_while_it_is_settled_and_what_has_ended_goes_w
     store.status, _ = marked(store.status)
     cluster.away = True
     once(cluster, store)
-    assert "status.intents[0]" in where(store.status)
+    assert "status.intents[0]" in foreign_paths(store.status)
     cluster.away = False
     run(cluster, store)
     assert "intents" not in store.status
-    assert where(store.status) >= {"status", "status.features[0]", "status.conditions[0]"}
+    assert foreign_paths(store.status) >= {"status", "status.features[0]", "status.conditions[0]"}
 
 
 def test_what_belongs_to_one_of_a_list_is_not_given_to_another() -> None:
@@ -140,7 +140,7 @@ def test_what_is_there_already_is_not_made_again() -> None:
     assert keeping_unknown(EMPTY, status).unknown == {FOREIGN: NEWS}
 
 
-def test_they_take_no_room_from_what_this_release_says() -> None:
+def test_unknown_fields_take_no_room_from_the_fields_of_this_release() -> None:
     cluster, store = standing()
     features = store.status["features"]
     store.status = {**store.status, "features": [{**one, FOREIGN: "x" * MAX_STATUS} for one in features]}

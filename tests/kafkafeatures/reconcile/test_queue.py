@@ -178,9 +178,7 @@ async def test_whatever_a_run_raises_is_reported_and_tried_again() -> None:
     ("failures", "asked", "seconds"),
     [(0, 0.0, 1.0), (3, 0.0, 8.0), (100_000, 0.0, LAST_RETRY), (0, 7.0, 7.0), (3, 7.0, 8.0), (0, 3600.0, LAST_RETRY)],
 )
-def test_it_is_tried_later_and_later_and_not_before_the_other_side_wants(
-    failures: int, asked: float, seconds: float
-) -> None:
+def test_a_retry_backs_off_and_respects_retry_after(failures: int, asked: float, seconds: float) -> None:
     assert retry_in(failures, Unavailable("429 Too Many Requests", retry_after=asked)) == seconds
 
 

@@ -71,7 +71,7 @@ def test_a_quiet_resource_causes_no_write_and_no_request() -> None:
 
 
 @pytest.mark.parametrize("at", range(40))
-def test_killed_anywhere_and_run_again_it_ends_the_same(at: int) -> None:
+def test_a_crash_at_any_point_ends_at_the_same_levels_after_a_second_run(at: int) -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, WANTED)
     cluster.crash_in = at

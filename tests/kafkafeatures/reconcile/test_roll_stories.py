@@ -120,7 +120,7 @@ async def test_a_consent_to_restarts_that_may_have_been_used_before_the_status_w
     assert rig.api.status["spentConsents"] == ["quorum-of-one"]
 
 
-async def test_one_that_is_removed_and_added_again_was_certainly_not_used() -> None:
+async def test_a_consent_that_was_removed_and_added_again_counts_as_unused() -> None:
     rig = Rig(only_controller=True)
     for consents in (["quorum-of-one"], [], ["quorum-of-one"]):
         assert rig.workloads.evictions == []

@@ -197,7 +197,7 @@ def test_what_a_broker_passed_on_and_may_pass_on_again_is_not_taken_back_meanwhi
     assert cluster.levels.get("share.version", 0) == 0
 
 
-def test_another_feature_is_not_held_up_by_it() -> None:
+def test_an_open_outcome_of_one_feature_does_not_hold_up_another_feature() -> None:
     cluster = Watched({"metadata.version": 25, "share.version": 0})
     cluster.through_broker = True
     store = Store(cluster, {"metadata.version": 27, "share.version": 1})
@@ -264,7 +264,7 @@ def test_a_dry_run_that_is_answered_proves_that_nothing_is_on_its_way() -> None:
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_what_it_asks_for_is_what_is_there() -> None:
+def test_the_dry_run_behind_a_change_asks_for_the_current_level() -> None:
     """The answer must not depend on whether the change is a good one; nor does the question name kraft.version."""
     cluster = Watched(BEGIN)
     store = Store(cluster, {"metadata.version": 27})

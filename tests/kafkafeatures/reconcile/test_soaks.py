@@ -71,7 +71,7 @@ def soaks(last: Reconciliation) -> str:
     return last.decision.message
 
 
-def test_it_lasts_as_long_as_asked_and_then_the_level_is_raised() -> None:
+def test_the_soak_lasts_as_long_as_the_document_says_and_then_the_level_is_raised() -> None:
     life = Life()
     soaks(life.looks(HOUR - timedelta(seconds=1)))
     assert life.level == 25
@@ -90,7 +90,7 @@ def test_a_quiet_soak_writes_nothing() -> None:
     assert life.store.writes == before
 
 
-def test_a_node_that_was_away_for_one_look_begins_it_anew() -> None:
+def test_a_node_that_was_away_for_one_observation_restarts_the_soak() -> None:
     life = Life()
     life.looks(HOUR - 5 * LOOK)
     began = life.store.status["soakStartedAt"]
@@ -119,7 +119,7 @@ def test_a_cluster_that_could_not_be_read_was_not_seen_to_be_healthy() -> None:
 
 
 @JUMPS
-def test_a_clock_that_is_set_makes_it_neither_longer_nor_shorter(jump: timedelta) -> None:
+def test_setting_the_clock_makes_a_soak_neither_longer_nor_shorter(jump: timedelta) -> None:
     life = Life()
     life.looks(10 * LOOK)
     life.clocks.wall += jump
@@ -130,7 +130,7 @@ def test_a_clock_that_is_set_makes_it_neither_longer_nor_shorter(jump: timedelta
 
 
 @JUMPS
-def test_a_new_process_begins_it_anew_whatever_its_clock_says_and_says_so(jump: timedelta) -> None:
+def test_a_new_operator_process_restarts_the_soak_whatever_its_clock_says_and_reports_that(jump: timedelta) -> None:
     life = Life()
     life.looks(HOUR - 5 * LOOK)
     life.clocks.restart()
@@ -144,7 +144,7 @@ def test_a_new_process_begins_it_anew_whatever_its_clock_says_and_says_so(jump: 
     assert life.level == 32
 
 
-def test_who_has_to_agree_is_asked_before_it_begins_and_not_when_it_is_over() -> None:
+def test_a_person_is_asked_to_agree_before_a_soak_begins_and_not_at_its_end() -> None:
     life = Life()
 
     class NotAskedYet(Exception):
@@ -193,7 +193,7 @@ def test_looks_that_come_too_late_prove_nothing_of_the_time_between_them() -> No
     assert life.level == 25
 
 
-def test_it_continues_while_suspended_and_in_mode_observe_and_nothing_is_sent() -> None:
+def test_a_soak_continues_while_suspended_and_in_mode_observe_and_nothing_is_sent() -> None:
     life = Life(mode=Mode.OBSERVE)
     assert isinstance(life.looks(HOUR).decision, Done)
     assert "soakStartedAt" in life.store.status
@@ -205,7 +205,7 @@ def test_it_continues_while_suspended_and_in_mode_observe_and_nothing_is_sent() 
     assert life.level == 32
 
 
-def test_an_approval_that_was_given_meanwhile_lets_it_go_at_its_end() -> None:
+def test_an_approval_during_the_soak_lets_the_change_go_at_its_end() -> None:
     life = Life(policy=ApprovalPolicy.ALWAYS)
     assert "; approve plan sha256:" in soaks(life.look())
     conditions = {one["type"]: one["reason"] for one in life.store.status["conditions"]}
@@ -238,7 +238,7 @@ def test_another_target_soaks_from_its_own_beginning() -> None:
     soaks(life.look())
 
 
-def test_a_document_that_asks_for_what_is_there_ends_it_and_the_way_back() -> None:
+def test_a_document_that_wants_the_current_level_ends_the_soak_and_the_way_back() -> None:
     life = Life()
     life.looks(10 * LOOK)
     life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 25})

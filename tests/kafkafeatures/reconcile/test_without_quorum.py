@@ -114,7 +114,7 @@ def test_without_a_quorum_nothing_else_is_claimed_either(wanted: DesiredState, m
         pytest.param(replace(ALL, quorum=voting(60_000)), LogReading(IMAGE, 100, 3001, 4, NOW), id="the log decides"),
     ],
 )
-def test_with_a_quorum_it_is_in_sync(seen: ClusterProbe, log: LogReading | Failure) -> None:
+def test_with_a_quorum_the_same_document_is_in_sync(seen: ClusterProbe, log: LogReading | Failure) -> None:
     decision, status = reconciled(IN_SYNC, seen, log)
     assert isinstance(decision, Done)
     assert conditions(status)["Ready"] == ("True", "InSync")
@@ -147,7 +147,7 @@ def test_what_a_broker_shows_that_is_cut_off_from_the_controllers_proves_nothing
     assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
 
 
-def test_nor_is_a_level_in_sync_that_only_such_a_broker_shows() -> None:
+def test_a_level_that_only_a_cut_off_broker_shows_is_not_in_sync() -> None:
     _, status = reconciled(DesiredState({"metadata.version": 27}), ONE_IS_CUT_OFF)
     (level,) = (one for one in status["features"] if one["name"] == "metadata.version")
     assert level["state"] != "InSync"
@@ -214,7 +214,7 @@ def test_every_level_is_a_blocker_in_zookeeper_mode_also_one_that_is_absent(leve
     assert status["progress"] == "0/1 levels"
 
 
-def test_who_observes_in_zookeeper_mode_is_reported_the_same() -> None:
+def test_a_resource_that_observes_reports_zookeeper_mode_alike() -> None:
     decision, status = reconciled(DesiredState({"group.version": 0}, mode=Mode.OBSERVE), IN_ZOOKEEPER)
     assert isinstance(decision, Done)
     assert [one.kind for one in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]

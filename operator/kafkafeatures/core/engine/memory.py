@@ -25,7 +25,7 @@ class Memory(Struct, frozen=True):
     `corrections`: feature to how often its drift was corrected within the last hour. `plan`: the standing one.
     `unverified`: consents that may have been used before the status began. `lost_cluster`: a cluster was read before,
     and its id is missing now. `rollout`: the one that is in progress.
-    `passed_on`: of features whose last change a broker passed on, for how long that is known: it may do so again.
+    `passed_on`: features whose change was sent through a broker, each with the time since: it may send it again.
     """
 
     cluster_id: str = ""
@@ -43,7 +43,7 @@ class Memory(Struct, frozen=True):
 def memory_of(status: Status, age_of: AgeOf, known_for: AgeOf) -> Memory:
     """Facts of a status that decisions need. Levels count as reached only while they are wanted as they were.
 
-    `known_for`: the part of an age that no clock that was set makes longer.
+    `known_for`: like `age_of`, but never longer than the real age, also where a clock was set.
     """
     return Memory(
         cluster_id=status.cluster_id,
@@ -67,14 +67,14 @@ NO_MEMORY = Memory()
 
 
 def lost_cluster(status: Status) -> bool:
-    """Tell whether it is of a cluster and does not say of which: the id was removed, or an older schema dropped it."""
+    """Tell whether a status has facts of a cluster but no id: it was removed, or an older schema dropped it."""
     remembered = status.source, status.features, status.history, status.change_count
     return not status.cluster_id and any((*remembered, status.intents, status.spent_consents, status.plan))
 
 
 def counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:
-    """Tell whether it counts against the next correction of the same drift. One whose level was not there when it was
-    read does as well: something else may have taken it back at once.
+    """Tell whether an entry counts against the next correction of the same drift. An unverified change counts too:
+    something else may have undone it at once.
     """
     return entry.result in (Result.CORRECTED, Result.UNVERIFIED) and age_of(entry.at) < CONFLICT_WINDOW
 

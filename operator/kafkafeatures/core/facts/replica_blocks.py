@@ -64,6 +64,7 @@ class Block(NamedTuple):
 
     @property
     def never(self) -> Bools:
+        """Rows from which no replica can ever be taken: all that stay have to be in sync."""
         return np.asarray(self.least >= self.staying)
 
     def excusing(self) -> Block:
@@ -87,7 +88,9 @@ class Block(NamedTuple):
         """[R, n]: which row forbids which of its replicas' brokers to go."""
         gone = away[self.at]
         counted = (self.flags & (_IN_SYNC | _REMOVING) == _IN_SYNC) & ~gone
-        holds = self.in_sync & ~(gone & (self.leader == NO_LEADER))  # its own leaderless ones need it back
+        holds = self.in_sync & ~(
+            gone & (self.leader == NO_LEADER)
+        )  # a leaderless partition needs a broker that is away back
         forbids = holds & (count(counted) - self.least < counted)
         if availability is Availability.NO_UNDER_REPLICATED:
             forbids |= (self.in_sync & (gone | ~self.in_sync).any(axis=0)) | self.moving

@@ -45,16 +45,16 @@ Check = Callable[[IbpCheckInput], Iterator[Blocker]]
 _MEANWHILE = "until it ends, no inter.broker.protocol.version is changed, and no broker is restarted for it"
 
 
-def zookeeper_is_read(read_context: IbpCheckInput) -> Iterator[Blocker]:
+def zookeeper_is_read(question: IbpCheckInput) -> Iterator[Blocker]:
     """ZooKeeper says which broker is controller, and so who has the partitions."""
-    znodes = read_context.znodes
+    znodes = question.znodes
     if isinstance(znodes, Failure):
         yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.action)
 
 
-def no_migration_is_open(read_context: IbpCheckInput) -> Iterator[Blocker]:
+def no_migration_is_open(question: IbpCheckInput) -> Iterator[Blocker]:
     """Brokers and quorum have to agree on one version from the first controller on (KIP-866)."""
-    znodes, observation = read_context.znodes, read_context.progress.observation
+    znodes, observation = question.znodes, question.progress.observation
     if isinstance(znodes, Failure):
         return
     if observation.is_migrating:
@@ -82,35 +82,35 @@ def _migrating(reason: str, remedy: str = "finalize the migration, or roll it ba
     return Blocker(BlockerKind.MIGRATION, f"a migration from ZooKeeper is open: {reason}; {_MEANWHILE}", remedy)
 
 
-def every_broker_was_asked(read_context: IbpCheckInput) -> Iterator[Blocker]:
+def every_broker_was_asked(question: IbpCheckInput) -> Iterator[Blocker]:
     """Each broker that is registered said which version it uses, and which it knows."""
-    progress, znodes = read_context.progress, read_context.znodes
+    progress, znodes = question.progress, question.znodes
     if not progress.brokers:
         yield Blocker(BlockerKind.NODE_UNKNOWN, "no broker is known", "add one to spec.cluster.bootstrapServers")
     for id_, failure in progress.unknown.items():
-        if id_ not in read_context.flying:
+        if id_ not in question.flying:
             text = f"the {IBP} of broker {id_} is not known: {failure.message}"
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, failure.action, nodes=_nodes(progress, id_))
     registered = {} if isinstance(znodes, Failure) or isinstance(znodes.brokers, Failure) else znodes.brokers
-    for id_ in sorted(registered.keys() - progress.brokers.keys() - read_context.flying):
+    for id_ in sorted(registered.keys() - progress.brokers.keys() - question.flying):
         text = f"broker {id_} is registered in ZooKeeper, but its address is not known"
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, "add it to spec.cluster.bootstrapServers")
 
 
-def no_broker_is_missing(read_context: IbpCheckInput) -> Iterator[Blocker]:
+def no_broker_is_missing(question: IbpCheckInput) -> Iterator[Blocker]:
     """One that has replicas and is in no list is down: with which Kafka and version it starts again is not known. Once
     the others speak a higher version, an older one cannot follow them.
     """
-    if read_context.progress.roll is RollPurpose.RAISE:
-        for id_ in sorted(read_context.assigned - read_context.progress.brokers.keys() - read_context.flying):
+    if question.progress.roll is RollPurpose.RAISE:
+        for id_ in sorted(question.assigned - question.progress.brokers.keys() - question.flying):
             text = f"broker {id_} has replicas but is not registered: which Kafka it has is not known"
             remedy = f"start broker {id_}, or move its replicas to other brokers"
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
 
 
-def it_is_never_lowered(read_context: IbpCheckInput) -> Iterator[Blocker]:
+def it_is_never_lowered(question: IbpCheckInput) -> Iterator[Blocker]:
     """Once brokers speak a version there is no way back to an older one."""
-    progress = read_context.progress
+    progress = question.progress
     higher = [broker for broker in progress.known_brokers.values() if progress.target < broker.uses]
     if higher:
         highest, nodes = max(broker.uses for broker in higher), tuple(broker.node for broker in higher)
@@ -124,11 +124,11 @@ def it_is_never_lowered(read_context: IbpCheckInput) -> Iterator[Blocker]:
         )
 
 
-def none_is_ahead(read_context: IbpCheckInput) -> Iterator[Blocker]:
+def none_is_ahead(question: IbpCheckInput) -> Iterator[Blocker]:
     """A broker that speaks a version which the Kafka of another one does not know was raised too early: by its
     template, or because it has no version set and got another Kafka.
     """
-    brokers = read_context.progress.known_brokers
+    brokers = question.progress.known_brokers
     if not brokers:
         return
     least = min(brokers.values(), key=lambda one: one.knows)
@@ -141,14 +141,14 @@ def none_is_ahead(read_context: IbpCheckInput) -> Iterator[Blocker]:
                 f"most {least.knows}",
                 f"set {IBP}={least.knows} on broker {id_} in Git, and restart it; raise it once all brokers have the "
                 "newer Kafka",
-                nodes=_nodes(read_context.progress, id_),
+                nodes=_nodes(question.progress, id_),
                 reason=Reason.TEMPLATE_AHEAD,
             )
 
 
-def no_image_is_exchanged_early(read_context: IbpCheckInput) -> Iterator[Blocker]:
+def no_image_is_exchanged_early(question: IbpCheckInput) -> Iterator[Blocker]:
     """While a broker has no version set, its next pod must run the Kafka that it runs now."""
-    progress, workloads = read_context.progress, read_context.progress.observation.workloads
+    progress, workloads = question.progress, question.progress.observation.workloads
     unset = [broker for broker in progress.known_brokers.values() if not broker.is_set]
     if not unset or not isinstance(workloads, Known):
         return
@@ -179,9 +179,9 @@ CHAIN: tuple[Check, ...] = (
 """In the order in which their blockers are listed."""
 
 
-def blockers(read_context: IbpCheckInput) -> tuple[Blocker, ...]:
+def blockers(question: IbpCheckInput) -> tuple[Blocker, ...]:
     """All that prevents the next restart."""
-    return tuple(chain.from_iterable(check(read_context) for check in CHAIN))
+    return tuple(chain.from_iterable(check(question) for check in CHAIN))
 
 
 def _nodes(progress: IbpProgress, id_: int) -> Nodes:

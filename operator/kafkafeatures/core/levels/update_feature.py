@@ -246,8 +246,8 @@ class ChangeInFlight(InFlight, frozen=True):
 
 
 def what_is_there(observation: Observation) -> tuple[UpdateFeature, ...]:
-    """A change that changes nothing, for a dry run: by its answer the active controller has done what it was given
-    before. Empty where nothing is there that could be asked about.
+    """A change to the present level, which changes nothing, for a dry run: once it is answered, the active controller
+    has done what it was sent before. Empty where the level is not known.
     """
     level = observation.level_of(METADATA_VERSION)
     return () if level is None else (UpdateFeature(METADATA_VERSION, level, level),)

@@ -72,106 +72,104 @@ def lag_of(progress: MigrationProgress, seconds: float | None) -> float | None:
     return min(seconds, by_records)
 
 
-def quorum_is_led(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def quorum_is_led(question: EdgeCheckInput) -> Iterator[Blocker]:
     """An active controller leads it, and no voter is away (`core/migration/led.py`)."""
-    yield from not_led(read_context.progress, read_context.flying)
+    yield from not_led(question.progress, question.flying)
 
 
-def every_controller_votes(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def every_controller_votes(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Each is one of the quorum that takes over."""
-    yield from not_voting(read_context.progress, read_context.flying)
+    yield from not_voting(question.progress, question.flying)
 
 
-def controllers_have_their_settings(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def controllers_have_their_settings(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Controllers have the settings that come before those of brokers: see `core/migration/settings.py`."""
-    for demand in read_context.progress.demands.nodes:
-        if demand.role is Role.CONTROLLER and demand.differs and demand.id not in read_context.flying:
+    for demand in question.progress.demands.nodes:
+        if demand.role is Role.CONTROLLER and demand.differs and demand.id not in question.flying:
             is_known = not isinstance(demand.differs, Failure)
-            yield setting_blocker(read_context.progress, demand) if is_known else _unknown(read_context, demand)
+            yield setting_blocker(question.progress, demand) if is_known else _unknown(question, demand)
 
 
-def settings_are_known(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def settings_are_known(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Every node that is restarted on this way has said what its settings are."""
-    role = read_context.progress.way.restarts if read_context.progress.way is not None else None
-    for demand in read_context.progress.demands.nodes:
-        if demand.role is role and isinstance(demand.differs, Failure) and demand.id not in read_context.flying:
-            yield _unknown(read_context, demand)
+    role = question.progress.way.restarts if question.progress.way is not None else None
+    for demand in question.progress.demands.nodes:
+        if demand.role is role and isinstance(demand.differs, Failure) and demand.id not in question.flying:
+            yield _unknown(question, demand)
 
 
-def brokers_are_registered(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def brokers_are_registered(question: EdgeCheckInput) -> Iterator[Blocker]:
     """With the quorum, and live; each that has replicas is there, and can register with its level."""
-    yield from with_other_levels(read_context.progress, read_context.flying)
-    yield from unregistered(read_context.progress, read_context.flying)
-    yield from missing(read_context.progress, read_context.flying)
-    yield from not_known_to_be_there(read_context.progress)
+    yield from with_other_levels(question.progress, question.flying)
+    yield from unregistered(question.progress, question.flying)
+    yield from missing(question.progress, question.flying)
+    yield from not_known_to_be_there(question.progress)
 
 
-def brokers_are_taken_over(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def brokers_are_taken_over(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Once each broker has the flag, the quorum waits until each is registered (`core/migration/takeover.py`)."""
-    yield from not_registered(read_context.progress, read_context.flying)
+    yield from not_registered(question.progress, question.flying)
 
 
-def no_broker_is_in_zookeeper_mode(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def no_broker_is_in_zookeeper_mode(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Kafka finalizes a migration also while some are, which then can only go forward (KAFKA-20960)."""
     brokers = tuple(
         node
-        for node in read_context.nodes(Role.BROKER)
-        if node.migrating_from_zookeeper or read_context.progress.facts.brokers.get(node.id) is not BrokerMode.KRAFT
+        for node in question.nodes(Role.BROKER)
+        if node.migrating_from_zookeeper or question.progress.facts.brokers.get(node.id) is not BrokerMode.KRAFT
     )
     if brokers:
         text = f"{title_of(brokers)} {verb(brokers, 'is', 'are')} not known to run in KRaft mode"
         yield Blocker(BlockerKind.MIGRATION, text, f"restart {these(brokers)} in KRaft mode first", nodes=brokers)
 
 
-def every_broker_is_back(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def every_broker_is_back(question: EdgeCheckInput) -> Iterator[Blocker]:
     """In ZooKeeper mode: a broker in KRaft mode cannot live without the quorum, and one that does not answer, or is in
     no list, may run in it. During the copy none does yet, and no partition can be read.
     """
-    yield from not_back(read_context)
-    if read_context.progress.position is not Position.COPYING:
-        yield from not_known_to_be_there(read_context.progress)
+    yield from not_back(question)
+    if question.progress.position is not Position.COPYING:
+        yield from not_known_to_be_there(question.progress)
 
 
-def finalizing_is_consented(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def finalizing_is_consented(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Nothing leads back from there."""
-    yield from unconsented(read_context.progress, read_context.consents, read_context.spent)
+    yield from unconsented(question.progress, question.consents, question.spent)
 
 
-def partitions_are_whole(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def partitions_are_whole(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Nothing is under-replicated, and nothing is reassigned."""
-    if read_context.replication is None:
-        partitions = read_context.progress.observation.partitions
+    if question.replication is None:
+        partitions = question.progress.observation.partitions
         reason = f": {partitions.failure}" if isinstance(partitions, Unknown) else ""
         yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{reason}", to_read(partitions))
         return
-    late = tuple(
-        node for node in read_context.progress.observation.nodes if node.id in read_context.replication.lagging()
-    )
+    late = tuple(node for node in question.progress.observation.nodes if node.id in question.replication.lagging())
     who, log = (
         (f": {title_of(late)} {verb(late, 'is', 'are')} not in sync", these(late)) if late else ("", "their brokers")
     )
     until = f"wait until all replicas are in sync; if that lasts, see the log of {log}"
     for (count, names), text, remedy, nodes in (
-        (read_context.replication.reassigning(), "being reassigned", "wait until the reassignment is complete", ()),
-        (read_context.replication.under_replicated(), f"under-replicated{who}", until, late),
+        (question.replication.reassigning(), "being reassigned", "wait until the reassignment is complete", ()),
+        (question.replication.under_replicated(), f"under-replicated{who}", until, late),
     ):
         if count:
             is_ = "is" if count == 1 else "are"
             yield Blocker(BlockerKind.PARTITION, f"{format_partitions(count, names)} {is_} {text}", remedy, nodes=nodes)
 
 
-def zookeeper_keeps_up(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def zookeeper_keeps_up(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Changes are written to ZooKeeper within seconds: who goes back later finds them there. Once the migration is over
     nothing more is written there, and a controller that still has the flag must lose it all the same.
     """
-    if read_context.progress.facts.state is not ZkMigrationState.MIGRATION:
+    if question.progress.facts.state is not ZkMigrationState.MIGRATION:
         return
-    if read_context.lag is None:
+    if question.lag is None:
         text = "it is not known yet how far ZooKeeper is behind the metadata log"
         remedy = "see the log of the active controller, which writes /migration; ZooKeeper must be reachable from here"
         yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
-    elif read_context.lag > LARGEST_LAG:
-        span = timedelta(seconds=round(read_context.lag))
+    elif question.lag > LARGEST_LAG:
+        span = timedelta(seconds=round(question.lag))
         yield Blocker(
             BlockerKind.MIGRATION,
             f"ZooKeeper is {span} behind the metadata log; at most {LARGEST_LAG:g} s are allowed",
@@ -179,22 +177,21 @@ def zookeeper_keeps_up(read_context: EdgeCheckInput) -> Iterator[Blocker]:
         )
 
 
-def consents_used(read_context: EdgeCheckInput) -> frozenset[str]:
+def consents_used(question: EdgeCheckInput) -> frozenset[str]:
     """The consents without which the next step would not be taken."""
     return (
-        frozenset({*consent_used(read_context.progress), *(it.consent for it in read_context.consentable)})
-        & read_context.consents
+        frozenset({*consent_used(question.progress), *(it.consent for it in question.consentable)}) & question.consents
     )
 
 
-def both_hold_the_same(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def both_hold_the_same(question: EdgeCheckInput) -> Iterator[Blocker]:
     """A write to ZooKeeper that failed is never repeated (`core/migration/equality.py`): compared before brokers leave
     ZooKeeper mode, before a migration is finalized, and before it is rolled back, while the first node has not gone.
     """
-    if not read_context.closes or not needs_comparison(read_context.progress):
+    if not question.closes or not needs_comparison(question.progress):
         return
-    comparison = read_context.progress.observation.compared
-    if read_context.compared is None:
+    comparison = question.progress.observation.compared
+    if question.compared is None:
         message = (
             f": {comparison.failure}"
             if isinstance(comparison, Unknown) and comparison.failure.kind is not FailureKind.NOT_ASKED
@@ -206,66 +203,71 @@ def both_hold_the_same(read_context: EdgeCheckInput) -> Iterator[Blocker]:
             to_read(comparison) if message else "see what a comparison says: kafkafeatures migration compare",
             about="ZooKeeper and the metadata log",
         )
-    elif read_context.compared.differences and read_context.progress.desired is not Desired.ROLLED_BACK:
-        differences = "; ".join(read_context.compared.examples)
+    elif question.compared.differences and question.progress.desired is not Desired.ROLLED_BACK:
+        differences = "; ".join(question.compared.examples)
         yield Blocker(
             BlockerKind.METADATA,
-            f"{read_context.compared.summary}: {differences}",
-            without_ending(read_context.progress, REMEDY),
+            f"{question.compared.summary}: {differences}",
+            without_ending(question.progress, REMEDY),
         )
-    yield from not_lifted(read_context, read_context.consentable)
+    yield from not_lifted(question, question.consentable)
 
 
-def zookeeper_is_left_alone(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def zookeeper_is_left_alone(question: EdgeCheckInput) -> Iterator[Blocker]:
     """No controller is left, no broker needs one, and ZooKeeper held all metadata when they stopped. Where it did not,
     they may have to be started again: then nothing says to stop them.
     """
-    lost = tuple(not_lifted(read_context, losses(read_context)))
-    yield from lost or no_controller_is_left(read_context)
+    lost = tuple(not_lifted(question, losses(question)))
+    yield from lost or no_controller_is_left(question)
 
 
-def preflight_passes(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def preflight_passes(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Nothing would fail later that is known now (`core/migration/preflight.py`)."""
-    place, reading = read_context.progress, read_context.progress.observation.surveyed
-    if place.way is None or place.position not in PREFLIGHTED:
+    progress, reading = question.progress, question.progress.observation.surveyed
+    if progress.way is None or progress.position not in PREFLIGHTED:
         return  # the quorum has taken over
     survey = reading.failure if isinstance(reading, Unknown) else reading.value
     if not isinstance(survey, Survey | Failure):
         raise TypeError(f"{type(survey).__name__} is not a survey")
     yield from findings(
         PreflightInput(
-            place.way.end, place.observation, place.znodes, survey, read_context.controllers_for, read_context.flying
+            progress.way.end,
+            progress.observation,
+            progress.znodes,
+            survey,
+            question.controllers_for,
+            question.flying,
         )
     )
 
 
-def every_broker_was_seen(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def every_broker_was_seen(question: EdgeCheckInput) -> Iterator[Blocker]:
     """One that is down is not registered in ZooKeeper, and may come back with the flag."""
-    if read_context.progress.position is not Position.ZOOKEEPER:
+    if question.progress.position is not Position.ZOOKEEPER:
         return  # others lose the flag meanwhile
-    yield from not_known_to_be_there(read_context.progress)
-    for id_ in read_context.progress.facts.absent or ():
+    yield from not_known_to_be_there(question.progress)
+    for id_ in question.progress.facts.absent or ():
         text = f"broker {id_} has replicas but is not registered: it may start again with {FLAG}"
         remedy = f"start broker {id_} without it, or move its replicas to other brokers"
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
-def every_broker_is_informed(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def every_broker_is_informed(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Each knows which broker is controller again; one that does not hangs when it is stopped."""
-    yield from uninformed(read_context.progress, read_context.flying)
+    yield from uninformed(question.progress, question.flying)
 
 
-def no_controller_is_left(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def no_controller_is_left(question: EdgeCheckInput) -> Iterator[Blocker]:
     """None runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none writes."""
-    yield from pods_left(read_context.progress)
-    yield from still_answering(read_context.progress)
-    doubt = unproven(read_context.progress, read_context.controllers, read_context.voters)
-    yield from not_lifted(read_context, read_context.consentable)
+    yield from pods_left(question.progress)
+    yield from still_answering(question.progress)
+    doubt = unproven(question.progress, question.controllers, question.voters)
+    yield from not_lifted(question, question.consentable)
     least = STILL_FOR if doubt is None else STILL_UNPROVEN
-    if read_context.still_for < least and read_context.is_written:
+    if question.still_for < least and question.is_written:
         text = "a controller still writes to ZooKeeper, although none can be reached"
         yield Blocker(BlockerKind.MIGRATION, text, f"stop every controller; if it is to continue, check {REACH}")
-    elif read_context.still_for < least:
+    elif question.still_for < least:
         text = f"/migration must stay unchanged for {least:g} s first: a controller of the quorum may still run"
         remedy = f"stop every controller, and start none; if it is to continue instead, check {REACH}"
         yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
@@ -291,11 +293,11 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
 """The checks of each way, in the order in which their blockers are listed."""
 
 
-def blockers(read_context: EdgeCheckInput) -> tuple[Blocker, ...]:
+def blockers(question: EdgeCheckInput) -> tuple[Blocker, ...]:
     """All that prevents the next step on the way that comes next."""
-    edge = read_context.progress.way
+    edge = question.progress.way
     checks = CHAINS.get(edge, ()) if edge is not None else ()
-    return tuple(chain.from_iterable(check(read_context) for check in checks))
+    return tuple(chain.from_iterable(check(question) for check in checks))
 
 
 def setting_blocker(progress: MigrationProgress, demand: NodeDemand) -> Blocker:
@@ -311,12 +313,12 @@ def setting_blocker(progress: MigrationProgress, demand: NodeDemand) -> Blocker:
     )
 
 
-def _unknown(read_context: EdgeCheckInput, demand: NodeDemand) -> Blocker:
+def _unknown(question: EdgeCheckInput, demand: NodeDemand) -> Blocker:
     title, differs = f"{demand.role.value.lower()} {demand.id}", demand.differs
     message, remedy = (
         (differs.message, differs.action) if isinstance(differs, Failure) else ("not read", f"bring {title} back")
     )
-    nodes = tuple(node for node in read_context.progress.observation.nodes if node.id == demand.id)
+    nodes = tuple(node for node in question.progress.observation.nodes if node.id == demand.id)
     return Blocker(
         BlockerKind.NODE_UNKNOWN, f"the settings of {title} are not known: {message}", remedy, nodes=nodes, about=title
     )

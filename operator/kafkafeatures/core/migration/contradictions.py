@@ -28,51 +28,55 @@ Nodes = Callable[[MigrationEvidence], tuple[int, ...]]
 """The nodes that a row is about; it holds only where there are some."""
 
 
-def in_zookeeper(facts: MigrationEvidence) -> tuple[int, ...]:
+def in_zookeeper(evidence: MigrationEvidence) -> tuple[int, ...]:
     """Brokers in ZooKeeper mode, with the flag or without."""
-    return tuple(id_ for id_, mode in facts.brokers.items() if mode in (BrokerMode.PLAIN, BrokerMode.FLAGGED))
+    return tuple(id_ for id_, mode in evidence.brokers.items() if mode in (BrokerMode.PLAIN, BrokerMode.FLAGGED))
 
 
-def plain(facts: MigrationEvidence) -> tuple[int, ...]:
+def plain(evidence: MigrationEvidence) -> tuple[int, ...]:
     """Brokers in ZooKeeper mode that do not follow the quorum."""
-    return tuple(id_ for id_, mode in facts.brokers.items() if mode is BrokerMode.PLAIN)
+    return tuple(id_ for id_, mode in evidence.brokers.items() if mode is BrokerMode.PLAIN)
 
 
-def in_kraft(facts: MigrationEvidence) -> tuple[int, ...]:
+def in_kraft(evidence: MigrationEvidence) -> tuple[int, ...]:
     """Brokers in KRaft mode."""
-    return tuple(id_ for id_, mode in facts.brokers.items() if mode is BrokerMode.KRAFT)
+    return tuple(id_ for id_, mode in evidence.brokers.items() if mode is BrokerMode.KRAFT)
 
 
-def unflagged_beside_zookeeper(facts: MigrationEvidence) -> tuple[int, ...]:
+def unflagged_beside_zookeeper(evidence: MigrationEvidence) -> tuple[int, ...]:
     """Controllers without the flag, where brokers in ZooKeeper mode may lose their metadata by it."""
-    return facts.unflagged if in_zookeeper(facts) else ()
+    return evidence.unflagged if in_zookeeper(evidence) else ()
 
 
-def unflagged_beside_flagged(facts: MigrationEvidence) -> tuple[int, ...]:
+def unflagged_beside_flagged(evidence: MigrationEvidence) -> tuple[int, ...]:
     """Controllers without the flag, where another one has it."""
-    return facts.unflagged if True in facts.controllers.values() else ()
+    return evidence.unflagged if True in evidence.controllers.values() else ()
 
 
-def all_flagged(facts: MigrationEvidence) -> tuple[int, ...]:
+def all_flagged(evidence: MigrationEvidence) -> tuple[int, ...]:
     """Controllers, where each has the flag."""
-    return tuple(facts.controllers) if set(facts.controllers.values()) == {True} else ()
+    return tuple(evidence.controllers) if set(evidence.controllers.values()) == {True} else ()
 
 
-def flagged(facts: MigrationEvidence) -> tuple[int, ...]:
+def flagged(evidence: MigrationEvidence) -> tuple[int, ...]:
     """Controllers with the flag."""
-    return tuple(id_ for id_, flag in facts.controllers.items() if flag)
+    return tuple(id_ for id_, flag in evidence.controllers.items() if flag)
 
 
-def of_two_roles(facts: MigrationEvidence) -> tuple[int, ...]:
+def of_two_roles(evidence: MigrationEvidence) -> tuple[int, ...]:
     """Ids that brokers and controllers share, where no node can be both."""
-    if facts.state is not S.PRE_MIGRATION and not in_zookeeper(facts):
+    if evidence.state is not S.PRE_MIGRATION and not in_zookeeper(evidence):
         return ()
-    return tuple(sorted(facts.brokers.keys() & facts.controllers.keys()))
+    return tuple(sorted(evidence.brokers.keys() & evidence.controllers.keys()))
 
 
-def all_plain(facts: MigrationEvidence) -> tuple[int, ...]:
+def all_plain(evidence: MigrationEvidence) -> tuple[int, ...]:
     """Brokers, where no broker that is known follows a quorum."""
-    return plain(facts) if {mode for mode in facts.brokers.values() if mode is not None} == {BrokerMode.PLAIN} else ()
+    return (
+        plain(evidence)
+        if {mode for mode in evidence.brokers.values() if mode is not None} == {BrokerMode.PLAIN}
+        else ()
+    )
 
 
 class Contradiction(Struct, frozen=True):
@@ -93,30 +97,30 @@ class Contradiction(Struct, frozen=True):
     may_pass: bool = False
     at_first: str = ""
 
-    def of(self, facts: MigrationEvidence) -> Misplaced | None:
+    def of(self, evidence: MigrationEvidence) -> Misplaced | None:
         """Texts of this row, filled in for these facts; None where it does not hold."""
-        if facts.state not in self.state or facts.claim not in self.claim:
+        if evidence.state not in self.state or evidence.claim not in self.claim:
             return None
-        if self.copied is not None and self.copied is not (facts.offset > 0):
+        if self.copied is not None and self.copied is not (evidence.offset > 0):
             return None
-        nodes = self.nodes(facts) if self.nodes is not None else ()
+        nodes = self.nodes(evidence) if self.nodes is not None else ()
         if self.nodes is not None and not nodes:
             return None
 
         def filled(text: str) -> str:
-            return text.replace("{nodes}", ", ".join(map(str, nodes))).replace("{offset}", str(facts.offset))
+            return text.replace("{nodes}", ", ".join(map(str, nodes))).replace("{offset}", str(evidence.offset))
 
         subject, message, remedy = map(filled, (self.subject, self.message, self.remedy))
         if self.elects:
-            remedy = with_flags_first(facts, remedy)
+            remedy = with_flags_first(evidence, remedy)
         return Misplaced(message, remedy, subject, self.may_pass, filled(self.at_first))
 
 
-def with_flags_first(facts: MigrationEvidence, remedy: str) -> str:
+def with_flags_first(evidence: MigrationEvidence, remedy: str) -> str:
     """A remedy by which another controller becomes the active one: none that would end the migration may be it."""
-    if facts.state is not S.MIGRATION or not facts.unflagged:
+    if evidence.state is not S.MIGRATION or not evidence.unflagged:
         return remedy
-    ids = ", ".join(map(str, facts.unflagged))
+    ids = ", ".join(map(str, evidence.unflagged))
     return f"first put {FLAG} back on controller {ids}, which would end the migration; then {remedy}"
 
 
@@ -292,29 +296,29 @@ CONTRADICTIONS = (
 """The first that holds is said: of two controllers before all else."""
 
 
-def position_of(facts: MigrationEvidence) -> Position | Misplaced:
+def position_of(evidence: MigrationEvidence) -> Position | Misplaced:
     """The one position that everything fits, else what contradicts what."""
-    wrong = next((it for row in CONTRADICTIONS if (it := row.of(facts)) is not None), None)
+    wrong = next((it for row in CONTRADICTIONS if (it := row.of(evidence)) is not None), None)
     if wrong is not None:
         return wrong
-    possible = {row.position for row in ROWS if row.fits(facts)}
-    positions = possible if len(possible) == 1 else {row.position for row in ROWS if row.fits(facts.as_registered)}
+    possible = {row.position for row in ROWS if row.fits(evidence)}
+    positions = possible if len(possible) == 1 else {row.position for row in ROWS if row.fits(evidence.as_registered)}
     if len(positions) == 1:
         return positions.pop()
-    if facts.silent and possible:
-        return _silent(facts)
+    if evidence.silent and possible:
+        return _silent(evidence)
     return Misplaced(
-        f"the phase cannot be determined: {facts}",
+        f"the phase cannot be determined: {evidence}",
         "see which of these facts is not as you expect it, and undo what was changed last: the page Migration of the "
         "reference shows what holds in each phase",
         "phase of the migration",
         may_pass=True,
-        at_first=str(facts),
+        at_first=str(evidence),
     )
 
 
-def _silent(facts: MigrationEvidence) -> Misplaced:
-    silent, unlisted = (", ".join(map(str, ids)) for ids in (facts.silent, facts.unlisted))
+def _silent(evidence: MigrationEvidence) -> Misplaced:
+    silent, unlisted = (", ".join(map(str, ids)) for ids in (evidence.silent, evidence.unlisted))
     text, remedy = f"the phase is unknown while these nodes do not answer: {silent}", "bring each of them back"
     if unlisted:
         text += f"; brokers that run, but were unregistered: {unlisted}"
@@ -322,7 +326,7 @@ def _silent(facts: MigrationEvidence) -> Misplaced:
     return Misplaced(
         text,
         remedy,
-        f"node {silent}" if len(facts.silent) == 1 else f"nodes {silent}",
+        f"node {silent}" if len(evidence.silent) == 1 else f"nodes {silent}",
         may_pass=True,
-        silent=facts.silent,
+        silent=evidence.silent,
     )

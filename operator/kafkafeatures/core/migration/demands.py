@@ -160,24 +160,24 @@ class SettingDifferences(Struct, frozen=True):
 
 
 def demands(
-    position: Position, end: Position, edge: Edge | None, fact: SettingFacts, node_settings: Said
+    position: Position, end: Position, edge: Edge | None, setting_facts: SettingFacts, node_settings: Said
 ) -> SettingDifferences:
     """Each node that was seen, held against what it has to be at `end`."""
     nodes = tuple(
-        NodeDemand(role, id_, shape, _held(shape, msgspec.structs.replace(fact, node_id=id_), settings))
+        NodeDemand(role, id_, shape, _held(shape, msgspec.structs.replace(setting_facts, node_id=id_), settings))
         for (role, id_), settings in node_settings.items()
         if (shape := SHAPES[end].get(role)) is not None
     )
     roles = {node.role for node in nodes}
     expected = SHAPES[position] if position in SHAPES else SHAPES[end]
     missing = tuple(_none_known(role) for role in SHAPES[end] if role in expected and role not in roles)
-    return SettingDifferences(position, end, edge, fact, nodes, missing)
+    return SettingDifferences(position, end, edge, setting_facts, nodes, missing)
 
 
 def _held(
-    shape: Shape, fact: SettingFacts, node_settings: NodeSettings | Failure
+    shape: Shape, setting_facts: SettingFacts, node_settings: NodeSettings | Failure
 ) -> tuple[SettingDifference, ...] | Failure:
-    return node_settings if isinstance(node_settings, Failure) else differences(shape, fact, node_settings.of)
+    return node_settings if isinstance(node_settings, Failure) else differences(shape, setting_facts, node_settings.of)
 
 
 def _none_known(role: Role) -> Failure:

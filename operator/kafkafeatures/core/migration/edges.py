@@ -115,26 +115,26 @@ _WAY = (P.ZOOKEEPER, *(edge.end for edge in FORWARD))
 """The positions at which a document can ask a migration to stay."""
 
 
-def next_edge(position: Position, desired: Desired, facts: MigrationEvidence) -> Edge | NoEdge | None:
+def next_edge(position: Position, desired: Desired, evidence: MigrationEvidence) -> Edge | NoEdge | None:
     """The way that comes next; None where the cluster is where the document wants it."""
-    if desired is Desired.ROLLED_BACK and facts.has_progress and position in (P.ZOOKEEPER, P.RELEASED):
+    if desired is Desired.ROLLED_BACK and evidence.has_progress and position in (P.ZOOKEEPER, P.RELEASED):
         return WITHDRAW
-    if desired is Desired.ROLLED_BACK and position is P.ZOOKEEPER and facts.absent != ():
+    if desired is Desired.ROLLED_BACK and position is P.ZOOKEEPER and evidence.absent != ():
         return UNFLAG_BROKERS  # one that is down may still have the flag
     if position is TARGETS[desired]:
         return None
-    return _back(position, facts) if desired is Desired.ROLLED_BACK else _forward(position, desired, facts)
+    return _back(position, evidence) if desired is Desired.ROLLED_BACK else _forward(position, desired, evidence)
 
 
-def _forward(position: Position, desired: Desired, facts: MigrationEvidence) -> Edge | NoEdge:
-    if position in (P.NO_CONTROLLER, P.RELEASED) and facts.has_progress:
+def _forward(position: Position, desired: Desired, evidence: MigrationEvidence) -> Edge | NoEdge:
+    if position in (P.NO_CONTROLLER, P.RELEASED) and evidence.has_progress:
         return NoEdge(
             f"no controller answers, and the migration was begun: the cluster is at {position}",
             "start the controllers with their disks, or make them reachable; or, to go back, set "
             "spec.migration.desired to RolledBack until the cluster is in ZooKeeper mode",
         )
     if position is P.RELEASED:  # after a rollback, or before a first migration: nothing tells the two apart
-        flagged = ", ".join(str(id_) for id_, mode in facts.brokers.items() if mode is BrokerMode.FLAGGED)
+        flagged = ", ".join(str(id_) for id_, mode in evidence.brokers.items() if mode is BrokerMode.FLAGGED)
         return NoEdge(
             f"brokers run with {FLAG}, but no controller answers: {flagged}; a migration starts with the controllers, "
             "not with the brokers, and after a rollback its rollback must be complete before one can start again",
@@ -162,13 +162,13 @@ def _forward(position: Position, desired: Desired, facts: MigrationEvidence) -> 
     return edge
 
 
-def _back(position: Position, facts: MigrationEvidence) -> Edge | NoEdge:
+def _back(position: Position, evidence: MigrationEvidence) -> Edge | NoEdge:
     if position in (P.FINALIZING, P.FINALIZED):
         return NoEdge(
             f"the cluster is at {position}; finalizing is irreversible, so the migration cannot be rolled back",
             "set spec.migration.desired to Finalized",
         )
-    in_kraft = BrokerMode.KRAFT in facts.brokers.values()
+    in_kraft = BrokerMode.KRAFT in evidence.brokers.values()
     if position is P.COPIED:
         return MOVE_BROKERS_BACK if in_kraft else STOP_CONTROLLERS
     return next(edge for edge in BACK if position in edge.start)

@@ -44,16 +44,16 @@ REMEDY = (
 )
 
 
-def what_is_lacking(place: MigrationProgress, last: EqualityStatus | None) -> Consentable | None:
+def what_is_lacking(progress: MigrationProgress, last: EqualityStatus | None) -> Consentable | None:
     """Consent needed where the last comparison does not show that ZooKeeper held all metadata. last: of the status."""
-    progress = place.znodes.migration
-    if isinstance(progress, Failure):
+    znode = progress.znodes.migration
+    if isinstance(znode, Failure):
         return None  # nothing can be deleted then
-    if progress is not None and progress.offset <= 0 and last is None:
+    if znode is not None and znode.offset <= 0 and last is None:
         return None  # nothing but ZooKeeper was ever written to
     # With another /migration than before, controllers that start again write nothing to ZooKeeper any longer.
-    remedy = REMEDY if progress is not None and progress.offset > 0 else ACCEPT
-    reason = _unknown(progress, last)
+    remedy = REMEDY if znode is not None and znode.offset > 0 else ACCEPT
+    reason = _unknown(znode, last)
     if last is not None and last.differences:
         count = counted(last.differences, "difference")
         text = f"ZooKeeper and the metadata log differed before the controllers stopped: {count}"
@@ -101,16 +101,16 @@ def later(ours: EqualityStatus | None, reported: EqualityStatus | None) -> Equal
 
 
 def last_comparison(
-    place: MigrationProgress | Misplaced | Failure, observation: Observation, previous: EqualityStatus | None
+    progress: MigrationProgress | Misplaced | Failure, observation: Observation, previous: EqualityStatus | None
 ) -> EqualityStatus | None:
     """Outcome of a comparison in this look, else of the last one of this migration. One that came to no result is said
     beside that; where ZooKeeper was behind, it is not known what it has by now. Also of a look by which it is not known
     where the cluster is, as while the controllers stop.
     """
-    if isinstance(place, MigrationProgress) and place.position in PREFLIGHTED:
+    if isinstance(progress, MigrationProgress) and progress.position in PREFLIGHTED:
         return None  # nothing is copied yet, or no longer
     comparison, zookeeper = observation.compared, observation.zookeeper
-    progress = zookeeper.value.migration if isinstance(zookeeper, Known) else None
+    znode = zookeeper.value.migration if isinstance(zookeeper, Known) else None
     if isinstance(comparison, Unknown):
         if comparison.failure.kind is FailureKind.NOT_ASKED:
             return previous
@@ -118,7 +118,7 @@ def last_comparison(
         at = None if comparison.failure.kind is FailureKind.STALE else last.written_at
         return replace(last, state=ComparisonState.UNKNOWN.value, written_at=at)
     state = ComparisonState.DIFFERS if comparison.value.differences else ComparisonState.EQUAL
-    at = stamp(progress.written_at) if isinstance(progress, MigrationZnode) else None
+    at = stamp(znode.written_at) if isinstance(znode, MigrationZnode) else None
     if at is None and state is ComparisonState.EQUAL:
         return previous  # until when it is so is not known
     current = EqualityStatus(
@@ -132,7 +132,7 @@ def last_comparison(
 
 
 def _says_as_much(previous: EqualityStatus, current: EqualityStatus) -> bool:
-    """Tell whether a status that was written moments ago says the same: it is not written for less."""
+    """Tell whether a status of moments ago says the same: a newer date alone is no reason to write it again."""
     is_same = (previous.state, previous.differences, previous.digest) == (
         current.state,
         current.differences,

@@ -42,21 +42,21 @@ def needs_comparison(progress: MigrationProgress) -> bool:
     return progress.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(progress)
 
 
-def with_consentable(read_context: EdgeCheckInput) -> EdgeCheckInput:
+def with_consentable(question: EdgeCheckInput) -> EdgeCheckInput:
     """The question with what a person may consent to, which is gathered once a look."""
-    lost = dict(_lost_brokers(read_context)) if read_context.progress.way is RELEASE else {}
-    read_context = replace(read_context, lost_brokers=lost)
-    return replace(read_context, consentable=_consentable(read_context))
+    lost = dict(_lost_brokers(question)) if question.progress.way is RELEASE else {}
+    question = replace(question, lost_brokers=lost)
+    return replace(question, consentable=_consentable(question))
 
 
-def _consentable(read_context: EdgeCheckInput) -> tuple[Consentable, ...]:
+def _consentable(question: EdgeCheckInput) -> tuple[Consentable, ...]:
     """Blockers that a person may lift by consents on the way back, as far as they are shown: that the controllers have
     stopped is asked for only once nothing is lost, or that was consented to, as they may have to be started again.
     """
-    place, consentables = read_context.progress, list[Consentable]()
+    place, consentables = question.progress, list[Consentable]()
     if place.desired is not Desired.ROLLED_BACK:
         return ()
-    compared = read_context.compared
+    compared = question.compared
     if needs_comparison(place) and compared is not None and compared.differences:
         text = f"{compared.summary}: {'; '.join(compared.examples)}"
         remedy = f"{without_ending(place, REMEDY)}; or {ACCEPT}"
@@ -64,56 +64,56 @@ def _consentable(read_context: EdgeCheckInput) -> tuple[Consentable, ...]:
         blocker = Blocker(BlockerKind.METADATA, text, remedy)
         consentables.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker))
     if place.way is RELEASE:
-        consentables += losses(read_context)
-    if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(read_context, consentables)):
-        doubt = unproven(place, read_context.controllers, read_context.voters)
+        consentables += losses(question)
+    if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(question, consentables)):
+        doubt = unproven(place, question.controllers, question.voters)
         if doubt is not None:
             parts = frozenset(doubt.about.split(", "))
             consentables.append(Consentable(ZK_CONTROLLERS_STOPPED, doubt.about, doubt, parts))
     return tuple(consentables)
 
 
-def not_lifted(read_context: EdgeCheckInput, consentables: Iterable[Consentable]) -> Iterator[Blocker]:
+def not_lifted(question: EdgeCheckInput, consentables: Iterable[Consentable]) -> Iterator[Blocker]:
     """Blockers of these that still prevent the next step."""
     for it in consentables:
-        blocker = lifted(it, read_context.consents, read_context.spent, read_context.requested)
+        blocker = lifted(it, question.consents, question.spent, question.requested)
         if blocker is not None:
             yield blocker
 
 
-def requested_by(read_context: EdgeCheckInput, at: Stamp) -> tuple[ConsentRequest, ...]:
+def requested_by(question: EdgeCheckInput, at: Stamp) -> tuple[ConsentRequest, ...]:
     """Consents that are asked for by now, and those that were, where it may still be so: the last comparison, which is
     not always at hand, showed what ZooKeeper lacks.
     """
-    last, goes_back = read_context.equality, read_context.progress.desired is Desired.ROLLED_BACK
+    last, goes_back = question.equality, question.progress.desired is Desired.ROLLED_BACK
     lacks = goes_back and last is not None and last.state != ComparisonState.EQUAL
     return requested_now(
-        read_context.requested,
-        read_context.consentable,
-        read_context.consents,
+        question.requested,
+        question.consentable,
+        question.consents,
         {ZK_ROLLBACK_LOSSY} if lacks else (),
         at,
     )
 
 
-def losses(read_context: EdgeCheckInput) -> Iterator[Consentable]:
+def losses(question: EdgeCheckInput) -> Iterator[Consentable]:
     """Possible losses: metadata that ZooKeeper lacks, and records of a broker that may run in KRaft mode and lead
     partitions, which another one is then given. A broker that has a znode is in ZooKeeper mode, also if it does not
     answer yet. Each broker has a consent of its own, which is for no other one, nor for metadata.
     """
-    lacking = what_is_lacking(read_context.progress, read_context.equality)
+    lacking = what_is_lacking(question.progress, question.equality)
     if lacking is not None:
         yield lacking
-    yield from read_context.lost_brokers.values()
+    yield from question.lost_brokers.values()
 
 
-def given_up(read_context: EdgeCheckInput) -> frozenset[int]:
+def given_up(question: EdgeCheckInput) -> frozenset[int]:
     """Brokers that are not expected to come back: a person consented to lose what they have."""
-    return frozenset(id_ for id_, it in read_context.lost_brokers.items() if not any(not_lifted(read_context, (it,))))
+    return frozenset(id_ for id_, it in question.lost_brokers.items() if not any(not_lifted(question, (it,))))
 
 
-def _lost_brokers(read_context: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]:
-    place, brokers = read_context.progress, read_context.progress.znodes.brokers
+def _lost_brokers(question: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]:
+    place, brokers = question.progress, question.progress.znodes.brokers
     with_znode = frozenset[int]() if isinstance(brokers, Failure) else frozenset(brokers)
     for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):
         consent = f"{ZK_LOSE_BROKER}:{id_}"
@@ -131,13 +131,10 @@ def _absent_by_znodes(progress: MigrationProgress) -> tuple[int, ...]:
     return tuple(sorted({*assigned, *(progress.facts.absent or ())} - progress.facts.brokers.keys()))
 
 
-def not_back(read_context: EdgeCheckInput) -> Iterator[Blocker]:
+def not_back(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Brokers of which it is not certain that they run in ZooKeeper mode."""
     yield from (
-        it
-        for _, it in _not_in_zookeeper_mode(
-            read_context.progress, read_context.flying, read_context.progress.facts.absent or ()
-        )
+        it for _, it in _not_in_zookeeper_mode(question.progress, question.flying, question.progress.facts.absent or ())
     )
 
 

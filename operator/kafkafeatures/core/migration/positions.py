@@ -152,18 +152,18 @@ class PositionRow(Struct, frozen=True):
     some: tuple[BrokerMode, ...]
     flags: tuple[bool, ...] | None = None
 
-    def fits(self, facts: MigrationEvidence) -> bool:
+    def fits(self, evidence: MigrationEvidence) -> bool:
         """Tell whether it may be the position. A node that does not answer fits where any of its modes would."""
-        if facts.state not in self.state or facts.claim not in self.claim:
+        if evidence.state not in self.state or evidence.claim not in self.claim:
             return False
-        if self.copied is not None and self.copied is not (facts.offset > 0):
+        if self.copied is not None and self.copied is not (evidence.offset > 0):
             return False
-        modes = facts.brokers.values()
+        modes = evidence.brokers.values()
         if any(mode is not None and mode not in self.modes for mode in modes):
             return False
         if not any(mode is None or mode in self.some for mode in modes):
             return False
-        return self.flags is None or _flags_fit(facts.controllers.values(), self.flags)
+        return self.flags is None or _flags_fit(evidence.controllers.values(), self.flags)
 
 
 ALL, SOME, NO = (True,), (True, False), (False,)

@@ -103,17 +103,17 @@ class MigrationProgress(Struct, frozen=True, dict=True):
         return tuple(_route(self.position, self.desired, self.facts))
 
 
-def _route(position: Position, desired: Desired, facts: MigrationEvidence) -> Iterator[Edge]:
-    while isinstance(edge := next_edge(position, desired, facts), Edge):
+def _route(position: Position, desired: Desired, evidence: MigrationEvidence) -> Iterator[Edge]:
+    while isinstance(edge := next_edge(position, desired, evidence), Edge):
         yield edge
         position = edge.end_from(position)
         if edge.deletes or RestartBetween.NO_CONTROLLERS in edge.beside:  # which have left /migration
-            facts = msgspec.structs.replace(facts, has_progress=not edge.deletes)
+            evidence = msgspec.structs.replace(evidence, has_progress=not edge.deletes)
         if edge is UNFLAG_BROKERS:
-            facts = msgspec.structs.replace(facts, absent=())
+            evidence = msgspec.structs.replace(evidence, absent=())
         if edge is MOVE_BROKERS_BACK:  # it ends where it may have begun, with no broker in KRaft mode any more
-            brokers = dict.fromkeys(facts.brokers, BrokerMode.FLAGGED)
-            facts = msgspec.structs.replace(facts, brokers=brokers)
+            brokers = dict.fromkeys(evidence.brokers, BrokerMode.FLAGGED)
+            evidence = msgspec.structs.replace(evidence, brokers=brokers)
 
 
 def place_of(

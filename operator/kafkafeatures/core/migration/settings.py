@@ -120,24 +120,24 @@ shows it.
 """
 
 
-def required(shape: Shape, fact: SettingFacts) -> Iterator[tuple[str, Rule]]:
+def required(shape: Shape, setting_facts: SettingFacts) -> Iterator[tuple[str, Rule]]:
     """Names and what is asked of each, in the order of the table."""
     values = {
-        "node_id": "" if fact.node_id is None else str(fact.node_id),
-        "ibp": fact.ibp,
-        "quorum": BOOTSTRAP if fact.dynamic else VOTERS,
+        "node_id": "" if setting_facts.node_id is None else str(setting_facts.node_id),
+        "ibp": setting_facts.ibp,
+        "quorum": BOOTSTRAP if setting_facts.dynamic else VOTERS,
     }
     for name, row in TABLE.items():
         rule = row.get(shape)
         if rule is not None:
             yield name.format(**values), rule if isinstance(rule, Wish) else rule.format(**values) or Wish.SET
-    if shape in (C, N) and fact.listener:  # a broker without this listener is refused when it registers
-        yield LISTENER, fact.listener
-    if shape is F and (entry := _entry_of(fact.quorum_listener)):
+    if shape in (C, N) and setting_facts.listener:  # a broker without this listener is refused when it registers
+        yield LISTENER, setting_facts.listener
+    if shape is F and (entry := _entry_of(setting_facts.quorum_listener)):
         yield PROTOCOLS, entry  # else a broker does not start
-    if fact.acls and shape in (C, K, N):
+    if setting_facts.acls and shape in (C, K, N):
         yield AUTHORIZER, STANDARD_AUTHORIZER
-    if fact.acls and shape in (F, P):
+    if setting_facts.acls and shape in (F, P):
         yield AUTHORIZER, OF_ZOOKEEPER
 
 
@@ -146,11 +146,13 @@ def _entry_of(listener: str) -> str:
     return f"...,{listener}:..." if listener and listener.upper() not in NAMED_BY_DEFAULT else ""
 
 
-def differences(shape: Shape, fact: SettingFacts, settings: Mapping[str, Setting]) -> tuple[SettingDifference, ...]:
+def differences(
+    shape: Shape, setting_facts: SettingFacts, settings: Mapping[str, Setting]
+) -> tuple[SettingDifference, ...]:
     """Settings that a node has otherwise. `settings`: what it said of exactly the names that `required` has."""
     return tuple(
         SettingDifference(name, rule, value)
-        for name, rule in required(shape, fact)
+        for name, rule in required(shape, setting_facts)
         if not _holds(name, rule, value := _value(settings.get(name)))
     )
 
@@ -189,20 +191,20 @@ class Lines(Struct, frozen=True):
     remove: tuple[str, ...] = field(default=())
 
 
-def lines_of(shape: Shape, fact: SettingFacts) -> Lines:
+def lines_of(shape: Shape, setting_facts: SettingFacts) -> Lines:
     """For people, and for Git: `name=value`, with `...` where the value is theirs and no node has it yet."""
-    rules = tuple(required(shape, fact))
+    rules = tuple(required(shape, setting_facts))
     add = [
-        f"{name}={fact.values.get(name, '...') if rule is Wish.SET else rule}"
+        f"{name}={setting_facts.values.get(name, '...') if rule is Wish.SET else rule}"
         for name, rule in rules
         if rule is not Wish.NOT_SET
     ]
-    if shape in (C, N) and (entry := _entry_of(fact.listener)):
+    if shape in (C, N) and (entry := _entry_of(setting_facts.listener)):
         add.append(f"{PROTOCOLS}={entry}")  # only shown: a controller that runs has it
     if shape in (C, N):
-        add += [f"{name}={value}" for name, value in fact.decided.items()]
-        if fact.authorizes:
+        add += [f"{name}={value}" for name, value in setting_facts.decided.items()]
+        if setting_facts.authorizes:
             add.append(f"{SUPER_USERS}={PRINCIPALS}")
-        if fact.authorizes and fact.allows_everyone:
+        if setting_facts.authorizes and setting_facts.allows_everyone:
             add.append(f"{ALLOW_EVERYONE}=...")
     return Lines(tuple(add), tuple(name for name, rule in rules if rule is Wish.NOT_SET))

@@ -33,8 +33,8 @@ _GOES_ON = (
 def plan_verdict(status: Status, generation: int, *, approved: bool = False, sends: bool = True) -> PlanVerdict:
     """Verdict of a status on this generation of the document.
 
-    `approved`: the plan was approved since. `sends` False: who asks is not who would send it, and need not have the
-    right to; that it is missing is no blocker.
+    `approved`: the plan was approved since. `sends` False: the caller does not send the changes itself, so a right that
+    it lacks is no blocker.
     """
 
     def true(kind: Condition) -> StatusCondition | None:
@@ -56,7 +56,9 @@ def plan_verdict(status: Status, generation: int, *, approved: bool = False, sen
     if true(Condition.APPROVAL_REQUIRED) and not approved:
         return PlanVerdict.APPROVAL_REQUIRED
     reconciling = true(Condition.RECONCILING)
-    if reconciling and not status.plan:  # what prevents nothing: without a leader nothing can be confirmed either
+    if (
+        reconciling and not status.plan
+    ):  # without a plan, an open fact is unknown: without a leader, say, "in sync" cannot be confirmed
         return PlanVerdict.UNKNOWN
     if blocked or ready.reason in (Reason.SUSPENDED, Reason.DRIFTED):
         return PlanVerdict.BLOCKED

@@ -92,7 +92,7 @@ def status_of(
 
 
 def _dated(status: Status) -> Status:
-    """Since when a roll has been waiting is since when the resource has."""
+    """The status whose roll has been waiting since Ready has had its present reason."""
     if status.rollout is None or not status.rollout.waiting_for:
         return status
     since = status.ready_reason.since if status.ready_reason is not None else None
@@ -106,7 +106,7 @@ def _planned(
     approved_by: ApprovedBy | None,
     at: datetime,
 ) -> PlanStatus | None:
-    """None where nothing is left of it; the one of before while the levels are not known."""
+    """The plan of the status: None once it is over; the previous one while the levels are not known."""
     if previous is not None and not observation.shows_levels:
         return previous
     return None if plan.is_over else _plan(plan, previous, approved_by, at)

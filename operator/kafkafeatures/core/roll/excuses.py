@@ -62,8 +62,8 @@ def excused_in_all_rolls(
 ) -> ExcusedTopics | None:
     """Topics that the consent is for in a plan of several rolls: those that it shows, from its first look to its end.
 
-    `excused`: what the plan that stands has, where it leads to where this one does. One that shows none takes those
-    that are there now, unless another plan has used the consent. None, too, while the partitions are not known.
+    `excused`: topics that the standing plan shows, if it has the same target. If it shows none, those that are
+    unavailable now are taken, unless another plan has used the consent. None, too, while the partitions are not known.
     """
     state = _state(desired, memory)
     if excused is not None and state is not ConsentState.MISSING:

@@ -2,8 +2,8 @@
 each of them to be up. In one place, whatever stage restarts nodes.
 
 Pure. Called by `core/roll/stage.py`, and by the stages of migrations and of the inter.broker.protocol.version, whose
-restarts are made there too. A status has the disks as well, as far as it has room for them; where both are lost, a look
-takes what it finds for what was there before. Since when a node is up, no status says: it would be no proof.
+restarts are made there too. A status has the disks as well, as far as it has room for them; where both are lost, the
+disks that are read next count as those of before. No status says since when a node is up: it would be no proof.
 """
 
 from __future__ import annotations

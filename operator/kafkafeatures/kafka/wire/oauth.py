@@ -221,7 +221,7 @@ def _ask(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) 
         raise _no_token(endpoint, "did not answer") from None
 
 
-def read_token(answer: bytes, progress: str) -> tuple[str, float]:
+def read_token(answer: bytes, endpoint: str) -> tuple[str, float]:
     """The token and the seconds of its life. Raises AuthenticationFailed where there is none that could be sent."""
     try:
         document = json.loads(answer)
@@ -230,10 +230,10 @@ def read_token(answer: bytes, progress: str) -> tuple[str, float]:
             return token, lifetime
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         pass
-    raise _no_token(progress, "did not return JSON with an access_token")
+    raise _no_token(endpoint, "did not return JSON with an access_token")
 
 
-def _no_token(location: str, reason: str) -> AuthenticationFailed:
+def _no_token(endpoint: str, reason: str) -> AuthenticationFailed:
     return AuthenticationFailed(
-        f"the token endpoint {location} {reason}", remedy="check its address, client id and secret"
+        f"the token endpoint {endpoint} {reason}", remedy="check its address, client id and secret"
     )

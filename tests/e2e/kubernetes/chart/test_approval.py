@@ -144,13 +144,13 @@ def test_releases_of_the_same_name_in_two_namespaces_share_no_object() -> None:
     assert not of_one & of_other
 
 
-def test_it_is_refused_where_kubernetes_has_no_such_policy() -> None:
+def test_the_approval_policy_is_refused_on_a_kubernetes_without_validating_admission_policies() -> None:
     done = helm("template", NAME, str(CHART), "--kube-version", "1.29.0", values={"approvalPolicy": {"enabled": True}})
     assert done.returncode != 0
     assert "ValidatingAdmissionPolicy needs Kubernetes 1.30 or newer, this is v1.29.0" in done.stderr
 
 
-def test_it_holds_where_the_operator_looks() -> None:
+def test_the_approval_policy_is_bound_to_the_namespaces_that_the_operator_watches() -> None:
     def selected(**values: Any) -> Any:
         objects = render({**values, "approvalPolicy": {"enabled": True}})
         (binding,) = [one for one in objects if one["kind"] == "ValidatingAdmissionPolicyBinding"]

@@ -202,7 +202,7 @@ def test_sizes_that_exclude_each_other_are_refused_in_one_sentence(values: Value
     ],
     ids=str,
 )
-def test_what_kubernetes_and_prometheus_take_is_taken(values: Values) -> None:
+def test_the_chart_accepts_values_that_kubernetes_and_prometheus_accept(values: Values) -> None:
     assert render(values)
 
 

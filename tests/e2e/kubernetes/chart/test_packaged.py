@@ -35,7 +35,7 @@ def _links(text: str) -> list[str]:
     return ["".join(found) for found in LINK.findall(text)]
 
 
-def test_it_holds_what_lies_in_the_folder(package: dict[str, str]) -> None:
+def test_the_packaged_chart_holds_the_files_of_its_folder(package: dict[str, str]) -> None:
     assert set(package) == {
         str(one.relative_to(CHART)) for one in CHART.rglob("*") if one.is_file() and one.name != ".helmignore"
     } | ({".helmignore"} & set(package))

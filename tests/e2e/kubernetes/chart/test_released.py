@@ -82,7 +82,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Released]:
         yield Released(running, clone, bases, environment, done.stdout)
 
 
-def test_it_ends_with_what_was_pushed(released: Released) -> None:
+def test_a_release_ends_with_the_references_that_were_pushed(released: Released) -> None:
     image, chart = (released.clone.reference(one) for one in ("image", "chart"))
     assert released.printed.endswith(f"pushed: {chart}\npushed: {image}\n")
     assert image == f"{released.registry.address}/team/{NAME}@{Layout(released.clone.out / 'image').digest}"

@@ -73,7 +73,7 @@ def kubectl(person: Person, *words: str) -> str:
     return done.stdout
 
 
-def test_it_is_a_plugin_of_kubectl(orders: Orders, person: Person) -> None:
+def test_the_command_is_a_plugin_of_kubectl(orders: Orders, person: Person) -> None:
     assert kubectl(person, "kafkafeatures", "status", orders.name) == person.run("status", orders.name).stdout
 
 

@@ -37,11 +37,11 @@ def answers(message: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("reply", [one for one in replies() if one.api in NEW], ids=lambda one: one.of)
-def test_every_reply_is_read_bit_for_bit(reply: Reply) -> None:
+def test_every_recorded_reply_is_encoded_again_bit_for_bit(reply: Reply) -> None:
     assert rewritten(load_response_schema(reply.api, reply.version), reply.data) == reply.data
 
 
-def test_both_ways_to_ask_say_the_same_of_a_topic() -> None:
+def test_metadata_and_describe_topic_partitions_answers_agree() -> None:
     pages, lists = answers(DescribeTopicPartitionsRequest()), answers(MetadataRequest(all_topics=True))
     for answer in (*pages, *lists):
         ((code, name, _, partitions, _),) = answer.topics
@@ -55,7 +55,7 @@ def test_both_ways_to_ask_say_the_same_of_a_topic() -> None:
     assert all(answer.topics[0].id is not None for answer in pages)
 
 
-def test_a_page_says_where_the_next_one_begins() -> None:
+def test_a_page_of_partitions_has_the_cursor_of_the_next_page() -> None:
     for first in answers(DescribeTopicPartitionsRequest(limit=2)):
         assert first.cursor == ("orders", 2)
         assert [one.partition for one in first.topics[0].partitions] == [0, 1]
@@ -64,7 +64,7 @@ def test_a_page_says_where_the_next_one_begins() -> None:
         assert rest.cursor is None
 
 
-def test_a_broker_says_what_lies_on_its_disks() -> None:
+def test_log_dirs_of_a_broker_list_its_replicas() -> None:
     for answer in answers(DescribeLogDirsRequest()):
         assert answer.error_code == 0
         (directory,) = answer.directories
@@ -72,12 +72,12 @@ def test_a_broker_says_what_lies_on_its_disks() -> None:
         assert directory.hosted == {"orders": frozenset(range(5))}
 
 
-def test_nothing_is_being_moved() -> None:
+def test_an_answer_of_a_cluster_without_reassignments_lists_none() -> None:
     for answer in answers(ListPartitionReassignmentsRequest()):
         assert (answer.error_code, answer.reassignments) == (0, {})
 
 
-def test_a_topic_that_sets_nothing_has_what_the_broker_applies() -> None:
+def test_a_topic_without_own_configs_has_the_values_of_the_broker() -> None:
     for answer in answers(DescribeConfigsRequest(names=("orders", "nobody"), keys=(MIN,))):
         assert answer.configs["orders"].entries[MIN].value == "1"
         assert (
@@ -86,7 +86,7 @@ def test_a_topic_that_sets_nothing_has_what_the_broker_applies() -> None:
         assert answer.configs["nobody"].error_code == 3
 
 
-def test_a_broker_tells_its_own_configs_alone() -> None:
+def test_a_broker_answers_for_its_own_configs_only() -> None:
     for answer in answers(DescribeConfigsRequest(BROKER_RESOURCE, ("1",), (MIN,))):
         assert answer.configs["1"].entries[MIN].value == "1"
         assert answer.configs["1"].entries[MIN].layers[SettingSource.DEFAULT] == "1"

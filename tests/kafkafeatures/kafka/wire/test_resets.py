@@ -105,7 +105,7 @@ async def to(address: Address, *, tls: bool = False) -> Connection:
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "TLS"])
-async def test_what_was_given_up_does_not_arrive_when_the_node_continues(context: ssl.SSLContext, tls: bool) -> None:
+async def test_a_timed_out_request_does_not_arrive_when_the_node_resumes(context: ssl.SSLContext, tls: bool) -> None:
     async with deaf(context if tls else None) as node:
         link = await to(node.address, tls=tls)
         with pytest.raises(TimedOut) as caught:
@@ -117,7 +117,7 @@ async def test_what_was_given_up_does_not_arrive_when_the_node_continues(context
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "TLS"])
-async def test_closing_it_is_a_reset_as_well(context: ssl.SSLContext, tls: bool) -> None:
+async def test_closing_a_connection_resets_it(context: ssl.SSLContext, tls: bool) -> None:
     async with deaf(context if tls else None) as node:
         link = await to(node.address, tls=tls)
         written = asyncio.Event()
@@ -131,7 +131,7 @@ async def test_closing_it_is_a_reset_as_well(context: ssl.SSLContext, tls: bool)
     assert node.read < NAME
 
 
-async def test_what_a_killed_process_had_written_does_not_arrive_when_the_node_continues() -> None:
+async def test_a_request_of_a_killed_process_does_not_arrive_when_the_node_resumes() -> None:
     """The kernel closes its sockets for it."""
     async with deaf(None) as node:
         arguments = [sys.executable, "-c", KILLED, str(node.address.port), str(NAME)]
@@ -141,7 +141,7 @@ async def test_what_a_killed_process_had_written_does_not_arrive_when_the_node_c
     assert node.read < NAME
 
 
-async def test_the_kernel_gives_up_as_well_what_is_never_acknowledged() -> None:
+async def test_the_kernel_times_out_unacknowledged_bytes() -> None:
     async with serving(Server({18: OFFERED})) as server:
         link = await to(server.address)
         made: socket.socket = link._writer.get_extra_info("socket")
@@ -153,7 +153,7 @@ async def test_the_kernel_gives_up_as_well_what_is_never_acknowledged() -> None:
 # --- the last question ---
 
 
-async def test_what_is_withheld_right_before_the_first_byte_is_not_sent() -> None:
+async def test_a_request_withheld_before_its_first_byte_is_not_sent() -> None:
     async with serving(Server({18: OFFERED})) as server:
         link = await to(server.address)
         with pytest.raises(RequestWithheld, match="it is too late") as caught:
@@ -163,7 +163,7 @@ async def test_what_is_withheld_right_before_the_first_byte_is_not_sent() -> Non
         assert len(server.requests) == 1
 
 
-async def test_it_is_asked_when_everything_else_is_done() -> None:
+async def test_permission_to_send_is_asked_right_before_the_first_byte() -> None:
     asked = []
 
     async with serving(Server({18: OFFERED, 57: lambda request: b""})) as server:

@@ -21,11 +21,11 @@ def scram(username: str = "alice", password: str = CANARY, mechanism: str = "SCR
     return exchange(Sasl(mechanism, username, password), None)
 
 
-def test_who_sends_the_secret_itself_needs_tls() -> None:
+def test_mechanisms_that_send_the_secret_need_verified_tls() -> None:
     assert frozenset({"PLAIN", "OAUTHBEARER"}) == NEEDS_VERIFIED_TLS
 
 
-def test_plain_is_one_message() -> None:
+def test_sasl_plain_is_one_message() -> None:
     steps = exchange(Sasl("PLAIN", "älice", "pässword"), None)
     assert next(steps) == b"\0" + "älice".encode() + b"\0" + "pässword".encode()
     with pytest.raises(StopIteration):
@@ -33,20 +33,20 @@ def test_plain_is_one_message() -> None:
 
 
 @pytest.mark.parametrize(("username", "password"), [("a\0b", CANARY), ("alice", f"{CANARY}\0")])
-def test_plain_cannot_carry_a_nul(username: str, password: str) -> None:
+def test_sasl_plain_refuses_a_nul_in_user_name_or_password(username: str, password: str) -> None:
     with pytest.raises(AuthenticationFailed, match="NUL") as caught:
         next(exchange(Sasl("PLAIN", username, password), None))
     assert CANARY not in repr(caught.value)
 
 
-def test_a_token_goes_in_the_form_of_the_rfc_and_silence_is_a_yes() -> None:
+def test_oauthbearer_sends_the_token_as_in_the_rfc_and_an_empty_answer_accepts_it() -> None:
     steps = exchange(Sasl("OAUTHBEARER"), "abc")
     assert next(steps) == b"n,,\x01auth=Bearer abc\x01\x01"
     with pytest.raises(StopIteration):
         steps.send(b"")
 
 
-def test_a_challenge_to_a_token_is_a_no() -> None:
+def test_a_challenge_after_a_token_is_a_refusal() -> None:
     steps = exchange(Sasl("OAUTHBEARER"), CANARY)
     next(steps)
     assert steps.send(b'{"status":"invalid_token"}') == b"\x01"
@@ -57,7 +57,7 @@ def test_a_challenge_to_a_token_is_a_no() -> None:
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("username", ["alice", "a,b=c", "User@example.org", "älice"])
-def test_scram_ends_with_both_sides_convinced(mechanism: str, username: str) -> None:
+def test_a_scram_exchange_authenticates_client_and_server(mechanism: str, username: str) -> None:
     asked: list[str] = []
     made = ScramMechanism(mechanism)
     auth = made.make_auth_info(CANARY, iteration_count=4096)
@@ -93,7 +93,7 @@ def test_scram_ends_with_both_sides_convinced(mechanism: str, username: str) -> 
         f"m=x,r=NONCEx,s={SALT},i=4096",
     ],
 )
-def test_a_first_answer_that_cannot_be_right_gets_no_proof(answer: str) -> None:
+def test_an_invalid_first_scram_answer_gets_no_proof(answer: str) -> None:
     steps = scram()
     nonce = next(steps).decode().partition("r=")[2]
     with pytest.raises(AuthenticationFailed, match="did not prove") as caught:
@@ -102,7 +102,7 @@ def test_a_first_answer_that_cannot_be_right_gets_no_proof(answer: str) -> None:
 
 
 @pytest.mark.parametrize("iterations", [16_385, 10_000_000, 99_999_999_999, "9" * 5000, "00016385"])
-def test_more_iterations_than_kafka_allows_are_refused_before_any_is_computed(
+def test_too_many_scram_iterations_are_refused_before_any_is_computed(
     iterations: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """10,000,000 of them take half a minute, 99,999,999,999 days."""
@@ -124,7 +124,7 @@ def test_as_many_iterations_as_kafka_allows_are_computed() -> None:
 @pytest.mark.parametrize(
     "final", [b"", b"v=", b"v", b"x", b"v=AAAA", b"v=!!!", b"e=invalid-proof", b"\xff\xfe", b"v=" + b"A" * 43 + b"="]
 )
-def test_a_server_that_does_not_know_the_password_is_not_believed(final: bytes) -> None:
+def test_a_wrong_server_signature_of_scram_is_refused(final: bytes) -> None:
     steps = scram()
     nonce = next(steps).decode().partition("r=")[2]
     steps.send(f"r={nonce}x,s={SALT},i=4096".encode())
@@ -133,7 +133,7 @@ def test_a_server_that_does_not_know_the_password_is_not_believed(final: bytes) 
 
 
 @given(answer=st.binary(max_size=60))
-def test_no_answer_breaks_the_exchange(answer: bytes) -> None:
+def test_an_arbitrary_scram_answer_fails_the_authentication(answer: bytes) -> None:
     steps = scram()
     next(steps)
     with pytest.raises(AuthenticationFailed):
@@ -143,7 +143,7 @@ def test_no_answer_breaks_the_exchange(answer: bytes) -> None:
 @pytest.mark.parametrize(
     ("username", "password"), [("", CANARY), ("a\0", CANARY), ("alice", f"{CANARY}\x07"), ("alice", f"{CANARY}\n")]
 )
-def test_what_scram_cannot_carry_is_reported_before_anything_is_sent(username: str, password: str) -> None:
+def test_credentials_that_scram_cannot_carry_are_refused_before_anything_is_sent(username: str, password: str) -> None:
     with pytest.raises(AuthenticationFailed, match="characters that SASLprep forbids") as caught:
         next(scram(username, password))
     assert CANARY not in repr(caught.value)

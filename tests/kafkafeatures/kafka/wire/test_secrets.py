@@ -91,7 +91,7 @@ def nothing_left(secret: str, words: str) -> None:
 
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
 @pytest.mark.parametrize("secret", [PASSWORD, "hunter2", "correct horse battery staple", "пароль-ö"])
-def test_a_secret_is_taken_out_in_every_shape(secret: str, echo: Callable[[str], str]) -> None:
+def test_a_secret_is_removed_in_every_encoding(secret: str, echo: Callable[[str], str]) -> None:
     left = text(of(secret), f"no: {echo(secret)}.")
     assert REMOVED in left
     assert left.startswith("no: ")
@@ -103,7 +103,7 @@ def test_a_secret_is_taken_out_in_every_shape(secret: str, echo: Callable[[str],
     before=st.binary(max_size=7),
     after=st.binary(max_size=7),
 )
-def test_base64_hides_no_secret_wherever_it_lies(secret: str, before: bytes, after: bytes) -> None:
+def test_a_secret_is_removed_from_base64_at_any_offset(secret: str, before: bytes, after: bytes) -> None:
     for code in (base64.b64encode, base64.urlsafe_b64encode):
         left = text(of(secret), code(before + secret.encode() + after).decode())
         assert REMOVED in left
@@ -112,7 +112,7 @@ def test_base64_hides_no_secret_wherever_it_lies(secret: str, before: bytes, aft
 
 
 @given(words=st.text(max_size=200))
-def test_other_words_stay_as_they_are(words: str) -> None:
+def test_text_without_secrets_is_unchanged(words: str) -> None:
     assert text(of("a-long-secret-that-nobody-says"), words) == words
 
 
@@ -124,13 +124,13 @@ def test_other_words_stay_as_they_are(words: str) -> None:
         quote("c=biws,r=abc,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=", safe=""),
     ],
 )
-def test_a_proof_of_scram_is_taken_out_since_passwords_can_be_tried_on_it(proof: str) -> None:
+def test_a_scram_proof_is_removed(proof: str) -> None:
     left = text(of("other"), f"bad {proof}")
     assert "v0X8v3Bz" not in left
     assert proof[-30:] not in left
 
 
-def test_a_token_is_taken_out_also_where_it_was_not_ours() -> None:
+def test_any_json_web_token_is_removed() -> None:
     token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
     assert text(of("other"), f"expired: {token}") == f"expired: {REMOVED}"
     opaque = of("other")
@@ -139,24 +139,24 @@ def test_a_token_is_taken_out_also_where_it_was_not_ours() -> None:
 
 
 @given(before=st.integers(LONGEST - 400, LONGEST + 400), echo=st.sampled_from(PURE))
-def test_no_half_of_a_secret_is_left_where_a_text_is_cut(before: int, echo: str) -> None:
+def test_no_part_of_a_secret_is_left_where_a_text_is_cut(before: int, echo: str) -> None:
     secret = "hunter2-and-more"
     left = text(of(secret), "." * before + ECHOES[echo](secret) * 9 + "." * 9)
     assert len(left) <= LONGEST
     assert ECHOES[echo](secret)[:9] not in left
 
 
-def test_of_a_short_secret_words_are_left() -> None:
+def test_a_short_secret_is_removed_only_as_a_whole_word() -> None:
     assert text(of("no"), "no such user, nobody knows no") == f"{REMOVED} such user, nobody knows {REMOVED}"
 
 
-def test_without_authentication_nothing_is_touched() -> None:
+def test_answers_are_unchanged_without_authentication() -> None:
     answer = SaslAuthenticateResponse(58, "hunter2", b"")
     assert Secrets().removed_from(answer) is answer
     assert of("").removed_from(answer) is answer
 
 
-def test_every_field_that_people_read_is_searched() -> None:
+def test_secrets_are_removed_from_every_text_field_of_an_answer() -> None:
     secrets = of("hunter2x")
     assert secrets.removed_from(SaslHandshakeResponse(33, ("PLAIN", "hunter2x"))).mechanisms == ("PLAIN", REMOVED)
     answers = UpdateFeaturesResponse(0, None, {"group.version": (95, "hunter2x"), "hunter2x": (0, None)})
@@ -166,7 +166,7 @@ def test_every_field_that_people_read_is_searched() -> None:
     assert (cluster.cluster_id, cluster.nodes) == (REMOVED, (Host(1, f"{REMOVED}.example", 9092), hosts[1]))
 
 
-def test_a_password_that_is_part_of_usual_names_costs_no_node() -> None:
+def test_a_password_that_is_part_of_host_names_does_not_change_the_nodes() -> None:
     """Such a password is taken out of what people read, and the nodes stay where they are."""
     hosts = (Host(1, "kafka-0.kafka.svc", 9092), Host(2, "orders-kafka-1.example", 9092))
     answer = DescribeClusterResponse(31, "kafka may not", 1, "kafka", 1, hosts, 2)
@@ -176,7 +176,7 @@ def test_a_password_that_is_part_of_usual_names_costs_no_node() -> None:
     assert of("kafka").removed_from(answer).error_message == f"{REMOVED} may not"
 
 
-def test_both_listeners_of_a_cluster_know_all_of_its_secrets() -> None:
+def test_secrets_of_all_listeners_of_a_cluster_are_removed_on_each_listener() -> None:
     settings = ClusterSettings(
         (Address("a", 1),),
         brokers=Security(Tls(), Sasl("PLAIN", "alice", "for-brokers")),
@@ -198,7 +198,7 @@ def test_both_listeners_of_a_cluster_know_all_of_its_secrets() -> None:
     ids=["password", "token"],
 )
 @pytest.mark.parametrize("echo", ["base64 of PLAIN", "in the middle"])
-async def test_a_node_that_repeats_the_secret_is_shown_without_it(sasl: Sasl, secret: str, echo: str) -> None:
+async def test_an_error_message_that_repeats_the_secret_is_shown_without_it(sasl: Sasl, secret: str, echo: str) -> None:
     answers: dict[int, Any] = {
         18: api_versions((17, 0, 1), (36, 0, 2)),
         17: handshake(sasl.mechanism),
@@ -211,7 +211,7 @@ async def test_a_node_that_repeats_the_secret_is_shown_without_it(sasl: Sasl, se
     nothing_left(secret, str(caught.value))
 
 
-async def test_a_mechanism_may_be_no_secret_either() -> None:
+async def test_a_secret_is_removed_from_the_offered_sasl_mechanisms() -> None:
     answers: dict[int, Any] = {18: api_versions((17, 0, 1), (36, 0, 2)), 17: handshake("PLAIN", "hunter2", error=33)}
     async with serving(Server(answers)) as server:
         security = Security(sasl=Sasl("SCRAM-SHA-256", "alice", "hunter2"))
@@ -219,7 +219,7 @@ async def test_a_mechanism_may_be_no_secret_either() -> None:
             await connect(server.address, security, timeout=5.0, client_id="t", environment=SYSTEM)
 
 
-async def test_the_metadata_log_says_no_secret_either(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_secrets_are_removed_from_readings_of_the_metadata_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """The owner of the controllers writes it, also names of unknown features."""
     quorum = Quorum()
     quorum.leader.append(level("metadata.version", 20))
@@ -243,7 +243,7 @@ async def test_the_metadata_log_says_no_secret_either(monkeypatch: pytest.Monkey
 
 
 @given(secret=st.text(st.characters(exclude_characters="*"), min_size=WORD, max_size=30), around=st.text(max_size=30))
-def test_no_secret_is_too_strange_to_be_taken_out(secret: str, around: str) -> None:
+def test_secrets_of_any_characters_are_removed(secret: str, around: str) -> None:
     assert secret not in text(of(secret), f"{around}{secret}{around}")
 
 
@@ -252,7 +252,7 @@ def cut(text: str) -> bytes:
     return bytes([len(text.encode()) + 1]) + text.encode()
 
 
-async def test_what_a_look_ends_with_repeats_no_secret(tmp_path: Path) -> None:
+async def test_a_reading_contains_no_secret(tmp_path: Path) -> None:
     """Every answer after the proof is a chance to say it again: what is read here stands in the status and the log."""
 
     def described(request: bytes) -> bytes:
@@ -280,7 +280,7 @@ async def test_what_a_look_ends_with_repeats_no_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made_of", ["-eyJ", "eyJ.", "p=aaaa", "%2Cp%3D", "-Yz1iaXdz", PASSWORD[:-1]])
-def test_no_text_makes_the_search_slow(made_of: str) -> None:
+def test_the_search_for_secrets_is_fast_for_any_text(made_of: str) -> None:
     """A list of them, as an answer may have, kept the event loop for seconds."""
     secrets = Secrets()
     secrets.add(PASSWORD)

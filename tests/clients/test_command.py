@@ -178,7 +178,7 @@ def test_an_old_scrape_is_a_gap(capsys: pytest.CaptureFixture[str], evidence: Pa
     newer = ["--log", str(registered(tmp_path / "log", 1, 2, 3, until=AT + HOUR)), "--at", at(AT + HOUR)]
     text = shown(capsys, evidence, *newer)
     assert "brokers 1, 2, 3: " in text
-    assert "(1 h): since the last scrape; scrape it again" in text
+    assert "(1 h): since the last scrape with other counts" in text
     assert "It can be ready as soon as the gaps are closed" in text
 
 

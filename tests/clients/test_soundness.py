@@ -13,7 +13,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.clients.evidence import Scrape
+from kafkafeatures.core.clients.evidence import MINUTE, Scrape
 from kafkafeatures.core.clients.verdict import ClientVerdict
 from tests.amounts import share
 from tests.clients.histories import BEGIN, DAY, END, HOUR, History, Process, checked
@@ -105,6 +105,11 @@ def damaged(draw: st.DrawFn, scrapes: Sequence[Scrape]) -> list[Scrape]:
                 remaining = [replace(each, broker=exchanged.get(each.broker, each.broker)) for each in remaining]
             case _:
                 del remaining[index:]
+    if remaining:  # at last a copy under a later time, as of an exporter whose answers are cached
+        copied = draw(st.sampled_from(remaining))
+        remaining.append(
+            replace(copied, time=draw(st.sampled_from((copied.time, copied.time + DAY * MINUTE, END * MINUTE))))
+        )
     return draw(st.permutations(remaining))
 
 

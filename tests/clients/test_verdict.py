@@ -100,6 +100,12 @@ def test_old_scrapes_say_nothing_about_today() -> None:
     assert (check.verdict, causes(check, 1)) == (UNKNOWN, [GapCause.STALE])
 
 
+def test_a_copy_of_a_scrape_under_a_later_time_shows_nothing_of_that_time() -> None:
+    scrapes = [*QUIET.scrapes([END - DAY])]
+    check = checked([*scrapes, *(replace(scrape, time=END * MINUTE) for scrape in scrapes)], {1, 2, 3})
+    assert (check.verdict, causes(check, 1)) == (UNKNOWN, [GapCause.STALE])
+
+
 def test_two_exporters_that_show_one_process_are_one_broker() -> None:
     both = [*QUIET.scrapes([END - HOUR, END])]
     copied = [replace(scrape, broker=4) for scrape in both if scrape.broker == 1]
@@ -133,6 +139,19 @@ def test_two_processes_of_one_broker_at_the_same_time_are_a_contradiction() -> N
     check = checked([older, newer], {1})
     assert causes(check, 1) == [GapCause.CONTRADICTION]
     assert causes(checked([replace(newer, time=older.time - MINUTE), older], {1}), 1) == [GapCause.CONTRADICTION]
+
+
+def test_a_scrape_from_before_the_start_that_it_shows_is_a_contradiction() -> None:
+    scrape = QUIET.scrape(1, END)
+    assert scrape is not None
+    assert causes(checked([replace(scrape, start=(END + 6) * MINUTE)], {1}), 1) == [GapCause.CONTRADICTION]
+    assert causes(checked([replace(scrape, start=(END + 4) * MINUTE)], {1}), 1) == [GapCause.BEFORE_START]
+
+
+def test_a_version_that_is_used_in_the_window_is_named_once_whenever_else_it_was_used() -> None:
+    history = History({1: (Process(BEGIN - 9 * DAY, END, uses=(BEGIN - 8 * DAY, END - DAY)),)})
+    check = checked(history.scrapes([END - 2 * DAY, END]), {1})
+    assert [(use.kind, use.requests) for use in check.uses] == [(UseKind.REMOVED, 1)]
 
 
 def test_a_process_that_ended_before_the_window_leaves_a_gap_after_it() -> None:

@@ -26,7 +26,7 @@ _CAUSES = {
     GapCause.BEFORE_START: "before its process started, or the first scrape",
     GapCause.RESTART: "between the last scrape of a process and the start of the next one",
     GapCause.REFUSES: "it runs Kafka 4.0 or newer, which refuses removed versions without counting them",
-    GapCause.STALE: "since the last scrape; scrape it again",
+    GapCause.STALE: "since the last scrape with other counts than the one before; scrape it again",
 }
 _HEADINGS = {
     UseKind.REMOVED: "Used, and removed in Kafka {}",

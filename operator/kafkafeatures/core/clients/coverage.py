@@ -67,9 +67,6 @@ def gaps_of(evidence: BrokerEvidence | None, window: EvidenceWindow) -> Iterator
         return
     covered_until, is_first = window.begin, True
     for process in evidence.processes:
-        if process.last <= window.begin:
-            is_first = False
-            continue
         if process.covered_from - covered_until > MAX_GAP:
             cause = GapCause.BEFORE_START if is_first else GapCause.RESTART
             yield EvidenceGap(covered_until, min(process.covered_from, window.end), cause)

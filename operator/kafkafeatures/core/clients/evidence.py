@@ -97,7 +97,7 @@ def _evidence(broker: int, scrapes: Iterable[Scrape]) -> BrokerEvidence:
         elif (key := _first_that_goes_back(latest, scrape)) is not None:
             text = f"{scrape.source}: {key[0]} v{key[1]} has a lower count than in {latest.source}, without a restart"
             return BrokerEvidence(broker, (), text)
-        else:
+        elif scrape.counters != latest.counters:  # else it may be a copy: a broker that runs is asked all the time
             processes[-1].append(scrape)
     return BrokerEvidence(broker, tuple(BrokerProcess(process[0].start, tuple(process)) for process in processes))
 

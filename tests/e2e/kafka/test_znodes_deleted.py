@@ -266,7 +266,7 @@ async def test_a_claim_that_precedes_the_deletion_of_progress_keeps_its_progress
     assert await settled(cluster.port, found) is Result.NOT_APPLIED
 
 
-async def test_an_unexpected_child_of_a_znode_to_be_deleted_is_named_and_the_transaction_rejected(
+async def test_an_unexpected_child_of_a_znode_is_named_and_the_transaction_is_rejected(
     cluster: Kept,
 ) -> None:
     cluster.create("/migration/below", b"")
@@ -290,9 +290,7 @@ async def test_a_transaction_that_is_withheld_at_the_last_moment_is_not_sent(clu
     assert await settled(cluster.port, step) != Result.APPLIED
 
 
-async def test_the_outcome_of_a_lost_request_is_open_until_no_server_may_apply_it(
-    cluster: Kept, zookeeper: ZooKeeper
-) -> None:
+async def test_a_lost_request_is_open_until_no_server_may_apply_it(cluster: Kept, zookeeper: ZooKeeper) -> None:
     async with Relay(zookeeper.servers[0].port) as relay:
         step = await released(cluster.port)
         found = await send(replace(cluster, connect=relay.connect).port, step)
@@ -305,9 +303,7 @@ async def test_the_outcome_of_a_lost_request_is_open_until_no_server_may_apply_i
         assert cluster.state() == ("5", "3003", "there")
 
 
-async def test_a_transaction_whose_answer_was_lost_is_settled_by_the_znodes(
-    cluster: Kept, zookeeper: ZooKeeper
-) -> None:
+async def test_a_transaction_with_a_lost_answer_is_settled_by_the_znodes(cluster: Kept, zookeeper: ZooKeeper) -> None:
     async with Relay(zookeeper.servers[0].port) as relay:
         step = await released(cluster.port, partition_epoch=11)
         assert isinstance(await send(replace(cluster, connect=relay.connect).port, step), OutcomeUnknown)
@@ -317,9 +313,7 @@ async def test_a_transaction_whose_answer_was_lost_is_settled_by_the_znodes(
     assert await settled(cluster.port, step) is Result.APPLIED
 
 
-async def test_a_transaction_that_arrives_after_another_claim_is_rejected_as_a_whole(
-    cluster: Kept, zookeeper: ZooKeeper
-) -> None:
+async def test_a_transaction_after_another_claim_is_rejected_as_a_whole(cluster: Kept, zookeeper: ZooKeeper) -> None:
     """A broker was elected meanwhile, and the session that it comes in is still good."""
     async with Relay(zookeeper.servers[0].port) as relay:
         step = await released(cluster.port)

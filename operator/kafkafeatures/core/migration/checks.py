@@ -263,7 +263,8 @@ def every_broker_is_informed(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def no_controller_is_left(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """No controller runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none writes.
+    """No controller runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none
+    writes.
     """
     yield from pods_left(question.progress)
     yield from still_answering(question.progress)

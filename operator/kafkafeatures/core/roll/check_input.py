@@ -103,8 +103,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         beside: frozenset[int] = frozenset(),
         availability: Availability | None = None,
     ) -> Admission | None:
-        """Admission of brokers while the nodes in flight, unavailable or `beside` are away, those in `but` not counted.
-        """
+        """Admission of brokers while those in flight (without `but`), unavailable or `beside` are away."""
         if self.replication is None:
             return None
         down = (self.flying | self.unavailable | beside) - but
@@ -125,8 +124,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def never_available(self) -> Mapping[str, int]:
-        """Partitions that are unavailable in any restart of their brokers, by topic; empty if partitions are not known.
-        """
+        """Partitions that are unavailable in any restart of their brokers, by topic; empty if none are known."""
         return self.replication.never_available() if self.replication is not None else {}
 
     def is_covered(self, id_: int) -> bool:
@@ -144,8 +142,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def unconfirmed(self) -> Mapping[int, Stamp]:
-        """Nodes whose pod is not certain, and since when; a status has room for few, so those all wait for come first.
-        """
+        """Nodes whose pod is not certain, and since when; those that all wait for come first."""
         rollout = self.remembered.status.rollout
         earlier_stamps = {entry.node_id: entry.since for entry in rollout.unconfirmed} if rollout is not None else {}
         waits = sorted(self.fleet.waits, key=lambda one: one.is_alone)

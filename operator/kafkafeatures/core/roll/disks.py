@@ -158,8 +158,7 @@ def _judged_by(earlier_directories: frozenset[str], directories: frozenset[str],
 
 
 def _noted_of(node: Node) -> frozenset[str]:
-    """Directories of a node that are remembered; the metadata directory of a broker only if no log directory is known.
-    """
+    """Directories of a node to remember; the metadata directory of a broker only if no log directory is known."""
     present = disks_of(node)
     log_dirs = _of_kind(_LOG_DIR, present)
     return present if Role.CONTROLLER in node.roles or not log_dirs else log_dirs

@@ -77,7 +77,8 @@ def about_nodes(
     failure_kind: FailureKind | None = None,
     alike: Hashable = None,
 ) -> Blocker:
-    """A blocker about nodes of the same roles and state. `alike`: what else distinguishes it from blockers of its kind.
+    """A blocker about nodes of the same roles and state. `alike`: what else distinguishes it from others of its
+    kind.
     """
     message, remedy = wording(nodes)
     key = (kind, nodes[0].roles, nodes[0].state, feature, required_level, supported, alike)

@@ -262,7 +262,8 @@ def approval(question: GateInput) -> Decision | None:
 
 
 def claim(question: GateInput) -> Decision | None:
-    """Open where no older resource may own the cluster or still has a step in flight on it; checked before a step only.
+    """Open where no older resource may own the cluster or still has a step in flight on it. Only a step is held
+    back.
     """
     return owned_by(question.owner) if isinstance(question.stage.next, Act) else None
 

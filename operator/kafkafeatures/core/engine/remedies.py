@@ -24,7 +24,8 @@ ADDRESSES_SHOWN = 3
 
 
 def cluster_flags(servers: str, controllers: str, config: str = "") -> str:
-    """Flags with which our commands reach a cluster. `config`: the properties file with TLS and SASL; empty for none.
+    """Flags with which our commands reach a cluster. `config`: its properties file with TLS and SASL; empty for
+    none.
     """
     flag, addresses = ("--bootstrap-server", servers) if servers else ("--bootstrap-controller", controllers)
     some = ",".join("".join(addresses.split()).split(",")[:ADDRESSES_SHOWN])  # one that answers names all others

@@ -196,8 +196,7 @@ class StageState(Struct, frozen=True, dict=True):
 
     @property
     def drift(self) -> Decision | None:
-        """Decision where something that was reached was changed outside KafkaFeatures, and is not corrected; else None.
-        """
+        """Decision where something was changed outside KafkaFeatures and is not corrected; else None."""
         return None
 
     def corrects_drift(self, step: Step) -> bool:

@@ -102,8 +102,7 @@ class Step(Protocol):
 
     @classmethod
     def read(cls, intent: Intent) -> InFlight:
-        """The step in flight that an intent of this kind describes. Raises ValueError where the intent cannot be read.
-        """
+        """The step in flight that an intent of this kind describes. Raises ValueError where it cannot be read."""
 
     @classmethod
     def is_irreversible(cls, ended: HistoryEntry) -> bool:

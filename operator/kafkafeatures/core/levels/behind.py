@@ -36,7 +36,8 @@ def with_nodes_behind(status: Status, blockers: tuple[Blocker, ...], current_sta
 def halted_by(
     wait: Wait | Stalled, blockers: tuple[Blocker, ...], status: Status, age_of: AgeOf, timeout: timedelta
 ) -> Wait | Stalled:
-    """Decision for the blockers: a halt once the same nodes have been too old for longer than `timeout`; else `wait`.
+    """Decision for the blockers: a halt once the same nodes have been too old for longer than `timeout`, else
+    `wait`.
     """
     previous = status.nodes_behind
     if isinstance(wait, Stalled) or previous is None or previous.nodes != _nodes_behind(blockers):

@@ -14,8 +14,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
 def changes_between(desired: Mapping[str, int], finalized: Mapping[str, int]) -> tuple[UpdateFeature, ...]:
-    """Changes that remain to be made, in the order in which they are sent; none for a level that is finalized already.
-    """
+    """Changes that remain to be made, in the order in which they are sent."""
     changes = [
         UpdateFeature(feature, finalized.get(feature, 0), level)
         for feature, level in desired.items()
@@ -38,6 +37,5 @@ def to_validate(changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]
 
 
 def may_lose_metadata(change: UpdateFeature) -> bool:
-    """Tell whether the change is a downgrade that Kafka makes without checking what it drops: no raise restores that.
-    """
+    """Tell whether the change is a downgrade that Kafka makes without checking what it drops. No raise restores it."""
     return change.is_downgrade and undo_of_raise(change.feature, change.to_level, change.from_level) is Undo.LOSSY

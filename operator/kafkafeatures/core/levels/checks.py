@@ -127,8 +127,7 @@ def kraft_version_can_be_raised(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def _registrations_are_known(change: UpdateFeature, observation: Observation) -> Iterator[Blocker]:
-    """Require both lists of registrations: for kraft.version no dry run shows what a node that is not listed supports.
-    """
+    """Require both lists of registrations: no dry run covers kraft.version, so an unlisted node would be missed."""
     for role, registered in (
         ("brokers", observation.registered_brokers),
         ("controllers", observation.registered_controllers),
@@ -184,14 +183,12 @@ def what_is_lost_has_a_consent(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def _with_its_level(change: UpdateFeature, consent: str) -> str:
-    """What to remove from the document. Without its consent a raise of kraft.version is invalid, so both are removed.
-    """
+    """What to remove from the document: also kraft.version, whose raise is invalid without its consent."""
     return f"{consent!r} and kraft.version" if change.feature == KRAFT_VERSION else repr(consent)
 
 
 def metadata_version_stays_above_its_floor(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Refuse a metadata.version below the last level that changed metadata: no Kafka release can do that (KAFKA-13896).
-    """
+    """Refuse a metadata.version below the last level that changed metadata: no release can do that (KAFKA-13896)."""
     for change in question.changes:
         floor = _floor_above(change)
         if floor is not None:

@@ -29,7 +29,7 @@ def floor_of_target(question: LevelCheckInput) -> Blocker | None:
     targets.update(known_levels)  # a feature that no release has needs no upgrade
     if not any(_lacks(question.observation, feature, level) for feature, level in targets.items()):
         return None
-    release = (*releases_that_hold(targets), newest_release())[0]  # the oldest will do: no release has a lower minimum than an older one
+    release = (*releases_that_hold(targets), newest_release())[0]  # a newer one has no lower minimum
     supported = (supported_by(release) or {}).get(METADATA_VERSION, NOT_SUPPORTED)
     level = finalized.value.get(METADATA_VERSION) or WITHOUT_A_LEVEL
     if level >= supported.min:
@@ -52,8 +52,7 @@ def _lacks(observation: Observation, feature: str, level: int) -> bool:
 
 
 def raise_first(feature: str, level: int, floor: int, observation: Observation) -> str:
-    """Remedy before the upgrade: the level to raise to, and the Kafka to run for that, the present one where possible.
-    """
+    """Remedy before the upgrade: the level to raise to, and the Kafka to run for that."""
     ranges = [node.known_range_of(feature) for node in _counted(observation)]
     current = common(version_range for version_range in ranges if version_range is not None)
     if current is not None and None not in ranges and floor in current and level in current:

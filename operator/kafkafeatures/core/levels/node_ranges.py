@@ -130,8 +130,7 @@ def _rejected(verdict: DryRunRejected) -> Blocker:
 
 
 def unknown_range(node: Node, change: UpdateFeature, fact: Unknown, of: str = "") -> Blocker:
-    """Blocker for a node whose range is unknown. `of`: the feature of that range, where it is not that of the change.
-    """
+    """Blocker for a node whose range is unknown. `of`: the feature of that range, if not that of the change."""
     return about_nodes(
         BlockerKind.NODE_UNKNOWN,
         (node,),

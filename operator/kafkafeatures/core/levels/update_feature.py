@@ -32,8 +32,7 @@ _NAMED = re.compile(r"([a-z][a-z0-9._]*) ([0-9]{1,5}) -> ([0-9]{1,5})")
 
 
 class UpdateFeature(Struct, frozen=True):
-    """Finalize one feature at `to_level`; `from_level` was read. A feature without a level, or disabled, is at level 0.
-    """
+    """Finalize one feature at `to_level`; `from_level` was read. Absent and disabled are both level 0."""
 
     kind: ClassVar[str] = "UpdateFeature"
     recorded_as: ClassVar[str] = ""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 BURST, REFILL_SECONDS = 100, 5.0
-"""A token bucket: so many reconciliations may follow one another as they like; more of them come one in so many
-seconds. Every step, reading and wait of the longest upgrade fits; a Kafka that says one thing and shows another does
-not keep the operator busy."""
+"""A token bucket: `BURST` reconciliations may follow one another freely, further ones at one in `REFILL_SECONDS`.
+Every step, reading and wait of the longest upgrade fits; a Kafka that contradicts itself does not keep the operator
+busy."""
 ROLLING_REFILL_SECONDS = 1.0
 
 

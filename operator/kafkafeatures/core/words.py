@@ -30,7 +30,7 @@ def printable(text: str, *, printable_marks: str = "") -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for text with line breaks and tabs of our own, which stay."""
+    """Printable text that keeps its line breaks and tabs, which must be our own."""
     return "\n".join(printable(line, printable_marks="\t") for line in text.split("\n"))
 
 

@@ -183,7 +183,7 @@ def what_is_lost_has_a_consent(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def _with_its_level(change: UpdateFeature, consent: str) -> str:
-    """What to remove from the document: also kraft.version, whose raise is invalid without its consent."""
+    """Part of the document to be removed: also kraft.version, whose raise is invalid without its consent."""
     return f"{consent!r} and kraft.version" if change.feature == KRAFT_VERSION else repr(consent)
 
 

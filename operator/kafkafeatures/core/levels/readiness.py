@@ -65,7 +65,7 @@ def floor_above(feature: str, from_level: int, to_level: int) -> int | None:
 
 
 def undo_of_downgrade(feature: str, from_level: int, to_level: int) -> Undo:
-    """What a downgrade loses: as much as undoing the opposite raise."""
+    """Loss by a downgrade: as much as by undoing the opposite raise."""
     return undo_of_raise(feature, to_level, from_level) if to_level < from_level else Undo.SAFE
 
 

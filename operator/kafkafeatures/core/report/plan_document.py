@@ -70,7 +70,7 @@ def plan_verdict(status: Status, generation: int, *, approved: bool = False, sen
 
 
 def document_of_status(status: Status, *, name: str, generation: int, approved: bool) -> Json:
-    """The same document as `plan_document`, made from a status, without the fields that a status does not have."""
+    """A plan document made from a status: that of `plan_document`, without the fields that a status does not have."""
     ready, plan = status.condition(Condition.READY), status.plan
     return {
         "apiVersion": API_VERSION,

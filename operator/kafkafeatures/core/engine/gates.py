@@ -48,9 +48,9 @@ class GateInput(Struct, frozen=True, dict=True):
 
     stages: one state for each kind, in the order in which they are carried out.
     unsettled: steps that may have been sent and whose outcome is unknown.
-    why_open: what is missing to determine their outcome.
+    open_outcome: what is missing to determine their outcome.
     owner: the older resource that owns this cluster or may own it.
-    log_says: decision where the metadata log is not the one that the status describes.
+    log_decision: decision where the metadata log is not the one that the status describes.
     """
 
     desired: DesiredState
@@ -60,9 +60,9 @@ class GateInput(Struct, frozen=True, dict=True):
     current_time: datetime
     memory: Memory = NO_MEMORY
     unsettled: tuple[Step | UnknownStep, ...] = ()
-    why_open: OpenOutcome | None = None
+    open_outcome: OpenOutcome | None = None
     owner: Owner | None = None
-    log_says: Stalled | Wait | None = None
+    log_decision: Stalled | Wait | None = None
 
     @cached_property
     def stage(self) -> StageState:
@@ -85,7 +85,7 @@ def cluster(question: GateInput) -> Decision | None:
             remedy="create a separate resource (and state file) for each cluster",
         )
     wrong = _wrong_cluster(question.observation, pinned or memory.cluster_id, lost=memory.lost_cluster)
-    return wrong or _wrong_ensemble(question.observation) or question.log_says
+    return wrong or _wrong_ensemble(question.observation) or question.log_decision
 
 
 def _wrong_ensemble(observation: Observation) -> Stalled | None:
@@ -166,7 +166,7 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
 
 def unsettled(question: GateInput) -> Decision | None:
     """Open where the outcome of every step that was sent is known."""
-    steps, open_outcome = question.unsettled, question.why_open
+    steps, open_outcome = question.unsettled, question.open_outcome
     if not steps:
         return None
     unknown = [step.intent.kind or "an intent without a kind" for step in steps if isinstance(step, UnknownStep)]

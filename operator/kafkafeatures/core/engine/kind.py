@@ -70,12 +70,12 @@ class ReadRequirements(Struct, frozen=True):
     """Readings that a stage needs, besides those of every reconciliation."""
 
     partitions: bool = False
-    znodes: bool = False  # what Kafka keeps in ZooKeeper, read before everything else
+    znodes: bool = False  # what Kafka keeps in ZooKeeper, read before all else
     settings: frozenset[str] = frozenset()  # of every node, by name
     comparison: bool = False  # of ZooKeeper with the metadata log; slow in a large cluster
     survey: float | None = None  # of all znodes that Kafka copies, also slow: its greatest age in seconds
     named_controllers: bool = False  # which node each broker takes for the controller
-    former_controllers: frozenset[str] = frozenset()  # addresses at which a controller may still answer
+    former_controllers: frozenset[str] = frozenset()  # addresses where a controller may still answer
 
     def __or__(self, other: ReadRequirements) -> ReadRequirements:
         return ReadRequirements(

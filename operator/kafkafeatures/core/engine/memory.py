@@ -27,10 +27,10 @@ class Memory(Struct, frozen=True):
     change_count: `status.changeCount`.
     spent: consents that were used.
     unverified: consents that may have been used before the status began.
-    reached: feature to its level, where the level was in sync and the document still asks for it.
+    reached: feature to its desired level in the status, where it was reached: in sync, or drifted since.
     corrections: feature to how often its drift was corrected within the last hour.
     passed_on: feature to the time since its change was sent through a broker, which may send it once more.
-    plan: the plan of the last reconciliation.
+    plan: the plan in the status.
     rollout: the roll in progress.
     """
 

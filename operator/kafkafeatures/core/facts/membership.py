@@ -293,7 +293,7 @@ class Membership:
         return any(isinstance(answer, Failure) and answer.kind is FailureKind.STALE for answer in answers)
 
     def _broker_registration(self, id_: int) -> tuple[bool | None, bool | None]:
-        """Pair: is it registered, is it fenced; each None where it is not known."""
+        """Pair of booleans (registered, fenced); each None where it is not known."""
         if self.image is not None and not self._is_left_to_zookeeper(id_):
             registration = self.image.brokers.get(id_)
             return registration is not None, registration.fenced if registration else None

@@ -130,8 +130,8 @@ def _moved_by_the_whole_log(
 ) -> Mapping[str, Moves]:
     """By feature, all changes, unless the last one is surely in the status, which has no position.
 
-    It is where the log shows, only once, the level that the status read last, or the last of its own changes. Empty
-    while a change is in flight (afterwards there is a position), and for a status without a cluster.
+    It is where the log ends with the level that the status read last, or with the status's own changes, and shows them
+    only there. Empty while a change is in flight (afterwards there is a position), and for a status without a cluster.
     """
     if not previous_status.cluster_id or sent_by(next_status):
         return {}

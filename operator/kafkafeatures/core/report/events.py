@@ -96,9 +96,7 @@ def facts_of(intent: Intent) -> EventFacts:
 
 
 def _begun(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
-    """An Event for each step that began. A step is the same while its kind and time are, whatever else its intent
-    gains.
-    """
+    """An Event for each step that began. Step and time identify it, whatever progress its intent gains."""
     known_steps = {(sent_step.step, sent_step.at) for sent_step in sent_in(previous_status)}
     for sent_step in sent_in(next_status):
         event = sent_step.announced() if (sent_step.step, sent_step.at) not in known_steps else None

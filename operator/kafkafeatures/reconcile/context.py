@@ -46,14 +46,14 @@ def ignore(effect: EffectRecord) -> None:
 class ReconcileContext(Struct, frozen=True):
     """The injected context of a reconciliation.
 
-    store: the resource. kafka, workloads, zookeeper: ports; None where no pods are restarted, or ZooKeeper is not
-    needed.
+    store: the resource. kafka: the cluster.
     clock: the wall clock. monotonic: a monotonic clock, in seconds.
     ages: the same for all reconciliations of a resource in a process.
     competing_owner: finds an older resource for a cluster id.
     before_act: called before the status is written; if it raises, nothing is written or sent.
     effects: called right before a step is sent.
     on_settled: called once no step of this resource can still be under way.
+    workloads: None where no pods are restarted. zookeeper: None where it is not needed.
     hand_over: seconds for which another process may still send what its intent says.
     is_stopping: this process was asked to end, and begins nothing new.
     """

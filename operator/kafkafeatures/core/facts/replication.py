@@ -67,7 +67,7 @@ Named = tuple[int, tuple[str, ...]]
 class Forbidding(Struct, frozen=True):
     """Partitions that forbid a restart.
 
-    count: their number. reason: the most lasting reason of any. names: the first partitions with that reason. lagging:
+    count: their number. names: the first partitions with `reason`. reason: the most lasting reason of any. lagging:
     brokers that should be in sync with one of them, are not, and are not away.
     """
 

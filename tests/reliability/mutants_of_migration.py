@@ -33,7 +33,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "migration",
         f"{CORE}/losses.py",
         ("it is given back past a broker in KRaft mode",
-         "for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):",
+         "for id_, blocker in _not_in_zookeeper_mode(progress, with_znode, _absent_by_znodes(progress)):",
          "for id_, blocker in ():"),
         ("a broker that is silent is back",
          "if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in but:",

@@ -71,7 +71,7 @@ class RollMemory(Struct, frozen=True):
     up: Mapping[int, UpSince]
 
     def interrupted(self, reason: str) -> RollMemory:
-        """The same memory: an unreadable cluster changes no disk, and a returning node gets another mark."""
+        """Memory unchanged: an unreadable cluster changes no disk, and a returning node gets another mark."""
         return self
 
 

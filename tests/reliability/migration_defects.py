@@ -11,7 +11,12 @@ MIGRATION_DEFECTS = (
         "stores-differ",
         "a way back closes although ZooKeeper lacks metadata that the log has",
         f"{CORE}.losses",
-        (("    if needs_comparison(progress) and compared is not None and compared.differences:\n", "    if False:\n"),),
+        (
+            (
+                "    if needs_comparison(progress) and compared is not None and compared.differences:\n",
+                "    if False:\n",
+            ),
+        ),
         of_migrations=True,
     ),
     Defect(

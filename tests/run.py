@@ -82,10 +82,10 @@ manifests of the page about it.
 ON_SPARK = "tests/e2e/kubernetes/on_node/test_pipeline.py"
 LONG = (
     "tests/e2e/kubernetes/test_bench.py",
-    f"{ON_SPARK}::test_with_executors_the_tables_are_the_same_and_what_is_granted_is_what_is_used",
+    f"{ON_SPARK}::test_a_run_on_executors_writes_the_same_tables_and_uses_exactly_its_rights",
     "tests/e2e/kubernetes/command_line/test_packages.py",
     "tests/e2e/kubernetes/on_node/test_release.py",
-    f"{ON_SPARK}::test_submitted_as_the_spark_operator_does_it_the_driver_has_a_pod_and_the_tables_are_the_same",
+    f"{ON_SPARK}::test_a_run_submitted_as_by_the_spark_operator_has_a_driver_pod_and_writes_the_same_tables",
 )
 """Tests that a soak alone runs, as each takes minutes: benchmarks, Spark in three pods, packages, a release."""
 KUBERNETES = [

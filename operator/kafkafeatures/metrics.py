@@ -39,7 +39,7 @@ _BETWEEN = frozenset({Phase.MIGRATING, Phase.FINALIZING, Phase.ROLLING_BACK})
 
 
 class Metrics:
-    """The `Watcher` of the controller, and the `Recorder` of connections to Kafka."""
+    """The `ReconciliationListener` of the controller, and the `Recorder` of connections to Kafka."""
 
     def __init__(self, environment: Environment) -> None:
         self._clock = environment.clock
@@ -198,7 +198,7 @@ class Metrics:
         self._waited.observe(seconds)
 
     def passed(self, key: ResourceKey, result: str, seconds: float, status: Status) -> None:
-        """See `Watcher` of the controller."""
+        """See `ReconciliationListener` of the controller."""
         self._passes.labels(result).inc()
         if result == "failed":
             return
@@ -209,11 +209,11 @@ class Metrics:
             self._show(key, previous_status or EMPTY, status)
 
     def suspended(self, key: ResourceKey, holds: bool) -> None:
-        """See `Watcher` of the controller."""
+        """See `ReconciliationListener` of the controller."""
         self._suspended.labels(*key).set(holds)
 
     def forgot(self, key: ResourceKey) -> None:
-        """See `Watcher` of the controller."""
+        """See `ReconciliationListener` of the controller."""
         self._show(key, self._said.pop(key, EMPTY), EMPTY)
         for gauge in (self._drift, self._suspended, self._approval, self._approval_since, self._success):
             gauge.remove(*key)
@@ -253,7 +253,7 @@ class Metrics:
 
 
 class RecorderMetrics:
-    """The `Watcher` of the recorder. Counters may be counted up in its thread."""
+    """The `RecordingListener` of the recorder. Counters may be counted up in its thread."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], datetime]) -> None:
         self._clock = clock
@@ -292,7 +292,7 @@ class RecorderMetrics:
             self._failures.labels(reason)
 
     def recorded(self, resource: tuple[str, str]) -> None:
-        """See `Watcher` of the recorder, as all of these."""
+        """See `RecordingListener` of the recorder, as all of these."""
         self._success.labels(*resource).set(self._clock().timestamp())
 
     def forgot(self, resource: tuple[str, str]) -> None:

@@ -30,7 +30,8 @@ _encode = Encoder().encode
 def writer(reader: Reader, struct: Struct) -> Writer:
     """Return a function that writes the body that begins at a position of a value, or returns None if `as_json` must.
 
-    It raises what the reader of the body raises.
+    It shows every field: a type that has secrets never gets here (`lines.py` refuses it). It raises what the reader of
+    the body raises.
     """
     convert = _converter(struct)
 

@@ -112,8 +112,8 @@ class _RecordHeads(NamedTuple):
 
 
 def _heads(view: Bytes, starts: Positions, value_ends: Positions) -> _RecordHeads | None:
-    """Reads up to the values of records that end at `behind`: length and attributes, two deltas, a null key, a length,
-    a value with a frame. None where any record has something else.
+    """Reads up to the values of records that end at `value_ends`: length and attributes, two deltas, a null key, a
+    length, a value with a frame. None where any record has something else.
     """
     last = len(view) - 1
     deltas = _behind_varints(view, starts) + 1

@@ -45,7 +45,7 @@ def said_by(row: Row) -> tuple[tuple[int, str | None], Mapping[str, tuple[int, s
 
 
 @EVERY
-def test_the_recording_is_of_all_steps_and_of_all_kinds(world: World) -> None:
+def test_the_recording_has_all_steps_and_all_kinds_of_receivers(world: World) -> None:
     rows = recorded_of(world)
     assert [row.step for row in rows] == list(steps(world))
     assert {row.step.to for row in rows} == {ACTIVE, STANDBY, BROKER}

@@ -77,7 +77,7 @@ def as_we_would(world: World, updates: Updates) -> bool:
 
 
 @EVERY
-def test_our_preflight_lets_through_what_kafka_accepts_and_nothing_else(world: World) -> None:
+def test_the_preflight_allows_exactly_the_changes_that_kafka_accepts(world: World) -> None:
     """With every consent given: what is left is what Kafka itself would say."""
     levels = bundle(world.format) or {}
     ranges = {name: (r.min, r.max) for name, r in release_named(world.release).features.items()}

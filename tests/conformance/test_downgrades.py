@@ -29,7 +29,7 @@ def test_every_downgrade_from_every_level_was_recorded(world: World) -> None:
 
 
 @EVERY
-def test_undo_is_what_kafka_does(world: World) -> None:
+def test_the_undo_of_a_raise_is_impossible_exactly_where_kafka_refuses_the_downgrade(world: World) -> None:
     """For every raise, also over many levels, undoing it is called impossible where Kafka refuses, and only there."""
     for row in recorded(world):
         undo = UpdateFeature(row.feature, row.level, row.finalized).undo
@@ -41,7 +41,7 @@ def test_undo_is_what_kafka_does(world: World) -> None:
 
 
 @EVERY
-def test_metadata_version_goes_down_to_its_floor_and_no_further(world: World) -> None:
+def test_metadata_version_can_be_downgraded_to_its_floor_and_no_further(world: World) -> None:
     rows = [row for row in recorded(world) if row.feature == METADATA]
     for level in {row.finalized for row in rows}:
         allowed = [row.level for row in rows if row.finalized == level and row.allowed(world)]
@@ -49,7 +49,7 @@ def test_metadata_version_goes_down_to_its_floor_and_no_further(world: World) ->
 
 
 @EVERY
-async def test_the_simulator_takes_back_what_the_real_node_did(world: World) -> None:
+async def test_the_simulator_accepts_the_downgrades_that_the_real_node_accepted(world: World) -> None:
     controllers = {3001: world.release}
     async with served(plan({1: world.release}, controllers, metadata_version=LOWEST_LEVEL)) as server:
 

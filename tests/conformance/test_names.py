@@ -12,11 +12,11 @@ from tests.conformance.names import OWN, recorded, rows
 from tests.kafkasim.clusters import CLUSTER_ID, exchange, plan, served
 
 
-def test_the_recording_is_of_all_names() -> None:
+def test_the_recording_has_all_names() -> None:
     assert [replace(row, reply=b"") for row in recorded()] == list(rows())
 
 
-def test_a_broker_refuses_each_name_but_its_own_and_a_controller_refuses_none() -> None:
+def test_a_broker_refuses_every_name_except_its_own_and_a_controller_accepts_all_names() -> None:
     whole = [row for row in recorded() if row.version == 5 and row.cluster is not None and row.offset is not None]
     for row in whole:
         is_refused = row.node == 1 and (row.cluster, row.offset) != (OWN, 0)
@@ -24,12 +24,12 @@ def test_a_broker_refuses_each_name_but_its_own_and_a_controller_refuses_none() 
     assert len(whole) == 12
 
 
-def test_half_a_name_is_an_invalid_request() -> None:
+def test_a_name_with_only_one_of_its_two_parts_is_an_invalid_request() -> None:
     halves = [row for row in recorded() if row.version == 5 and (row.cluster is None) != (row.offset is None)]
     assert {row.code for row in halves if row.cluster != ""} == {ErrorCode.INVALID_REQUEST}
 
 
-async def test_the_simulator_takes_and_refuses_the_names_that_the_real_nodes_did() -> None:
+async def test_the_simulator_accepts_and_refuses_the_names_that_real_nodes_accept_and_refuse() -> None:
     async with served(plan({1: "4.4"}, {3001: "4.4"}, metadata_version=33)) as server:
         for row in recorded():
             role = Role.BROKER if row.node == 1 else Role.CONTROLLER

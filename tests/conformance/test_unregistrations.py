@@ -16,7 +16,7 @@ def framed(request: bytes) -> bytes:
     return struct.pack(">i", len(request)) + request
 
 
-def test_the_recording_is_of_all_steps_and_of_all_answers() -> None:
+def test_the_recording_has_all_steps_and_all_answers() -> None:
     rows = recorded()
     assert [(row.to, row.whom, row.raised) for row in rows] == list(steps())
     assert {decode_response(94, 0, row.reply)[1].error_code for row in rows} == {
@@ -28,7 +28,7 @@ def test_the_recording_is_of_all_steps_and_of_all_answers() -> None:
     }
 
 
-def test_a_code_that_kio_does_not_know_comes_out_with_its_words() -> None:
+def test_an_error_code_that_kio_does_not_know_is_decoded_with_its_message() -> None:
     (first,) = [row for row in recorded() if row.raised][:1]
     words = "Controller ID 9999 is not currently registered."
     assert decode_response(94, 0, first.reply) == (7, UnregisterResponse(136, words))

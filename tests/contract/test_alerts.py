@@ -74,12 +74,12 @@ def looks(every: int, *, recorded: Callable[[int], bool]) -> Look:
 
 
 @pytest.mark.parametrize("every", [1, 3 * HOUR, DAY])
-def test_a_log_that_is_recorded_at_each_look_is_no_alarm_however_seldom_that_is(every: int) -> None:
+def test_no_alert_fires_while_each_reconciliation_records_the_log_however_rare_they_are(every: int) -> None:
     assert fired_after(looks(every, recorded=lambda _: True)) is None
 
 
 @pytest.mark.parametrize(("every", "latest"), [(1, 2 * HOUR + 2), (3 * HOUR, 4 * HOUR + 2)])
-def test_a_log_that_is_recorded_no_more_is_an_alarm_an_hour_after_looks_continued_without(
+def test_an_alert_fires_an_hour_after_the_first_reconciliation_that_did_not_record_the_log(
     every: int, latest: int
 ) -> None:
     """The looks may be at a document or a Secret that is not valid: such a reconciliation ends as well."""
@@ -89,11 +89,11 @@ def test_a_log_that_is_recorded_no_more_is_an_alarm_an_hour_after_looks_continue
 
 
 @pytest.mark.parametrize("every", [1, 3 * HOUR])
-def test_a_volume_that_hangs_from_the_start_on_is_an_alarm_after_an_hour(every: int) -> None:
+def test_an_alert_fires_after_an_hour_where_the_volume_hangs_from_the_start(every: int) -> None:
     assert fired_after(looks(every, recorded=lambda _: False)) == HOUR
 
 
-def test_an_operator_that_does_not_record_is_no_alarm() -> None:
+def test_no_alert_fires_for_an_operator_without_a_recorder() -> None:
     metrics = Metrics(environment=SYSTEM)
     metrics.passed(ORDERS, "success", 0.1, Status())
     assert evaluated(RULES["NotRecorded"].expression, _samples(metrics, "NotRecorded"), 0.0) == {}
@@ -116,7 +116,7 @@ def other(kind: str, reason: str) -> StatusCondition:
     return StatusCondition(type=kind, status="True", last_transition_time=SINCE, reason=reason, message="m")
 
 
-def test_a_resource_that_waits_for_a_day_is_an_alarm_unless_another_one_speaks_for_it() -> None:
+def test_an_alert_fires_for_a_resource_that_waits_for_a_day_unless_another_alert_covers_the_cause() -> None:
     assert fired_after(stands("WaitingForWindow"), alert="Waiting", every=HOUR) == DAY
     assert fired_after(stands("InSync", status="True"), alert="Waiting", every=HOUR) is None
     assert fired_after(stands("Suspended"), alert="Waiting", every=HOUR) is None
@@ -127,7 +127,7 @@ def test_a_resource_that_waits_for_a_day_is_an_alarm_unless_another_one_speaks_f
     )
 
 
-def test_a_suspension_that_was_forgotten_is_an_alarm_after_a_week() -> None:
+def test_an_alert_fires_for_a_suspension_after_a_week() -> None:
     def look(minute: int, metrics: Metrics, recorder: RecorderMetrics) -> None:
         stands("InSync", status="True")(minute, metrics, recorder)
         metrics.suspended(ORDERS, holds=minute < lasts)
@@ -138,7 +138,7 @@ def test_a_suspension_that_was_forgotten_is_an_alarm_after_a_week() -> None:
     assert fired_after(look, 8 * DAY, "Suspended", every=HOUR) is None
 
 
-def test_what_is_stalled_is_an_alarm_that_knows_its_reason() -> None:
+def test_the_alert_for_a_stalled_resource_has_the_reason() -> None:
     assert fired_after(stands("Halted", other("Stalled", "Halted")), alert="Stalled") == 5
     metrics = Metrics(environment=SYSTEM)
     metrics.passed(ORDERS, "success", 0.1, Status(conditions=(other("Stalled", "Halted"),)))
@@ -147,7 +147,7 @@ def test_what_is_stalled_is_an_alarm_that_knows_its_reason() -> None:
     assert sorted(dict(labels)["reason"] for labels in found) == ["Halted", "Other"]
 
 
-def test_an_alert_looks_at_the_operator_of_its_release_alone() -> None:
+def test_an_alert_selects_only_the_operator_of_its_release() -> None:
     metrics = Metrics(environment=SYSTEM)
     metrics.passed(ORDERS, "success", 0.1, Status(conditions=(other("Stalled", "Halted"),)))
     assert evaluated(RULES["Stalled"].expression, _samples(metrics, "Stalled"), 0.0)
@@ -160,7 +160,7 @@ def test_an_alert_looks_at_the_operator_of_its_release_alone() -> None:
     assert all('job="@JOB@"' in one.expression for one in ALERTS)
 
 
-def test_a_namespace_that_is_not_watched_is_an_alarm_and_the_others_are_none() -> None:
+def test_an_alert_fires_only_for_a_namespace_that_is_not_watched() -> None:
     metrics = Metrics(environment=SYSTEM)
     metrics.follow(lambda: 3, {"gone": lambda: False, "kafka": lambda: True})
     (found,) = evaluated(RULES["NotWatched"].expression, _samples(metrics, "NotWatched"), 0.0)
@@ -185,26 +185,26 @@ def migrates(*phases: tuple[int, str], rolled_every: int = 0, lag: int = 0) -> L
 
 
 @pytest.mark.parametrize("phase", ["Migrating", "Finalizing", "RollingBack"])
-def test_a_migration_that_does_not_move_between_two_phases_is_an_alarm_after_an_hour(phase: str) -> None:
+def test_an_alert_fires_for_a_migration_that_is_stuck_between_two_phases_for_an_hour(phase: str) -> None:
     fired = fired_after(migrates((0, "PreMigration"), (HOUR, phase)), alert="MigrationStuck")
     assert fired == 2 * HOUR + 2
 
 
-def test_a_migration_whose_nodes_change_their_mode_is_no_alarm_however_long_it_takes() -> None:
+def test_no_alert_fires_for_a_long_migration_while_nodes_change_their_mode() -> None:
     assert fired_after(migrates((0, "Migrating"), rolled_every=50), alert="MigrationStuck") is None
 
 
 @pytest.mark.parametrize("phase", ["None", "PreMigration", "DualWrite", "Finalized", "RolledBack"])
-def test_a_migration_may_stay_at_a_phase_that_is_one_to_stay_at(phase: str) -> None:
+def test_no_alert_fires_for_a_migration_that_stays_at_a_stable_phase(phase: str) -> None:
     assert fired_after(migrates((0, "Migrating"), (30, phase)), alert="MigrationStuck") is None
 
 
-def test_a_zookeeper_that_is_behind_is_an_alarm_after_a_quarter_of_an_hour() -> None:
+def test_an_alert_fires_where_zookeeper_lags_for_a_quarter_of_an_hour() -> None:
     assert fired_after(migrates((0, "DualWrite"), lag=100), alert="MigrationLag") is None
     assert fired_after(migrates((0, "DualWrite"), lag=101), alert="MigrationLag") == 15
 
 
-def test_a_migration_that_is_wanted_no_longer_is_no_alarm() -> None:
+def test_no_alert_fires_for_a_migration_that_was_removed_from_the_document() -> None:
     def look(minute: int, metrics: Metrics, recorder: RecorderMetrics) -> None:
         migration = MigrationStatus(phase="Migrating", lag_records=500) if minute < 10 else None
         metrics.passed(ORDERS, "success", 0.1, Status(migration=migration))

@@ -32,12 +32,12 @@ def test_a_main_module_begins_with_its_algorithm_in_numbered_steps(module: str) 
 
 
 @pytest.mark.parametrize("module", MAIN)
-def test_what_an_algorithm_names_is_there(module: str) -> None:
+def test_each_name_of_an_algorithm_is_defined_in_the_code(module: str) -> None:
     names = set(NAME.findall(algorithm(module))) - SETTINGS
     assert not {part for name in names for part in name.split(".")} - DEFINED
 
 
-def test_each_rule_of_a_roll_says_what_implements_it_and_no_other_rule_is_cited() -> None:
+def test_each_rule_of_a_roll_names_its_implementation_and_the_code_cites_only_rules_that_exist() -> None:
     rules = dict(RULE.findall(algorithm(ROLL)))
     assert list(rules) == [f"P{number}" for number in range(1, len(rules) + 1)]
     assert all(NAME.search(text) for text in rules.values())

@@ -129,14 +129,14 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_health_of_a_resource(name: str) -> None:
+def test_the_health_script_gives_each_status_its_health(name: str) -> None:
     seen, status, message = CASES[name]
     health = run(HEALTH, seen)
     assert health["status"] == status, health
     assert message in health["message"]
 
 
-def test_every_way_of_being_unreachable_that_requires_action_is_degraded() -> None:
+def test_a_resource_whose_failure_requires_action_is_degraded() -> None:
     for kind in FailureKind:
         status = unreachable(kind)
         human = Reason(status.reason(Condition.REACHABLE)).needs_action
@@ -160,7 +160,7 @@ def test_every_action_that_is_offered_is_defined() -> None:
         (resource(after(DesiredState(UP)), annotations={PAUSE: "true"}), {"resume"}),
     ],
 )
-def test_only_actions_that_mean_something_are_offered(seen: dict[str, Any], enabled: set[str]) -> None:
+def test_only_actions_with_an_effect_on_the_resource_are_enabled(seen: dict[str, Any], enabled: set[str]) -> None:
     offered = run(ACTIONS["discovery.lua"], seen)
     assert {name for name, one in offered.items() if not one["disabled"]} == enabled
 
@@ -170,7 +170,7 @@ def test_approve_names_exactly_the_plan_that_is_shown() -> None:
     assert written["metadata"]["annotations"] == {APPROVE: WAITS["status"]["plan"]["hash"]}
 
 
-def test_pause_and_resume_are_each_others_opposite_and_leave_the_rest_alone() -> None:
+def test_resume_reverts_pause_and_both_keep_other_annotations() -> None:
     paused = run(SCRIPTS["pause"], resource(None, annotations={"team": "orders"}))
     assert paused["metadata"]["annotations"] == {"team": "orders", PAUSE: "true"}
     assert run(HEALTH, paused)["status"] == "Suspended"
@@ -179,7 +179,7 @@ def test_pause_and_resume_are_each_others_opposite_and_leave_the_rest_alone() ->
     assert run(HEALTH, resumed)["status"] == "Progressing"
 
 
-def test_the_page_sets_both_files_under_the_keys_of_our_kind() -> None:
+def test_the_page_sets_both_files_under_the_keys_of_the_kind() -> None:
     page = (HOW_TO / "argo-cd.md").read_text()
     for what, name in (("health", "argo-cd-health.lua"), ("actions", "argo-cd-actions.yaml")):
         assert f"--from-file=resource.customizations.{what}.kafkafeatures.dev_KafkaFeatures={name}" in page

@@ -25,19 +25,19 @@ VALUES_SCHEMA = json.loads((FOLDER / "values.schema.json").read_text())
 TEMPLATES = {path.name: path.read_text() for path in (FOLDER / "templates").rglob("*.*")}
 
 
-def test_the_chart_is_of_this_version() -> None:
+def test_the_chart_has_the_version_of_the_operator() -> None:
     assert CHART["appVersion"] == CHART["version"] == __version__
     images = yaml.safe_load(CHART["annotations"]["artifacthub.io/images"])
     repositories = (VALUES["image"]["repository"], VALUES["pipeline"]["image"]["repository"])
     assert [one["image"] for one in images] == [f"{one}:{__version__}" for one in repositories]
 
 
-def test_the_spark_that_an_application_names_is_the_one_of_the_image() -> None:
+def test_the_spark_application_has_the_version_of_spark_of_the_image() -> None:
     (locked,) = re.findall(r"(?m)^pyspark==(\S+)", (ROOT / "requirements" / "pipeline.lock").read_text())
     assert re.findall(r'sparkVersion: "(.+?)"', TEMPLATES["pipeline.yaml"]) == [locked]
 
 
-def test_what_it_says_of_the_crd_is_true() -> None:
+def test_the_annotations_of_the_chart_describe_the_crd_as_it_is() -> None:
     said = yaml.safe_load(CHART["annotations"]["artifacthub.io/crds"])
     assert [(one["kind"], one["name"], one["version"]) for one in said] == [
         (CRD["spec"]["names"]["kind"], CRD["metadata"]["name"], CRD["spec"]["versions"][0]["name"])
@@ -50,7 +50,7 @@ def test_helm_finds_no_crd_to_install_once_and_never_upgrade() -> None:
     assert not (FOLDER / "crds").exists()
 
 
-def test_its_templates_have_the_name_of_the_chart_in_theirs() -> None:
+def test_the_templates_of_the_chart_have_its_name_in_their_names() -> None:
     """Names of templates are shared by all charts of a release: of two `labels` the parent chart's would win."""
     every = "".join(TEMPLATES.values())
     defined = re.findall(r'define "(.+?)"', every)
@@ -83,12 +83,12 @@ def closed(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
             yield here
 
 
-def test_the_schema_knows_every_value_and_no_other() -> None:
+def test_the_schema_of_the_chart_has_exactly_its_values() -> None:
     assert VALUES_SCHEMA["additionalProperties"] is False
     assert set(closed(VALUES_SCHEMA)) - {"global"} == set(leaves(VALUES))  # `global` is Helm's own, for parent charts
 
 
-def test_the_readme_of_the_chart_lists_every_value_and_no_other() -> None:
+def test_the_readme_of_the_chart_lists_exactly_its_values() -> None:
     listed = re.findall(r"^\| `([\w.]+)` \|", (FOLDER / "README.md").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(_listed())
 
@@ -107,7 +107,7 @@ def test_every_value_is_used_and_every_value_that_is_used_exists() -> None:
     )  # the second is the user's own
 
 
-def test_every_variable_the_operator_reads_is_given() -> None:
+def test_the_deployment_sets_every_variable_that_the_operator_reads() -> None:
     source = (ROOT / "operator" / "kafkafeatures" / "cli" / "kube" / "run.py").read_text()
     read = set(re.findall(r'(?:environ\.get|_networks_in|_size_in|_one_of)\("(\w+)"', source))
     given = set(re.findall(r"\{name: ([A-Z_]+),", TEMPLATES["deployment.yaml"]))
@@ -120,7 +120,7 @@ def test_every_variable_the_operator_reads_is_given() -> None:
 
 
 @pytest.mark.parametrize("driver", [one for one in DRIVERS if one.reads_pods], ids=lambda one: one.name)
-def test_the_chart_grants_a_driver_what_it_asks_for_and_nothing_else(driver: Driver) -> None:
+def test_the_chart_grants_exactly_the_rights_that_a_driver_requires(driver: Driver) -> None:
     name = driver.name[0].lower() + driver.name[1:]
     definition = rf'define "{CHART["name"]}\.{name}Rules" -}}}}\n(.*?){{{{- end'
     (granted,) = re.findall(definition, TEMPLATES["rbac.yaml"], re.DOTALL)

@@ -27,7 +27,7 @@ def imported() -> Iterator[str]:
                     yield node.module
 
 
-def test_of_what_make_check_does_not_install_no_types_are_read() -> None:
+def test_mypy_reads_no_types_of_libraries_that_make_check_does_not_install() -> None:
     """Otherwise a line passes with the library and fails without it, in a fresh clone."""
     lock = (ROOT / "requirements" / "dev.lock").read_text()
     locked = {_plain(one) for one in re.findall(r"^([A-Za-z0-9_.-]+)==", lock, re.MULTILINE)}

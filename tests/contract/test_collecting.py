@@ -69,7 +69,7 @@ def test_each_node_has_a_folder_of_its_id_that_only_its_owner_may_read(pods: Pat
     assert not leftovers(pods)
 
 
-def test_a_copy_replaces_the_one_before_and_has_what_is_there_now(pods: Path) -> None:
+def test_a_copy_replaces_the_previous_copy_and_has_the_current_files(pods: Path) -> None:
     data = node(pods, "kafka-0", 101)
     run(pods)
     (data / LOG / SEGMENT).rename(data / LOG / "00000000000000000442.log")
@@ -78,7 +78,7 @@ def test_a_copy_replaces_the_one_before_and_has_what_is_there_now(pods: Path) ->
 
 
 @pytest.mark.parametrize("kept", [0, 512, 1024, 20_000, 26_624, 27_136])
-def test_what_did_not_arrive_whole_replaces_nothing(pods: Path, kept: int) -> None:
+def test_an_incomplete_copy_does_not_replace_the_previous_copy(pods: Path, kept: int) -> None:
     """What arrives may end exactly between two files, which tar does not notice: 26,624 bytes have the log whole."""
     node(pods, "kafka-0", 101)
     assert run(pods).returncode == 0
@@ -93,7 +93,7 @@ def test_what_did_not_arrive_whole_replaces_nothing(pods: Path, kept: int) -> No
     assert not leftovers(pods)
 
 
-def test_one_pod_without_a_log_keeps_no_other_from_being_copied(pods: Path) -> None:
+def test_all_other_pods_are_copied_though_one_pod_has_no_log(pods: Path) -> None:
     (pods / "entity-operator").mkdir()
     node(pods, "kafka-0", 101)
     done = run(pods)
@@ -102,7 +102,7 @@ def test_one_pod_without_a_log_keeps_no_other_from_being_copied(pods: Path) -> N
     assert len(copies(pods)) == 2
 
 
-def test_a_pattern_finds_the_one_of_several_directories_that_has_the_log(pods: Path) -> None:
+def test_a_pattern_selects_the_directory_that_has_the_log(pods: Path) -> None:
     data = node(pods, "kafka-0", 101)
     data.rename(data.parent / "data-1")
     (data.parent / "data-0").mkdir()
@@ -110,7 +110,7 @@ def test_a_pattern_finds_the_one_of_several_directories_that_has_the_log(pods: P
     assert len(copies(pods)) == 2
 
 
-def test_of_two_logs_in_a_pod_none_is_guessed(pods: Path) -> None:
+def test_a_pod_with_two_logs_is_not_copied(pods: Path) -> None:
     data = node(pods, "kafka-0", 101)
     data.rename(data.parent / "data-1")
     node(pods, "kafka-0", 101)
@@ -120,7 +120,7 @@ def test_of_two_logs_in_a_pod_none_is_guessed(pods: Path) -> None:
     assert not copies(pods)
 
 
-def test_pods_of_two_clusters_never_become_one(pods: Path) -> None:
+def test_a_pod_of_another_cluster_is_not_copied_into_the_folder_of_the_first(pods: Path) -> None:
     node(pods, "kafka-0", 101)
     node(pods, "other-0", 101, "AAAAAAAAAAAAAAAAAAAAAA")
     done = run(pods)
@@ -129,14 +129,14 @@ def test_pods_of_two_clusters_never_become_one(pods: Path) -> None:
     assert "cluster.id=5L6g3nShT-eMCtK--X86sw" in (pods.parent / "logs/orders/101/meta.properties").read_text()
 
 
-def test_no_link_leads_out_of_a_copy(pods: Path) -> None:
+def test_a_symbolic_link_is_not_copied(pods: Path) -> None:
     data = node(pods, "kafka-0", 101)
     (data / LOG / "00000000000000000001.log").symlink_to("/etc/passwd")
     assert run(pods).returncode == 0
     assert len(copies(pods)) == 2
 
 
-def test_a_node_id_that_is_no_number_names_no_folder(pods: Path) -> None:
+def test_a_node_id_that_is_no_number_is_not_used_as_a_folder(pods: Path) -> None:
     data = node(pods, "kafka-0", 101)
     (data / "meta.properties").write_text("node.id=../../elsewhere\ncluster.id=5L6g3nShT-eMCtK--X86sw\n")
     done = run(pods)
@@ -145,7 +145,7 @@ def test_a_node_id_that_is_no_number_names_no_folder(pods: Path) -> None:
     assert not copies(pods)
 
 
-def test_a_selector_that_finds_nothing_is_said(pods: Path) -> None:
+def test_a_selector_that_matches_no_pod_is_named_by_the_error_message(pods: Path) -> None:
     done = run(pods)
     assert done.returncode == 1
     assert done.stderr == "no pods in kafka with app=kafka; set NAMESPACE and SELECTOR\n"

@@ -83,7 +83,7 @@ def test_schema_and_types_have_the_same_fields() -> None:
 
 
 @pytest.mark.parametrize("path", FIELDS)
-def test_schema_and_types_allow_the_same(path: str) -> None:
+def test_schema_and_types_allow_the_same_values(path: str) -> None:
     ours, theirs = FIELDS[path], TYPES[path]
     if ours.get("x-kubernetes-int-or-string"):
         return
@@ -218,7 +218,7 @@ def test_the_status_of_an_unreachable_cluster_fits_the_schema() -> None:
 # --- names ---
 
 
-def test_every_name_is_one_kubernetes_takes() -> None:
+def test_every_name_of_the_status_is_valid_in_kubernetes() -> None:
     conditions = SCHEMA["status"]["properties"]["conditions"]["items"]["properties"]
     assert all(reason.value.isalpha() for reason in Reason)
     assert all(len(kind.value) <= conditions["type"]["maxLength"] for kind in Condition)
@@ -226,7 +226,7 @@ def test_every_name_is_one_kubernetes_takes() -> None:
     assert all(len(one.value) <= kind["maxLength"] for one in BlockerKind)
 
 
-def test_no_word_of_a_status_is_refused_by_an_older_schema() -> None:
+def test_an_older_schema_accepts_every_value_of_a_status() -> None:
     """Only the words of Kubernetes' own conditions are an enumeration, because they never change."""
     closed = {path for path, schema in flat(SCHEMA["status"]) if "enum" in schema}
     assert closed == {".conditions[].status"}

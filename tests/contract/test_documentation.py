@@ -90,7 +90,7 @@ def sources(page: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("page", ABOUT_OTHERS)
-def test_a_page_about_other_products_has_its_sources_with_the_date_on_which_they_were_read(page: str) -> None:
+def test_a_page_about_other_products_has_sources_with_the_date_of_reading(page: str) -> None:
     _, found = sources(page)
     assert READ_ON.search(found), "expected a section Sources that begins with 'Read on 28 November 2026'"
 

@@ -47,7 +47,7 @@ def asked(tree: ast.AST) -> Iterator[str]:
                 pass
 
 
-def test_no_module_has_a_clock_of_its_own() -> None:
+def test_no_module_reads_the_clock_or_randomness_except_through_the_environment() -> None:
     modules = [path for path in MODULES if not path.is_relative_to(TERMINALS)]
     assert len(modules) > 100
     found = {path: sorted(set(asked(ast.parse(path.read_text())))) for path in modules}
@@ -68,11 +68,11 @@ def test_no_module_has_a_clock_of_its_own() -> None:
         ("uuid.UUID\nfrom uuid import uuid4", "uuid.uuid4"),
     ],
 )
-def test_each_way_to_ask_is_seen(text: str, said: str) -> None:
+def test_the_check_detects_each_way_to_read_the_environment(text: str, said: str) -> None:
     assert list(asked(ast.parse(text))) == [said]
 
 
-def test_a_pause_of_nothing_is_none() -> None:
+def test_the_check_allows_a_sleep_of_zero_seconds() -> None:
     assert list(asked(ast.parse("from uuid import UUID\nawait asyncio.sleep(0)"))) == []
 
 
@@ -92,7 +92,7 @@ def is_of_the_process(default: ast.expr) -> bool:
     return any(isinstance(node, ast.Name) and node.id in ("SYSTEM", "Environment") for node in ast.walk(default))
 
 
-def test_the_environment_of_the_process_is_no_default() -> None:
+def test_no_parameter_has_the_environment_of_the_process_as_default() -> None:
     """Who starts a process passes it on: what is left out would be asked of the machine, in virtual time as well."""
     assert not [path for path in MODULES if any(map(is_of_the_process, defaults(ast.parse(path.read_text()))))]
 
@@ -106,5 +106,5 @@ def test_the_environment_of_the_process_is_no_default() -> None:
         "class A(Struct):\n    monotonic: Clock = SYSTEM.monotonic",
     ],
 )
-def test_each_default_is_seen(text: str) -> None:
+def test_the_check_detects_each_form_of_a_default(text: str) -> None:
     assert any(map(is_of_the_process, defaults(ast.parse(text))))

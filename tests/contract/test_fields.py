@@ -60,13 +60,13 @@ def test_a_description_is_whole_sentences_of_plain_text_and_short() -> None:
     assert not {name: len(text) for name, text in texts.items() if len(text) > LONGEST}
 
 
-def test_all_fields_are_found_also_those_in_lists_and_there_is_no_other_page_for_them() -> None:
+def test_the_reference_page_lists_all_fields_also_those_in_lists() -> None:
     assert {"spec", "spec.features.levels[].name", "status.plan.stages[].excused.names"} <= FIELDS.keys()
     shown = set(re.findall(r"(?m)^\| `([a-z]+\.[^`]+)` \|", PAGES["docs/reference/fields.md"]()))
     assert shown == FIELDS.keys() - {"spec", "status"}
 
 
-def test_fields_that_mean_the_same_are_described_alike() -> None:
+def test_fields_with_the_same_meaning_have_the_same_description() -> None:
     """References to Secrets are there up to three times, and shared by one type each."""
     by_end: dict[str, set[str]] = {}
     for path, one in FIELDS.items():
@@ -114,14 +114,14 @@ WORDS: dict[str, Iterable[str]] = {
 
 
 @pytest.mark.parametrize("path", WORDS)
-def test_a_description_has_all_words_that_the_code_writes_or_reads_there(path: str) -> None:
+def test_the_description_of_a_field_has_all_values_that_the_code_writes_or_reads(path: str) -> None:
     found = set(re.findall(r"\w+", FIELDS[path].schema["description"]))
     wanted = {str(one.value) if isinstance(one, StrEnum) else str(one) for one in WORDS[path]}
     assert wanted <= found
     assert set(FIELDS[path].schema.get("enum", wanted)) == wanted
 
 
-def test_the_code_is_asked_about_every_field_of_the_spec_with_a_closed_list() -> None:
+def test_the_values_of_every_enum_of_the_spec_are_compared_with_the_code() -> None:
     of_kafka = ("spec.cluster.sasl.mechanism", "spec.cluster.controllerListener.sasl.mechanism")
     assert {path for path, one in FIELDS.items() if "enum" in one.schema} == {
         *(path for path in WORDS if "enum" in FIELDS[path].schema),
@@ -144,5 +144,5 @@ def test_a_description_of_a_duration_has_the_bounds_of_its_rule(path: str) -> No
 # --- its size ---
 
 
-def test_kubectl_apply_can_keep_the_whole_crd_in_its_annotation() -> None:
+def test_the_crd_is_small_enough_for_the_annotation_of_kubectl_apply() -> None:
     assert len(json.dumps(yaml.safe_load(CRD.read_text()))) < MOST_BYTES * 3 // 4

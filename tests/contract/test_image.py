@@ -21,7 +21,7 @@ def instructions(stage: str, name: str) -> list[str]:
 
 
 @each
-def test_all_bases_are_arguments_and_those_with_python_are_of_the_right_age(name: str) -> None:
+def test_all_base_images_are_arguments_and_python_has_the_version_of_the_package(name: str) -> None:
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
     for argument in ("BUILD_BASE", "RUNTIME_BASE"):
         assert f"\nARG {argument}=python:{wanted}-slim\n" in TEXTS[name]
@@ -30,20 +30,20 @@ def test_all_bases_are_arguments_and_those_with_python_are_of_the_right_age(name
     assert bases == {OPERATOR: operators, PIPELINE: ["${JAVA_BASE}", operators[0], "libraries", operators[1]]}[name]
 
 
-def test_the_operators_is_built_for_another_platform_on_the_one_that_builds() -> None:
+def test_the_image_of_the_operator_is_cross_built_on_the_platform_of_the_builder() -> None:
     """The programs of the final stage are of the target, and none of them runs while the image is built."""
     build, final = STAGES[OPERATOR]
     assert build.startswith("--platform=$BUILDPLATFORM ")
     assert final.startswith("--platform=$TARGETPLATFORM ")
 
 
-def test_what_is_compiled_stays_valid_when_a_release_sets_the_times_of_all_files() -> None:
+def test_compiled_files_stay_valid_when_a_release_sets_the_times_of_all_files() -> None:
     """By default it holds the time of its source, and Python would compile it again at each start."""
     assert "python -m compileall -q -f --invalidation-mode unchecked-hash /opt/venv/lib" in STAGES[OPERATOR][0]
 
 
 @each
-def test_nothing_is_installed_that_is_not_locked_or_our_own(name: str) -> None:
+def test_only_locked_or_own_packages_are_installed(name: str) -> None:
     commands = [one for run in instructions("".join(STAGES[name][:-1]), "RUN") for one in run.split("&&")]
     installs = [one for one in commands if re.search(r"\b(install|wheel) ", one)]
     assert len(installs) == {OPERATOR: 4, PIPELINE: 5}[name]
@@ -67,29 +67,29 @@ def test_the_final_stage_gets_environments_and_runs_no_program(name: str) -> Non
 
 
 @each
-def test_it_runs_as_a_number_that_is_not_root(name: str) -> None:
+def test_the_image_runs_as_a_numeric_user_other_than_root(name: str) -> None:
     """Kubernetes can only prove of a number that it is not root."""
     assert instructions(STAGES[name][-1], "USER") == ["65532:65532"]
 
 
-def test_who_asks_for_the_name_of_the_user_gets_one() -> None:
+def test_the_user_of_the_image_has_a_name() -> None:
     """Kopf reads the environment, Hadoop's libraries /etc/passwd."""
     assert "USER=" in instructions(STAGES[OPERATOR][-1], "ENV")[0]
     (said,) = instructions(STAGES[PIPELINE][-1], "RUN")
     assert re.fullmatch(r"echo 'pipeline:x:65532:65532:[^']*' >>/etc/passwd", said)
 
 
-def test_the_operators_is_the_command_line_and_runs_the_operator_by_default() -> None:
+def test_the_image_of_the_operator_is_the_command_line_and_runs_the_operator_by_default() -> None:
     assert instructions(STAGES[OPERATOR][-1], "ENTRYPOINT") == ['["kafkafeatures"]']
     assert instructions(STAGES[OPERATOR][-1], "CMD") == ['["run"]']
 
 
-def test_the_pipelines_becomes_what_spark_or_a_person_asks_for() -> None:
+def test_the_entrypoint_of_the_image_of_the_pipeline_is_the_module_container() -> None:
     """See tests/featurelog/test_container.py."""
     assert instructions(STAGES[PIPELINE][-1], "ENTRYPOINT") == ['["python", "-m", "featurelog.container"]']
 
 
-def test_the_context_holds_what_is_copied_and_nothing_else() -> None:
+def test_the_build_context_contains_exactly_the_copied_paths() -> None:
     assert IGNORED[0] == "*"
     given = {line.removeprefix("!") for line in IGNORED if line.startswith("!")}
     builds = [stage for stages in STAGES.values() for stage in stages[:-1]]

@@ -70,7 +70,7 @@ def names(clusters: Path) -> set[str]:
     return {one.name for one in clusters.iterdir()}
 
 
-def test_a_cluster_of_a_person_is_still_there_afterwards(clusters: Path, tmp_path: Path) -> None:
+def test_existing_kind_clusters_remain_after_the_tests(clusters: Path, tmp_path: Path) -> None:
     before = names(clusters)
     with KindNode(tmp_path / "node") as node:
         assert names(clusters) == {*before, node.name}
@@ -97,14 +97,14 @@ def test_a_cluster_of_a_person_with_the_name_of_the_cluster_of_the_tests_is_left
     assert (clusters / node.name).read_text() == "a person's"
 
 
-def test_two_runs_side_by_side_do_not_meet(clusters: Path, tmp_path: Path) -> None:
+def test_two_runs_at_once_use_two_kind_clusters(clusters: Path, tmp_path: Path) -> None:
     with KindNode(tmp_path / "a") as one:
         with KindNode(tmp_path / "b") as other:
             assert {one.name, other.name} < names(clusters)
         assert one.name in names(clusters)
 
 
-def test_its_audit_log_is_not_that_of_the_cluster_of_a_person(clusters: Path, tmp_path: Path) -> None:
+def test_the_audit_log_of_the_kind_cluster_of_the_tests_has_a_path_of_its_own(clusters: Path, tmp_path: Path) -> None:
     with KindNode(tmp_path / "node") as node:
         made = _config((clusters / node.name).read_text())
     ours = _config()

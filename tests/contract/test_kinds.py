@@ -81,7 +81,7 @@ def _kinds_in(side: ast.AST) -> Iterator[str]:
             yield node.id
 
 
-def test_no_module_asks_for_a_kind_of_another_room() -> None:
+def test_no_module_checks_for_a_kind_of_another_package() -> None:
     assert len(MODULES) > 100
     assert not [one for path in MODULES if path not in FREE for one in asked_in((PRODUCT / path).read_text(), path)]
 
@@ -101,7 +101,7 @@ def test_no_module_asks_for_a_kind_of_another_room() -> None:
         "match intent.kind:\n  case 'UpdateFeature': ...",
     ],
 )
-def test_a_question_that_is_planted_is_found(planted: str) -> None:
+def test_the_search_detects_a_check_for_a_kind(planted: str) -> None:
     assert len([*asked_in(planted, "core/report/status.py")]) == 1
 
 
@@ -116,10 +116,10 @@ def test_a_question_that_is_planted_is_found(planted: str) -> None:
         "facts.kind or 'UpdateFeature'",
     ],
 )
-def test_what_names_no_kind_is_let_be(harmless: str) -> None:
+def test_the_search_ignores_code_that_names_no_kind(harmless: str) -> None:
     assert [*asked_in(harmless, "core/report/status.py")] == []
 
 
-def test_its_own_room_may_ask() -> None:
+def test_the_search_allows_a_check_in_the_package_of_the_kind() -> None:
     assert [*asked_in("isinstance(one, RestartInFlight)", "core/roll/roll.py")] == []
     assert len([*asked_in("isinstance(one, RestartInFlight)", "core/levels/soak.py")]) == 1

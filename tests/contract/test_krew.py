@@ -36,7 +36,7 @@ def run(program: Path, *words: str, python: str = "") -> subprocess.CompletedPro
     return subprocess.run([program, *words], env=environment, capture_output=True, text=True, check=False)
 
 
-def test_the_plugin_runs_with_a_python_that_it_has_libraries_for(tmp_path: Path) -> None:
+def test_the_plugin_runs_with_a_python_whose_libraries_it_contains(tmp_path: Path) -> None:
     place = made(tmp_path / "store", "3.1", THIS)
     (tmp_path / "bin").mkdir()
     linked = tmp_path / "bin" / build.NAME  # as krew does it
@@ -46,7 +46,7 @@ def test_the_plugin_runs_with_a_python_that_it_has_libraries_for(tmp_path: Path)
         assert (done.stdout, done.returncode) == ("app status two words\n", 0), done.stderr
 
 
-def test_without_such_a_python_it_says_which_ones_it_needs(tmp_path: Path) -> None:
+def test_without_a_supported_python_the_plugin_names_the_versions_that_it_needs(tmp_path: Path) -> None:
     done = run(made(tmp_path / "store", "3.1", "3.2") / build.NAME, "status")
     assert done.returncode == 69
     assert "this plugin needs Python 3.1 3.2; install one of them, or set KAFKAFEATURES_PYTHON" in done.stderr
@@ -102,14 +102,14 @@ def test_the_krew_manifest_names_no_address_before_a_release_is_published() -> N
     assert "http" not in (build.HERE / "kafkafeatures.yaml").read_text()
 
 
-def test_it_is_made_for_the_pythons_of_the_package() -> None:
+def test_the_plugin_supports_the_python_versions_of_the_package() -> None:
     project = tomllib.loads((build.ROOT / "pyproject.toml").read_text())["project"]
     assert project["requires-python"] == f">={build.PYTHONS[0]}"
     assert f"for Python {build.PYTHONS[0]} to {build.PYTHONS[-1]}" in PAGE
     assert build.NAME in project["scripts"]
 
 
-def test_the_page_names_the_files_that_are_made() -> None:
+def test_the_page_names_the_files_that_the_build_writes() -> None:
     version = re.search(r'__version__ = "(.+)"', (build.ROOT / "operator/kafkafeatures/__init__.py").read_text())
     assert version is not None
     assert f"dist/kafka_features_operator-{version[1]}-py3-none-any.whl" in PAGE

@@ -148,7 +148,7 @@ def is_allowed(one: str, other: str) -> bool:
     return _is_in(other, ROOMS[room(one)])
 
 
-def test_every_module_has_a_room() -> None:
+def test_every_module_belongs_to_a_package_of_the_list() -> None:
     assert {one for one, _ in imports() if not room(one)} <= {"version"}
 
 
@@ -157,18 +157,18 @@ def test_every_import_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("name", ROOMS)
-def test_a_room_may_import_no_more_than_it_does(name: str) -> None:
+def test_every_import_that_the_list_allows_is_used(name: str) -> None:
     needed = [other for one, other in imports() if room(one) == name]
     assert not [one for one in ROOMS[name].split() if not any(_is_in(other, one) for other in needed)]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_library_is_imported_wherever_it_may_be(library: str) -> None:
+def test_every_use_of_a_library_that_the_list_allows_exists(library: str) -> None:
     needed = [one for one, other in imports() if other == library]
     assert not [one for one in LIBRARIES[library].split() if not any(_is_in(each, one) for each in needed)]
 
 
-def test_the_rooms_of_core_stand_in_their_order() -> None:
+def test_a_package_of_core_imports_only_packages_above_it_in_the_list() -> None:
     """A room knows those above it in the list, so that no two know each other."""
     order = [one for one in ROOMS if one == "api" or one.startswith("core.")]
     for place, one in enumerate(order):

@@ -29,7 +29,7 @@ def test_the_source_root_is_no_package() -> None:
     assert done.stdout.strip() == "operator"
 
 
-def test_a_module_says_what_it_is_and_stays_readable() -> None:
+def test_a_module_has_a_docstring_and_at_most_400_lines() -> None:
     assert len(MODULES) > 500
     assert not [path for path in MODULES if not is_readable(path.read_text())]
 
@@ -39,14 +39,14 @@ def is_readable(text: str) -> bool:
     return said != "" and len(text.splitlines()) <= (500 if GENERATED in said else 400)
 
 
-def test_no_module_of_tests_and_docs_is_longer_than_one_of_the_product_may_be() -> None:
+def test_no_module_of_tests_and_docs_has_more_than_400_lines() -> None:
     paths = [path for room in ("tests", "docs") for path in (ROOT / room).rglob("*.py")]
     lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in paths}
     assert len(lengths) > 100
     assert not {path: length for path, length in lengths.items() if length > 400}
 
 
-def test_values_are_frozen_structs_and_dataclasses_are_what_structs_cannot_be() -> None:
+def test_values_are_frozen_structs_and_dataclasses_are_used_only_where_structs_cannot_be() -> None:
     """mypy takes `field` and `replace` of the one kind for those of the other, which would be found by users."""
     assert not [one for path in VALUES for one in wrong_values(path)]
 
@@ -75,12 +75,12 @@ def wrong_values(path: Path) -> Iterator[str]:
             yield f"{path}: {node.name} has fields of the other kind"
 
 
-def test_no_module_imports_itself_over_others() -> None:
+def test_no_import_is_circular() -> None:
     graph = grimp.build_graph("kafkafeatures", "kafkasim", "kraftlog", "featurelog", cache_dir=None)
     TopologicalSorter({one: graph.find_modules_directly_imported_by(one) for one in graph.modules}).prepare()
 
 
-def test_an_ignore_has_a_reason_beside_it() -> None:
+def test_an_ignored_rule_has_a_reason_on_its_line() -> None:
     lines = [(path, line) for path in MODULES for line in path.read_text().splitlines()]
     ignores = [one for one in lines if "# noqa" in one[1] or "# type: ignore" in one[1]]
     assert ignores

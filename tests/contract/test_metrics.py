@@ -79,7 +79,7 @@ def test_every_metric_is_documented_with_its_type_and_labels() -> None:
     assert documented() == EXPOSED
 
 
-def test_every_alert_is_documented_and_no_other() -> None:
+def test_exactly_the_existing_alerts_are_documented() -> None:
     assert re.findall(r"^\| `(KafkaFeatures\w+)`", PAGE, re.MULTILINE) == [one.name for one in ALERTS]
 
 
@@ -89,7 +89,7 @@ ASKED = [one["query"]["query"] for one in DASHBOARD["templating"]["list"] if one
 
 
 @pytest.mark.parametrize("query", [*QUERIES, *DRAWN, *ASKED])
-def test_a_query_asks_for_what_is_exposed(query: str) -> None:
+def test_a_query_selects_metrics_and_labels_that_are_exposed(query: str) -> None:
     for name, selector in re.findall(r"(kafkafeatures_\w+)(?:\{([^}]*)\})?", query):
         family = re.sub(r"_bucket$", "", name)
         assert family in EXPOSED, name
@@ -100,7 +100,7 @@ def test_a_query_asks_for_what_is_exposed(query: str) -> None:
             assert labels.get("status", "True") in ("True", "False", "Unknown")
 
 
-def test_every_alert_leads_to_a_runbook_that_is_there() -> None:
+def test_every_alert_links_to_an_existing_runbook() -> None:
     pages = {one.runbook for one in ALERTS} - {OF_REASON} | {f"{reason}.md" for reason in STALLED}
     assert STALLED
     assert [page for page in sorted(pages) if not (ROOT / "docs" / "runbooks" / page).is_file()] == []

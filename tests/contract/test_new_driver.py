@@ -126,7 +126,7 @@ def check(told: Mapping[str, Any], requests: list[str]) -> None:
     assert (told["rolled"]["status"], told["rolled"]["reason"]) == ("True", "AllCurrent")
 
 
-def test_the_toy_restarts_every_node_by_its_annotation_and_besides_its_module_three_files_were_touched(
+def test_a_new_driver_restarts_every_node_and_changes_three_files_beside_its_module(
     tree: Path,
 ) -> None:
     told = json.loads(run(tree, "-m", "tests.contract.driver_story", "Annotations"))
@@ -139,14 +139,14 @@ def test_the_toy_restarts_every_node_by_its_annotation_and_besides_its_module_th
     assert len(besides) <= 3
 
 
-def test_the_driver_that_is_there_tells_the_same_story_by_evictions() -> None:
+def test_the_existing_driver_restarts_the_same_nodes_by_evictions() -> None:
     told = asyncio.run(rolled_by("StatefulSet"))
     check(told, [f"POST pods/broker-{ordinal}/eviction" for ordinal in range(3)])
     assert told["evictions"] == ["broker-0", "broker-1", "broker-2"]
     assert told["notes"][0] == "restarting broker 1: pod broker-0 is evicted"
 
 
-def test_the_copy_keeps_the_promises_that_hold_for_every_driver(tree: Path) -> None:
+def test_the_tree_with_the_new_driver_passes_the_tests_of_every_driver(tree: Path) -> None:
     """Types, the chart's rights, the CRD's names."""
     tests = ("tests/contract/test_chart.py", "tests/contract/test_crd.py", "tests/kafkafeatures/core/test_drivers.py")
     told = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, "-k", "driver or allow_the_same")

@@ -106,13 +106,15 @@ def touched(tree: Path) -> Iterator[str]:
             yield str(name)
 
 
-def test_once_the_kind_is_registered_mypy_names_the_one_arm_that_is_missing(registered: list[str]) -> None:
+def test_mypy_names_the_missing_branch_for_a_new_kind_of_stage(registered: list[str]) -> None:
     (error,) = registered
     assert error.startswith(f"{ACT}:")
     assert "assert_never" in error
 
 
-def test_outside_its_room_three_files_are_touched_and_every_type_fits(tree: Path, told: Mapping[str, Any]) -> None:
+def test_a_new_kind_of_stage_changes_at_most_three_files_outside_its_package(
+    tree: Path, told: Mapping[str, Any]
+) -> None:
     files = [*touched(tree)]
     print(f"A new kind of stage is {ROOM}/, and besides:", *files, sep="\n- ")
     assert files == sorted(EDITS)
@@ -120,7 +122,7 @@ def test_outside_its_room_three_files_are_touched_and_every_type_fits(tree: Path
     assert mypy(tree) == []
 
 
-def test_a_plan_has_two_stages_of_the_kind_and_is_read_back_as_it_stands(told: Mapping[str, Any]) -> None:
+def test_a_plan_has_two_stages_of_the_new_kind_and_is_read_back_from_the_status(told: Mapping[str, Any]) -> None:
     seen, sent, one, both = (told[name] for name in ("observed", "sent", "one", "both"))
     assert seen["stages"] == ["Unregistration", "Unregistration"]
     assert seen["steps"] == [["unregister broker 8", "Pending"], ["unregister broker 9", "Pending"]]
@@ -129,7 +131,7 @@ def test_a_plan_has_two_stages_of_the_kind_and_is_read_back_as_it_stands(told: M
     assert both["plan"] is None
 
 
-def test_its_step_goes_through_the_port_and_is_settled_by_two_readings(told: Mapping[str, Any]) -> None:
+def test_a_step_of_the_new_kind_is_sent_through_the_port_and_settled_by_two_readings(told: Mapping[str, Any]) -> None:
     assert told["requests"] == ["UnregisterBroker 8", "UnregisterBroker 9"]
     assert told["sent"]["intents"] == ["UnregisterBroker"]  # its answer was lost
     assert told["sent"]["history"] == []
@@ -138,7 +140,7 @@ def test_its_step_goes_through_the_port_and_is_settled_by_two_readings(told: Map
     assert told["one"]["intents"] in ([], ["UnregisterBroker"])
 
 
-def test_the_history_has_its_kind_and_each_step_counts_once(told: Mapping[str, Any]) -> None:
+def test_the_history_has_each_step_of_the_new_kind_once(told: Mapping[str, Any]) -> None:
     entries = [["UnregisterBroker", f"broker {one}", "Applied"] for one in (8, 9)]
     assert told["one"]["history"] == entries[:1]
     assert told["both"]["history"] == entries
@@ -146,7 +148,7 @@ def test_the_history_has_its_kind_and_each_step_counts_once(told: Mapping[str, A
     assert [told[name]["changeCount"] - began for name in ("sent", "one", "both")] == [0, 1, 2]
 
 
-def test_its_blocker_and_its_condition_are_in_the_status(told: Mapping[str, Any]) -> None:
+def test_the_blocker_and_the_condition_of_the_new_kind_are_in_the_status(told: Mapping[str, Any]) -> None:
     assert told["blocked"] == [["NodeUnknown", "broker 1 runs", "stop broker 1 first"]]
     assert told["observed"]["ready"] == "Observed"
     assert told["observed"]["own"] == ["False", "would unregister broker 8, unregister broker 9"]
@@ -154,13 +156,13 @@ def test_its_blocker_and_its_condition_are_in_the_status(told: Mapping[str, Any]
     assert told["both"]["ready"] == "InSync"
 
 
-def test_its_events_have_their_own_reason_and_none_is_of_another_kind(told: Mapping[str, Any]) -> None:
+def test_the_events_of_the_new_kind_have_a_reason_of_their_own(told: Mapping[str, Any]) -> None:
     own = [["BrokerUnregistered", "Unregister", f"unregister broker {one}"] for one in (8, 9)]
     assert [one for one in told["events"] if one[0] == "BrokerUnregistered"] == own
     assert not {"FeatureUpdated", "RestartingNode", "NodeRestarted"} & {reason for reason, _, _ in told["events"]}
 
 
-def test_the_commands_show_its_stage_its_step_and_its_end(told: Mapping[str, Any]) -> None:
+def test_the_commands_show_the_stage_and_the_steps_of_the_new_kind(told: Mapping[str, Any]) -> None:
     document = told["plan of the file"]
     assert document["verdict"] == "Changes"
     assert [one["detail"] for one in document["steps"]] == ["unregister broker 8", "unregister broker 9"]

@@ -36,12 +36,12 @@ def test_a_digest_for_zookeeper_is_allowed_without_tls() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
-def test_a_password_or_a_token_of_a_kafka_user_is_not(mechanism: str) -> None:
+def test_a_password_or_a_token_of_a_kafka_user_is_refused_without_tls(mechanism: str) -> None:
     sasl = {"mechanism": mechanism, "secret_ref": {"name": "login"}}
     with pytest.raises(msgspec.ValidationError, match="without TLS would send the secret unencrypted"):
         msgspec.convert({"sasl": sasl}, ListenerSpec)
 
 
 @pytest.mark.parametrize("page", SAYING_SO)
-def test_each_place_that_promises_something_of_passwords_says_so(page: str) -> None:
+def test_each_page_about_passwords_names_the_exception_for_zookeeper(page: str) -> None:
     assert SAID.search(re.sub(r"\s+", " ", (ROOT / page).read_text()))

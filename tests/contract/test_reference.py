@@ -9,7 +9,7 @@ from kafkafeatures.api.reasons import BlockerKind, Reason
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_what_the_code_says(name: str) -> None:
+def test_a_reference_page_is_generated_from_the_code(name: str) -> None:
     assert (ROOT / name).read_text() == PAGES[name](), "run: make docs"
 
 

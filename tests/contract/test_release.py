@@ -51,7 +51,7 @@ def problems(tree: Path, *programs: str, **settings: str) -> list[str]:
     return checks.problems(read_plan(tree, {"PATH": os.environ["PATH"], **GOOD, **settings}), programs)
 
 
-def test_a_tree_that_is_ready_has_no_problem(tree: Path) -> None:
+def test_a_tree_that_is_ready_for_a_release_has_no_problem(tree: Path) -> None:
     assert problems(tree, "git") == []
 
 
@@ -96,7 +96,7 @@ def test_a_program_that_is_missing_is_named(tree: Path) -> None:
     assert problems(tree, "git", "no-such-builder") == ["no-such-builder is not on the PATH: install it"]
 
 
-def test_nothing_is_built_before_the_checks_hold_and_there_is_no_traceback(tree: Path) -> None:
+def test_no_artifact_is_built_before_the_checks_pass_and_no_traceback_is_printed(tree: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "VERSION": "1"}
     words = [sys.executable, "-m", "release"]
     done = subprocess.run(words, cwd=tree, env=environment, capture_output=True, text=True, check=False)
@@ -113,7 +113,7 @@ def plan(tree: Path, **settings: str) -> Plan:
     return read_plan(tree, {"PATH": os.environ["PATH"], **GOOD, **settings})
 
 
-def test_without_a_registry_or_a_key_nothing_is_pushed_or_signed(tree: Path) -> None:
+def test_no_artifact_is_pushed_without_a_registry_or_signed_without_a_key(tree: Path) -> None:
     assert not [one.name for one in steps.of(plan(tree)) if one.wanted]
     assert steps.programs(plan(tree)) == ["git", "buildah", "helm"]
     assert steps.programs(plan(tree, REGISTRY="r.example")) == ["git", "buildah", "helm", "skopeo"]
@@ -122,7 +122,7 @@ def test_without_a_registry_or_a_key_nothing_is_pushed_or_signed(tree: Path) -> 
     assert "cosign" in steps.programs(signing)
 
 
-def test_a_program_that_fails_is_named_with_its_last_line_and_the_file_that_has_all(tree: Path) -> None:
+def test_a_program_that_fails_is_named_with_its_last_line_and_the_path_of_its_log(tree: Path) -> None:
     made = plan(tree)
     made.out.mkdir(parents=True)
     with pytest.raises(ReleaseError) as caught:
@@ -138,7 +138,7 @@ def test_the_notes_end_where_the_next_version_begins(tree: Path) -> None:
     assert notes.section(plan(tree, VERSION="0.0")) == ""
 
 
-def test_the_image_gets_into_the_values_of_the_chart_and_their_comments_stay() -> None:
+def test_the_reference_of_the_image_is_set_in_the_values_of_the_chart_and_comments_remain() -> None:
     values = (ROOT / "charts" / NAME / "values.yaml").read_text()
     given = {"registry": "r.example/team", "digest": DIGEST}
     made = chart.with_image(values, given)
@@ -149,7 +149,7 @@ def test_the_image_gets_into_the_values_of_the_chart_and_their_comments_stay() -
         chart.with_image(made, given)
 
 
-def test_sources_that_make_another_wheel_are_refused(tmp_path: Path) -> None:
+def test_sources_that_build_a_different_wheel_are_refused(tmp_path: Path) -> None:
     for name, files in {"one.whl": {"a.py": "", "b.py": ""}, "other.whl": {"a.py": "x"}}.items():
         with zipfile.ZipFile(tmp_path / name, "w") as wheel:
             for file, content in files.items():
@@ -195,7 +195,7 @@ def test_an_image_with_a_program_of_another_architecture_is_refused(tmp_path: Pa
         images.check(layout(tmp_path / "few", {"amd64": 62}))
 
 
-def test_image_chart_and_checksums_are_signed_by_the_key_and_what_is_in_the_image_is_attested(tree: Path) -> None:
+def test_image_chart_and_checksums_are_signed_and_the_components_of_the_image_are_attested(tree: Path) -> None:
     made = plan(tree, REGISTRY="r.example/team", COSIGN_KEY="cosign.key")
     made.out.mkdir(parents=True)
     image = layout(made.layout, ARCHITECTURES)
@@ -241,6 +241,6 @@ def test_the_page_names_each_setting_each_program_and_each_file(tree: Path) -> N
             assert f"`{one}`" in PAGE, one
 
 
-def test_no_module_of_it_is_longer_than_one_of_the_product_may_be() -> None:
+def test_no_module_of_the_release_has_more_than_400_lines() -> None:
     lengths = {path.name: len(path.read_text().splitlines()) for path in (ROOT / "release").glob("*.py")}
     assert max(lengths.values()) <= 400

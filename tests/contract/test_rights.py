@@ -24,7 +24,7 @@ def row(need: Need) -> str:
     return f"| {need.goal} | {need.requests} | {modes} | {need.right.name} on {need.resource.value} |"
 
 
-def test_the_table_of_rights_is_the_list() -> None:
+def test_the_table_of_rights_on_the_page_is_the_list_of_the_code() -> None:
     text = page("connect.md")
     begin = text.index("| read the supported ranges of live nodes |")
     rows = text[begin:].split("\n\n")[0].splitlines()[1:]
@@ -60,7 +60,7 @@ def test_each_mode_of_the_flag_is_a_purpose() -> None:
     assert {Purpose(mode) for mode in MODES} == set(Purpose) - {Purpose.RESTARTS}
 
 
-def test_what_needs_the_log_has_a_way_without_it_or_says_that_it_has_none() -> None:
+def test_a_purpose_that_works_without_the_log_names_every_right_that_it_needs_instead() -> None:
     """A purpose that works without the log names every right that the other way needs."""
     without = {purpose for need in NEEDS if need.without_log for purpose in need.purposes}
     for purpose in without:

@@ -24,19 +24,19 @@ def test_every_reason_that_requires_action_has_a_page() -> None:
     assert all(reason.needs_action for reason in Reason if Condition.STALLED in reason.conditions)
 
 
-def test_no_page_is_left_over() -> None:
+def test_every_runbook_belongs_to_a_reason() -> None:
     made = [Path(name).name for name in PAGES if name.startswith("docs/runbooks/")]
     assert sorted(made) == WRITTEN
 
 
 @pytest.mark.parametrize("page", [*TEXTS.values(), *(one.page for one in OF_ALERTS.values())], ids=[*TEXTS, *OF_ALERTS])
-def test_a_page_says_what_is_safe_how_to_confirm_and_how_to_mend(page: Page) -> None:
+def test_a_runbook_has_all_sections_and_no_open_placeholder(page: Page) -> None:
     assert list(page) == list(SECTIONS)
     assert all(page.values())
     assert "<" not in re.sub(r"</dev/null", "", "".join(page.values())), "a mark was not filled in"
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_a_link_leads_somewhere(name: str) -> None:
+def test_each_link_of_a_runbook_leads_to_an_existing_page(name: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", (FOLDER / name).read_text()):
         assert (FOLDER / target).is_file(), target

@@ -19,29 +19,29 @@ TARGETS = dict(re.findall(r"^([a-z0-9]+):.*## (.+)$", MAKEFILE, re.MULTILINE))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def test_every_target_that_a_page_names_is_there() -> None:
+def test_every_make_target_that_a_page_names_exists() -> None:
     named = {(page.name, target) for page in PAGES for target in re.findall(r"\bmake ([a-z0-9]+)\b`", page.read_text())}
     assert ("CONTRIBUTING.md", "kafka") in named
     assert {target for _, target in named} <= TARGETS.keys()
 
 
-def test_every_target_says_what_it_does_and_is_made_whether_or_not_a_file_is_called_so() -> None:
+def test_every_make_target_has_a_description_and_is_phony() -> None:
     (phony,) = re.findall(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)
     assert set(phony.split()) == TARGETS.keys()
 
 
 @pytest.mark.parametrize("part", ["unit", "kafka", "migration", "kubernetes", "pipeline"])
-def test_a_part_that_takes_long_can_be_run_alone(part: str) -> None:
+def test_a_suite_that_takes_long_has_a_make_target(part: str) -> None:
     assert f"-m tests.run {part}\n" in MAKEFILE
     assert part in TARGETS
 
 
-def test_the_makefile_runs_suites_that_there_are() -> None:
+def test_the_makefile_runs_suites_that_exist() -> None:
     names = " ".join(re.findall(r"-m tests\.run ?(.*)$", MAKEFILE, re.MULTILINE)).split()
     assert set(names) <= {suite.name for suite in SUITES}
 
 
-def test_spark_is_installed_as_its_image_is_made_and_nothing_but_spark_is_built() -> None:
+def test_spark_is_installed_as_in_its_image_and_no_other_package_is_built() -> None:
     image = (ROOT / "Dockerfile.pipeline").read_text()
     flags = "--require-hashes --only-binary :all: --no-binary pyspark --no-build-isolation"
     for text in (MAKEFILE, image):
@@ -49,7 +49,7 @@ def test_spark_is_installed_as_its_image_is_made_and_nothing_but_spark_is_built(
         assert set(flags.split()) <= set(found.split())
 
 
-def test_what_failed_is_named_once_more_at_the_end(
+def test_a_failed_test_is_named_again_in_the_summary(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing = "print('FAILED tests/test_it.py::test_it'); raise SystemExit(1)"
@@ -68,7 +68,7 @@ def taken(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], f
     return capsys.readouterr().out
 
 
-def test_a_cold_run_says_so_before_it_begins_and_has_no_budget(
+def test_a_cold_run_is_announced_at_the_start_and_has_no_budget(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     first, *_, unit, together, _ = taken(monkeypatch, capsys, tmp_path / "none").splitlines()
@@ -76,7 +76,7 @@ def test_a_cold_run_says_so_before_it_begins_and_has_no_budget(
     assert [line.rpartition(", ")[2] for line in (unit, together)] == ["cold", "cold"]
 
 
-def test_a_warm_run_that_takes_too_long_says_so(
+def test_a_warm_run_that_takes_too_long_is_reported_as_over_its_budget(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     *_, unit, together, _ = taken(monkeypatch, capsys, tmp_path).splitlines()

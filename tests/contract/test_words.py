@@ -73,7 +73,7 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("phrase", INSTEAD)
-def test_a_phrase_that_has_a_better_word_is_in_no_text(phrase: str) -> None:
+def test_no_text_has_a_phrase_that_the_list_replaces(phrase: str) -> None:
     found = [f"{where}: {text.strip()}" for where, text in texts() if re.search(phrase, text, re.IGNORECASE)]
     assert not found, f"say: {INSTEAD[phrase]}"
 
@@ -90,7 +90,7 @@ def test_no_docstring_begins_with_a_reference_to_another_text(room: str) -> None
     assert not [text for text in texts_of_room if OPENING.match(text.split(": ", 1)[1])]
 
 
-def test_the_search_reads_what_users_read() -> None:
+def test_the_search_reads_the_texts_that_users_read() -> None:
     read = {where.split(":")[0] for where, _ in texts()}
     assert {"README.md", "crds/kafkafeatures.yaml", "operator/kafkafeatures/core/levels/checks.py"} <= read
     assert any("is required" in text for _, text in texts())

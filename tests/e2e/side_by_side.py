@@ -23,13 +23,13 @@ TOGETHER = tuple(
         r"kubernetes/(\w+)/": r"\1",  # its conftest.py has a control plane, a node, a Kafka, or people
         # By the name of a cluster in kafka/conftest.py.
         rf"kafka/test_(?:asking|describe|nodes_that_are_gone)\.py.*{RELEASE}": r"six \1",
-        rf"kafka/test_\w+\.py::test_(?:a_real_node_still_answers|the_newest_level_of_each).*{RELEASE}": r"small \1",
+        rf"kafka/test_\w+\.py::test_(?:a_real_node_gives_the_answers|the_newest_level_of_each).*{RELEASE}": r"small \1",
         r"kafka/test_plan\.py::test_an_old_kafka_": f"small {OLD}",
         r"kafka/test_describe\.py::test_an_old_broker_": f"small {NEWEST}",
         r"kafka/test_\w+\.py::test_combined_nodes_": f"combined {NEWEST}",
         r"kafka/test_security\.py.*\[(\d.*)\]": r"secured \1",
-        r"kafka/test_bad_input\.py::test_a_client_certificate_": f"secured {NEWEST}-SSL",
-        r"kafka/test_bad_input\.py::test_(?:a_login|a_mechanism|plaintext_to|tls_to|a_node_whose)_": (
+        r"kafka/test_bad_input\.py::test_a_missing_client_certificate_": f"secured {NEWEST}-SSL",
+        r"kafka/test_bad_input\.py::test_(?:a_login|a_sasl_mechanism|a_plaintext|a_tls|connecting_to_a_node_whose)_": (
             f"secured {NEWEST}-SCRAM-SHA-256"
         ),
         # A cluster for each release, or for each case.

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 FROM_HERE = ("PIP_", "SSL_", "HTTP", "http", "NO_PROXY", "no_proxy")
 
 
-def test_the_inner_loop_passes_with_what_it_installs_itself(tmp_path: Path) -> None:
+def test_the_inner_loop_passes_in_a_fresh_clone_with_the_programs_that_it_installs(tmp_path: Path) -> None:
     clone, home = tmp_path / "clone", tmp_path / "home"
     home.mkdir()
     subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)

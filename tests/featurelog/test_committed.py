@@ -28,7 +28,7 @@ class OnOtherDisks(OneCore):
             yield outcome(moved, folder.replace(self.output, self.other))
 
 
-def test_workers_that_do_not_see_the_folder_of_the_output_end_the_run_and_it_says_why(tmp_path: Path) -> None:
+def test_a_run_ends_with_a_reason_where_workers_do_not_see_the_folder_of_the_output(tmp_path: Path) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
     out = tmp_path / "out"
     with pytest.raises(EngineError) as error:
@@ -62,7 +62,7 @@ def _cut(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("lose", "why"), [(Path.unlink, "is not there"), (_cut, "here it has ")])
-def test_a_table_that_is_not_there_as_it_was_written_is_never_committed(
+def test_a_missing_or_changed_table_file_is_never_committed(
     tmp_path: Path, lose: Callable[[Path], object], why: str
 ) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
@@ -74,14 +74,14 @@ def test_a_table_that_is_not_there_as_it_was_written_is_never_committed(
     assert run([tmp_path / "in"], tmp_path / "out").files == 1
 
 
-def test_rows_that_are_not_there_where_a_worker_wrote_them_end_the_run(tmp_path: Path) -> None:
+def test_a_run_ends_where_the_rows_of_a_worker_are_missing(tmp_path: Path) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
     with pytest.raises(OutputError, match="No such file"):
         run([tmp_path / "in"], tmp_path / "out", start_engine=lambda: Losing(Path.unlink, rows=True))
     assert not (tmp_path / "out" / "LATEST").exists()
 
 
-def test_the_proof_that_workers_see_the_folder_is_gone_after_the_run_and_after_one_that_was_killed(
+def test_the_test_file_for_workers_is_deleted_after_a_run_also_that_of_a_killed_run(
     tmp_path: Path,
 ) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())

@@ -31,7 +31,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert found.spark.conf == {"spark.speculation": "true", "spark.task.cpus": "2"}
 
 
-def test_what_is_not_said_is_safe(tmp_path: Path) -> None:
+def test_the_defaults_of_the_configuration_are_permissive_and_redacted(tmp_path: Path) -> None:
     path = tmp_path / "pipeline.yaml"
     path.write_text(SHORT)
     found = read(path)
@@ -62,7 +62,7 @@ def test_what_is_not_said_is_safe(tmp_path: Path) -> None:
         ("\x00", "invalid YAML: special characters are not allowed"),
     ],
 )
-def test_what_is_wrong_is_one_line_that_names_the_place(tmp_path: Path, content: str, says: str) -> None:
+def test_a_wrong_configuration_is_one_line_that_names_file_and_field(tmp_path: Path, content: str, says: str) -> None:
     path = tmp_path / "pipeline.yaml"
     path.write_text(content)
     with pytest.raises(ConfigError) as error:
@@ -87,12 +87,12 @@ def test_standard_input_is_a_file_of_the_current_folder(tmp_path: Path) -> None:
         assert ran.stdout.startswith(said)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_configuration_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"gone\.yaml: No such file or directory"):
         read(tmp_path / "gone.yaml")
 
 
-def test_documents_are_those_of_every_file_of_the_folder(tmp_path: Path) -> None:
+def test_documents_are_read_from_every_yaml_and_json_file_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("a: 1\n---\na: 2\n---\n")
     (tmp_path / "a.json").write_text('{"a": 0}')
     (tmp_path / "notes.txt").write_text(": no YAML :")

@@ -36,14 +36,14 @@ def spark_is_there(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest
     return str(folder)
 
 
-def test_what_is_no_part_of_spark_is_a_command_of_kafkafeatures() -> None:
+def test_a_command_that_is_not_of_spark_is_run_by_kafkafeatures() -> None:
     assert command(["pipeline", "run", "--config", "executor"], {}) == [
         *("kafkafeatures", "pipeline", "run", "--config", "executor")
     ]
     assert command([], {}) == ["kafkafeatures"]
 
 
-def test_an_executor_gets_all_that_spark_put_into_the_environment(spark_is_there: str) -> None:
+def test_an_executor_gets_the_settings_of_spark_from_the_environment(spark_is_there: str) -> None:
     found = command(["executor"], EXECUTOR)
     assert found[:5] == ["java", "-Dfirst=a b", "-Dlast=1", "-Xms1024m", "-Xmx1024m"]
     assert found[5:7] == ["-cp", f"/opt/spark/conf:{spark_is_there}/jars/*"]
@@ -53,7 +53,7 @@ def test_an_executor_gets_all_that_spark_put_into_the_environment(spark_is_there
     assert flags["--podName"] == "pipeline-exec-1"
 
 
-def test_a_driver_listens_where_spark_says() -> None:
+def test_a_driver_listens_at_the_address_of_spark() -> None:
     words = ["driver", "--properties-file", "/opt/spark/conf/spark.properties", "local:///opt/venv/bin/pipeline.py"]
     found = command(words, {"SPARK_DRIVER_BIND_ADDRESS": "10.0.0.3"})
     assert found[:5] == ["spark-submit", "--deploy-mode", "client", "--conf", "spark.driver.bindAddress=10.0.0.3"]
@@ -61,7 +61,7 @@ def test_a_driver_listens_where_spark_says() -> None:
 
 
 @pytest.mark.parametrize("word", ["executor", "driver"])
-def test_by_hand_it_is_said_in_one_line_what_is_missing(word: str) -> None:
+def test_a_role_of_spark_without_its_environment_ends_with_one_line_that_names_the_missing_variable(word: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "featurelog.container", word],
         capture_output=True,

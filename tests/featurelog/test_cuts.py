@@ -22,7 +22,9 @@ def hurt(content: bytes, places: list[int]) -> bytes:
 
 
 @given(st.lists(st.integers(0, 10_000), max_size=2), st.integers(40, 1500), st.integers(0, 80), st.booleans())
-def test_each_span_can_be_looked_at_by_itself(places: list[int], piece: int, cut: int, is_embedded: bool) -> None:
+def test_each_span_of_a_file_can_be_surveyed_separately(
+    places: list[int], piece: int, cut: int, is_embedded: bool
+) -> None:
     """By a worker that sees nothing before it, and not more behind it than the largest batch."""
     content = made_log() if not is_embedded else batch(0, no_op()) + batch(1, made_log()) + batch(2, no_op()) * 9
     content = hurt(content, places)
@@ -46,7 +48,7 @@ def test_each_span_can_be_looked_at_by_itself(places: list[int], piece: int, cut
         pytest.param(batch(3, no_op())[:-1], id="nothing whole"),
     ],
 )
-def test_there_is_no_cut_at_or_behind_what_does_not_continue_in_order(behind: bytes) -> None:
+def test_a_file_is_not_cut_at_or_after_batches_out_of_order(behind: bytes) -> None:
     begun = batch(0, no_op(), no_op(), epoch=2) + batch(2, no_op(), no_op(), epoch=2)
     rest = batch(4, no_op(), epoch=2) + batch(5, no_op(), epoch=2) + batch(6, no_op(), epoch=2)
     size = len(batch(2, no_op(), no_op()))
@@ -55,7 +57,7 @@ def test_there_is_no_cut_at_or_behind_what_does_not_continue_in_order(behind: by
     assert ranges(memoryview(content), size) == [(0, size), (size, len(content))]
 
 
-def test_who_looks_for_one_range_looks_at_nothing_behind_the_next_one() -> None:
+def test_the_search_for_one_range_reads_no_byte_after_the_next_range() -> None:
     content = memoryview(made_log(200))
     every = ranges(content, 1000)
     assert len(every) > 5
@@ -65,24 +67,24 @@ def test_who_looks_for_one_range_looks_at_nothing_behind_the_next_one() -> None:
         assert looked.call_count == min(number + 2, len(every))
 
 
-def test_what_looks_like_a_batch_within_a_batch_is_no_place_to_cut() -> None:
+def test_a_file_is_not_cut_at_bytes_within_a_batch_that_look_like_a_batch() -> None:
     inside = b"".join(batch(number, no_op()) for number in range(1, 30))
     for content in (batch(0, inside) + batch(1, no_op()), batch(0, inside) + inside):
         assert ranges(memoryview(content), 500) == [(0, len(content))]
 
 
-def test_there_is_no_cut_behind_a_break_in_the_middle_of_a_span() -> None:
+def test_a_file_is_not_cut_after_a_gap_within_a_span() -> None:
     content = b"".join(batch(offset, no_op()) for offset in (0, 1, 9, *range(10, 20)))
     size = 3 * len(batch(0, no_op()))
     assert ranges(memoryview(content), size) == [(0, len(content))]
 
 
-def test_what_lies_before_the_first_batch_is_of_the_one_piece() -> None:
+def test_a_file_with_bytes_before_the_first_batch_is_not_cut() -> None:
     content = b"\xff" * 70 + made_log()
     assert ranges(memoryview(content), 500) == [(0, len(content))]
 
 
-def test_no_more_is_looked_at_than_tells_where_to_cut() -> None:
+def test_the_search_for_cuts_reads_a_bounded_number_of_bytes() -> None:
     content = made_log()
     wanted = cuts.spans(0, len(content), 300)
     taken = []

@@ -45,7 +45,7 @@ def delta(to: Path) -> dict[str, list[str]]:
     return {name: sorted(texts(DeltaTable(to / name).to_pyarrow_table())) for name in SCHEMAS}
 
 
-def test_every_table_is_there_row_for_row_and_says_which_run_it_is_of(output: Path, tmp_path: Path) -> None:
+def test_an_export_has_all_rows_of_every_table_and_the_version_of_the_run(output: Path, tmp_path: Path) -> None:
     done = exported(output, tmp_path)
     rows = tables(output)
     assert delta(tmp_path) == rows
@@ -55,14 +55,14 @@ def test_every_table_is_there_row_for_row_and_says_which_run_it_is_of(output: Pa
         assert DeltaTable(tmp_path / name).history(1)[0][SEQUENCE] == str(load(output)[0].sequence)
 
 
-def test_exported_again_nothing_changes(output: Path, tmp_path: Path) -> None:
+def test_a_second_export_of_the_same_run_changes_no_file(output: Path, tmp_path: Path) -> None:
     exported(output, tmp_path)
     before = files(tmp_path)
     assert not any(one.is_new for one in exported(output, tmp_path))
     assert files(tmp_path) == before
 
 
-def test_only_what_a_run_changed_is_written_again_and_what_it_replaced_is_gone(tmp_path: Path) -> None:
+def test_an_export_writes_only_the_clusters_that_a_run_changed_and_removes_replaced_rows(tmp_path: Path) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log(12), "orders-id")
     run([tmp_path / "in"], tmp_path / "out")
     exported(tmp_path / "out", tmp_path / "delta")
@@ -73,7 +73,7 @@ def test_only_what_a_run_changed_is_written_again_and_what_it_replaced_is_gone(t
     assert delta(tmp_path / "delta") == tables(tmp_path / "out")
 
 
-def test_a_table_without_rows_is_an_empty_one_with_its_columns(tmp_path: Path) -> None:
+def test_a_table_without_rows_is_exported_with_its_columns(tmp_path: Path) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log(12), "orders-id")
     run([tmp_path / "in"], tmp_path / "out")
     exported(tmp_path / "out", tmp_path / "delta")
@@ -81,7 +81,7 @@ def test_a_table_without_rows_is_an_empty_one_with_its_columns(tmp_path: Path) -
     assert (empty.num_rows, empty.column_names) == (0, SCHEMAS["migration_timeline"].names)
 
 
-def test_what_others_wrote_into_a_table_of_ours_is_overwritten(output: Path, tmp_path: Path) -> None:
+def test_rows_that_another_program_wrote_into_an_exported_table_are_overwritten(output: Path, tmp_path: Path) -> None:
     exported(output, tmp_path)
     table = DeltaTable(tmp_path / "rolls")
     write_deltalake(table, table.to_pyarrow_table(), mode="append")
@@ -89,7 +89,7 @@ def test_what_others_wrote_into_a_table_of_ours_is_overwritten(output: Path, tmp
     assert delta(tmp_path) == tables(output)
 
 
-def test_files_that_were_replaced_are_kept_a_week_and_then_removed(tmp_path: Path) -> None:
+def test_replaced_files_of_an_export_are_kept_for_a_week(tmp_path: Path) -> None:
     lies = tmp_path / "delta" / "feature_timeline"
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log(12), "orders-id")
     run([tmp_path / "in"], tmp_path / "out")
@@ -105,7 +105,7 @@ def test_files_that_were_replaced_are_kept_a_week_and_then_removed(tmp_path: Pat
     assert not any(one.is_new for one in exported(tmp_path / "out", tmp_path / "delta"))
 
 
-def test_an_output_that_was_made_anew_is_not_taken_for_the_one_before_it(tmp_path: Path) -> None:
+def test_a_new_output_of_the_same_version_number_is_exported(tmp_path: Path) -> None:
     for name in ("first", "second"):
         put(tmp_path / name, name, "1", SEGMENT, made_log(12), f"{name}-id")
         run([tmp_path / name], tmp_path / f"out-{name}")
@@ -134,7 +134,7 @@ list(delta.export(load(Path(sys.argv[1]))[0], sys.argv[2]))
 
 
 @pytest.mark.parametrize("table", [next(iter(SCHEMAS)), "upgrade_readiness", list(SCHEMAS)[-1]])
-def test_killed_while_a_table_is_written_the_next_export_completes_it(output: Path, tmp_path: Path, table: str) -> None:
+def test_the_next_export_completes_a_table_whose_writer_was_killed(output: Path, tmp_path: Path, table: str) -> None:
     words = [sys.executable, "-c", KILLED, str(output), str(tmp_path), table]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run(words, env=environment, check=False).returncode == -signal.SIGKILL
@@ -144,21 +144,21 @@ def test_killed_while_a_table_is_written_the_next_export_completes_it(output: Pa
     assert delta(tmp_path) == tables(output)
 
 
-def test_a_table_that_another_program_wrote_is_left_as_it_is(output: Path, tmp_path: Path) -> None:
+def test_a_delta_table_of_another_program_is_not_overwritten(output: Path, tmp_path: Path) -> None:
     write_deltalake(tmp_path / "rolls", pa.table({"when": [1]}))
     with pytest.raises(ExportError, match=r"/rolls: a Delta table that another program wrote; choose another place"):
         exported(output, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["rolls"]
 
 
-def test_files_that_are_no_delta_table_are_left_as_they_are(output: Path) -> None:
+def test_files_that_are_no_delta_table_are_not_overwritten(output: Path) -> None:
     before = files(output)
     with pytest.raises(ExportError, match=r"metadata_records: files are here that are no Delta table; choose another"):
         exported(output, output)
     assert files(output) == before
 
 
-def test_a_place_that_cannot_be_written_is_one_line(output: Path, tmp_path: Path) -> None:
+def test_a_target_that_cannot_be_written_is_one_line_of_error(output: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ExportError) as error:
         exported(output, tmp_path / "file")
@@ -173,7 +173,7 @@ def test_a_place_that_cannot_be_written_is_one_line(output: Path, tmp_path: Path
         ("s3://bucket/tables?secret_key=hidden", "s3://bucket/tables: unknown option 'secret_key'"),
     ],
 )
-def test_a_target_that_is_none_is_one_line_without_its_secrets(output: Path, to: str, says: str) -> None:
+def test_an_invalid_target_is_one_line_of_error_without_its_secrets(output: Path, to: str, says: str) -> None:
     with pytest.raises(ExportError) as error:
         list(export(load(output)[0], to))
     assert str(error.value).startswith(says)
@@ -187,7 +187,9 @@ def config(output: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_the_command_says_what_it_wrote(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_export_reports_the_number_of_written_tables(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["pipeline", "export", "--config", str(config), "--to", str(tmp_path / "delta")]
     assert main(words) == Exit.DONE
     assert capsys.readouterr().out.endswith("8 written, 0 were the same\n")
@@ -196,7 +198,7 @@ def test_the_command_says_what_it_wrote(config: Path, tmp_path: Path, capsys: py
     assert {one["table"]: one["written"] for one in document["tables"]} == dict.fromkeys(SCHEMAS, False)
 
 
-def test_no_run_changes_the_tables_meanwhile(
+def test_no_run_changes_the_tables_during_an_export(
     config: Path, output: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Disk().locked(output / ".lock"):
@@ -204,7 +206,7 @@ def test_no_run_changes_the_tables_meanwhile(
     assert capsys.readouterr().err.count("another run writes to it; wait until it has ended") == 1
 
 
-def test_without_the_library_or_a_place_one_line_says_what_to_do(
+def test_an_export_without_deltalake_or_a_target_ends_with_one_line_and_a_remedy(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["pipeline", "export", "--config", str(config)]) == Exit.USAGE
@@ -250,7 +252,7 @@ def test_a_table_of_many_bytes_is_several_files(output: Path, tmp_path: Path, mo
     assert not any(one.is_new for one in exported(output, tmp_path))
 
 
-def test_files_are_open_one_after_the_other(output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_has_one_file_open_at_a_time(output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is known of a file of many columns takes more memory than few rows do."""
     opened: list[weakref.ref[pq.ParquetFile]] = []
     most = []

@@ -45,7 +45,7 @@ def nodes_that_cannot(history: History, release: str) -> set[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_gate_names_exactly_the_nodes_that_cannot(release: str) -> None:
+def test_the_gate_names_exactly_the_nodes_that_do_not_support_the_release(release: str) -> None:
     for one in gate(Target("release", release)).clusters:
         history = histories()[one.name.cluster]
         named = {(node["role"], node["node_id"]) for node in (one.row or {})["blocking_nodes"]}
@@ -62,7 +62,7 @@ def test_every_cluster_is_ready_or_blocked_and_none_is_unknown() -> None:
     assert set(verdicts.values()) == {Verdict.READY, Verdict.BLOCKED}
 
 
-def test_a_day_after_the_copies_were_made_nothing_is_known_any_more() -> None:
+def test_every_verdict_is_unknown_a_day_after_the_copies_were_made() -> None:
     late = gate(Target("release", "4.2"), at_ms=UNTIL_MS + 25 * HOUR_MS)
     assert {one.verdict for one in late.clusters} == {Verdict.UNKNOWN}
 
@@ -88,7 +88,7 @@ def test_a_ghost_blocks_and_is_named_with_its_last_registration(story: Story) ->
         assert node["ts"] >= moment(registered.at_ms)
 
 
-def test_ghosts_are_exactly_the_registrations_that_were_left() -> None:
+def test_suspected_ghosts_are_exactly_the_ghosts_of_the_fleet() -> None:
     found = {
         (name.cluster, row["role"], row["node_id"])
         for name, one in fleet().items()
@@ -102,7 +102,7 @@ def test_ghosts_are_exactly_the_registrations_that_were_left() -> None:
     }
 
 
-def test_drift_is_the_one_level_that_was_changed_by_hand_and_unknown_without_a_document() -> None:
+def test_the_level_that_was_changed_by_hand_is_drifted_and_drift_is_unknown_without_a_document() -> None:
     drifted = {
         (name.cluster, row["feature"])
         for name, one in fleet().items()
@@ -115,7 +115,7 @@ def test_drift_is_the_one_level_that_was_changed_by_hand_and_unknown_without_a_d
             assert {row["drift"] for row in of(history.plan.name)["drift"]} == {"Unknown"}
 
 
-def test_what_was_finalized_when_and_by_whom_as_far_as_the_log_goes_back() -> None:
+def test_the_timeline_has_the_time_and_the_author_of_each_level_of_the_log() -> None:
     for name, history in histories().items():
         rows = [row for row in of(name)["feature_timeline"] if row["from_ts"] is not None]
         found = {(row["feature"], row["level"], row["from_ts"], row["attribution"] != "Unattributed") for row in rows}
@@ -128,7 +128,7 @@ def test_what_was_finalized_when_and_by_whom_as_far_as_the_log_goes_back() -> No
         assert found == done, name
 
 
-def test_a_migration_is_under_way_in_one_cluster_and_waits_for_its_last_broker() -> None:
+def test_the_timeline_has_one_open_migration_with_its_last_broker() -> None:
     found = {
         (name.cluster, row["state_name"], tuple(row["zk_brokers_remaining"]))
         for name, one in fleet().items()
@@ -139,7 +139,7 @@ def test_a_migration_is_under_way_in_one_cluster_and_waits_for_its_last_broker()
     assert found == {(plan.name, "MIGRATION", (plan.brokers[-1],))}
 
 
-def test_nothing_is_wrong_with_the_inputs() -> None:
+def test_the_fleet_has_no_row_of_data_quality() -> None:
     assert {row["kind"] for one in fleet().values() for row in one["data_quality"]} == set()
 
 
@@ -177,7 +177,7 @@ def worsen(logs: Path, cluster: str, data: st.DataObject) -> str:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_whatever_goes_wrong_with_copies_one_after_another_makes_no_cluster_ready(
+def test_no_fault_of_copies_makes_a_cluster_ready(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     cluster = data.draw(st.sampled_from([history.plan.name for history in histories().values()]))
@@ -195,7 +195,7 @@ def test_whatever_goes_wrong_with_copies_one_after_another_makes_no_cluster_read
         was = Verdict.READY if now == {Verdict.READY} else Verdict.UNKNOWN
 
 
-def test_a_cluster_under_another_name_is_another_one_and_neither_is_ready(tmp_path: Path) -> None:
+def test_a_cluster_copied_under_two_names_is_not_ready(tmp_path: Path) -> None:
     name = history_with(Story.FINALIZED).plan.name
     for copied in (name, "again"):
         shutil.copytree(written() / "logs" / name, tmp_path / copied)
@@ -204,7 +204,7 @@ def test_a_cluster_under_another_name_is_another_one_and_neither_is_ready(tmp_pa
 
 
 @pytest.mark.parametrize("says_whose", [True, False])
-def test_the_only_copy_that_is_left_is_one_copy_under_whatever_names_it_lies(tmp_path: Path, says_whose: bool) -> None:
+def test_one_copy_under_the_names_of_three_voters_is_one_copy(tmp_path: Path, says_whose: bool) -> None:
     plan = history_with(Story.FINALIZED).plan
     name, target = plan.name, Target("release", plan.after.name)
     only = tmp_path / name / "101"

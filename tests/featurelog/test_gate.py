@@ -50,7 +50,7 @@ def why(gate: Gate) -> list[str]:
 
 
 @pytest.mark.parametrize("verdict", Verdict)
-def test_a_cluster_has_the_verdict_that_the_tables_have(verdict: Verdict) -> None:
+def test_a_cluster_has_the_verdict_of_its_row(verdict: Verdict) -> None:
     assert gate_of(row(verdict=verdict.value)).verdict is verdict
 
 
@@ -63,24 +63,24 @@ def test_a_cluster_has_the_verdict_that_the_tables_have(verdict: Verdict) -> Non
         (("unknown", "blocked"), Verdict.BLOCKED),
     ],
 )
-def test_a_fleet_is_ready_where_every_cluster_is_and_blocked_where_one_is(
+def test_a_fleet_is_ready_where_every_cluster_is_ready_and_blocked_where_any_is_blocked(
     verdicts: tuple[str, str], expected: Verdict
 ) -> None:
     rows = (row(ORDERS, verdicts[0]), row(PAYMENTS, verdicts[1]))
     assert gate_of(*rows, clusters=(ORDERS, PAYMENTS)).verdict is expected
 
 
-def test_without_any_cluster_nothing_is_known() -> None:
+def test_a_fleet_without_clusters_is_unknown() -> None:
     assert gate_of(clusters=()).verdict is Verdict.UNKNOWN
 
 
-def test_a_cluster_of_which_the_tables_say_nothing_is_unknown_beside_those_that_are_ready() -> None:
+def test_a_cluster_without_a_row_makes_the_fleet_unknown() -> None:
     gate = gate_of(row(), clusters=(ORDERS, PAYMENTS))
     assert [one.verdict for one in gate.clusters] == [Verdict.READY, Verdict.UNKNOWN]
     assert gate.verdict is Verdict.UNKNOWN
 
 
-def test_a_row_for_another_target_says_nothing_of_this_one() -> None:
+def test_a_row_for_another_target_is_ignored() -> None:
     assert why(gate_of(row(target="4.1"))) == ["no_row"]
     assert why(gate_of(row(target_kind="feature"))) == ["no_row"]
 
@@ -131,7 +131,7 @@ def test_copies_of_a_majority_and_of_two_nodes_are_enough_and_clocks_may_differ_
     assert gate_of(enough).verdict is Verdict.READY
 
 
-def test_what_was_copied_twice_is_said_with_what_to_do() -> None:
+def test_a_node_that_was_copied_twice_is_reported_with_a_remedy() -> None:
     (one,) = gate_of(row(copied_nodes=[101])).clusters
     ((_, text),) = one.unknown_because
     assert text.startswith("copies of 1 of 3 voters were read, not of a majority (of 3 folders only 1 are of ")
@@ -145,7 +145,7 @@ def test_two_clusters_in_one_folder_and_one_cluster_in_two_folders_are_unknown()
         assert [one.verdict for one in gate.clusters] == [Verdict.UNKNOWN, Verdict.UNKNOWN]
 
 
-def test_two_rows_for_one_cluster_are_unknown() -> None:
+def test_two_rows_for_one_cluster_make_the_verdict_unknown() -> None:
     assert why(gate_of(row(), row())) == ["no_row"]
 
 
@@ -162,7 +162,7 @@ def test_two_rows_for_one_cluster_are_unknown() -> None:
     ),
     data=st.data(),
 )
-def test_a_row_less_or_one_twice_or_of_a_shorter_log_makes_nothing_ready(rows: list[dict[str, Any]], data: Any) -> None:
+def test_a_missing_duplicate_or_shortened_row_makes_no_cluster_ready(rows: list[dict[str, Any]], data: Any) -> None:
     clusters = (ORDERS, PAYMENTS)
     before = {one.name: one.verdict for one in gate_of(*rows, clusters=clusters).clusters}
     changed = list(rows)

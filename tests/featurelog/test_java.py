@@ -18,7 +18,7 @@ def fake(folder: Path, says: str) -> Path:
 
 
 @pytest.mark.parametrize("says", ['openjdk version "17.0.15" 2025-04-15', 'openjdk version "25" 2025-09-16'])
-def test_a_java_that_is_new_enough_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+def test_a_java_of_a_supported_version_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake(tmp_path, says)))
     java.check()
 
@@ -34,14 +34,16 @@ def test_a_java_that_is_new_enough_will_do(tmp_path: Path, monkeypatch: pytest.M
         ("no idea", "does not say its version; "),
     ],
 )
-def test_an_older_one_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, why: str) -> None:
+def test_an_older_java_is_refused_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, why: str
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake(tmp_path, says)))
     with pytest.raises(java.JavaError) as error:
         java.check()
     assert f"{tmp_path}/bin/java {why}" in str(error.value)
 
 
-def test_none_at_all_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_refused_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(java.JavaError, match="no java is on the PATH; install"):

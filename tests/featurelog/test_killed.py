@@ -29,7 +29,7 @@ def grow(inputs: list[Path]) -> None:
     put(inputs[1], "orders", "2", SEGMENT, made_log(20)[:-40])
 
 
-def test_killed_at_any_point_of_a_first_run(inputs: list[Path], tmp_path: Path) -> None:
+def test_a_first_run_killed_at_any_point_is_completed_by_the_next_run(inputs: list[Path], tmp_path: Path) -> None:
     count = points_of(inputs, tmp_path / "whole")
     expected = tables(tmp_path / "whole")
     assert count > 20
@@ -42,7 +42,9 @@ def test_killed_at_any_point_of_a_first_run(inputs: list[Path], tmp_path: Path) 
         assert swept(output) == swept(tmp_path / "whole")
 
 
-def test_killed_at_any_point_of_a_run_that_continues(inputs: list[Path], tmp_path: Path) -> None:
+def test_an_incremental_run_killed_at_any_point_is_completed_by_the_next_run(
+    inputs: list[Path], tmp_path: Path
+) -> None:
     run(inputs, tmp_path / "before")
     grow(inputs)
     shutil.copytree(tmp_path / "before", tmp_path / "whole")
@@ -58,7 +60,7 @@ def test_killed_at_any_point_of_a_run_that_continues(inputs: list[Path], tmp_pat
         assert tables(output) == expected, f"killed at point {point}"
 
 
-def test_killed_again_and_again(inputs: list[Path], tmp_path: Path) -> None:
+def test_a_run_killed_again_and_again_is_completed_by_the_last_run(inputs: list[Path], tmp_path: Path) -> None:
     points_of(inputs, tmp_path / "whole")
     point = 0
     while killed(inputs[:: 1 if point % 2 else -1], tmp_path / "out", point):

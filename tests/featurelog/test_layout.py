@@ -29,7 +29,7 @@ def nodes(root: Path) -> list[NodeLog]:
     return list(Root.of(str(root)).nodes())
 
 
-def test_segments_and_snapshots_are_found_by_cluster_and_node(tmp_path: Path) -> None:
+def test_segments_and_snapshots_are_listed_by_cluster_and_node(tmp_path: Path) -> None:
     put(tmp_path, "orders", "2", SEGMENT)
     put(tmp_path, "orders", "1", SNAPSHOT, SEGMENT, "leader-epoch-checkpoint", f"{0:020}.index")
     put(tmp_path, "audit", "kafka-log3", SEGMENT)
@@ -43,7 +43,7 @@ def test_segments_and_snapshots_are_found_by_cluster_and_node(tmp_path: Path) ->
     assert not found[1].unused
 
 
-def test_what_kafka_has_not_finished_or_is_about_to_delete_is_named_and_not_read(tmp_path: Path) -> None:
+def test_partial_files_and_files_to_be_deleted_are_named_and_not_read(tmp_path: Path) -> None:
     put(tmp_path, "orders", "1", f"{SNAPSHOT}.part", f"{SNAPSHOT}.deleted", f"{SEGMENT}.deleted")
     (found,) = nodes(tmp_path)
     assert not found.files
@@ -54,7 +54,7 @@ def test_what_kafka_has_not_finished_or_is_about_to_delete_is_named_and_not_read
     ]
 
 
-def test_a_compressed_file_is_named_with_how_to_decompress_it_unless_it_lies_there_as_well(tmp_path: Path) -> None:
+def test_a_compressed_file_is_named_with_the_command_to_decompress_unless_the_plain_file_exists(tmp_path: Path) -> None:
     put(tmp_path, "orders", "1", SEGMENT, f"{SEGMENT}.gz", f"{SNAPSHOT}.gz", "quorum-state.gz")
     (found,) = nodes(tmp_path)
     assert [one.name for one in found.files] == [SEGMENT]
@@ -81,7 +81,7 @@ def test_a_pipe_with_the_name_of_a_segment_is_not_opened(tmp_path: Path) -> None
         ("\xff", None),
     ],
 )
-def test_the_voters_of_a_static_quorum_are_those_that_the_node_has_beside_its_log(
+def test_the_voters_of_a_static_quorum_are_read_from_quorum_state(
     tmp_path: Path, written: str, voters: tuple[int, ...] | None
 ) -> None:
     (put(tmp_path, "orders", "1", SEGMENT) / "quorum-state").write_text(written, encoding="latin-1")
@@ -101,7 +101,7 @@ def test_the_voters_of_a_static_quorum_are_those_that_the_node_has_beside_its_lo
         ("[]", None),
     ],
 )
-def test_the_vote_of_a_node_is_the_one_that_it_has_beside_its_log(
+def test_the_vote_of_a_node_is_read_from_quorum_state(
     tmp_path: Path, written: str, vote: tuple[int, int, str] | None
 ) -> None:
     (put(tmp_path, "orders", "1", SEGMENT) / "quorum-state").write_text(written)
@@ -126,7 +126,7 @@ def test_a_folder_without_a_metadata_log_is_no_node(tmp_path: Path) -> None:
         (" " * 70_000 + "\ncluster.id=late\n", None),
     ],
 )
-def test_the_cluster_id_is_what_the_node_itself_says(tmp_path: Path, properties: str | None, expected: str) -> None:
+def test_the_cluster_id_is_read_from_meta_properties(tmp_path: Path, properties: str | None, expected: str) -> None:
     folder = put(tmp_path, "orders", "1", SEGMENT)
     if properties is not None:
         (folder.parent / "meta.properties").write_bytes(properties.encode(errors="surrogateescape"))
@@ -145,7 +145,7 @@ def test_the_cluster_id_is_what_the_node_itself_says(tmp_path: Path, properties:
         ("cluster.id=x\n", None),
     ],
 )
-def test_the_id_of_a_node_is_what_it_says_itself(tmp_path: Path, properties: str, expected: int | None) -> None:
+def test_the_id_of_a_node_is_read_from_meta_properties(tmp_path: Path, properties: str, expected: int | None) -> None:
     put(tmp_path, "orders", "1", SEGMENT, properties=properties)
     assert [one.node_id for one in nodes(tmp_path)] == [expected]
 
@@ -166,7 +166,7 @@ def test_the_error_for_inputs_that_cannot_be_listed_is_one_line_with_a_remedy(
     assert "\n" not in str(error.value)
 
 
-def test_a_relative_path_is_taken_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_resolved_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, "orders", "1", SEGMENT)
     monkeypatch.chdir(tmp_path.parent)
     assert [one.cluster for one in Root.of(tmp_path.name).nodes()] == ["orders"]

@@ -44,7 +44,7 @@ def asked(known: Entry, listed: LogFile) -> list[Due]:
     return due(Node("orders", "1", None, files={listed.name: known}), "", log(listed), stamp)
 
 
-def test_a_part_that_may_yet_change_is_read_again_and_those_before_it_are_kept() -> None:
+def test_a_part_that_may_change_is_read_again_and_earlier_parts_are_kept() -> None:
     first, second = part(0, 500), part(500, 700, is_final=False)
     (found,) = asked(entry(first, second, size=700), file(modified=2))
     assert (found.kept_parts, found.start, found.lead) == ((first,), 500, 0)
@@ -52,7 +52,7 @@ def test_a_part_that_may_yet_change_is_read_again_and_those_before_it_are_kept()
     assert (found.start, found.lead) == (700, 500)
 
 
-def test_a_time_that_a_store_does_not_tell_is_never_the_same_one() -> None:
+def test_an_unknown_modification_time_is_never_equal_to_an_earlier_one() -> None:
     known = entry(part(0, len(CONTENT)), modified=0)
     assert asked(known, file(modified=0)) == []
     other = replace(known, fingerprint="another")
@@ -60,7 +60,7 @@ def test_a_time_that_a_store_does_not_tell_is_never_the_same_one() -> None:
     assert asked(replace(other, modified=1), file(modified=1)) == [], "here a time says that nothing wrote to it"
 
 
-def test_what_a_node_says_of_its_quorum_is_as_it_says_it_now_and_who_it_is_stays() -> None:
+def test_the_ledger_takes_the_current_quorum_state_of_a_node_and_keeps_its_identity() -> None:
     ledger = Ledger()
     node = ledger.node(replace(log(), cluster_id="id", voters=(1, 2), node_id=1, vote=(4, 1, "")))
     assert (node.cluster_id, node.voters, node.node_id, node.vote) == ("id", (1, 2), 1, (4, 1, ""))

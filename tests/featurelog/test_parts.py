@@ -79,7 +79,7 @@ def test_pieces_of_any_file_have_the_rows_and_the_account_of_the_whole(
     assert account == whole.account()
 
 
-def test_of_a_quiet_hour_the_first_and_the_last_record_are_kept_and_all_are_counted(tmp_path: Path) -> None:
+def test_the_first_and_last_no_op_of_an_hour_are_kept_and_all_are_counted(tmp_path: Path) -> None:
     content = b"".join(
         encode_batch([Record(number, number * HOUR // 100, no_op())], leader_epoch=1) for number in range(250)
     )
@@ -90,7 +90,7 @@ def test_of_a_quiet_hour_the_first_and_the_last_record_are_kept_and_all_are_coun
     assert reader.account()["decoded"][table.NO_OP.name]["records"] == 250
 
 
-def test_the_few_rows_that_are_kept_of_a_long_time_are_read_at_once(tmp_path: Path) -> None:
+def test_the_few_rows_of_a_long_idle_log_are_one_row_group(tmp_path: Path) -> None:
     """A reader pays for each column of each row group."""
     idle = ([Record(number, number * HOUR // 100, no_op())] for number in range(40_000))
     content = b"".join(encode_batch(one, leader_epoch=1) for one in idle)
@@ -102,14 +102,14 @@ def test_the_few_rows_that_are_kept_of_a_long_time_are_read_at_once(tmp_path: Pa
     assert (again.rows, pq.ParquetFile(again.path).num_row_groups) == (2 * part.rows, 1)
 
 
-def test_what_is_beside_damage_is_kept(tmp_path: Path) -> None:
+def test_records_next_to_damage_are_kept(tmp_path: Path) -> None:
     parts = [batch(number, no_op()) for number in range(9)]
     parts[4] = hurt(parts[4], [70])
     path = put(tmp_path, "orders", "1", f"{0:020}.log", b"".join(parts))
     assert [row["offset"] for row in rows(task(path))] == [0, 3, None, None, 5, 8]
 
 
-def test_a_part_says_what_it_made_and_where_the_next_one_begins(tmp_path: Path) -> None:
+def test_a_part_has_the_size_of_its_file_and_the_begin_of_the_next_part(tmp_path: Path) -> None:
     whole = made_log()
     path = put(tmp_path, "orders", "1", f"{0:020}.log", whole[:-10])
     part = write_part(task(path, is_open=True), str(tmp_path / "rows"))
@@ -123,19 +123,19 @@ def test_a_part_says_what_it_made_and_where_the_next_one_begins(tmp_path: Path) 
     assert part.ends == reading.end_offset
 
 
-def test_a_written_file_is_read_no_more_than_a_row_group_at_once(tmp_path: Path) -> None:
+def test_a_written_file_is_read_at_most_one_row_group_at_once(tmp_path: Path) -> None:
     pq.write_table(pa.table({"body": ["wide"] * 10}), tmp_path / "rows", row_group_size=4)
     assert [one.num_rows for one in batches_of(tmp_path / "rows")] == [4, 4, 2]
 
 
-def test_nothing_is_written_where_nothing_is_kept(tmp_path: Path) -> None:
+def test_no_file_is_written_for_a_part_without_rows(tmp_path: Path) -> None:
     path = put(tmp_path, "orders", "1", f"{0:020}.log", b"\0" * 4096)
     part = write_part(task(path, is_open=True), str(tmp_path / "rows"))
     assert (part.path, part.rows, part.next) == (None, 0, 0)
     assert not (tmp_path / "rows").exists()
 
 
-def test_a_file_that_is_gone_or_shorter_is_distinguished_from_damage(tmp_path: Path) -> None:
+def test_a_missing_or_shorter_file_is_distinguished_from_damage(tmp_path: Path) -> None:
     path = put(tmp_path, "orders", "1", f"{0:020}.log", made_log())
     longer = task(path, end=10**6)
     with pytest.raises(InputChangedError, match="changed while it was read"):
@@ -161,7 +161,7 @@ def test_secrets_are_in_no_row(tmp_path: Path) -> None:
         assert base64.b64encode(hidden).decode() not in str(row)
 
 
-def test_a_file_that_is_replaced_has_another_fingerprint(tmp_path: Path) -> None:
+def test_a_replaced_file_has_another_fingerprint(tmp_path: Path) -> None:
     def of(content: bytes) -> str:
         path = put(tmp_path, "orders", "1", f"{0:020}.log", content)
         return fingerprint(open_range(str(tmp_path), str(path), 0, len(content), ""))

@@ -94,7 +94,9 @@ def test_a_level_may_be_named_by_its_number_or_its_name(config: Path, capsys: py
     assert answers[0][1]["target"] == {"kind": "feature", "name": "metadata.version=29"}
 
 
-def test_people_get_a_line_for_each_cluster_and_one_for_all(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_output_has_a_line_for_each_cluster_and_one_for_the_fleet(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["pipeline", "gate", "--config", str(config), "--release", "4.2", "-o", "text"]) == Exit.BLOCKED
     *lines, last = capsys.readouterr().out.splitlines()
     assert len(lines) == len(NAMES) + 1
@@ -134,7 +136,7 @@ def test_the_gate_is_unknown_before_the_first_run_of_the_pipeline(
     assert "pipeline run` makes them" in capsys.readouterr().err
 
 
-def test_the_report_is_a_page_for_the_fleet_and_one_for_each_cluster_under_harmless_names(
+def test_the_report_has_a_page_for_the_fleet_and_a_page_for_each_cluster_with_safe_names(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("pipeline", "report", "--config", str(config), "--release", "4.2", "--html", str(tmp_path / "pages"))

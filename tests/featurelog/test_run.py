@@ -92,7 +92,7 @@ def test_offsets_missing_between_two_runs_are_reported_as_a_row(tmp_path: Path) 
     assert "base offset 9, expected 1" in row
 
 
-def test_a_log_that_was_cut_and_written_anew_replaces_its_rows(tmp_path: Path) -> None:
+def test_a_log_that_was_truncated_and_rewritten_replaces_its_rows(tmp_path: Path) -> None:
     common, old, new = batch(0, no_op()), batch(1, level("a", 1), level("b", 1)), batch(1, level("c", 1), epoch=2)
     put(tmp_path / "in", "orders", "1", SEGMENT, common + old)
     run([tmp_path / "in"], tmp_path / "out")
@@ -128,7 +128,7 @@ def test_a_segment_that_ends_within_a_batch_is_damage_once_it_is_closed(tmp_path
     assert any("the last batch is cut" in row for row in tables(tmp_path / "out")["metadata_records"])
 
 
-def test_damage_at_the_end_that_a_node_mends_is_read_again(tmp_path: Path) -> None:
+def test_damage_at_the_end_that_a_node_repairs_is_read_again(tmp_path: Path) -> None:
     whole = made_log()
     hurt = bytearray(whole[:700])
     hurt[-30:] = b"\xff" * 30
@@ -155,7 +155,7 @@ def test_many_small_parts_of_a_file_become_one(tmp_path: Path) -> None:
     assert tables(tmp_path / "out")["feature_timeline"] == tables(tmp_path / "all")["feature_timeline"]
 
 
-def test_failfast_ends_at_the_first_damage_and_leaves_what_was_committed(inputs: Path, tmp_path: Path) -> None:
+def test_failfast_ends_at_the_first_damage_and_leaves_committed_tables(inputs: Path, tmp_path: Path) -> None:
     with pytest.raises(
         DamagedInputError, match=r"1/0+\.log: at byte \d+: the CRC-32C of the batch is wrong; mode is FAI"
     ):
@@ -165,7 +165,7 @@ def test_failfast_ends_at_the_first_damage_and_leaves_what_was_committed(inputs:
     assert tables(tmp_path / "out") == tables(tmp_path / "all")
 
 
-def test_dropmalformed_leaves_damage_out_and_counts_it(inputs: Path, tmp_path: Path) -> None:
+def test_dropmalformed_omits_damaged_records_and_counts_the_damage(inputs: Path, tmp_path: Path) -> None:
     kept, left = run([inputs], tmp_path / "all"), run([inputs], tmp_path / "out", mode=DROPMALFORMED)
     rows = tables(tmp_path / "all")["metadata_records"]
     assert tables(tmp_path / "out")["metadata_records"] == [row for row in rows if '"status": "damaged"' not in row]
@@ -215,7 +215,7 @@ def test_a_large_file_is_surveyed_by_the_process_that_reads_it(tmp_path: Path, m
     assert tables(tmp_path / "out")["feature_timeline"] == tables(tmp_path / "all")["feature_timeline"]
 
 
-def test_a_file_that_shrinks_before_it_is_looked_at_is_named(tmp_path: Path) -> None:
+def test_a_file_that_shrinks_before_its_survey_is_named(tmp_path: Path) -> None:
     path = put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
 
     class Shrinking(OneCore):
@@ -228,7 +228,7 @@ def test_a_file_that_shrinks_before_it_is_looked_at_is_named(tmp_path: Path) -> 
     assert summary.files == 0
 
 
-def test_two_clusters_under_one_name_are_reported_and_kept_apart(tmp_path: Path) -> None:
+def test_two_clusters_under_one_name_are_reported_and_not_merged(tmp_path: Path) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log(), "one")
     put(tmp_path / "in", "orders", "2", SEGMENT, made_log(), "another")
     summary = run([tmp_path / "in"], tmp_path / "out")

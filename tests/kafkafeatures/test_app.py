@@ -20,7 +20,7 @@ from kafkafeatures.settings import OperatorSettings
 from tests.simulated.kubernetes import ApiServer
 
 
-async def test_names_that_do_not_resolve_leave_threads_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_host_names_that_do_not_resolve_leave_threads_for_other_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names as many as one resource can look up at once (`kafka/base/pool.py`), and one more."""
 
     @asynccontextmanager
@@ -136,7 +136,7 @@ async def operator(
         await asyncio.wait([running])
 
 
-async def test_what_a_list_no_longer_shows_is_reconciled_and_found_to_be_gone(
+async def test_a_resource_that_a_list_no_longer_contains_is_reconciled_once_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Deleted while there was no watch: no watch ever shows it."""
@@ -148,7 +148,7 @@ async def test_what_a_list_no_longer_shows_is_reconciled_and_found_to_be_gone(
         await worker.until_worked("kafka/old", "other/new", "kafka/old")
 
 
-async def test_a_list_of_one_namespace_says_nothing_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_of_one_namespace_does_not_remove_resources_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     server = serving("one/a", "two/b")
     async with operator(monkeypatch, server, ("one", "two")) as (worker, host):
         await worker.until_worked("one/a", "two/b")
@@ -157,7 +157,7 @@ async def test_a_list_of_one_namespace_says_nothing_of_another(monkeypatch: pyte
         await worker.until_worked("one/a", "two/b", "one/a")
 
 
-async def test_after_a_restore_of_etcd_what_is_remembered_by_version_is_forgotten_before_anything_is_worked_on(
+async def test_a_restore_of_etcd_drops_caches_by_version_before_the_next_reconciliation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = serving("kafka/orders")
@@ -172,7 +172,7 @@ async def test_after_a_restore_of_etcd_what_is_remembered_by_version_is_forgotte
         assert worker.forgot
 
 
-async def test_a_stopped_operator_hands_over_before_the_last_reconciliations_are_over(
+async def test_a_stopping_operator_hands_over_before_its_last_reconciliations_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with operator(monkeypatch, serving("kafka/orders")) as (worker, host):

@@ -154,7 +154,7 @@ async def hosted(
         await asyncio.wait([running])
 
 
-async def test_what_a_watch_shows_is_reported_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_of_a_watch_are_reported_and_kopf_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     served, operator = Server(all=[[event("ADDED"), event("MODIFIED", "bills"), event("DELETED")]]), Operator()
     async with hosted(served, operator, monkeypatch):
         await until(lambda: sorted(operator.shown) == ["-orders", "bills", "orders"])
@@ -162,7 +162,7 @@ async def test_what_a_watch_shows_is_reported_and_nothing_is_written(monkeypatch
     assert {one.partition(" ")[0] for one in served.asked} == {"GET"}
 
 
-async def test_kopf_copies_nothing_of_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kopf_does_not_copy_the_resources_of_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each write of a status is shown by the watch: copies would cost more than all else that Kopf does for it."""
     copied: list[object] = []
     deepcopy = copy.deepcopy
@@ -179,7 +179,7 @@ async def test_kopf_copies_nothing_of_what_it_shows(monkeypatch: pytest.MonkeyPa
     assert copied == []
 
 
-async def test_one_loop_watches_all_namespaces_and_one_that_refuses_takes_no_other_one_along(
+async def test_a_namespace_that_refuses_its_watch_does_not_end_the_watch_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served, operator = Server(one=[[event("ADDED")]], other=[403] * 5), Operator()
@@ -190,9 +190,7 @@ async def test_one_loop_watches_all_namespaces_and_one_that_refuses_takes_no_oth
 
 
 @pytest.mark.parametrize("status", [203, 400, 403, 404, 405, 410, 422, 429, 500, 503])
-async def test_a_watch_that_is_refused_does_not_hold_and_is_asked_for_again(
-    monkeypatch: pytest.MonkeyPatch, status: int
-) -> None:
+async def test_a_refused_watch_is_reported_as_lost_and_retried(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
     """404 above all: a kind whose definition was deleted, and comes back. Kopf by itself would end."""
     served, operator = Server(all=[status, status, [event("ADDED")]]), Operator()
     async with hosted(served, operator, monkeypatch):
@@ -200,7 +198,7 @@ async def test_a_watch_that_is_refused_does_not_hold_and_is_asked_for_again(
         await until(lambda: operator.shown == ["orders"] and operator.held[""])
 
 
-async def test_after_401_it_logs_in_again_and_not_without_a_pause(
+async def test_kopf_logs_in_again_after_401_with_a_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []
@@ -224,7 +222,7 @@ async def test_after_401_it_logs_in_again_and_not_without_a_pause(
         ),
     ],
 )
-async def test_no_watch_continues_from_where_another_one_ended(monkeypatch: pytest.MonkeyPatch, end: list[Any]) -> None:
+async def test_every_watch_begins_at_resource_version_0(monkeypatch: pytest.MonkeyPatch, end: list[Any]) -> None:
     """An etcd that was restored has not come as far as the last watch saw."""
     served, operator = Server(all=[list(end), list(end)]), Operator()
     async with hosted(served, operator, monkeypatch):
@@ -234,7 +232,7 @@ async def test_no_watch_continues_from_where_another_one_ended(monkeypatch: pyte
     assert all(query["timeoutSeconds"].isdecimal() for _, query in served.watches)
 
 
-async def test_a_watch_that_is_ended_at_once_is_not_begun_again_without_a_pause(
+async def test_a_watch_that_ends_at_once_is_retried_with_a_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []
@@ -249,7 +247,7 @@ async def test_a_watch_that_is_ended_at_once_is_not_begun_again_without_a_pause(
     assert [one for one in pauses if one] == [pytest.approx(handlers.RETRY_DELAY)] * 5
 
 
-async def test_a_watch_needs_none_of_the_threads_that_names_without_an_answer_hold(
+async def test_a_watch_needs_no_thread_of_the_default_executor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     over = threading.Event()
@@ -274,7 +272,7 @@ async def test_a_watch_needs_none_of_the_threads_that_names_without_an_answer_ho
     ],
     ids=["an error", "an error without a word", "a page of a gateway"],
 )
-async def test_an_error_of_one_watch_ends_no_other_one_and_is_met_later_and_later(
+async def test_an_error_of_one_watch_ends_no_other_watch_and_is_retried_with_growing_delays(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, line: Any, said: str
 ) -> None:
     pauses: list[float] = []
@@ -295,7 +293,7 @@ async def test_an_error_of_one_watch_ends_no_other_one_and_is_met_later_and_late
     assert all(one.startswith(f"the watch of one ended: {said}") for one in told)
 
 
-async def test_a_namespace_whose_watch_ended_with_an_error_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_namespace_counts_as_unwatched_after_an_error_of_its_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     over = asyncio.Event()
 
     async def sleep(seconds: float) -> None:
@@ -310,7 +308,7 @@ async def test_a_namespace_whose_watch_ended_with_an_error_is_not_watched(monkey
         await until(lambda: operator.held == {"one": True, "other": True})
 
 
-async def test_kopf_drops_what_was_deleted_while_no_watch_showed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kopf_forgets_resources_that_were_deleted_between_two_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     """If Kopf did not, it would keep something of each for ever."""
     names = [f"orders-{number}" for number in range(20)]
     served = Server(all=[[*(event("ADDED", name) for name in names), END], [event("ADDED", "bills")]])
@@ -351,7 +349,7 @@ async def _as_it_comes(content: Any) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("read", [_as_lines, _line_by_line, _as_it_comes])
-async def test_another_kopf_that_would_read_past_us_ends_the_process_at_once(
+async def test_a_kopf_release_that_reads_events_another_way_ends_the_process_at_once(
     monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], AsyncIterator[bytes]]
 ) -> None:
     """Kubernetes starts it anew, and who upgrades Kopf sees it."""
@@ -364,7 +362,7 @@ async def test_another_kopf_that_would_read_past_us_ends_the_process_at_once(
     assert operator.ended
 
 
-async def test_where_kopf_ends_by_itself_no_watch_that_waits_for_its_next_try_keeps_the_process(
+async def test_a_watch_that_waits_for_its_retry_does_not_keep_the_process_if_kopf_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Kopf leaves it running, later cancels it together with what would stop it, and takes that for a mere pause."""
@@ -388,7 +386,7 @@ async def test_where_kopf_ends_by_itself_no_watch_that_waits_for_its_next_try_ke
             await asyncio.wait_for(asyncio.shield(running), 4)
 
 
-async def test_nothing_is_watched_before_the_operator_is_ready_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_watch_begins_before_the_operator_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     served, operator = Server(), Operator(begins=False)
     async with hosted(served, operator, monkeypatch):
         await until(lambda: operator.begun)

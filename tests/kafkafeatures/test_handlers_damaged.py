@@ -73,7 +73,7 @@ DAMAGED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("line", [pytest.param(line, id=what) for what, line in DAMAGED.items()])
-async def test_a_damaged_line_ends_the_watch_of_its_namespace_and_nothing_else(
+async def test_a_damaged_line_ends_only_the_watch_of_its_namespace(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, line: Any
 ) -> None:
     """At most of them Kopf by itself would end the process."""

@@ -23,7 +23,7 @@ async def asked(port: int, path: str) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-async def test_alive_is_red_only_while_a_reconciliation_hangs_and_ready_only_while_nothing_is_missing() -> None:
+async def test_healthz_fails_while_a_reconciliation_hangs_and_readyz_while_a_watch_is_missing() -> None:
     state, registry = State(), CollectorRegistry()
     Gauge("one", "For the test.", registry=registry).set(7)
     async with serving(Health(lambda: state.hung, lambda: state.missing, registry), "127.0.0.1", 0) as port:

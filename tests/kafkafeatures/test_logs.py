@@ -22,7 +22,9 @@ def _as_before() -> Iterator[None]:
     ("level", "shown"),
     [("info", ["ours", "urgent"]), ("warning", ["urgent"]), ("error", [])],
 )
-def test_lines_below_the_level_are_left_out(level: str, shown: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_log_lines_below_the_configured_level_are_left_out(
+    level: str, shown: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
     configure("text", level)
     logging.getLogger("kafkafeatures").info("ours")
     logging.getLogger("kopf.objects").info("of the library")

@@ -48,7 +48,7 @@ def passed(metrics: Metrics, name: str, status: Status) -> None:
     metrics.passed(ResourceKey("ns", name), "success", 0.1, status)
 
 
-def test_what_a_status_says_no_longer_is_no_metric_either() -> None:
+def test_a_value_that_left_the_status_has_no_metric() -> None:
     metrics = Metrics(environment=SYSTEM)
     passed(metrics, "a", STATUS)
     passed(metrics, "b", STATUS)
@@ -65,7 +65,7 @@ def test_what_a_status_says_no_longer_is_no_metric_either() -> None:
     assert series(metrics, "kafkafeatures_drift") == {("ns", "a"): 0.0, ("ns", "b"): 1.0}
 
 
-def test_the_series_of_a_resource_go_with_it() -> None:
+def test_the_series_of_a_deleted_resource_are_removed() -> None:
     metrics = Metrics(environment=SYSTEM)
     for name in "ab":
         passed(metrics, name, STATUS)
@@ -77,7 +77,7 @@ def test_the_series_of_a_resource_go_with_it() -> None:
     assert not any("a" in one or "never seen" in one for one in labels)
 
 
-def test_no_resource_is_looked_for_among_the_series_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_series_of_a_resource_are_removed_without_a_search_through_all_series(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a thousand that takes longer than the whole rest of a reconciliation."""
 
     def look(self: Gauge, labels: dict[str, str]) -> None:
@@ -101,7 +101,7 @@ MIGRATING = Status(
 )  # fmt: skip
 
 
-def test_a_migration_is_its_phase_the_modes_of_brokers_the_lag_and_the_differences() -> None:
+def test_metrics_of_a_migration_are_phase_broker_modes_lag_and_differences() -> None:
     metrics = Metrics(environment=SYSTEM)
     passed(metrics, "a", MIGRATING)
     assert series(metrics, f"{MIGRATION}phase") == {("ns", "a", one): float(one is Phase.MIGRATING) for one in Phase}
@@ -112,7 +112,7 @@ def test_a_migration_is_its_phase_the_modes_of_brokers_the_lag_and_the_differenc
     assert series(metrics, f"{MIGRATION}differences") == {("ns", "a"): 9.0}
 
 
-def test_what_is_not_known_of_a_migration_has_no_series() -> None:
+def test_an_unknown_value_of_a_migration_has_no_series() -> None:
     metrics = Metrics(environment=SYSTEM)
     passed(metrics, "a", MIGRATING)
     passed(metrics, "a", Status(migration=MigrationStatus(phase="DualWrite", equality=EqualityStatus(state="Unknown"))))
@@ -120,13 +120,13 @@ def test_what_is_not_known_of_a_migration_has_no_series() -> None:
     assert [series(metrics, f"{MIGRATION}{name}") for name in names] == [{}] * len(names)
 
 
-def test_a_phase_of_another_release_makes_no_label_of_its_own() -> None:
+def test_an_unknown_phase_of_another_release_adds_no_label() -> None:
     metrics = Metrics(environment=SYSTEM)
     passed(metrics, "a", Status(migration=MigrationStatus(phase="Whatever")))
     assert series(metrics, f"{MIGRATION}phase") == {("ns", "a", one.value): 0.0 for one in Phase}
 
 
-def test_all_series_of_a_migration_go_with_it_and_with_its_resource() -> None:
+def test_the_series_of_a_migration_are_removed_with_the_migration_or_its_resource() -> None:
     for end in ("status", "resource"):
         metrics = Metrics(environment=SYSTEM)
         passed(metrics, "a", MIGRATING)

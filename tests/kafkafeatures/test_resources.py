@@ -73,7 +73,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RELIST_DELAY", 0.001)
 
 
-async def test_a_namespace_that_refuses_keeps_no_other_one_waiting() -> None:
+async def test_a_namespace_that_refuses_its_list_does_not_delay_another() -> None:
     site = Site("one", "other")
     site.create("a")
     site.create("b", "other")
@@ -89,7 +89,7 @@ async def test_a_namespace_that_refuses_keeps_no_other_one_waiting() -> None:
     assert site.listed.count("one") == 2  # at first, and when its watch began
 
 
-async def test_nothing_is_reported_before_every_namespace_answered() -> None:
+async def test_no_resource_is_reported_before_every_namespace_answered() -> None:
     """Who is only away may hold an older resource, which owns a cluster."""
     site = Site("one", "other")
     site.create("a")
@@ -104,7 +104,7 @@ async def test_nothing_is_reported_before_every_namespace_answered() -> None:
         await until(lambda: site.told == ["a", "b"])
 
 
-async def test_what_a_deaf_watch_misses_the_next_list_shows() -> None:
+async def test_changes_that_a_watch_missed_are_reported_by_the_next_list() -> None:
     site = Site(every=0.005)
     site.create("a")
     site.create("b")
@@ -118,7 +118,7 @@ async def test_what_a_deaf_watch_misses_the_next_list_shows() -> None:
         assert (site.told, site.resources.missing()) == (["a", "b", "a", "c", "-b"], "")
 
 
-async def test_what_did_not_change_is_not_reported_again() -> None:
+async def test_an_unchanged_resource_is_not_reported_again() -> None:
     site = Site(every=0.001)
     site.create("a")
     site.watch("")
@@ -127,7 +127,7 @@ async def test_what_did_not_change_is_not_reported_again() -> None:
         assert site.told == ["a"]
 
 
-async def test_what_a_watch_begins_with_was_listed_already() -> None:
+async def test_a_resource_of_the_first_list_is_not_reported_again_by_the_watch() -> None:
     site = Site()
     first = site.create("a")
     site.watch("")
@@ -138,7 +138,7 @@ async def test_what_a_watch_begins_with_was_listed_already() -> None:
         assert site.told == ["a", "b", "a"]
 
 
-async def test_what_is_gone_is_reported_once_and_lives_again_as_another() -> None:
+async def test_a_deleted_resource_is_reported_once_and_a_recreated_one_as_new() -> None:
     site = Site()
     last = site.create("a")
     site.watch("")
@@ -151,7 +151,7 @@ async def test_what_is_gone_is_reported_once_and_lives_again_as_another() -> Non
         assert site.told == ["a", "-a", "a"]
 
 
-async def test_what_went_without_a_watch_that_showed_it_is_named_once() -> None:
+async def test_a_deletion_that_no_watch_reported_is_reported_once() -> None:
     """By uid: another life of the same name is another resource."""
     site = Site("one", "other")
     first, second, third = site.create("a"), site.create("b"), site.create("c")
@@ -170,7 +170,7 @@ async def test_what_went_without_a_watch_that_showed_it_is_named_once() -> None:
         assert (site.resources.missed("one"), site.resources.missed("other")) == ([], [])
 
 
-async def test_the_end_of_an_earlier_life_is_not_that_of_the_one_that_lives() -> None:
+async def test_a_late_deletion_event_does_not_concern_a_recreated_resource() -> None:
     site = Site()
     first = site.create("a")
     site.watch("")
@@ -183,7 +183,7 @@ async def test_the_end_of_an_earlier_life_is_not_that_of_the_one_that_lives() ->
         assert [one["uid"] for one in site.resources.missed("")] == [first["metadata"]["uid"]]
 
 
-async def test_a_watch_that_begins_has_a_list_beside_it() -> None:
+async def test_a_watch_that_begins_again_triggers_a_list_of_its_namespace() -> None:
     """What was deleted meanwhile no watch shows."""
     site = Site("one", "other")
     site.create("a")
@@ -199,7 +199,7 @@ async def test_a_watch_that_begins_has_a_list_beside_it() -> None:
         assert (site.listed.count("other"), site.resources.missing()) == (2, "")
 
 
-async def test_a_namespace_that_is_not_watched_counts_as_missing_and_is_listed_again_and_again() -> None:
+async def test_an_unwatched_namespace_is_reported_as_missing_and_listed_repeatedly() -> None:
     site = Site("one", "other")
     site.watch("other")
     async with site.following():
@@ -209,7 +209,7 @@ async def test_a_namespace_that_is_not_watched_counts_as_missing_and_is_listed_a
         await until(lambda: site.told == ["a"])
 
 
-async def test_a_version_is_current_while_a_watch_holds() -> None:
+async def test_a_resource_version_is_current_only_while_its_namespace_is_watched() -> None:
     site = Site("one", "other")
     first, key = site.create("a"), ResourceKey("one", "a")
     async with site.following():
@@ -227,7 +227,7 @@ async def test_a_version_is_current_while_a_watch_holds() -> None:
         assert site.resources.current(key) == ""
 
 
-async def test_after_a_restore_of_etcd_the_same_versions_are_other_contents() -> None:
+async def test_a_restore_of_etcd_reports_every_resource_again() -> None:
     site = Site("one", "other")
     site.create("a")
     revision = site.server.revision
@@ -243,7 +243,7 @@ async def test_after_a_restore_of_etcd_the_same_versions_are_other_contents() ->
     assert sorted(site.told[5:]) == ["-b", "-c"]
 
 
-async def test_lists_at_rest_are_spread_over_a_tenth_of_their_pause() -> None:
+async def test_periodic_lists_are_delayed_randomly_by_up_to_a_tenth_of_their_interval() -> None:
     """Operators that began together do not ask together for ever."""
     drawn: list[float] = []
 
@@ -260,7 +260,7 @@ async def test_lists_at_rest_are_spread_over_a_tenth_of_their_pause() -> None:
     assert environment.jittered(600.0) == 570.0
 
 
-async def test_of_a_list_that_a_watch_overtook_no_version_counts_as_the_current_one(
+async def test_a_list_that_a_watch_event_overtook_gives_no_current_resource_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The list is of before a change, the watch showed the change, and which of the two is newer is not known."""

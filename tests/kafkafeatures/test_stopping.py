@@ -16,7 +16,7 @@ __all__ = ["soon"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_the_operator_hears_of_the_signal_itself_and_not_of_the_end_of_the_watches(
+async def test_the_operator_is_stopped_by_the_signal_before_its_watches_have_ended(
     monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """Until Kopf says so its watches have ended, which takes seconds: a request would have left."""
@@ -33,9 +33,7 @@ async def test_the_operator_hears_of_the_signal_itself_and_not_of_the_end_of_the
 
 
 @pytest.mark.parametrize("begins", [True, False], ids=["while it watches", "before it watches"])
-async def test_asked_to_stop_it_ends_the_operator_and_then_itself(
-    monkeypatch: pytest.MonkeyPatch, begins: bool
-) -> None:
+async def test_a_signal_ends_the_operator_before_the_process(monkeypatch: pytest.MonkeyPatch, begins: bool) -> None:
     operator = Operator(begins=begins)
     async with hosted(Server(), operator, monkeypatch) as running:
         await until(lambda: operator.held == {"": True} if begins else operator.begun)
@@ -44,7 +42,9 @@ async def test_asked_to_stop_it_ends_the_operator_and_then_itself(
     assert operator.ended
 
 
-async def test_asked_to_stop_between_two_tries_of_a_watch_it_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_signal_ends_the_process_at_once_while_a_watch_waits_for_its_retry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waits = asyncio.Event()
 
     async def sleep(seconds: float) -> None:

@@ -55,7 +55,7 @@ def test_check_lists_an_old_broker_and_a_ghost_registration_with_their_remedies(
     assert text.count("broker 4, Kafka 4.0") == text.count("GhostRegistration") == 1
 
 
-def test_without_a_release_only_health_is_asked_about(mixed: str) -> None:
+def test_check_without_a_release_reports_only_blockers_of_health(mixed: str) -> None:
     found = json.loads(shell(f"{PROGRAM} check --bootstrap-server {mixed} -o json").stdout)
     assert [(one["kind"], one["feature"], one["wanted"]) for one in found["blockers"]] == [
         ("GhostRegistration", None, None)
@@ -70,7 +70,7 @@ def test_check_writes_one_junit_case_for_each_node(mixed: str) -> None:
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("8", "2", "0")
 
 
-def test_a_release_that_is_not_known_is_a_wrong_flag(healthy: str) -> None:
+def test_an_unknown_release_is_a_wrong_flag(healthy: str) -> None:
     done = shell(f"{PROGRAM} check --bootstrap-server {healthy} --release 9.9")
     assert done.returncode == 64
     assert "release '9.9' is not known to this version" in done.stderr
@@ -89,7 +89,7 @@ def test_all_rights_are_granted_without_an_authorizer_and_a_ghost_is_not_asked(h
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_no_line_is_wider_than_the_terminal_but_a_command_that_is_copied(healthy: str) -> None:
+def test_no_line_is_wider_than_the_terminal_except_a_command_to_be_copied(healthy: str) -> None:
     done = shell(f"{PROGRAM} check --rights --mode ibp --driver Manual --bootstrap-server {healthy}")
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "\nZooKeeper\n  not needed READ on all znodes: " in done.stdout

@@ -71,7 +71,7 @@ def test_an_invalid_timeout_is_refused_before_anything_is_sent(
     assert "Traceback" not in done.stderr
 
 
-def test_a_timeout_bounds_a_single_reconciliation_as_well(tmp_path: Path) -> None:
+def test_a_timeout_bounds_a_single_reconciliation(tmp_path: Path) -> None:
     silent = (
         "import socket,subprocess,sys; s=socket.create_server(('127.0.0.1',0)); "
         "sys.exit(subprocess.call(sys.argv[1:-1] + ['-f', sys.argv[-1]], "
@@ -139,7 +139,7 @@ def test_an_error_message_does_not_repeat_a_misplaced_password(
 
 @pytest.mark.parametrize("file", ["-f -", "-f /dev/stdin", "-f <(cat levels.yaml)"])
 @pytest.mark.parametrize("command", ["plan", "apply"])
-def test_a_document_from_standard_input_leaves_nothing_behind(
+def test_a_document_from_standard_input_leaves_no_file(
     cluster: dict[str, Any], tmp_path: Path, command: str, file: str
 ) -> None:
     path = document(tmp_path, cluster, {"metadata.version": 29})

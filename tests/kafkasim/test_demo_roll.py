@@ -64,7 +64,7 @@ def as_read(text: str) -> str:
 
 
 @pytest.mark.parametrize("columns", [80, 40])
-def test_six_nodes_are_rolled_one_crashes_the_roll_halts_the_image_is_reverted_and_the_levels_are_raised(
+def test_the_roll_demo_shows_a_halted_roll_a_reverted_image_and_raised_levels(
     columns: int,
 ) -> None:
     shown = piped(columns)

@@ -98,7 +98,7 @@ def test_every_snapshot_equals_the_log_up_to_its_offset(cluster: str) -> None:
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_retention_left_the_log_behind_the_oldest_snapshot_and_no_older_segment(cluster: str) -> None:
+def test_every_node_has_the_segments_after_its_oldest_snapshot_and_no_older_ones(cluster: str) -> None:
     kept = SMALL.kept_days * DAY_MS
     for folder in node_folders(cluster):
         oldest = snapshots(folder)[0][0]
@@ -110,7 +110,9 @@ def test_retention_left_the_log_behind_the_oldest_snapshot_and_no_older_segment(
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_nodes_have_the_same_log_but_for_batches_at_the_end_that_have_not_reached_all(cluster: str) -> None:
+def test_nodes_have_the_same_log_except_for_batches_at_the_end_that_are_not_replicated_to_all_nodes(
+    cluster: str,
+) -> None:
     logs = [
         {batch.base_offset: batch.crc for batch, _ in records(segments(folder))} for folder in node_folders(cluster)
     ]
@@ -195,7 +197,7 @@ def test_records_have_the_layouts_that_real_nodes_write() -> None:
     assert {name for name, _ in seen} <= {name for name, _ in real}
 
 
-def test_records_of_snapshots_come_in_the_order_of_real_ones() -> None:
+def test_records_of_snapshots_have_the_order_of_real_snapshots() -> None:
     order = [
         "SNAPSHOT_HEADER", "KRAFT_VERSION", "KRAFT_VOTERS", "FEATURE_LEVEL_RECORD", "ZK_MIGRATION_STATE_RECORD",
         "REGISTER_BROKER_RECORD", "REGISTER_CONTROLLER_RECORD", "TOPIC_RECORD", "CONFIG_RECORD", "PRODUCER_IDS_RECORD",
@@ -265,7 +267,7 @@ def test_the_documents_of_a_fleet_are_valid_resources() -> None:
         assert read_document(yaml.safe_load(path.read_text())).metadata.name == path.stem
 
 
-def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine").write_text("")
     assert main([str(tmp_path), "--small"]) == 1
     assert "is not empty" in capsys.readouterr().err

@@ -36,7 +36,7 @@ def states(seen: Observation) -> list[tuple[int, list[str], NodeState]]:
     return [(node.id, [role.value for role in node.roles], node.state) for node in seen.nodes]
 
 
-def test_controllers_that_once_were_combined_leave_ghosts_of_brokers() -> None:
+def test_controllers_that_were_combined_nodes_leave_ghost_brokers() -> None:
     for release in ("4.1", "4.2"):
         ghosts = tuple((Role.BROKER, id_, release) for id_ in (3001, 3002, 3003))
         seen = read(settle(World(plan(ghosts=ghosts), now_ms=START_MS, random=Random(0))))
@@ -114,7 +114,7 @@ def test_swapped_addresses_of_brokers_are_detected_from_kafka_4_4_on(log: bool) 
     assert not reasons(read_by(Misrouted(of_release("4.3"), 1, 3, log=log)))
 
 
-def test_an_address_that_leads_to_a_neighbour_is_not_that_of_two_brokers() -> None:
+def test_a_broker_whose_address_leads_to_another_broker_is_reported() -> None:
     assert reasons(read_by(Misrouted(of_release("4.4"), 2, 3, both=False))) == {2: "AnotherNode: broker 3 now"}
 
 
@@ -128,7 +128,7 @@ def test_a_fenced_broker_whose_address_leads_to_another_broker_does_not_run() ->
     assert {node.id: node.state for node in seen.nodes if node.id < 4}[2] is NodeState.GHOST
 
 
-def test_a_combined_node_answers_as_a_controller_where_its_brokers_address_leads_elsewhere() -> None:
+def test_a_combined_node_whose_broker_address_leads_elsewhere_answers_as_a_controller() -> None:
     seen = read_by(Misrouted(of_release("4.4", 3001), 3001, 1, both=False))
     (combined,) = (node for node in seen.nodes if node.id == 3001)
     assert (combined.roles, combined.state) == ((Role.CONTROLLER, Role.BROKER), NodeState.LIVE)

@@ -103,7 +103,7 @@ async def test_a_second_attempt_copies_everything_once_the_disks_were_wiped(migr
     assert {one.topic for one in migration.cluster.quorum.partitions()} == {"orders"}  # type: ignore[union-attr]
 
 
-async def test_the_epoch_is_raised_where_the_quorum_was_elected_often(tmp_path: Path) -> None:
+async def test_the_controller_epoch_is_raised_where_the_quorum_had_many_elections(tmp_path: Path) -> None:
     """KAFKA-20488: partitions of a higher epoch would stay offline."""
     migration = Migration(tmp_path / "status.yaml", migrating(faults=Faults(epoch=40)))
     await migration.to("DualWrite")
@@ -198,7 +198,7 @@ def test_with_a_stale_migration_znode_every_topic_is_deleted() -> None:
     assert list(cluster.tree.below("/brokers/topics")) == []
 
 
-def test_controllers_that_kept_their_disks_never_take_over() -> None:
+def test_controllers_with_the_disks_of_an_earlier_attempt_never_take_over() -> None:
     cluster = migrating()
     _started_and_flagged(cluster)
     for one in cluster.controller_ids:

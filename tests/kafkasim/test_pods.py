@@ -83,7 +83,7 @@ def test_a_changed_image_is_a_new_revision_and_touches_no_pod_and_the_old_image_
     assert outdated(made) == []
 
 
-def test_an_evicted_pod_hands_its_partitions_over_and_comes_back_with_the_release_of_the_template() -> None:
+def test_an_evicted_pod_hands_over_its_partitions_and_starts_with_the_release_of_the_template() -> None:
     made = pods()
     uid = made.uid("brokers-1")
     made.set_image("brokers", NEW)
@@ -109,7 +109,7 @@ def test_a_pod_of_another_uid_is_not_evicted() -> None:
     assert made.uid("brokers-1") == uid
 
 
-def test_an_image_that_cannot_run_crashes_again_and_again_until_the_image_is_reverted_and_the_pod_evicted() -> None:
+def test_a_pod_with_an_image_that_cannot_run_crashes_until_the_image_is_reverted_and_the_pod_evicted() -> None:
     made = pods()
     made.set_image("brokers", BROKEN)
     made.evict("brokers-1")
@@ -127,7 +127,7 @@ def test_an_image_that_cannot_run_crashes_again_and_again_until_the_image_is_rev
     assert release(made.world, 1) == "4.1"
 
 
-def test_a_binary_that_cannot_hold_a_finalized_level_runs_and_does_not_register() -> None:
+def test_a_binary_that_does_not_support_a_finalized_level_runs_and_does_not_register() -> None:
     made = pods()
     made.set_image("brokers", "kafka:4.0.1")
     before = made.world.image.brokers[1].incarnation
@@ -162,7 +162,7 @@ def test_a_budget_with_always_allow_evicts_an_unhealthy_pod(always: bool) -> Non
     assert made.evict("brokers-0") is always
 
 
-def test_a_drained_pod_cannot_come_back_before_its_kubernetes_node_does() -> None:
+def test_a_drained_pod_stays_pending_until_its_kubernetes_node_is_uncordoned() -> None:
     made = pods()
     made.drain("brokers-2")
     assert pod(made, "brokers-2").draining

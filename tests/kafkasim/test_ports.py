@@ -216,7 +216,7 @@ async def test_while_no_controller_can_be_read_a_level_is_changed_only_if_the_qu
     assert level(sim) == (25 if kraft_version else WANTED.levels["metadata.version"])
 
 
-async def test_while_no_controller_can_be_read_nothing_is_changed_if_a_voter_never_registered() -> None:
+async def test_without_a_readable_controller_no_level_is_changed_if_a_voter_never_registered() -> None:
     sim, store = SimulatedCluster(world(plan(metadata_version=14))), Store(DesiredState({"metadata.version": 20}))
     sim.world.stop(Role.CONTROLLER, 3003, kill=True)
     await sim.read()
@@ -229,7 +229,7 @@ async def test_while_no_controller_can_be_read_nothing_is_changed_if_a_voter_nev
     assert level(sim) == 15
 
 
-async def test_a_broker_passes_a_request_on_to_the_leader_that_is_elected_meanwhile() -> None:
+async def test_a_broker_forwards_a_request_to_the_newly_elected_leader() -> None:
     sim = await through_a_broker()
     sim.world.stop(Role.CONTROLLER, 3001, kill=True)
     assert isinstance(await sim.update(RAISE), Applied)
@@ -247,7 +247,7 @@ async def test_a_request_kept_by_a_broker_is_carried_out_after_its_sender_timed_
     assert level(sim) == 27
 
 
-async def test_what_a_broker_kept_is_gone_with_the_broker() -> None:
+async def test_a_request_that_a_broker_holds_is_lost_with_the_broker() -> None:
     sim = await through_a_broker()
     for one in (3001, 3002):
         sim.world.stop(Role.CONTROLLER, one, kill=True)
@@ -259,7 +259,7 @@ async def test_what_a_broker_kept_is_gone_with_the_broker() -> None:
     assert level(sim) == 25
 
 
-async def test_a_leader_that_lost_its_office_since_the_reading_leaves_the_outcome_open() -> None:
+async def test_the_outcome_is_unknown_where_the_leader_resigned_after_the_reading() -> None:
     sim = SimulatedCluster(world(plan(metadata_version=25)))
     await sim.read()
     assert await via(sim) is Via.CONTROLLER
@@ -271,7 +271,7 @@ async def test_a_leader_that_lost_its_office_since_the_reading_leaves_the_outcom
     assert isinstance(await sim.update(RAISE), NotSent)
 
 
-async def test_the_second_look_reads_the_log_to_its_end_and_asks_no_node_again() -> None:
+async def test_the_second_reading_reads_the_log_to_its_end_and_probes_no_node() -> None:
     made = replace(plan(metadata_version=25), topics=(TopicPlan("orders", ((1, 2, 3),), 2),))
     sim = SimulatedCluster(world(made))
     first = await sim.read(partitions=True)

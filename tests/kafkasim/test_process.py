@@ -44,7 +44,7 @@ def heard(process: "subprocess.Popen[str]") -> dict[str, object]:
     return answer
 
 
-def test_the_simulator_says_that_it_is_one_takes_requests_and_ends_with_sigterm() -> None:
+def test_the_simulator_announces_itself_accepts_requests_and_ends_with_sigterm() -> None:
     with simulator("--brokers", "2", "--old-broker", "2=4.0") as process:
         greeting = heard(process)
         assert greeting["simulated"] is True
@@ -74,7 +74,7 @@ def test_the_simulator_serves_on_where_no_requests_can_be_sent() -> None:
         assert process.returncode == 0
 
 
-def test_a_cluster_that_cannot_be_is_refused_in_one_line() -> None:
+def test_an_impossible_cluster_is_refused_with_one_line() -> None:
     with simulator("--metadata-version", "29", "--ghost-broker", "4=4.0") as process:
         assert process.communicate() == (
             "", "kafkasim: metadata.version 29 cannot be finalized with broker 4 of Kafka 4.0 registered\n"
@@ -93,7 +93,7 @@ def test_a_cluster_that_cannot_be_is_refused_in_one_line() -> None:
         ("--old-broker 4=4.0 --metadata-version 4.1-IV1", 7, 27),
     ],
 )
-def test_flags_describe_a_cluster(flags: str, nodes: int, metadata_version: int) -> None:
+def test_the_flags_of_the_simulator_describe_a_cluster(flags: str, nodes: int, metadata_version: int) -> None:
     plan = plan_of(_arguments(flags.split()))
     assert len(plan.nodes) == nodes
     assert plan.levels == {"metadata.version": metadata_version}
@@ -108,7 +108,7 @@ def demo(*words: str) -> str:
     return done.stdout
 
 
-def test_the_demo_is_read_in_a_moment_and_ends_with_commands_for_a_cluster_of_ones_own() -> None:
+def test_the_demo_is_short_and_ends_with_commands_for_a_cluster_of_the_reader() -> None:
     told = demo()
     assert len(told.splitlines()) < 88
     refusal = "Broker 2 only supports versions 7-25"
@@ -138,7 +138,7 @@ def test_the_whole_demo_tells_its_story_piped_in_80_columns_without_colour() -> 
         (Exit.DONE, ("no such word",), "`version` does not mention no such word"),
     ],
 )
-def test_a_step_that_goes_another_way_than_the_story_ends_the_demo(
+def test_a_step_with_an_unexpected_result_ends_the_demo(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], code: Exit, shows: tuple[str, ...], words: str
 ) -> None:
     with pytest.raises(CommandFailed, match="the demo did not work as expected") as failed:

@@ -277,7 +277,7 @@ def shown_fields(value: Observation | Node | Unknown) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_the_ports_are_read_as_the_server_is(state: str) -> None:
+async def test_the_simulated_ports_give_the_readings_of_the_simulated_server(state: str) -> None:
     made, events = STATES[state]
     timeout_ms = 3 * ELECTION_MS if "election" in state else TIMEOUT_MS
     chosen = ACCESSES if state in WITH_EVERY_ACCESS else ACCESSES[:2]
@@ -307,7 +307,7 @@ def history(chance: Random, made: Plan) -> tuple[Event, ...]:
 
 
 @pytest.mark.parametrize("seed", range(0, SEEDS, AT_ONCE))
-async def test_the_ports_are_read_as_the_server_is_after_any_history(seed: int) -> None:
+async def test_the_simulated_ports_give_the_readings_of_the_server_after_any_history(seed: int) -> None:
     cases = []
     for one in range(seed, seed + AT_ONCE):
         chance = Random(one)
@@ -323,7 +323,7 @@ async def states(world: World, access: Access = BOTH) -> dict[int, NodeState]:
     return {one.id: one.state for one in observe(*await SimulatedCluster(world, access).read()).nodes}
 
 
-async def test_a_broker_is_no_ghost_for_lack_of_a_quorum_that_could_say_so() -> None:
+async def test_a_fenced_broker_is_no_ghost_while_the_quorum_has_no_majority() -> None:
     simulated = World(MIXED, now_ms=START_MS, random=Random(0))
     cluster = SimulatedCluster(simulated)
     stop(2, kill=False)(simulated)
@@ -334,7 +334,7 @@ async def test_a_broker_is_no_ghost_for_lack_of_a_quorum_that_could_say_so() -> 
     assert {one.id: one.state for one in observe(*await cluster.read()).nodes}[2] is NodeState.FENCED
 
 
-async def test_who_is_denied_the_log_sees_what_the_nodes_say() -> None:
+async def test_a_user_who_may_not_read_the_log_gets_the_answers_of_the_nodes() -> None:
     simulated = World(MIXED, now_ms=START_MS, random=Random(0))
     deny(simulated)
     seen = observe(*await SimulatedCluster(simulated).read())
@@ -343,7 +343,7 @@ async def test_who_is_denied_the_log_sees_what_the_nodes_say() -> None:
     assert all(node.registered == {} for node in seen.nodes)
 
 
-async def test_a_high_watermark_stands_still_without_a_majority() -> None:
+async def test_the_high_watermark_does_not_advance_without_a_majority() -> None:
     simulated = World(MIXED, now_ms=START_MS, random=Random(0))
     after(2_000)(simulated)
     before = simulated.log.high_watermark
@@ -355,7 +355,7 @@ async def test_a_high_watermark_stands_still_without_a_majority() -> None:
     assert simulated.log.high_watermark == before
 
 
-async def test_a_log_that_is_read_anew_with_partitions_keeps_the_levels_that_were_given_up() -> None:
+async def test_a_log_that_is_read_again_with_partitions_keeps_the_downgraded_levels() -> None:
     """The leader's snapshot knows nothing of them, and it was written after the last reading."""
     made = replace(plan(metadata_version=27), topics=(TopicPlan("orders", ((1, 2, 3),)),))
     async with served(made, 0, BOTH) as (server, skip):

@@ -99,7 +99,7 @@ def phases(records: list[Json], cluster: Json) -> list[tuple[str, frozenset[obje
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_restarted_broker_writes_what_a_real_one_writes(release: str) -> None:
+def test_a_restarted_simulated_broker_writes_the_records_of_a_real_broker(release: str) -> None:
     cluster, restarts = recorded(release)
     real = next(one for one in restarts if len(one["restarted"]) == 1 and one["pods"][0].startswith("brokers"))
     pods, made = simulated(cluster, release, real["pods"], None)
@@ -116,7 +116,7 @@ def test_a_restarted_broker_writes_what_a_real_one_writes(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_restarted_leader_of_the_quorum_registers_anew(release: str) -> None:
+def test_a_restarted_leader_of_the_quorum_registers_again(release: str) -> None:
     cluster, restarts = recorded(release)
     real = next(one for one in restarts if one["pods"][0].startswith("controllers"))
     pods, made = simulated(cluster, release, real["pods"], real["restarted"][0])
@@ -130,7 +130,7 @@ def test_a_restarted_leader_of_the_quorum_registers_anew(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_restart_takes_about_as_long_as_a_real_one(release: str) -> None:
+def test_a_simulated_restart_takes_about_as_long_as_a_real_restart(release: str) -> None:
     cluster, restarts = recorded(release)
     real = next(one for one in restarts if len(one["restarted"]) == 1 and one["pods"][0].startswith("brokers"))
     pods, made = simulated(cluster, release, real["pods"], None)

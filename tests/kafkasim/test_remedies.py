@@ -41,7 +41,7 @@ def write_document(folder: Path, servers: str, levels: dict[str, int]) -> None:
         "kafkafeatures apply -f 'our levels.yaml' 2>&1 >status",
     ],
 )
-def test_the_cure_of_a_ghost_is_printed_as_the_command_that_cures_it(
+def test_the_printed_remedy_of_a_ghost_is_a_command_that_unregisters_the_ghost(
     command: str, servers: str, tmp_path: Path
 ) -> None:
     write_document(tmp_path, servers, {"metadata.version": 29})
@@ -53,7 +53,7 @@ def test_the_cure_of_a_ghost_is_printed_as_the_command_that_cures_it(
     assert shell("kafkafeatures apply -f 'our levels.yaml'", tmp_path).returncode == 0
 
 
-def test_the_status_has_the_same_cure(servers: str, tmp_path: Path) -> None:
+def test_the_status_has_the_remedy_of_a_ghost_that_the_command_prints(servers: str, tmp_path: Path) -> None:
     write_document(tmp_path, servers, {"metadata.version": 29})
     shell("kafkafeatures apply -f 'our levels.yaml'", tmp_path)
     status = yaml.safe_load((tmp_path / "our levels.status.yaml").read_text())["status"]
@@ -62,7 +62,7 @@ def test_the_status_has_the_same_cure(servers: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["plan -f 'our levels.yaml'", "apply -f 'our levels.yaml' 2>&1 >status"])
-def test_the_approval_of_a_plan_is_printed_as_the_command_that_gives_it(
+def test_the_printed_remedy_of_a_waiting_plan_is_a_command_that_approves_the_plan(
     command: str, servers: str, tmp_path: Path
 ) -> None:
     write_document(tmp_path, servers, {})
@@ -86,5 +86,7 @@ def test_the_approval_of_a_plan_is_printed_as_the_command_that_gives_it(
          "--bootstrap-server kafka-0.example:9092,kafka-1.example:9092,kafka-2.example:9092"),
     ],
 )  # fmt: skip
-def test_flags_reach_the_cluster_and_fit_a_line(servers: str, controllers: str, config: str, flags: str) -> None:
+def test_the_flags_of_a_remedy_reach_the_cluster_and_fit_in_a_line(
+    servers: str, controllers: str, config: str, flags: str
+) -> None:
     assert cluster_flags(servers, controllers, config) == flags

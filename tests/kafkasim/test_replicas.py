@@ -44,7 +44,7 @@ def replayed(made: World) -> Replay:
     return replay
 
 
-def test_topics_begin_in_sync_and_with_their_preferred_leaders() -> None:
+def test_topics_start_in_sync_and_with_their_preferred_leaders() -> None:
     made = with_topics()
     assert in_sync(made) == [{1, 2, 3}] * 3
     assert led(made) == [1, 2, 3]
@@ -52,7 +52,7 @@ def test_topics_begin_in_sync_and_with_their_preferred_leaders() -> None:
     assert made.image.unreadable == 0
 
 
-def test_a_world_without_topics_says_nothing_of_partitions() -> None:
+def test_the_image_of_a_world_without_topics_has_no_partitions() -> None:
     assert world().image.partitioned is None
 
 
@@ -70,7 +70,7 @@ def test_a_controlled_shutdown_leaves_every_isr_and_moves_leaders_before_the_pro
     assert made.image.brokers[2].fenced
 
 
-def test_the_last_one_in_sync_stays_in_the_isr_and_leads_no_more() -> None:
+def test_the_last_replica_in_sync_stays_in_the_isr_and_the_partition_has_no_leader() -> None:
     made = with_topics()
     made.stop(BROKER, 2)
     settle(made, 20)
@@ -88,7 +88,7 @@ def test_a_killed_broker_stays_in_sync_until_its_session_ends() -> None:
     assert made.image.brokers[2].fenced
 
 
-def test_a_broker_that_comes_back_is_fenced_then_leads_what_had_no_leader_then_catches_up() -> None:
+def test_a_started_broker_is_fenced_then_leads_leaderless_partitions_then_catches_up() -> None:
     made = with_topics()
     before = made.image.brokers[2]
     made.stop(BROKER, 2)
@@ -108,7 +108,7 @@ def test_a_broker_that_comes_back_is_fenced_then_leads_what_had_no_leader_then_c
     assert led(made) == [1, 3, 3]
 
 
-def test_after_an_unclean_stop_its_logs_are_recovered_before_it_is_unfenced() -> None:
+def test_a_broker_after_an_unclean_stop_recovers_its_logs_before_it_is_unfenced() -> None:
     made = with_topics()
     made.stop(BROKER, 2, kill=True)
     settle(made, SESSION_MS + 100)
@@ -129,7 +129,7 @@ def test_a_broker_killed_in_its_controlled_shutdown_ends_at_once() -> None:
     assert made.nodes[BROKER, 2].unclean
 
 
-def test_a_shutdown_without_an_active_controller_waits_and_then_ends_without_handing_over() -> None:
+def test_a_shutdown_without_an_active_controller_waits_and_then_ends_without_a_handover() -> None:
     made = with_topics()
     for voter in made.voters:
         made.stop(Role.CONTROLLER, voter)
@@ -144,7 +144,7 @@ def test_a_shutdown_without_an_active_controller_waits_and_then_ends_without_han
     assert in_sync(settle(made, 30_000)) == [{1, 3}] * 3
 
 
-def test_a_replica_that_falls_behind_is_dropped_by_its_leaders_and_comes_back() -> None:
+def test_a_replica_that_falls_behind_is_removed_from_the_isr_and_added_again() -> None:
     made = with_topics()
     made.fall_behind(2, for_ms=5_000)
     settle(made, 100)
@@ -166,7 +166,7 @@ def test_a_reassignment_ends_when_the_new_replicas_are_in_sync() -> None:
     assert not moved.removing
 
 
-def test_a_broker_that_is_unregistered_leaves_its_isrs() -> None:
+def test_an_unregistered_broker_is_removed_from_all_isrs() -> None:
     made = with_topics()
     made.stop(BROKER, 2, kill=True)
     assert made.active_node is not None
@@ -210,7 +210,7 @@ async def test_a_reading_has_partitions_only_if_they_were_asked_for() -> None:
     assert found.partitions.default_min_insync_replicas == 1
 
 
-async def test_the_default_is_the_highest_that_a_broker_applies() -> None:
+async def test_the_default_of_min_insync_replicas_is_the_highest_of_all_brokers() -> None:
     made = with_topics()
     made.configure(3, broker_id=1)
     made.configure(2)
@@ -219,7 +219,7 @@ async def test_the_default_is_the_highest_that_a_broker_applies() -> None:
     assert found.default_min_insync_replicas == 3
 
 
-async def test_partitions_can_be_asked_for_where_the_log_is_denied() -> None:
+async def test_partitions_are_read_by_api_requests_where_the_log_may_not_be_read() -> None:
     made = with_topics()
     found = (await SimulatedCluster(made, Access(cluster_action=False)).read(partitions=True)).partitions
     assert isinstance(found, PartitionsReading)
@@ -228,7 +228,7 @@ async def test_partitions_can_be_asked_for_where_the_log_is_denied() -> None:
     assert found.offset == -1
 
 
-async def test_hidden_topics_and_a_broker_that_cannot_be_asked_make_partitions_unknown() -> None:
+async def test_hidden_topics_and_an_unreachable_broker_make_partitions_unknown() -> None:
     made = with_topics()
     asking, following = SimulatedCluster(made, Access(cluster_action=False)), SimulatedCluster(made)
     made.hidden_topics = frozenset({"orders"})

@@ -59,7 +59,9 @@ ONE_BY_ONE = [
 
 
 @pytest.mark.parametrize(("release", "level", "update", "words"), ONE_BY_ONE)
-def test_a_4_x_controller_refuses_in_these_words(release: str, level: int, update: tuple[Any, ...], words: str) -> None:
+def test_a_4_x_controller_refuses_with_the_error_messages_of_kafka(
+    release: str, level: int, update: tuple[Any, ...], words: str
+) -> None:
     feature, wanted, _ = update
     verdict = ask(cluster(release, level), update)
     message = f"{ALL_FAILED}Invalid update version {wanted} for feature {feature}. {words}"
@@ -113,7 +115,7 @@ def test_a_level_must_be_supported_by_every_registered_node_alive_or_not(
     assert str(ask(made, update).error_message).endswith(words)
 
 
-def test_below_3_7_controllers_are_not_registered_and_not_asked() -> None:
+def test_controllers_are_not_registered_and_not_checked_below_3_7() -> None:
     made = cluster("4.2", 14, controllers={3001: "4.2", 3002: "4.1", 3003: "4.2"})
     assert made.image.controllers == {}
     assert ask(made, (MV, 29)).error_code == 0
@@ -125,7 +127,7 @@ def test_raising_to_3_7_makes_the_controllers_register() -> None:
     assert sorted(settle(made).image.controllers) == [3001, 3002, 3003]
 
 
-def test_a_voter_that_has_not_registered_blocks() -> None:
+def test_a_voter_that_has_not_registered_blocks_a_raise() -> None:
     made = cluster("4.2", 14, controllers={3001: "4.2", 3002: "4.2", 3003: "4.2"})
     made.stop(Role.CONTROLLER, 3003)
     send(made, (MV, 15))
@@ -168,7 +170,7 @@ def led_anew(release: str) -> tuple[World, int]:
 
 
 @pytest.mark.parametrize("release", ["4.1", "4.3"])
-def test_kraft_version_waits_for_every_voter_to_tell_a_new_leader_what_it_supports(release: str) -> None:
+def test_kraft_version_is_refused_until_every_voter_informed_the_new_leader_of_its_range(release: str) -> None:
     made, first = led_anew(release)
     settle(made, 60_000)
     assert ask(made, ("kraft.version", 1)).error_message == NOT_ALL_VOTERS
@@ -189,7 +191,7 @@ def test_before_4_1_kraft_version_does_not_wait_for_voters() -> None:
 
 
 @pytest.mark.parametrize(("release", "level", "reported"), [("3.9", 21, 1), ("4.0", 25, 0)])
-def test_before_4_1_raising_kraft_version_writes_a_record_that_changes_nothing(
+def test_raising_kraft_version_before_4_1_writes_a_record_without_effect(
     release: str, level: int, reported: int
 ) -> None:
     made = cluster(release, level)
@@ -200,7 +202,7 @@ def test_before_4_1_raising_kraft_version_writes_a_record_that_changes_nothing(
     assert levels.get("kraft.version", 0) == reported
 
 
-def test_validate_only_writes_nothing() -> None:
+def test_validate_only_writes_no_record() -> None:
     made = cluster("4.2", 25)
     end = made.log.end_offset
     assert send(made, (MV, 29), validate_only=True).offset == 0

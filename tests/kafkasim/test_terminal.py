@@ -53,7 +53,7 @@ def test_a_demo_in_a_terminal_waits_for_enter_between_its_parts(story: str, colu
         (("plan", "-f", "{file}", "-o", "json"), 4),
     ],
 )
-def test_colours_change_no_word(
+def test_the_text_is_the_same_with_and_without_colours(
     cluster: dict[str, Any], tmp_path: Path, words: tuple[str, ...], code: int, columns: int
 ) -> None:
     file = document(tmp_path, cluster, {"metadata.version": 29, "share.version": 1})
@@ -73,7 +73,7 @@ def _but_the_offset(text: str) -> str:
     ("flags", "typed", "code", "level"),
     [((), "y\n", 0, 0), ((), "n\n", 4, 1), ((), "\n", 4, 1), ((), "\x03", 130, 1), (("--yes",), "", 0, 0)],
 )
-def test_apply_shows_its_plan_and_asks_in_a_terminal(
+def test_apply_in_a_terminal_shows_its_plan_and_asks_for_confirmation(
     tmp_path: Path, flags: tuple[str, ...], typed: str, code: int, level: int
 ) -> None:
     with simulator(*RAISED) as process:

@@ -62,7 +62,7 @@ def test_a_level_is_never_raised_on_the_cluster_of_a_second_document(
     assert (level(one), level(other)) == before
 
 
-def test_the_log_of_another_cluster_is_not_believed(two: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_the_log_of_another_cluster_is_not_used(two: tuple[dict[str, Any], dict[str, Any]]) -> None:
     one, other = two
     stray = other["bootstrapControllers"].split(",")[0]
     controllers = f"{stray},{one['bootstrapControllers']}"

@@ -42,7 +42,7 @@ def test_upgrade_with_yes_raises_every_level_of_the_release_and_prints_the_statu
     assert (again.returncode, "Applied" in again.stderr) == (0, False)
 
 
-def test_a_level_that_is_higher_than_that_of_the_release_stays(server: str) -> None:
+def test_upgrade_keeps_a_level_that_is_higher_than_that_of_the_release(server: str) -> None:
     done = shell(f"{PROGRAM} upgrade --release 3.9 --bootstrap-server {server} --yes")
     assert done.returncode == 0, done.stderr
     first = "metadata.version is at 25 (4.0-IV3), above 21 (3.9-IV0) of Kafka 3.9: upgrade never downgrades"
@@ -156,7 +156,7 @@ def test_upgrade_with_the_approval_of_another_plan_changes_nothing(older: str, t
         assert list(tmp_path.iterdir()) == []
 
 
-def test_a_plan_that_changed_since_its_dry_run_has_to_be_approved_anew(older: str) -> None:
+def test_a_plan_that_changed_since_its_dry_run_needs_a_new_approval(older: str) -> None:
     words = f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older}"
     before = approval_of(shell(f"{words} --dry-run").stdout)[1]
     command, _ = approval_of(shell(f"{PROGRAM} upgrade --release 4.0 --bootstrap-server {older} --dry-run").stdout)
@@ -166,7 +166,7 @@ def test_a_plan_that_changed_since_its_dry_run_has_to_be_approved_anew(older: st
     assert finalized(older)["metadata.version"] == 25
 
 
-def test_a_refused_upgrade_leaves_no_document_that_would_approve_it(older: str, tmp_path: Path) -> None:
+def test_a_refused_upgrade_saves_no_document(older: str, tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     done = shell(f"{PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older} --yes --save {file}")
     assert (done.returncode, list(tmp_path.iterdir())) == (3, [])
@@ -175,7 +175,7 @@ def test_a_refused_upgrade_leaves_no_document_that_would_approve_it(older: str, 
     assert file.exists()
 
 
-def test_a_yes_in_a_pipe_is_no_answer_of_a_person(older: str) -> None:
+def test_a_yes_from_a_pipe_does_not_approve_an_irreversible_step(older: str) -> None:
     done = shell(f"yes | {PROGRAM} upgrade --release {RELEASE} --bootstrap-server {older}")
     assert (done.returncode, "not a terminal; use --yes" in done.stderr) == (64, True)
     assert finalized(older)["metadata.version"] == 21

@@ -72,7 +72,7 @@ async def fetch(
     return answer.responses[0].partitions[0] if answer.responses else answer
 
 
-async def test_the_log_that_fetch_serves_is_the_worlds() -> None:
+async def test_fetch_serves_the_log_of_the_world() -> None:
     async with served(plan()) as server:
         got, offset = b"", 0
         while offset < server.world.log.high_watermark:
@@ -176,7 +176,7 @@ async def test_an_update_of_features_is_answered_once_it_is_committed() -> None:
         assert server.world.image.features == {"metadata.version": 25}
 
 
-async def test_a_broker_keeps_an_update_until_a_controller_is_active() -> None:
+async def test_a_broker_holds_an_update_until_a_controller_is_active() -> None:
     async with served(plan()) as server:
         for voter in (3001, 3002):
             await perform(server, f"stop controller {voter}")
@@ -189,7 +189,7 @@ async def test_a_broker_keeps_an_update_until_a_controller_is_active() -> None:
         assert server.world.image.features == {"metadata.version": 25}
 
 
-async def test_a_stopped_node_refuses_connections_and_an_upgraded_one_is_back_on_its_port() -> None:
+async def test_a_stopped_node_refuses_connections_and_an_upgraded_node_listens_on_its_port_again() -> None:
     async with served(plan({1: "4.2", 2: "4.0"})) as server:
         port = server.world.nodes[BROKER, 2].port
         await perform(server, "stop broker 2")

@@ -94,7 +94,7 @@ async def test_min_insync_replicas_comes_from_topic_then_broker_then_default_con
         assert await layers(2, "stock") == ("1", [(2, "1"), (3, "3"), (4, "2"), (5, "1")])
 
 
-async def test_another_brokers_configuration_is_not_reported() -> None:
+async def test_a_broker_does_not_report_the_configuration_of_another_broker() -> None:
     async with served(CLUSTER) as server:
         (result,) = (await ask(server, BROKER, 1, 4, configs_of(4, "2"))).results
         assert result.error_code.value == 42

@@ -49,7 +49,7 @@ def test_the_same_plan_seed_and_calls_give_the_same_bytes() -> None:
     assert first.log.read(0, max_bytes=EVERYTHING) != other.log.read(0, max_bytes=EVERYTHING)
 
 
-def test_the_log_is_whole_batches_without_damage() -> None:
+def test_the_log_has_complete_batches_without_damage() -> None:
     assert all(isinstance(each, Batch) for each in walk(a_busy_day(0).log.read(0, max_bytes=EVERYTHING)))
 
 
@@ -93,7 +93,7 @@ def test_a_broker_that_does_not_support_a_finalized_level_is_refused_until_it_is
     assert not settle(made, RESTART_MS + 100).image.brokers[2].fenced
 
 
-def test_a_stopped_broker_is_fenced_at_once_and_a_killed_one_when_its_session_ends() -> None:
+def test_a_stopped_broker_is_fenced_at_once_and_a_killed_broker_when_its_session_ends() -> None:
     made = world()
     made.stop(BROKER, 1)
     made.stop(BROKER, 2, kill=True)
@@ -116,7 +116,7 @@ def test_a_broker_restarted_before_its_session_ends_registers_after_the_session(
     assert made.nodes[BROKER, 2].listening
 
 
-def test_an_upgraded_broker_registers_anew_with_its_new_ranges() -> None:
+def test_an_upgraded_broker_registers_again_with_its_new_ranges() -> None:
     made = world(plan({1: "4.0", 2: "4.2"}))
     before = made.image.brokers[1]
     made.upgrade(BROKER, 1, release_named("4.2"))
@@ -138,7 +138,7 @@ def test_a_new_controller_leads_in_a_new_epoch_after_the_active_one_stopped() ->
     assert (made.epoch, made.image.epoch, made.image.leader_id) == (2, 2, made.active)
 
 
-def test_without_a_majority_no_node_leads_and_nothing_is_written() -> None:
+def test_no_node_leads_and_no_record_is_written_without_a_majority() -> None:
     made = world()
     for voter in made.voters[:2]:
         made.stop(CONTROLLER, voter)
@@ -205,7 +205,7 @@ def test_a_log_gives_the_offset_at_which_a_reader_diverged() -> None:
     assert (log.epoch_before(0), log.epoch_before(epoch_2), log.epoch_before(epoch_2 + 1)) == (0, 1, 2)
 
 
-def test_a_read_gives_at_least_one_whole_batch() -> None:
+def test_a_read_gives_at_least_one_complete_batch() -> None:
     log = world().log
     first = log.read(2, max_bytes=1)
     assert [each.base_offset for each in batches(first)] == [1]
@@ -235,7 +235,7 @@ def test_a_plan_that_no_real_cluster_can_reach_is_refused() -> None:
         release_named("2.8")
 
 
-def test_a_broker_that_tries_from_two_sides_registers_once() -> None:
+def test_a_broker_with_two_pending_attempts_registers_once() -> None:
     made = world(plan({1: "4.2", 2: "4.0"}, metadata_version=29))
     made.upgrade(BROKER, 2, release_named("4.2"))  # the tries of the refused process are still due
     first = settle(made, RESTART_MS + 100).image.brokers[2]

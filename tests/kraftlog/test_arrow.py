@@ -173,7 +173,7 @@ assert isinstance(TOPIC, Decoded)
 UUID = TOPIC.data["topicId"]
 
 
-def test_fields_that_are_asked_of_many_records_are_columns() -> None:
+def test_fields_that_many_record_types_have_are_columns() -> None:
     replicas = {"replicas": (1, 2), "removingReplicas": (), "addingReplicas": (), "leaderEpoch": 0, "partitionEpoch": 0}
     partition = {"partitionId": 3, "topicId": UUID, "isr": (1, 2), "leader": 1, **replicas}
     here = {"topic_id": ID, "partition": 3}
@@ -227,7 +227,7 @@ def test_a_time_or_offset_beyond_int64_is_none() -> None:
     assert account.is_balanced
 
 
-def test_rows_come_in_pieces_that_are_bounded_in_number_and_size() -> None:
+def test_record_batches_are_bounded_in_rows_and_bytes() -> None:
     many = b"".join(batch(start, *[no_op()] * 1000) for start in range(0, 300_000, 1000))
     sizes = [batch.num_rows for batch in record_batches(Reading(many))]
     assert sum(sizes) == 300_000
@@ -237,7 +237,7 @@ def test_rows_come_in_pieces_that_are_bounded_in_number_and_size() -> None:
     assert max(batch.nbytes for batch in record_batches(Reading(text))) < 100_000_000
 
 
-def test_no_bytes_are_no_rows() -> None:
+def test_an_empty_file_has_no_rows() -> None:
     assert list(record_batches(Reading(b""))) == []
 
 

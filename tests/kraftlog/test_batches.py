@@ -105,7 +105,7 @@ def test_every_field_of_an_encoded_batch_header_decodes_to_its_value(
     assert reencode(items) == data
 
 
-def test_a_log_cut_at_any_byte_gives_its_whole_batches_and_one_truncated_tail() -> None:
+def test_a_log_cut_at_any_byte_gives_its_complete_batches_and_one_truncated_tail() -> None:
     for end in range(len(LOG)):
         whole = [each for start, each in zip(STARTS, THREE, strict=True) if start + len(each) <= end]
         position = sum(map(len, whole))
@@ -117,7 +117,7 @@ def test_a_log_cut_at_any_byte_gives_its_whole_batches_and_one_truncated_tail() 
         )
 
 
-def test_a_flipped_bit_anywhere_in_a_batch_but_its_leader_epoch_is_reported() -> None:
+def test_a_flipped_bit_of_a_batch_is_reported_except_in_its_leader_epoch() -> None:
     for bit in range(8 * len(THREE[1])):
         data = bytearray(LOG)
         data[STARTS[1] + bit // 8] ^= 1 << bit % 8
@@ -172,7 +172,7 @@ def test_the_zero_tail_of_a_preallocated_file_is_distinguished_from_a_cut_batch(
     assert items[-1] == Damage(len(LOG), zeros, DamageReason.ZEROS)
 
 
-def test_a_length_that_points_behind_the_file_is_no_tail_when_batches_follow() -> None:
+def test_a_length_beyond_the_end_of_the_file_is_damage_when_batches_follow() -> None:
     data = bytearray(LOG)
     struct.pack_into(">i", data, STARTS[1] + 8, 1 << 30)
     items = damages(bytes(data))
@@ -180,11 +180,11 @@ def test_a_length_that_points_behind_the_file_is_no_tail_when_batches_follow() -
 
 
 @pytest.mark.parametrize("view", [bytes, bytearray, memoryview])
-def test_any_buffer_is_walked_over(view: type) -> None:
+def test_a_walk_accepts_any_buffer(view: type) -> None:
     assert len(batches(view(CHANGES.read_bytes()))) == 486
 
 
-def test_a_mapped_file_is_walked_over() -> None:
+def test_a_walk_accepts_a_mapped_file() -> None:
     with CHANGES.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         assert [b.base_offset for b in batches(mapped)] == [b.base_offset for b in batches(CHANGES.read_bytes())]
 
@@ -280,7 +280,7 @@ def test_a_section_that_its_codec_cannot_read_is_reported_and_the_batch_kept(cod
     [b"no gzip", zlib.compress(b"x"), b"", "cut", "more"],
     ids=["other bytes", "zlib", "nothing", "cut", "followed by others"],
 )
-def test_a_gzip_section_that_is_none_is_refused(section: bytes | str) -> None:
+def test_an_invalid_gzip_section_is_refused(section: bytes | str) -> None:
     (packed,) = batches(batch(0, no_op(), no_op(), attributes=Codec.GZIP))
     stream = bytes(packed.data[HEADER_SIZE:])
     section = {"cut": stream[:-1], "more": stream + b"x"}[section] if isinstance(section, str) else section
@@ -327,7 +327,7 @@ def test_an_empty_batch_is_not_written() -> None:
         encode_batch([], leader_epoch=1)
 
 
-def test_the_crc_covers_attributes_to_end() -> None:
+def test_the_crc_covers_the_bytes_from_the_attributes_to_the_end() -> None:
     (items,) = batches(THREE[1])
     moved = bytearray(items.data)
     struct.pack_into(">q", moved, 0, 99)  # a broker assigns offsets without touching the rest

@@ -74,7 +74,7 @@ def test_a_contradicting_access_control_record_counts_as_unreadable(value: bytes
     assert (len(image.clients.rights), image.unreadable) == (1, 1)
 
 
-def test_credentials_are_known_by_user_and_mechanism_in_both_layouts_without_their_secrets() -> None:
+def test_credentials_are_read_in_both_layouts_by_user_and_mechanism_without_secrets() -> None:
     old: dict[str, Any] = {"salt": SECRET, "saltedPassword": SECRET, "iterations": 8192}
     infos = tuple({"mechanism": one, **old} for one in (1, 2))
     of_3_4 = encode(Decoded(USER_SCRAM_CREDENTIAL, 0, {"name": "bob", "credentialInfos": infos}, "3.0-3.4"))
@@ -124,7 +124,7 @@ def test_an_image_of_clients_does_not_change_with_later_records() -> None:
     assert (len(earlier.clients.rights), len(replay.image().clients.rights)) == (1, 2)
 
 
-def test_a_snapshot_may_have_more_rights_in_a_batch_than_a_cluster_has_nodes() -> None:
+def test_a_batch_of_a_snapshot_may_have_more_acls_than_a_cluster_has_nodes() -> None:
     rights = [right(number) for number in range(MAX_DECODED + 1)]
     replay = Replay(sections=[Section.CLIENTS])
     replay.load_snapshot(snapshot(*rights), end_offset=9, epoch=1)

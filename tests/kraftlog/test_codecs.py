@@ -45,7 +45,7 @@ def test_a_log_compressed_by_a_real_broker_is_read_to_the_last_byte(name: str) -
 
 
 @OTHERS
-def test_without_the_library_the_status_names_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_damage_names_the_package_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     data = (CODECS / f"{name}.log").read_bytes()
     reading = Reading(data)
@@ -85,7 +85,7 @@ def test_a_section_inflates_up_to_its_bound_only(name: str) -> None:
                 inflate(section, codec_of(name))
 
 
-def test_many_blocks_of_snappy_have_one_bound() -> None:
+def test_many_blocks_of_snappy_have_one_limit() -> None:
     block: bytes = pyarrow.compress(bytes(4000), codec="snappy", asbytes=True)
     framed = JAVA + 50 * (struct.pack(">i", len(block)) + block)
     with pytest.raises(MalformedError, match="too large"):

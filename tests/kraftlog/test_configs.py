@@ -112,7 +112,7 @@ def test_sections_of_an_image_are_the_same_read_together_or_alone(sections: tupl
         assert getattr(part, section.value) == getattr(whole, section.value)
 
 
-def test_a_snapshot_may_have_more_configs_in_a_batch_than_a_cluster_has_nodes() -> None:
+def test_a_batch_of_a_snapshot_may_have_more_configs_than_a_cluster_has_nodes() -> None:
     values = [config(TOPIC, f"t{number}", "retention.ms", "1") for number in range(MAX_DECODED + 1)]
     replay = Replay(sections=[Section.CONFIGS])
     replay.load_snapshot(snapshot(*values), end_offset=9, epoch=1)

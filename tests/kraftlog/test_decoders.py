@@ -62,7 +62,7 @@ def test_a_decoder_reads_the_same_as_a_plain_reader_of_its_schema(
         assert repr(outcome(ours, damaged)) == repr(outcome(plain, damaged))  # NaN is not equal to itself
 
 
-def test_kafka_itself_wrote_a_record_of_every_type_version_and_layout_of_the_tables() -> None:
+def test_the_samples_have_a_record_by_kafka_of_every_type_version_and_layout_of_the_tables() -> None:
     read = set()
     for _, kind, _, _, hexadecimal in WRITTEN:
         value = bytes.fromhex(hexadecimal)
@@ -72,7 +72,7 @@ def test_kafka_itself_wrote_a_record_of_every_type_version_and_layout_of_the_tab
     assert read == {(kind.name, version, layout.name) for kind, version, layout in TYPES_AND_VERSIONS}
 
 
-def test_the_names_of_the_other_records_are_those_of_their_table() -> None:
+def test_the_names_of_records_that_are_not_decoded_are_those_of_their_table() -> None:
     assert {kind.key: kind.name for kind in OTHER_TYPES} == table.OTHER_NAMES
 
 
@@ -81,7 +81,7 @@ def test_the_names_of_the_other_records_are_those_of_their_table() -> None:
     [(3, bytes(20)), (10, b"\1\1"), (14, b""), (27, bytes(21))],
     ids=["int32", "string", "struct", "struct of a controller"],
 )
-def test_a_length_is_judged_before_memory_is_taken_for_its_items(key: int, before: bytes) -> None:
+def test_a_length_is_checked_before_memory_is_allocated_for_the_items(key: int, before: bytes) -> None:
     decoded = decode(bytes((1, key, 0)) + before + b"\xff\xff\xff\x7f" + bytes(100))
     assert isinstance(decoded, Unreadable)
     assert "268435454" in decoded.detail

@@ -61,7 +61,7 @@ def run(code: str, place: Path) -> str:
     return done.stdout
 
 
-def test_the_wheel_holds_the_library_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_contains_only_the_library(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     sources = {
         f"kraftlog/{path.relative_to(ROOT / 'operator/kraftlog')}"
@@ -99,7 +99,7 @@ def test_the_wheel_alone_reads_a_file_to_the_last_byte(place: Path) -> None:
     assert len(levels) > 5
 
 
-def test_partitions_are_read_with_numpy_beside_it(wheel: Path, tmp_path: Path) -> None:
+def test_the_library_and_numpy_read_partitions(wheel: Path, tmp_path: Path) -> None:
     (tmp_path / FOLDER).symlink_to(KRAFT.parent)
     code = f"import sys; sys.path.insert(0, {str(wheel)!r})\n{PARTITIONED}print(len(found))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -108,14 +108,14 @@ def test_partitions_are_read_with_numpy_beside_it(wheel: Path, tmp_path: Path) -
     assert all(" in sync" in line for line in short)
 
 
-def test_a_file_becomes_parquet_with_pyarrow_beside_it(wheel: Path, tmp_path: Path) -> None:
+def test_the_library_and_pyarrow_write_a_file_as_parquet(wheel: Path, tmp_path: Path) -> None:
     (tmp_path / FOLDER).symlink_to(CHANGES.parent)
     code = f"import sys; sys.path.insert(0, {str(wheel)!r})\n{ARROW}"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "True 495\n"
 
 
-def test_lines_can_be_imported_without_what_encodes_their_text(place: Path) -> None:
+def test_the_module_lines_does_not_import_msgspec(place: Path) -> None:
     assert run("import kraftlog.lines; print('msgspec' in sys.modules)", place) == "False\n"
 
 

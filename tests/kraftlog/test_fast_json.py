@@ -67,10 +67,10 @@ def test_ascii_is_escaped_as_python_escapes_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["\x7f", "\x80", "é", "\u2028", "\U0001f600", UNKNOWN_TAGS])
-def test_text_that_msgspec_would_not_escape_is_left_to_as_json(name: str) -> None:
+def test_the_fast_text_is_none_for_characters_that_msgspec_does_not_escape(name: str) -> None:
     assert text_of(table.FEATURE_LEVEL, 0, {"name": name, "featureLevel": 1}) is None
 
 
 @pytest.mark.parametrize("data", [{UNKNOWN_TAGS: ((7, b"hunter2"),)}, {}])
-def test_a_tag_that_no_table_has_is_never_written(data: dict[str, Any]) -> None:
+def test_the_fast_text_is_none_for_a_record_with_unknown_tags(data: dict[str, Any]) -> None:
     assert (text_of(table.NO_OP, 0, data) is None) == bool(data)

@@ -30,7 +30,7 @@ OLD, NEW = (files.Snapshot(f"{n:020}-{e:010}.checkpoint", n, e) for n, e in ((44
         ("partition.metadata", None),
     ],
 )
-def test_a_name_says_what_a_file_holds(text: str, found: object) -> None:
+def test_the_name_of_a_file_is_parsed_to_segment_or_snapshot(text: str, found: object) -> None:
     assert files.parse(text) == found
 
 

@@ -111,7 +111,7 @@ def test_records_serialized_by_kafka_decode_and_encode_as_kafka_does(release: st
     ],
     ids=lambda value: name(value) if isinstance(value, Path) else None,
 )
-def test_the_image_at_an_offset_says_what_had_happened_by_then(
+def test_the_image_at_an_offset_has_the_state_of_the_cluster_at_that_offset(
     path: Path, below: int, expected: dict[str, object]
 ) -> None:
     image = at(path, below)
@@ -128,7 +128,7 @@ def test_an_image_can_only_stand_between_batches() -> None:
     assert [e.security_protocol for v in image.voters or () for e in v.endpoints] == [-1, -1, -1]
 
 
-def test_brokers_are_flagged_as_migrating_until_their_other_incarnation_registers() -> None:
+def test_brokers_are_flagged_as_migrating_until_they_register_in_kraft_mode() -> None:
     flags = {
         offset: {b.id: b.is_migrating_zk_broker for b in at(MIGRATION, offset).brokers.values()}
         for offset in (240, 241, 410, 580, 1045)
@@ -158,7 +158,7 @@ def led_by(leader: int | None, image: Image, other: Image) -> Image:
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=name)
-def test_a_snapshot_gives_the_image_the_log_gives_at_its_offset(path: Path) -> None:
+def test_the_image_of_a_snapshot_is_that_of_the_log_at_its_offset(path: Path) -> None:
     (segment,) = (each for each in SEGMENTS if each.parent == path.parent)
     end, epoch = snapshot_id(path)
     replay = Replay()
@@ -169,7 +169,7 @@ def test_a_snapshot_gives_the_image_the_log_gives_at_its_offset(path: Path) -> N
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=name)
-def test_the_log_continues_behind_a_snapshot(path: Path) -> None:
+def test_a_replay_continues_with_the_log_after_a_snapshot(path: Path) -> None:
     (segment,) = (each for each in SEGMENTS if each.parent == path.parent)
     end, epoch = snapshot_id(path)
     replay = Replay()

@@ -68,7 +68,7 @@ def voters(*ids: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("path", SEGMENTS, ids=name)
-def test_the_changes_of_a_real_log_lead_to_every_state_it_was_in(path: Path) -> None:
+def test_the_changes_of_a_real_log_lead_to_every_state_of_its_images(path: Path) -> None:
     reader, levels, migration = HistoryReader(begins_at=0), dict[str, int](), 0
     nodes: dict[tuple[str, int], bool | None] = {}
     data = path.read_bytes()
@@ -100,7 +100,7 @@ def test_the_changes_of_a_real_log_lead_to_every_state_it_was_in(path: Path) -> 
             assert nodes == brokers | {("controller", id_): None for id_ in image.controllers}
 
 
-def test_levels_are_read_in_both_layouts_and_what_does_not_change_them_is_no_change() -> None:
+def test_levels_are_read_in_both_layouts_and_a_repeated_level_is_no_change() -> None:
     data = {"name": METADATA, "minFeatureLevel": 1, "maxFeatureLevel": 5}
     old = encode(Decoded(table.FEATURE_LEVEL, 0, data, "3.0-3.2"))
     removed = frame(table.REMOVE_FEATURE_LEVEL, {"name": METADATA})
@@ -122,7 +122,7 @@ def test_the_quorum_follows_its_own_records_and_a_level_record_of_kraft_version_
     ]
 
 
-def test_a_transaction_takes_effect_at_its_end_an_aborted_one_never_and_control_records_at_once() -> None:
+def test_a_transaction_takes_effect_at_its_end_or_never_and_control_records_at_once() -> None:
     data = (
         log([begin(), level(METADATA, 7)])
         + control_batch(2, (table.KRAFT_VERSION, {"kRaftVersion": 1}))
@@ -142,7 +142,7 @@ def test_a_transaction_takes_effect_at_its_end_an_aborted_one_never_and_control_
     assert reader.open_transaction == 9
 
 
-def test_registrations_fencing_and_their_end_are_events_for_brokers_and_controllers() -> None:
+def test_registrations_fencing_and_unregistrations_of_nodes_are_events() -> None:
     ranges = {METADATA: (7, 29)}
     data = log(
         [broker(1, 10, fenced=True), controller(3)],
@@ -176,12 +176,12 @@ def test_a_state_of_the_migration_that_kafka_3_4_may_have_written_is_marked() ->
     ]
 
 
-def test_a_leader_names_the_voters_of_a_static_quorum_as_well() -> None:
+def test_the_record_of_a_leader_change_gives_the_voters_of_a_static_quorum() -> None:
     data = {"leaderId": 2, "voters": tuple({"voterId": one} for one in (2, 1)), "grantingVoters": ()}
     assert changes(control_batch(0, (table.LEADER_CHANGE, data), epoch=7)) == [LeaderElection(2, 7, (1, 2))]
 
 
-def test_what_was_before_is_unknown_where_the_beginning_is_missing_until_a_snapshot_tells() -> None:
+def test_the_previous_level_is_unknown_without_the_begin_of_the_log_until_a_snapshot_has_it() -> None:
     reader = HistoryReader(begins_at=5)
     assert changes(log([level(METADATA, 7)], start=5), reader) == [LevelChange(METADATA, 7, None)]
     reader.pass_snapshot(image_of(level(METADATA, 7), level("a", 1)))
@@ -197,14 +197,14 @@ def test_what_was_before_is_unknown_where_the_beginning_is_missing_until_a_snaps
     assert (event.change, event.after_gap) == (LevelChange("a", 4, 3), False)
 
 
-def test_a_snapshot_changes_nothing_of_what_is_known() -> None:
+def test_a_snapshot_does_not_change_a_known_level() -> None:
     reader = HistoryReader(begins_at=0)
     assert len(changes(log([level("a", 1)]), reader)) == 1
     reader.pass_snapshot(image_of(level("a", 9)))
     assert changes(log([level("a", 2)], start=1), reader) == [LevelChange("a", 2, 1)]
 
 
-def test_what_is_not_understood_is_an_event_of_its_own() -> None:
+def test_a_record_that_is_not_understood_is_an_event_of_its_own() -> None:
     cut = frame(table.FEATURE_LEVEL, {"name": "a", "featureLevel": 1})[:-2]
     future = bytes((1, 12, 99)) + b"?"
     unknown = bytes((1, 77, 0)) + b"?"

@@ -31,7 +31,7 @@ def of(batches: list[Batch]) -> Image:
 
 
 @pytest.mark.parametrize("full", [1, 1024], ids=["many buckets", "one bucket"])
-def test_an_image_that_is_kept_is_the_replay_of_what_came_before_it(full: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_is_that_of_a_replay_of_all_earlier_batches(full: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kraftlog.maps.FULL", full)
 
     @given(st.lists(st.lists(RECORDS, min_size=1, max_size=5), max_size=8))
@@ -53,7 +53,7 @@ def test_an_image_that_is_kept_is_the_replay_of_what_came_before_it(full: int, m
 
 
 @pytest.mark.parametrize("path", SEGMENTS, ids=name)
-def test_an_image_of_a_real_log_is_the_replay_of_what_came_before_it(path: Path) -> None:
+def test_an_image_of_a_real_log_is_that_of_a_replay_of_all_earlier_batches(path: Path) -> None:
     batches = batches_of(path)
     replay = Replay()
     kept = []
@@ -65,7 +65,7 @@ def test_an_image_of_a_real_log_is_the_replay_of_what_came_before_it(path: Path)
 
 
 @pytest.mark.parametrize("path", [*SEGMENTS, *SNAPSHOTS], ids=name)
-def test_an_image_of_a_real_log_is_the_same_after_it_was_pickled(path: Path) -> None:
+def test_a_pickled_image_of_a_real_log_is_equal_to_the_original(path: Path) -> None:
     replay = Replay()
     if path in SNAPSHOTS:
         end_offset, epoch = snapshot_id(path)
@@ -81,7 +81,7 @@ def test_an_image_of_a_real_log_is_the_same_after_it_was_pickled(path: Path) -> 
     assert again == image != replay.image()
 
 
-def test_the_images_of_an_idle_log_share_all_but_where_they_end() -> None:
+def test_the_images_of_an_idle_log_share_their_content_and_differ_only_in_the_offset() -> None:
     replay = Replay()
     replay.append(log([level("a", 1)]), below=1)
     first = replay.image()
@@ -93,7 +93,7 @@ def test_the_images_of_an_idle_log_share_all_but_where_they_end() -> None:
     assert replay.image().features == {"a": 2}
 
 
-def test_a_registration_changes_in_a_large_image_and_the_rest_is_shared() -> None:
+def test_a_changed_registration_of_a_large_image_is_copied_and_all_others_are_shared() -> None:
     replay = Replay()
     replay.append(log(*([broker(n, 1) for n in range(at, at + 1000)] for at in range(0, 5000, 1000))), below=ALL)
     earlier = replay.image()

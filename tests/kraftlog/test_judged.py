@@ -71,7 +71,7 @@ def offsets(files: Mapping[str, bytes]) -> list[int]:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_record_is_named_with_its_offset_and_kafkas_own_code(case: Case) -> None:
+def test_an_impossible_record_is_named_with_its_offset_and_the_method_of_kafka_that_refuses(case: Case) -> None:
     (one,) = found_in({FIRST: log(case.values)})
     stops = f"Kafka stops here ({case.check.method})"
     words = f"offset {len(case.values) - 1}: {case.text}: {stops}"
@@ -80,7 +80,7 @@ def test_the_record_is_named_with_its_offset_and_kafkas_own_code(case: Case) -> 
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_how_a_batch_is_written_changes_nothing(case: Case) -> None:
+def test_an_impossible_record_is_named_in_any_form_of_its_batch(case: Case) -> None:
     last = [len(case.values) - 1]
     assert offsets({FIRST: log(*[[value] for value in case.values])}) == last
     assert offsets({FIRST: batch(0, *case.values, attributes=Codec.GZIP.value)}) == last
@@ -88,7 +88,7 @@ def test_how_a_batch_is_written_changes_nothing(case: Case) -> None:
     assert offsets(files) == last
 
 
-def test_each_check_has_a_log_that_was_made_for_it() -> None:
+def test_each_check_has_a_sample_log() -> None:
     assert {case.check for case in CASES.values()} == set(CHECKS) - {checks.IN_SNAPSHOT}
     for one in CHECKS:
         assert one.method
@@ -96,13 +96,13 @@ def test_each_check_has_a_log_that_was_made_for_it() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_no_log_of_a_real_node_has_one_whole_or_a_file_alone(path: Path) -> None:
+def test_no_log_of_a_real_node_has_an_impossible_record(path: Path) -> None:
     assert found_in({path.name: path.read_bytes()}) == []
     assert found_in({one.name: one.read_bytes() for one in FILES if one.parent == path.parent}) == []
 
 
 @pytest.mark.parametrize("value", ABSENCE, ids=range(len(ABSENCE)))
-def test_what_is_not_known_is_not_impossible(value: bytes) -> None:
+def test_a_record_that_refers_to_unknown_state_is_not_impossible(value: bytes) -> None:
     assert offsets({FIRST: log([no_op(), value])}) == [1]
     assert offsets({segment(50): log([no_op(), value], start=50)}) == []  # begins anywhere
     assert offsets({FIRST: log([no_op()]) + batch(9, value)}) == []  # a gap
@@ -131,7 +131,7 @@ def test_records_after_a_snapshot_are_judged_by_the_state_of_the_snapshot() -> N
     assert offsets({checkpoint(50): state, segment(50): log(bad, start=50)}) == [50, 51, 52]
 
 
-def test_a_snapshot_is_judged_by_itself() -> None:
+def test_records_of_a_snapshot_are_checked_against_the_snapshot_itself() -> None:
     files = {checkpoint(50): snapshot(topic(), partition(id_=C), begin())}
     one, other = found_in(files)
     assert str(one).startswith(f"offset 2 of the snapshot: PARTITION of partition 0 has topic id {kafka_uuid(C)}")
@@ -165,7 +165,7 @@ def test_an_abort_without_its_begin_makes_the_state_unknown() -> None:
     assert offsets({segment(50): log(values, start=50)}) == []
 
 
-def test_a_broker_continues_without_what_its_image_refuses_and_with_what_only_controllers_refuse() -> None:
+def test_a_record_that_only_controllers_refuse_has_its_effect_on_later_checks() -> None:
     both = [broker(7, 10), fence(7, 9), fence(7, 10)]
     assert offsets({FIRST: log(both)}) == [1]
     controllers_only = [topic(), topic("orders", B), partition(id_=B), broker(7, 10), unregister(7, 9), broker(7, 11)]

@@ -40,7 +40,7 @@ IDLE = b"".join(batch(at, no_op(), epoch=3) for at in range(60))
 
 
 @pytest.mark.parametrize(("kind", "version"), OPEN, ids=[label(kind, version, "") for kind, version in OPEN])
-def test_usual_records_of_a_type_without_secrets_are_written_straight(kind: RecordType, version: int) -> None:
+def test_usual_records_of_a_type_without_secrets_are_written_directly(kind: RecordType, version: int) -> None:
     chance = random.Random(f"{kind.name} {version}")
     values = [frame(kind, usual(kind.layouts[0].fields, version, chance), version) for _ in range(200)]
     _, single_entries = compare_lines(batch(0, no_op()) + batch(1, *values), lines)
@@ -68,11 +68,11 @@ def test_lines_of_whole_and_damaged_records_equal_those_of_single_records(
     compare_lines(batch(0, no_op()) + batch(1, *values), lines, redact=chance.random() < 0.5)
 
 
-def test_which_types_hold_secrets_is_known_from_the_tables() -> None:
+def test_the_types_with_secrets_are_derived_from_the_tables() -> None:
     assert {kind.name for kind, *_ in METADATA if has_secrets(kind)} == {table.CONFIG.name, USER_SCRAM_CREDENTIAL.name}
 
 
-def test_no_secret_is_in_a_line_unless_it_is_asked_for() -> None:
+def test_no_line_has_a_secret_unless_secrets_are_requested() -> None:
     secret = b"hunter2-93fc"
     scram = {"name": "u", "mechanism": 1, "iterations": 4096, **dict.fromkeys(sorted(SECRET_FIELDS), secret)}
     names = {field.name for field in USER_SCRAM_CREDENTIAL.layouts[0].fields.fields}
@@ -88,7 +88,7 @@ def test_no_secret_is_in_a_line_unless_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 100, 5000, 1 << 30])
-def test_how_many_lines_are_given_at_once_changes_none(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_the_same_for_any_number_of_lines_at_once(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_AT_ONCE", at_once)
     items, _ = compare_lines(BUSY, lines)
     texts = [len(item) for item in items if isinstance(item, str)]
@@ -97,7 +97,7 @@ def test_how_many_lines_are_given_at_once_changes_none(at_once: int, monkeypatch
         compare_lines(path.read_bytes(), lines)
 
 
-def test_the_text_that_is_held_at_once_does_not_grow_with_the_batch() -> None:
+def test_the_text_in_memory_does_not_grow_with_the_batch() -> None:
     entity = tuple({"entityType": "", "entityName": None} for _ in range(20_000))
     quota = frame(CLIENT_QUOTA, {"entity": entity, "key": "", "value": 1.0, "remove": False})
     items, single_entries = compare_lines(batch(0, no_op()) + batch(1, *[quota] * 30), lines)
@@ -132,7 +132,7 @@ def test_lines_and_damage_of_a_damaged_file_equal_those_of_single_records(data: 
     assert_same(fast, slow)
 
 
-def test_an_idle_batch_whose_checksum_is_wrong_is_damage_among_thousands() -> None:
+def test_a_no_op_batch_with_a_wrong_checksum_among_thousands_is_damage() -> None:
     data = bytearray(b"".join(batch(at, no_op()) for at in range(3000)))
     size = len(data) // 3000
     data[2000 * size + 30] ^= 1
@@ -144,7 +144,7 @@ def test_an_idle_batch_whose_checksum_is_wrong_is_damage_among_thousands() -> No
 
 
 @pytest.mark.parametrize("records", [0, 2])
-def test_a_batch_that_looks_idle_and_claims_other_than_one_record_is_damage(records: int) -> None:
+def test_a_no_op_batch_that_claims_other_than_one_record_is_damage(records: int) -> None:
     claims = bytearray(batch(1, no_op()))
     struct.pack_into(">i", claims, HEADER_SIZE - 4, records)
     data = batch(0, no_op()) + resealed(bytes(claims))

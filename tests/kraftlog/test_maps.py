@@ -86,7 +86,7 @@ def test_a_view_cannot_be_written_to() -> None:
     assert view != "a"
 
 
-def test_a_change_behind_a_view_takes_the_memory_of_a_bucket() -> None:
+def test_a_change_after_a_view_takes_the_memory_of_one_bucket() -> None:
     versioned: VersionedMap[int, int] = VersionedMap(lambda _, __: 0)
     for key in range(100_000):
         versioned.put(key * 1000, key)

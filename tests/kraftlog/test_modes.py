@@ -44,7 +44,7 @@ def test_a_registration_in_the_same_mode_is_no_change_of_mode() -> None:
     assert modes.finish().modes == (ModeChange(1, in_kraft=False, at=at(1)), ModeChange(1, in_kraft=True, at=at(3)))
 
 
-def test_a_broker_that_is_unregistered_runs_in_no_known_mode() -> None:
+def test_the_mode_of_an_unregistered_broker_is_unknown() -> None:
     modes = Modes()
     modes.registered(registered(1, flagged=False), at(1))
     modes.unregistered(1, at(2))

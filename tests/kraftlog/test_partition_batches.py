@@ -17,7 +17,7 @@ from tests.kraftlog.golden import LOGS, snapshot_id
 from tests.kraftlog.partitions import ALL, change, clear_elr, partition, read, rows, topic
 
 
-def test_a_broker_that_fails_is_thousands_of_changes_that_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_many_partition_changes_of_a_failed_broker_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them is decoded by itself, but for those that contradict what is there, or move a partition."""
     topics = range(1, 101)
     values = [value for n in topics for value in (topic(n), *(partition(n, at, 1, 2, 3) for at in range(50)))]
@@ -115,7 +115,7 @@ def test_the_memory_limit_applies_within_a_batch_of_topics() -> None:
     assert replay.weight < 200_000
 
 
-def test_a_long_record_takes_no_memory_but_its_own() -> None:
+def test_a_long_record_takes_only_the_memory_of_its_bytes() -> None:
     """By its frame, the record could be a partition's."""
     long = partition(1, 0, 1, 2, 3) + bytes(1_000_000)
     data = batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(40)), long)

@@ -112,7 +112,7 @@ def test_min_insync_replicas_is_read_for_topic_broker_and_cluster(at_once: bool)
     assert read(config(4, "", "1"), config(4, "", None)).partitions.min_insync_replicas.cluster is None
 
 
-def test_eligible_replicas_are_cleared_of_one_topic_or_of_all() -> None:
+def test_eligible_leader_replicas_are_cleared_for_one_topic_or_for_all() -> None:
     values = [topic(1), topic(2)]
     values += [partition(n, 0, 1, 2, version=2, isr=(1,), eligibleLeaderReplicas=(2,)) for n in (1, 2)]
     one, every = rows(read(*values, clear_elr("topic-1"))), rows(read(*values, clear_elr("")))
@@ -210,7 +210,7 @@ def test_a_change_copies_one_chunk() -> None:
     assert shared == [False, True, True]
 
 
-def test_columns_are_as_documented() -> None:
+def test_columns_of_partitions_have_the_documented_names_and_types() -> None:
     values = [
         topic(1),
         *(partition(1, at, 1, 2, 3) for at in range(70)),
@@ -224,7 +224,7 @@ def test_columns_are_as_documented() -> None:
     assert {column.dtype for chunk in chunks for column in chunk} == {np.dtype(np.int32), np.dtype(np.uint8)}
 
 
-def test_partitions_are_read_only_where_they_were_asked_for() -> None:
+def test_partitions_are_read_only_where_the_section_is_selected() -> None:
     replay = Replay()
     replay.append(batch(0, level("metadata.version", 28), topic(1), partition(1, 0, 1)), below=ALL)
     image = replay.image()
@@ -233,7 +233,7 @@ def test_partitions_are_read_only_where_they_were_asked_for() -> None:
         _ = image.partitions
 
 
-def test_numpy_is_imported_only_where_partitions_were_asked_for() -> None:
+def test_numpy_is_imported_only_where_the_section_of_partitions_is_selected() -> None:
     code = "import sys, kraftlog; kraftlog.Replay().image(); assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).resolve().parents[2] / "operator")
 
@@ -250,7 +250,7 @@ def test_a_partition_before_its_topic_counts_as_unreadable() -> None:
 
 
 @ONE_BY_ONE_AND_AT_ONCE
-def test_a_setting_of_another_name_is_not_looked_into(at_once: bool) -> None:
+def test_a_config_of_another_name_is_not_decoded(at_once: bool) -> None:
     damaged = config(2, "topic-1", "1", key="retention.ms")[:-2]
     image = read(topic(1), damaged, config(2, "topic-1", "9" * 100), at_once=at_once)
     assert (image.unreadable, image.counts[4]) == (1, 2)

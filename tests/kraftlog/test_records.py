@@ -190,7 +190,7 @@ def test_an_overlong_varint_is_encoded_as_kafka_writes_it(value: str, shortest: 
     assert encode(decode(bytes.fromhex(value))).hex() == shortest
 
 
-def test_an_absent_tagged_field_is_not_one_set_to_its_default() -> None:
+def test_an_absent_tagged_field_differs_from_a_field_with_the_default_value() -> None:
     absent, default = decode(change(1, 1)), decode(change(1, 1, fenced=0))
     assert isinstance(absent, Decoded)
     assert isinstance(default, Decoded)
@@ -223,12 +223,12 @@ def test_data_that_does_not_fit_its_schema_is_not_encoded(data: dict[str, Any], 
         frame(table.FEATURE_LEVEL, data)
 
 
-def test_a_field_of_a_later_version_is_not_written_at_an_earlier_one() -> None:
+def test_a_field_of_a_later_version_is_not_encoded_at_an_earlier_version() -> None:
     with pytest.raises(ValueError, match="version 0 takes the fields"):
         change(1, 1, version=0, inControlledShutdown=1)
 
 
-def test_a_control_record_is_made_with_its_type_and_version() -> None:
+def test_a_control_record_is_encoded_with_its_type_and_version() -> None:
     key, value = control(table.KRAFT_VERSION, {"kRaftVersion": 1})
     assert (key, value) == (b"\0\0\0\5", b"\0\0\0\1\0")
 
@@ -239,12 +239,12 @@ def test_a_uuid_is_printed_as_kafka_prints_it(value: uuid.UUID) -> None:
     assert len(kafka_uuid(value)) == 22
 
 
-def test_decoded_data_is_printed_as_the_dump_tool_does() -> None:
+def test_decoded_data_is_printed_as_by_the_dump_tool() -> None:
     data = {"id": uuid.UUID(int=0), "list": ({"a": None, UNKNOWN_TAGS: ((1, b""),)},)}
     assert to_json(data) == {"id": "A" * 22, "list": [{"a": None}]}
 
 
-def test_no_two_types_share_a_number_and_every_one_has_a_name() -> None:
+def test_each_record_type_has_its_own_number_and_a_name() -> None:
     assert len(NAMES) == len(set(NAMES.values()))
     assert len(table.BY_KEY) == len(table.METADATA_TYPES + table.CONTROL_TYPES)
     assert decode(level("x", 1)).version == 0

@@ -88,7 +88,7 @@ def test_redaction_removes_secrets_of_records_written_by_kafka_and_nothing_else(
         (99, "retention.ms"),
     ],
 )
-def test_a_config_that_kafka_defines_as_a_password_or_not_at_all_is_redacted(kind: int, name: str) -> None:
+def test_a_config_that_is_a_password_or_unknown_to_kafka_is_redacted(kind: int, name: str) -> None:
     shown = redacted(config(kind, name, "pass-9f3c"))
     assert shown.data == {"resourceType": kind, "resourceName": "1", "name": name, "value": REDACTED}
 
@@ -105,11 +105,11 @@ def test_a_config_that_kafka_defines_as_a_password_or_not_at_all_is_redacted(kin
         (32, "consumer.session.timeout.ms"),
     ],
 )
-def test_a_config_that_kafka_defines_is_shown(kind: int, name: str) -> None:
+def test_a_config_that_kafka_defines_as_another_type_is_shown(kind: int, name: str) -> None:
     decoded = config(kind, name, "17")
     assert redacted(decoded) is decoded
 
 
-def test_a_config_that_was_removed_is_shown_as_that() -> None:
+def test_a_removed_config_is_shown_without_a_value() -> None:
     decoded = config(BROKER, "sasl.jaas.config", None)
     assert redacted(decoded) is decoded

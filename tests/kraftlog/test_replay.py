@@ -114,7 +114,7 @@ def test_the_time_of_the_last_registration_of_each_broker_is_known() -> None:
     assert replay.image().registered == replay.image().returned == {1: 0}
 
 
-def test_when_each_node_came_back_last_is_known_a_controller_as_well() -> None:
+def test_the_time_of_the_last_return_is_known_for_brokers_and_controllers() -> None:
     """To register and to be unfenced is to come back; to be fenced, or asked to stop, is not."""
     begin = [broker(1, 5, fenced=True), broker(2, 6), controller(3001)]
     first = image_of(log(begin))
@@ -153,7 +153,9 @@ NO_OP, REGISTERED = [frame(table.NO_OP, {})], [broker(1, 5)]
         ([(0, REGISTERED), (500, [broker(2, 6)]), (HOUR, [broker(3, 7)])], 61 * SECOND - 500),
     ],
 )
-def test_a_clock_that_is_set_makes_no_registration_older(batches: list[tuple[int, Iterable[bytes]]], age: int) -> None:
+def test_a_clock_that_is_set_does_not_change_the_age_of_a_registration(
+    batches: list[tuple[int, Iterable[bytes]]], age: int
+) -> None:
     data, one_by_one = timed(*batches), Replay()
     for below in range(len(batches) + 1):
         one_by_one.append(data, below=below)
@@ -178,7 +180,7 @@ def test_an_unregistered_node_stays_known_by_its_other_role() -> None:
     assert set(image_of(log(begin, [unregister(2, 6), remove])).returned) == {1}
 
 
-def test_brokers_and_controllers_go_when_they_are_unregistered() -> None:
+def test_an_unregistered_broker_or_controller_is_not_in_the_image() -> None:
     remove = frame(table.UNREGISTER_CONTROLLER, {"controllerId": 3001})
     image = image_of(log([broker(1, 5), controller(3001), controller(3002)], [unregister(1, 5), remove, remove]))
     assert (list(image.brokers), list(image.controllers), image.unreadable) == ([], [3002], 0)
@@ -329,7 +331,7 @@ def test_a_record_without_a_value_counts_as_unreadable() -> None:
     assert image_of(data).unreadable == 1
 
 
-def test_a_data_record_with_key_and_headers_is_read_too() -> None:
+def test_a_data_record_with_a_key_is_read() -> None:
     data = encode_batch([Record(0, NOW, level("a", 1), b"key")], leader_epoch=1)
     assert image_of(data).features == {"a": 1}
 

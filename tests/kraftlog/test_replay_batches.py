@@ -33,7 +33,7 @@ from tests.kraftlog.build import (
 from tests.kraftlog.test_replay import ALL, image_of
 
 
-def test_a_gzip_batch_is_read_and_another_codec_counts_against_the_image() -> None:
+def test_a_gzip_batch_is_read_and_an_invalid_one_counts_as_unreadable() -> None:
     assert image_of(batch(0, level("a", 1), attributes=Codec.GZIP)).features == {"a": 1}
     plain = bytearray(batch(0, level("a", 1), attributes=Codec.GZIP))
     plain[61:] = b"no gzip at all, whatever it is"[: len(plain) - 61].ljust(len(plain) - 61)
@@ -42,7 +42,7 @@ def test_a_gzip_batch_is_read_and_another_codec_counts_against_the_image() -> No
 
 
 @pytest.mark.parametrize("cut", range(1, 20))
-def test_a_batch_whose_records_are_cut_within_a_good_crc_counts_against_the_image(cut: int) -> None:
+def test_truncated_records_within_a_valid_crc_count_as_unreadable(cut: int) -> None:
     data = bytearray(batch(0, no_op(), level("metadata.version", 21)))
     data = data[:-cut]
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
@@ -58,7 +58,7 @@ def _with_good_crc(data: bytearray) -> bytes:
 
 
 @pytest.mark.parametrize("more", [1, 2, 100])
-def test_a_batch_that_claims_more_records_than_it_holds_takes_none_of_the_next_one(more: int) -> None:
+def test_a_batch_that_claims_too_many_records_reads_none_of_the_next_batch(more: int) -> None:
     data = bytearray(batch(0, no_op(), level("a", 1)))
     data[57:61] = (2 + more).to_bytes(4, "big")
     image = image_of(_with_good_crc(data) + batch(2, level("b", 1)))
@@ -66,7 +66,7 @@ def test_a_batch_that_claims_more_records_than_it_holds_takes_none_of_the_next_o
 
 
 @pytest.mark.parametrize("at", [3, 8, 16, 17, 21, 40, 61, 70])
-def test_a_batch_of_nothing_but_a_tick_is_judged_as_any_other(at: int) -> None:
+def test_a_batch_with_only_a_no_op_record_is_checked_like_any_batch(at: int) -> None:
     tick = batch(1, no_op(), epoch=4)
     replay = Replay()
     replay.append(batch(0, level("a", 1)), below=ALL)
@@ -82,7 +82,7 @@ def test_a_batch_of_nothing_but_a_tick_is_judged_as_any_other(at: int) -> None:
     assert (image.counts, image.unreadable, image.features_offset) == ({12: 1, 20: 1}, 0, 1)
 
 
-def test_of_the_batches_of_an_idle_controller_no_header_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_header_is_created_for_batches_of_an_idle_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     """120 a minute and cluster: most of what a cluster at rest costs."""
     made: list[int] = []
 
@@ -100,7 +100,7 @@ def test_of_the_batches_of_an_idle_controller_no_header_is_made(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("view", [bytes, bytearray, memoryview])
-def test_any_buffer_is_replayed_and_not_held(view: type) -> None:
+def test_a_replay_accepts_any_buffer_and_does_not_keep_it(view: type) -> None:
     data = view(log([level("a", 1)], [no_op()], [broker(1, 5), level("b", 2)]))
     whole = view(snapshot(level("a", 1), broker(1, 5)))
     replay, reader = Replay(), SnapshotReader(end_offset=9, epoch=1)
@@ -114,7 +114,7 @@ def test_any_buffer_is_replayed_and_not_held(view: type) -> None:
     assert replay.image().features == {"a": 1, "b": 2}
 
 
-def test_append_takes_whole_batches_below_the_bound_only() -> None:
+def test_append_reads_only_complete_batches_below_the_bound() -> None:
     data = log([level("a", 1)], [level("a", 2), no_op()], [level("a", 3)])
     replay = Replay()
     seen = []
@@ -133,14 +133,14 @@ def test_a_log_in_pieces_gives_the_image_of_the_whole(step: int) -> None:
     assert replay.image() == image_of(data)
 
 
-def test_a_batch_that_ends_behind_the_snapshot_is_taken_from_its_end_on() -> None:
+def test_a_batch_across_the_end_of_the_snapshot_is_read_from_that_offset() -> None:
     replay = Replay()
     replay.load_snapshot(snapshot(level("a", 5)), end_offset=2, epoch=1)
     replay.append(batch(0, level("a", 1), level("a", 2), level("b", 3)), below=ALL)
     assert (replay.offset, replay.image().features) == (3, {"a": 5, "b": 3})
 
 
-def test_a_gap_is_refused_and_what_came_before_is_in() -> None:
+def test_a_gap_is_refused_after_the_batches_before_the_gap_are_applied() -> None:
     replay = Replay()
     with pytest.raises(GapError, match="offset 5, expected 1") as caught:
         replay.append(batch(0, level("a", 1)) + batch(5, no_op()), below=ALL)
@@ -149,7 +149,7 @@ def test_a_gap_is_refused_and_what_came_before_is_in() -> None:
 
 
 @pytest.mark.parametrize("at", [8, 16, 17, 21, 40, 61, 70])
-def test_a_damaged_batch_is_refused_and_what_came_before_is_in(at: int) -> None:
+def test_a_damaged_batch_is_refused_after_the_batches_before_are_applied(at: int) -> None:
     first, second = batch(0, level("a", 1)), bytearray(batch(1, level("a", 2)))
     second[at] ^= 0x80
     replay = Replay()
@@ -170,7 +170,7 @@ def test_an_image_does_not_change_when_the_log_continues() -> None:
         earlier.features["a"] = 2  # type: ignore[index] # what it refuses is what is tested
 
 
-def test_a_snapshot_replaces_everything() -> None:
+def test_a_snapshot_replaces_the_whole_state() -> None:
     replay = Replay()
     replay.append(batch(0, level("old", 1), begin()), below=ALL)
     replay.load_snapshot(snapshot(level("a", 5), broker(1, 5), epoch=3), end_offset=900, epoch=3)
@@ -202,7 +202,7 @@ def test_a_snapshot_cut_at_any_byte_is_refused_and_the_state_stays() -> None:
         (snapshot()[:83] + control_batch(2, (table.SNAPSHOT_FOOTER, {})), "offset 1 of the snapshot is missing"),
     ],
 )
-def test_a_snapshot_that_is_not_whole_is_refused(data: bytes, why: str) -> None:
+def test_an_incomplete_snapshot_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(SnapshotIncomplete, match=why):
         Replay().load_snapshot(data, end_offset=900, epoch=3)
 
@@ -217,7 +217,7 @@ steps = st.one_of(
 
 @settings(max_examples=200)
 @given(st.lists(st.lists(steps, min_size=1, max_size=4), max_size=8), st.data())
-def test_the_fast_loop_agrees_with_records_read_one_by_one(groups: list[list[bytes]], data: Any) -> None:
+def test_the_fast_loop_gives_the_image_of_records_read_one_by_one(groups: list[list[bytes]], data: Any) -> None:
     plain = log(*groups)
     packed, offset = b"", 0
     for values in groups:

@@ -52,7 +52,7 @@ def says(image: Image) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("path", [CHANGES, MIGRATION], ids=name)
-def test_of_a_real_log_the_image_has_every_record_below_it_and_none_else(path: Path) -> None:
+def test_the_image_of_a_real_log_at_an_offset_has_exactly_the_records_below_the_offset(path: Path) -> None:
     files = {one.name: one.read_bytes() for one in path.parent.iterdir() if one.suffix in (".log", ".checkpoint")}
     one_by_one = Replay()
     assert says(restore(files, 0).image) == says(one_by_one.image())
@@ -76,21 +76,21 @@ def test_an_offset_inside_of_a_batch_has_the_records_before_it() -> None:
     assert [restore(files, at).image.features.get(METADATA) for at in range(4)] == [None, 7, 8, 9]
 
 
-def test_what_a_transaction_changed_is_there_from_its_end_on() -> None:
+def test_the_changes_of_a_transaction_are_in_the_image_from_its_end_on() -> None:
     files = {FIRST: log([begin(), level(METADATA, 7)], [level("a", 1), end()], [begin(), level("b", 1), abort()])}
     restored = [restore(files, at).image for at in range(8)]
     assert [one.in_transaction for one in restored] == [False, True, True, True, False, True, True, False]
     assert [dict(one.features) for one in restored] == [{}] * 4 + [{METADATA: 7, "a": 1}] * 4
 
 
-def test_a_log_of_many_pieces_is_read_whole() -> None:
+def test_a_log_of_many_segments_is_read_completely() -> None:
     large = broker(1, 1, rack="r" * 100_000)
     files = {FIRST: log(*([large] for _ in range(3 * PIECE // 100_000)), [level(METADATA, 9)])}
     assert len(files[FIRST]) > 2 * PIECE
     assert restore(files).image.features[METADATA] == 9
 
 
-def test_the_newest_whole_snapshot_before_the_offset_is_begun_with_and_others_are_named() -> None:
+def test_an_image_begins_with_the_newest_complete_snapshot_before_the_offset_and_names_damaged_ones() -> None:
     files = {
         segment(2): log([no_op()], [no_op()], [level(METADATA, 9)], start=2),
         checkpoint(2): snapshot(level(METADATA, 7)),
@@ -139,7 +139,7 @@ CUT = {FIRST: log([level(METADATA, 7)], [no_op()])[:-5], segment(2): log([no_op(
     ],
     ids=["between files", "within a file", "damage", "cut", "overlap"],
 )
-def test_behind_what_is_missing_no_state_is_known_and_up_to_it_every_one(
+def test_the_state_is_known_up_to_missing_records_and_unknown_after(
     files: Mapping[str, bytes], known: int, why: str
 ) -> None:
     restored = restore(files)
@@ -150,7 +150,7 @@ def test_behind_what_is_missing_no_state_is_known_and_up_to_it_every_one(
     assert (str(refused.value), refused.value.exact_until) == (why, known)
 
 
-def test_a_snapshot_behind_a_gap_is_a_beginning_again() -> None:
+def test_the_state_is_known_again_after_a_snapshot_behind_a_gap() -> None:
     files = GAP | {checkpoint(4): snapshot(level(METADATA, 6))}
     assert restore(files).image.features[METADATA] == 8
     assert restore(files, 4).image.features[METADATA] == 6
@@ -185,10 +185,10 @@ def test_an_offset_that_cannot_be_reached_is_refused_with_the_reason(
 
 
 @pytest.mark.parametrize("tail", [batch(1, no_op())[:-3], bytes(100_000), b"\x00"], ids=["cut", "zeros", "one byte"])
-def test_the_end_of_the_newest_segment_may_be_in_the_making(tail: bytes) -> None:
+def test_an_incomplete_end_of_the_newest_segment_is_not_damage(tail: bytes) -> None:
     restored = restore({FIRST: log([level(METADATA, 7)]) + tail})
     assert (restored.image.offset, restored.stop_reason) == (1, "")
 
 
-def test_a_record_that_is_not_understood_counts_against_the_image() -> None:
+def test_a_record_that_is_not_understood_counts_as_unreadable() -> None:
     assert restore({FIRST: batch(0, bytes((1, 12, 99)) + b"?")}).image.unreadable == 1

@@ -79,7 +79,7 @@ def test_each_phase_of_a_real_brokers_restart_is_the_record_that_the_dump_tool_s
             assert (offset == last) == all(number in isr for isr in isrs.values())  # not one record earlier
 
 
-def test_partitions_of_real_nodes_lacked_a_replica_for_as_long_as_the_dump_says() -> None:
+def test_partitions_of_real_nodes_lack_a_replica_for_the_time_that_the_dump_tool_shows() -> None:
     history = history_of(MIGRATION.read_bytes())
     assert (history.partitions, history.affected, history.without_leader, history.unreadable) == (14, 12, 0, 0)
     lacked: dict[int, int] = {}
@@ -96,7 +96,7 @@ def test_partitions_of_real_nodes_lacked_a_replica_for_as_long_as_the_dump_says(
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=name)
-def test_from_a_snapshot_on_it_says_the_same_as_from_the_beginning(path: Path) -> None:
+def test_the_history_from_a_snapshot_equals_that_from_the_begin_of_the_log(path: Path) -> None:
     offset, epoch = snapshot_id(path)
     data = path.with_name("00000000000000000000.log").read_bytes()
     whole, late = history_of(data), RollReader(since_ms=0)
@@ -109,7 +109,7 @@ def test_from_a_snapshot_on_it_says_the_same_as_from_the_beginning(path: Path) -
     assert history.unreadable == 0
 
 
-def test_a_real_broker_that_was_unregistered_does_not_come_back() -> None:
+def test_a_real_broker_that_was_unregistered_has_an_absence_without_a_return() -> None:
     (gone,) = (absence for absence in history_of(CHANGES.read_bytes()).absences if absence.node_id == 4)
     assert gone.unregistered
     assert gone.registered is None
@@ -181,7 +181,7 @@ START = (broker(1, 1, fenced=False), broker(2, 2, fenced=False), topic(1), parti
 """Two brokers with two partitions; what follows is at offset 5."""
 
 
-def test_what_a_fenced_broker_is_taken_out_of_in_the_same_batch_is_waited_for() -> None:
+def test_an_absence_ends_after_partitions_that_lost_the_broker_in_the_batch_of_its_fencing_are_in_sync() -> None:
     """A controller writes the partitions first, and then that the broker is fenced."""
     crash = (partition_change(1, 0, isr=(2,), leader=2), partition_change(1, 1, isr=(2,)), change(1, 1, fenced=1))
     back = (broker(1, 9), change(1, 9, fenced=-1))
@@ -193,24 +193,24 @@ def test_what_a_fenced_broker_is_taken_out_of_in_the_same_batch_is_waited_for() 
     assert offsets(absence) == [None, 7, 8, 9, 11]
 
 
-def test_a_partition_that_a_broker_was_not_in_sync_with_before_is_not_waited_for() -> None:
+def test_an_absence_does_not_wait_for_a_partition_that_was_out_of_sync_before() -> None:
     stop = (change(1, 1, inControlledShutdown=1), partition_change(1, 0, isr=(2,), leader=2))
     back = (change(1, 1, fenced=1), broker(1, 9), change(1, 9, fenced=-1), partition_change(1, 0, isr=(2, 1)))
     (absence,) = history_of(log(START, [partition_change(1, 1, isr=(2,), leader=2)], stop, back)).absences
     assert offsets(absence) == [6, 8, 9, 10, 11]
 
 
-def test_a_broker_without_partitions_is_in_sync_once_it_is_unfenced() -> None:
+def test_a_broker_without_partitions_is_in_sync_when_it_is_unfenced() -> None:
     (absence,) = history_of(log([broker(7, 1, fenced=False)], [broker(7, 2), change(7, 2, fenced=-1)])).absences
     assert offsets(absence) == [None, None, 1, 2, 2]
 
 
-def test_a_broker_that_was_only_fenced_for_a_while_was_not_restarted() -> None:
+def test_a_broker_that_was_only_fenced_has_no_registration_in_its_absence() -> None:
     (absence,) = history_of(log(START, [change(1, 1, fenced=1)], [change(1, 1, fenced=-1)])).absences
     assert offsets(absence) == [None, 5, None, 6, 6]
 
 
-def test_a_broker_that_goes_again_before_it_is_in_sync_is_away_twice() -> None:
+def test_a_broker_that_stops_again_before_it_is_in_sync_has_two_absences() -> None:
     crash = (partition_change(1, 0, isr=(2,), leader=2), change(1, 1, fenced=1))
     history = history_of(
         log(START, crash, [broker(1, 9), change(1, 9, fenced=-1)], [change(1, 9, fenced=1)], [broker(1, 12)])
@@ -218,7 +218,7 @@ def test_a_broker_that_goes_again_before_it_is_in_sync_is_away_twice() -> None:
     assert [offsets(absence) for absence in history.absences] == [[None, 6, 7, 8, None], [None, 9, 10, None, None]]
 
 
-def test_a_broker_that_begins_its_first_life_was_not_away() -> None:
+def test_the_first_start_of_a_broker_is_no_absence() -> None:
     assert history_of(log(START, [broker(3, 5), change(3, 5, fenced=-1)])).absences == ()
 
 
@@ -229,7 +229,7 @@ def test_a_combined_node_is_reported_once() -> None:
     assert (absence.role, offsets(absence)) == ("node", [None, 3, 4, 5, 5])
 
 
-def test_of_a_snapshot_who_is_away_is_known_but_not_since_when() -> None:
+def test_an_absence_that_begins_before_a_snapshot_has_no_begin() -> None:
     reader = RollReader(since_ms=0)
     reader.load_snapshot(
         snapshot(broker(1, 1, fenced=True), broker(2, 2, version=3, fenced=False, inControlledShutdown=True)),
@@ -241,20 +241,20 @@ def test_of_a_snapshot_who_is_away_is_known_but_not_since_when() -> None:
     assert [offsets(one) for one in history.absences] == [[None, 100, 100, 101, 101], [100, None, None, None, None]]
 
 
-def test_what_a_transaction_that_was_aborted_says_did_not_happen() -> None:
+def test_an_aborted_transaction_has_no_absence() -> None:
     complete = history_of(log(START, [begin(), change(1, 1, fenced=1), end()]))
     assert [offsets(absence) for absence in complete.absences] == [[None, 7, None, None, None]]  # at the end of it
     assert history_of(log(START, [begin(), change(1, 1, fenced=1), abort()])).absences == ()
 
 
-def test_what_was_over_before_the_window_is_not_reported() -> None:
+def test_an_absence_that_ended_before_the_window_is_not_reported() -> None:
     crash, back = [change(1, 1, fenced=1)], [broker(1, 6), change(1, 6, fenced=-1)]
     data = log(START, crash, back, [change(2, 2, fenced=1)])
     assert [absence.node_id for absence in history_of(data, since_ms=NOW + 7).absences] == [1, 2]
     assert [absence.node_id for absence in history_of(data, since_ms=NOW + 8).absences] == [2]
 
 
-def test_nothing_that_is_not_committed_counts_and_records_are_taken_once() -> None:
+def test_only_committed_records_are_read_and_each_only_once() -> None:
     data = log(START, [change(1, 1, fenced=1)], [no_op()])
     reader = RollReader(since_ms=0)
     assert reader.append(data, below=5) == 5
@@ -281,11 +281,11 @@ def test_a_log_with_a_gap_is_refused() -> None:
         partition(1, 2, 1, 1),
     ],
 )
-def test_what_does_not_read_or_contradicts_is_counted(value: bytes) -> None:
+def test_a_record_that_is_damaged_or_contradicts_the_state_counts_as_unreadable(value: bytes) -> None:
     history = history_of(log(START, [value]))
     assert (history.unreadable, history.absences, history.affected) == (1, (), 0)
 
 
-def test_the_end_is_that_of_an_idle_log_too() -> None:
+def test_the_end_of_the_history_is_that_of_an_idle_log() -> None:
     history = history_of(log(START, [no_op()], [no_op()]))
     assert history.end == Moment(NOW + 6, 6)

@@ -62,7 +62,7 @@ def test_the_length_of_a_longer_batch_ends_with_a_small_byte() -> None:
     data=DATA, searched=st.sampled_from([1, 5, 64, 1000]), many=st.sampled_from([1, 32, 1 << 20]),
     most=st.sampled_from([61, 80, 200, MAX_BATCH]), checked=st.sampled_from([0, 1, 16]),
 )  # fmt: skip
-def test_what_is_found_at_once_is_what_is_found_place_by_place(
+def test_a_search_at_once_has_the_result_of_a_search_position_by_position(
     data: bytes, searched: int, many: int, most: int, checked: int
 ) -> None:
     with mock.patch.multiple(walks, _SEARCHED=searched, _MANY=many, MAX_BATCH=most, _CHECKED=checked):
@@ -72,7 +72,7 @@ def test_what_is_found_at_once_is_what_is_found_place_by_place(
 
 
 @pytest.mark.parametrize("before", [0, 1, 59, 60, 61, 5000])
-def test_a_batch_that_is_a_header_alone_is_found_at_the_end(before: int) -> None:
+def test_a_batch_of_only_a_header_is_found_at_the_end(before: int) -> None:
     crc = struct.pack(">I", google_crc32c.value(HEAD[21:]))
     alone = HEAD[:17] + crc + HEAD[21:]
     *_, last = walked(b"\xff" * before + alone)[0]
@@ -89,7 +89,7 @@ NONE = {
 
 
 @pytest.mark.parametrize("kind", NONE)
-def test_a_run_of_bytes_that_are_no_batch_is_not_looked_at_place_by_place(kind: str) -> None:
+def test_bytes_without_a_batch_are_not_searched_position_by_position(kind: str) -> None:
     """By the processor's clock, and much more than it takes: place by place it was two seconds a megabyte."""
     data = NONE[kind] * (8_000_000 // len(NONE[kind]))
     began = time.process_time()

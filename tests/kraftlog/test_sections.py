@@ -53,7 +53,7 @@ def agree(part: Image, whole: Image, sections: Iterable[Section]) -> None:
 
 
 @pytest.mark.parametrize("path", SEGMENTS, ids=name)
-def test_any_part_of_a_real_log_says_what_the_whole_says(path: Path) -> None:
+def test_selected_sections_of_a_real_log_equal_those_of_the_whole_image(path: Path) -> None:
     data = path.read_bytes()
     complete = image_of(data)
     for sections in CHOICES:
@@ -64,7 +64,9 @@ def test_any_part_of_a_real_log_says_what_the_whole_says(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=name)
 @pytest.mark.parametrize("sections", [(), (Section.FEATURES,), (Section.QUORUM, Section.REGISTRATIONS)])
-def test_a_part_of_a_real_snapshot_says_what_the_whole_says(path: Path, sections: tuple[Section, ...]) -> None:
+def test_selected_sections_of_a_real_snapshot_equal_those_of_the_whole_image(
+    path: Path, sections: tuple[Section, ...]
+) -> None:
     end_offset, epoch = snapshot_id(path)
     part, whole = Replay(sections=sections), Replay(sections=Section)
     for replay in (part, whole):
@@ -72,7 +74,7 @@ def test_a_part_of_a_real_snapshot_says_what_the_whole_says(path: Path, sections
     agree(part.image(), whole.image(), sections)
 
 
-def test_the_fields_here_are_those_of_the_sections() -> None:
+def test_the_tested_fields_are_those_of_the_sections() -> None:
     assert FIELDS.keys() == set(Section)
     properties = {field for field, value in vars(Image).items() if isinstance(value, property)}
     assert properties == {field for fields in FIELDS.values() for field in fields}
@@ -89,7 +91,7 @@ def test_the_fields_here_are_those_of_the_sections() -> None:
     ids=["damaged", "newer", "large", "contradicts"],
 )
 @pytest.mark.parametrize("slow", [False, True], ids=["plain", "with keys, in gzip"])
-def test_what_was_not_asked_for_is_not_decoded_however_it_is_written(data: bytes, slow: bool) -> None:
+def test_records_of_sections_that_are_not_selected_are_not_decoded(data: bytes, slow: bool) -> None:
     if slow:
         (found,) = batches(data)
         records = [Record(at, NOW + at, record.value, b"k") for at, record in enumerate(found.records())]
@@ -100,7 +102,7 @@ def test_what_was_not_asked_for_is_not_decoded_however_it_is_written(data: bytes
 
 
 @pytest.mark.parametrize("close", [end(), abort()])
-def test_a_transaction_holds_what_was_asked_for(close: bytes) -> None:
+def test_a_transaction_keeps_only_records_of_selected_sections(close: bytes) -> None:
     data = log([level("a", 1)], [begin(), broker(1, 5), level("a", 2)], [controller(3001), close])
     agree(image_of(data, [Section.FEATURES]), image_of(data), [Section.FEATURES])
     open_ = Replay(sections=[Section.FEATURES])
@@ -108,7 +110,7 @@ def test_a_transaction_holds_what_was_asked_for(close: bytes) -> None:
     assert open_.weight < 1000
 
 
-def test_what_was_not_asked_for_weighs_nothing() -> None:
+def test_records_of_sections_that_are_not_selected_have_no_weight() -> None:
     values = [level("a", 1), *(broker(n, 5) for n in range(1000))]
     replay, reader = (
         Replay(sections=[Section.FEATURES], limit=10_000),
@@ -120,7 +122,7 @@ def test_what_was_not_asked_for_weighs_nothing() -> None:
     assert replay.weight < 1500
 
 
-def test_a_snapshot_keeps_the_choice() -> None:
+def test_a_replay_keeps_the_selected_sections_after_a_snapshot() -> None:
     replay = Replay(sections=[Section.MIGRATION])
     value = frame(table.ZK_MIGRATION_STATE, {"zkMigrationState": 2})
     replay.load_snapshot(snapshot(value, broker(1, 5)), end_offset=9, epoch=1)

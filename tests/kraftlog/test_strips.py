@@ -37,7 +37,7 @@ def only(found: RollHistory) -> Strip:
     return strip
 
 
-def test_a_partition_lacks_a_replica_from_the_record_that_says_so_to_the_one_that_has_all_back() -> None:
+def test_a_partition_lacks_a_replica_from_the_record_of_the_smaller_isr_to_that_of_the_full_isr() -> None:
     history = history_of(log(ONE, [change(1, 0, isr=(1, 2))], [no_op()] * 7, [change(1, 0, isr=(2, 1, 3))], [no_op()]))
     strip = only(history)
     assert (strip.topic, strip.partition, strip.fewest, strip.replicas) == ("topic-1", 0, 2, 3)
@@ -53,7 +53,7 @@ def test_each_number_of_replicas_in_sync_is_a_stretch_of_its_own_and_the_last_la
     assert (strip.fewest, strip.lasts, strip.under_replicated_ms) == (1, True, 6)
 
 
-def test_who_is_in_sync_may_change_without_a_new_stretch() -> None:
+def test_an_isr_of_the_same_size_begins_no_new_stretch() -> None:
     strip = only(history_of(log(ONE, [change(1, 0, isr=(1, 2))], [change(1, 0, isr=(1, 3))], [no_op()])))
     assert [(o.offset, o.in_sync) for o in strip.stretches] == [(2, 2)]
 
@@ -66,7 +66,7 @@ def test_the_only_replica_stays_in_sync_and_the_partition_has_no_leader() -> Non
     assert history.without_leader == 1
 
 
-def test_a_replica_that_is_being_added_is_not_missed() -> None:
+def test_a_replica_that_is_being_added_is_not_counted_as_missing() -> None:
     move: dict[str, Any] = {"replicas": (1, 2, 3, 4), "addingReplicas": (4,), "removingReplicas": (1,)}
     done: dict[str, Any] = {"replicas": (2, 3, 4), "isr": (2, 3, 4), "addingReplicas": (), "removingReplicas": ()}
     assert history_of(log(ONE, [change(1, 0, **move)], [no_op()], [change(1, 0, **done)])).affected == 0
@@ -88,7 +88,7 @@ def test_a_replica_that_is_being_added_is_not_missed() -> None:
         ((config(TOPIC, "topic-2", "3"),), 2, False),
     ],
 )
-def test_below_the_minimum_is_reported_where_the_minimum_is_known(
+def test_a_stretch_below_min_insync_replicas_is_reported_where_the_minimum_is_known(
     settings_of_it: tuple[bytes, ...], default: int | None, below: bool | None
 ) -> None:
     history = history_of(log((*ONE, *settings_of_it), [change(1, 0, isr=(1, 2))], [no_op()] * 4), default=default)
@@ -97,7 +97,7 @@ def test_below_the_minimum_is_reported_where_the_minimum_is_known(
     assert (history.below_minimum, only(history).below_minimum_ms) == ((1, 4) if below else (0, 0))
 
 
-def test_the_worst_is_first_and_the_rest_is_counted() -> None:
+def test_the_worst_partition_is_first_and_all_others_are_counted() -> None:
     several = (topic(1), *(partition(1, at, 1, 2, 3) for at in range(4)))
     history = history_of(
         log(
@@ -113,14 +113,14 @@ def test_the_worst_is_first_and_the_rest_is_counted() -> None:
     assert (history.affected, history.partitions, history.without_leader, history.below_minimum) == (3, 4, 1, 2)
 
 
-def test_what_was_before_the_window_is_not_counted() -> None:
+def test_the_time_before_the_window_is_not_counted() -> None:
     data = log(ONE, [change(1, 0, isr=(1, 2))], [no_op()] * 7, [change(1, 0, isr=(1, 2, 3))], [no_op()])
     assert only(history_of(data, since_ms=NOW + 6)).under_replicated_ms == 4
     assert history_of(data, since_ms=NOW + 11).affected == 0
 
 
 @pytest.mark.parametrize("since_ms", [0, NOW + 2])
-def test_what_ended_by_a_clock_that_is_behind_took_no_time_and_was_there(since_ms: int) -> None:
+def test_a_stretch_that_ends_before_its_begin_by_another_clock_has_no_duration_and_is_reported(since_ms: int) -> None:
     """The next controller leads with another clock."""
     ended = encode_batch([Record(3, NOW - 998, change(1, 0, isr=(1, 2, 3), leader=1))], leader_epoch=2)
     history = history_of(log(ONE, [change(1, 0, isr=(), leader=-1)]) + ended, since_ms=since_ms, default=2)
@@ -130,12 +130,12 @@ def test_what_ended_by_a_clock_that_is_behind_took_no_time_and_was_there(since_m
     assert [(stretch.begin_ms, stretch.end_ms) for stretch in strip.stretches] == [(NOW + 2, NOW + 2)]
 
 
-def test_a_topic_that_is_deleted_lacks_nothing_any_more() -> None:
+def test_a_stretch_ends_with_the_deletion_of_its_topic() -> None:
     history = history_of(log(ONE, [change(1, 0, isr=(1,))], [remove(1)], [no_op()] * 5))
     assert (history.partitions, only(history).under_replicated_ms, only(history).lasts) == (0, 1, False)
 
 
-def test_of_too_many_stretches_those_of_the_best_are_given_up_and_no_number_changes(
+def test_too_many_stretches_are_dropped_from_the_best_partitions_and_totals_remain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     many = (topic(1), *(partition(1, at, 1, 2, 3) for at in range(6)))
@@ -170,7 +170,7 @@ def is_ill(one: Partition) -> bool:
 
 @settings(deadline=None)
 @given(st.lists(record().filter(lambda one: one[:2] != CLEAR_ELR), max_size=40))
-def test_after_any_records_those_lack_something_that_do_by_the_image(values: list[bytes]) -> None:
+def test_partitions_that_lack_a_replica_are_those_of_the_image_after_any_records(values: list[bytes]) -> None:
     replay = Replay(sections=[Section.PARTITIONS])
     now: set[tuple[str, int]] = set()
     before: dict[tuple[str, int], int] = {}

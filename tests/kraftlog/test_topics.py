@@ -90,7 +90,7 @@ def test_a_topic_that_does_not_exist_cannot_be_dropped() -> None:
 
 @pytest.mark.parametrize("count", [7, 1000])  # one by one, and together
 @pytest.mark.parametrize("names_are_asked_for", [False, True])
-def test_topics_weigh_no_less_than_they_take(count: int, names_are_asked_for: bool) -> None:
+def test_the_weight_of_topics_is_at_least_their_memory(count: int, names_are_asked_for: bool) -> None:
     values = [topic(number, f"{number:03}" + "x" * 60) for number in range(count)]
     data = batch(0, *values, *([clear_elr(f"{5:03}" + "x" * 60)] if names_are_asked_for else []), *[clear_elr("")] * 40)
     Replay(sections=[Section.PARTITIONS]).append(data, below=ALL)  # whatever is made once and kept
@@ -107,7 +107,7 @@ def test_topics_weigh_no_less_than_they_take(count: int, names_are_asked_for: bo
     assert replay.image().unreadable == 0
 
 
-def test_topics_that_come_together_take_little() -> None:
+def test_topics_of_one_batch_take_little_memory() -> None:
     """One that came by itself, as an object with its keys, takes 300 bytes."""
     data = batch(0, *(topic(number) for number in range(2000)))
     replay = Replay(sections=[Section.PARTITIONS])
@@ -122,7 +122,7 @@ def test_topics_that_come_together_take_little() -> None:
 
 
 @pytest.mark.parametrize("name", ["é", "\N{GRINNING FACE}" * 9, ""])
-def test_a_name_that_kafka_would_not_give_is_read_all_the_same(name: str) -> None:
+def test_a_topic_name_that_kafka_would_not_allow_is_read(name: str) -> None:
     values = [
         each
         for number in range(20)
@@ -133,7 +133,7 @@ def test_a_name_that_kafka_would_not_give_is_read_all_the_same(name: str) -> Non
     assert (f"{name}-7", 0) in rows(together)
 
 
-def test_a_name_that_is_no_text_is_unreadable_and_its_neighbours_are_not() -> None:
+def test_a_topic_name_that_is_not_utf_8_is_unreadable_and_its_neighbours_are_read() -> None:
     values = [topic(number) for number in range(20)]
     values[7] = values[7].replace(b"topic", b"top\xc3c")
     values[8] = values[8].replace(b"topic", b"\xa9opic")  # with the one before it, it would be a text

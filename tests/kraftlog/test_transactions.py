@@ -16,7 +16,7 @@ NAME = "group.version"
 MARKS = {"begin": begin(), "end": end(), "abort": abort()}
 
 
-def test_records_take_effect_at_the_end_and_not_at_an_abort() -> None:
+def test_records_of_a_transaction_take_effect_at_its_end_and_not_at_an_abort() -> None:
     log: Transactions[str] = Transactions()
     assert log.take("outside") == ("outside",)
     assert (log.mark(BEGIN), log.take("a"), log.take("b")) == ((), (), ())
@@ -24,7 +24,7 @@ def test_records_take_effect_at_the_end_and_not_at_an_abort() -> None:
     assert (log.mark(BEGIN), log.take("void"), log.mark(ABORT), log.open) == ((), (), (), None)
 
 
-def test_marks_that_contradict_leave_everything_as_it_is() -> None:
+def test_contradictory_transaction_markers_are_refused_and_change_no_state() -> None:
     log: Transactions[str] = Transactions()
     for key in (END, ABORT):
         with pytest.raises(ContradictionError, match="never began"):
@@ -36,7 +36,7 @@ def test_marks_that_contradict_leave_everything_as_it_is() -> None:
     assert log.mark(END) == ["kept"]
 
 
-def test_no_more_is_kept_than_may_be() -> None:
+def test_the_number_of_records_of_an_open_transaction_is_limited() -> None:
     log: Transactions[int] = Transactions(most=2)
     log.mark(BEGIN)
     for number in range(5):
@@ -45,7 +45,7 @@ def test_no_more_is_kept_than_may_be() -> None:
 
 
 @given(st.lists(st.one_of(st.sampled_from(sorted(MARKS)), st.integers(1, 30)), max_size=30))
-def test_an_image_and_a_history_agree_on_what_took_effect(said: list[str | int]) -> None:
+def test_an_image_and_a_history_apply_the_same_records_of_transactions(said: list[str | int]) -> None:
     values = [MARKS[one] if isinstance(one, str) else level(NAME, one) for one in said]
     data = batch(0, *values) if values else b""
     replay, history = Replay(), HistoryReader(begins_at=0)

@@ -11,13 +11,13 @@ from kraftlog.varints import read_signed, read_unsigned, signed, unsigned
 
 
 @given(st.integers(0, 2**64 - 1), st.binary(max_size=3), st.binary(max_size=3))
-def test_an_unsigned_number_comes_back_from_the_middle_of_a_buffer(value: int, before: bytes, after: bytes) -> None:
+def test_an_unsigned_varint_is_decoded_from_the_middle_of_a_buffer(value: int, before: bytes, after: bytes) -> None:
     buffer = before + unsigned(value) + after
     assert read_unsigned(buffer, len(before), 64) == (value, len(buffer) - len(after))
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_a_signed_number_comes_back(value: int) -> None:
+def test_a_signed_varint_is_decoded_to_the_same_number(value: int) -> None:
     assert read_signed(signed(value), 0, 64) == (value, len(signed(value)))
 
 
@@ -37,12 +37,12 @@ def test_a_number_that_is_cut_or_does_not_fit_in_32_bits_is_refused(content: str
 
 
 @pytest.mark.parametrize("value", [-1, 2**64])
-def test_a_number_that_is_no_unsigned_one_is_not_written(value: int) -> None:
+def test_a_number_that_is_not_unsigned_is_not_encoded(value: int) -> None:
     with pytest.raises(ValueError, match="unsigned"):
         unsigned(value)
 
 
 @pytest.mark.parametrize("value", [-(2**63) - 1, 2**63])
-def test_a_number_beyond_64_bits_is_not_written(value: int) -> None:
+def test_a_number_beyond_64_bits_is_not_encoded(value: int) -> None:
     with pytest.raises(ValueError, match="signed"):
         signed(value)

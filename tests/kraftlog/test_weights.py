@@ -82,13 +82,13 @@ def taken(data: bytes) -> tuple[int, int]:
 @pytest.mark.parametrize(
     "data", [*(batch(0, *values) for values in HOARDS.values()), voters(MANY)], ids=[*HOARDS, "voters"]
 )
-def test_the_weight_is_no_less_than_what_was_taken_and_not_much_more(data: bytes) -> None:
+def test_the_weight_of_a_replay_is_at_least_its_memory_and_at_most_30_times_it(data: bytes) -> None:
     weight, took = taken(data)
     assert took <= weight + 2000  # of a replay that is empty
     assert weight <= 30 * took
 
 
-def test_what_goes_weighs_nothing() -> None:
+def test_replaced_records_have_no_weight() -> None:
     """Only a level that was given up is kept: a binary that does not support it must know."""
     replay = Replay()
     replay.append(batch(0, level("a", 1), begin(), broker(1, 5)), below=ALL)
@@ -102,7 +102,7 @@ def test_what_goes_weighs_nothing() -> None:
     assert replay.weight == fresh.weight < weight
 
 
-def test_beyond_the_limit_nothing_more_is_taken() -> None:
+def test_a_replay_beyond_its_limit_reads_no_more_records() -> None:
     replay = Replay(limit=100_000)
     with pytest.raises(ImageTooLargeError, match="more than 100000 bytes of memory"):
         replay.append(batch(0, *(broker(n, 5) for n in range(1000))), below=ALL)
@@ -117,7 +117,7 @@ def test_records_that_no_cluster_writes_are_not_decoded(values: list[bytes]) -> 
         Replay().append(batch(0, *values), below=ALL)
 
 
-def test_a_record_of_nothing_but_headers_takes_no_memory_for_them() -> None:
+def test_the_headers_of_a_record_take_no_memory() -> None:
     data = encode_batch([Record(0, 0, level("a", 1), headers=(Header("", None),) * 200_000)], leader_epoch=1)
     replay = Replay()
     tracemalloc.start()
@@ -129,7 +129,7 @@ def test_a_record_of_nothing_but_headers_takes_no_memory_for_them() -> None:
     assert replay.image().unreadable == 1
 
 
-def test_a_key_written_longer_than_it_need_be_does_not_hide_a_record() -> None:
+def test_an_api_key_in_a_longer_form_does_not_hide_a_record() -> None:
     value = level("x" * MAX_RECORD, 1)
     hidden = value[:1] + bytes((0x80 | value[1], 0)) + value[2:]
     with pytest.raises(TooLargeError):
@@ -156,7 +156,7 @@ def test_a_snapshot_in_any_parts_gives_the_image_of_the_whole(cuts: list[int]) -
 
 
 @given(st.integers(0, len(WHOLE) - 1), st.lists(st.integers(0, len(WHOLE)), max_size=5))
-def test_a_snapshot_that_ends_early_is_none_in_whatever_parts_it_came(stop: int, cuts: list[int]) -> None:
+def test_a_truncated_snapshot_is_incomplete_in_any_parts(stop: int, cuts: list[int]) -> None:
     reader = SnapshotReader(end_offset=900, epoch=3)
     with pytest.raises(SnapshotIncomplete):  # noqa: PT012 - either may notice
         for part in parts_of(WHOLE[:stop], [cut for cut in cuts if cut <= stop]):
@@ -164,7 +164,7 @@ def test_a_snapshot_that_ends_early_is_none_in_whatever_parts_it_came(stop: int,
         reader.finish()
 
 
-def test_a_reader_keeps_a_batch_at_most() -> None:
+def test_a_snapshot_reader_keeps_at_most_one_batch() -> None:
     partitions = [bytes((1, 3, 1)) + bytes(1000)] * 50
     reader = SnapshotReader(end_offset=900, epoch=3)
     data = control_batch(0, (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": 1}))

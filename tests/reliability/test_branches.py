@@ -18,7 +18,7 @@ def line_of(words: str) -> int:
     return next(number for number, line in enumerate(lines, 1) if line.startswith(words))
 
 
-def test_what_a_history_runs_is_reached_and_what_none_runs_is_not() -> None:
+def test_the_report_of_branches_has_the_branches_that_no_history_ran() -> None:
     begun = ("core/engine/gates.py", line_of("    pinned, memory = question.desired.cluster_id, question.memory"))
     with Reached() as reached:
         simulate(2)
@@ -30,7 +30,7 @@ def test_what_a_history_runs_is_reached_and_what_none_runs_is_not() -> None:
         assert str(line) not in next((one for one in text.splitlines() if f" {name}: " in one), "").split()
 
 
-def test_a_branch_is_where_something_may_happen() -> None:
+def test_a_branch_is_a_line_that_may_or_may_not_run() -> None:
     source = '''
 def one(value):
     """Of a function, its first line that does something."""

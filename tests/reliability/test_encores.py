@@ -56,7 +56,7 @@ def without(seed: int) -> History:
 
 
 @pytest.mark.parametrize("encore", dict.fromkeys(ENCORES), ids=lambda one: one.__name__)
-def test_an_encore_changes_nothing_that_was_before_it_and_breaks_no_promise(
+def test_an_encore_changes_no_earlier_record_of_its_history_and_breaks_no_promise(
     encore: Callable[[Hands], Awaitable[None]],
 ) -> None:
     history, plain = told(encore, HEALTHY), without(HEALTHY)
@@ -81,7 +81,7 @@ def test_every_encore_is_played_in_some_history() -> None:
     assert {drawn(seed) for seed in range(1_000)} == {*ENCORES, *ROLL_ENCORES, None}
 
 
-def test_a_person_finds_what_to_accept_in_the_words_of_the_status() -> None:
+def test_the_simulated_person_reads_the_position_to_accept_from_the_message_of_the_status() -> None:
     """The simulation reads them as people do."""
     from tests.reliability.hands import _ASKED
 
@@ -129,7 +129,7 @@ WANTED = [{"name": name, "level": level} for name, level in (("metadata.version"
     ("feature", "before", "after", "broken"),
     [("metadata.version", 25, 29, ["order of levels"]), ("transaction.version", 2, 1, [])],
 )
-def test_what_depends_on_metadata_version_goes_down_before_it(
+def test_a_downgrade_of_metadata_version_before_its_dependents_breaks_the_promise(
     feature: str, before: int, after: int, broken: list[str]
 ) -> None:
     records: list[Record] = [
@@ -142,7 +142,7 @@ def test_what_depends_on_metadata_version_goes_down_before_it(
 
 
 @pytest.mark.parametrize(("agreed", "broken"), [(None, ["order of levels"]), ({"transaction.version": 1}, [])])
-def test_the_order_is_of_what_all_nodes_report_where_the_active_controller_does_not(
+def test_the_order_of_levels_is_judged_by_all_nodes_where_the_active_controller_does_not_answer(
     agreed: dict[str, int] | None, broken: list[str]
 ) -> None:
     look = looked(10.0, {"metadata.version": 25, "transaction.version": 2})
@@ -160,7 +160,9 @@ DOWN = intent("transaction.version", 2, 1)
 
 
 @pytest.mark.parametrize(("given_first", "broken"), [(CONSENT, ["first contact"]), ([], [])])
-def test_a_consent_that_is_older_than_the_status_does_not_do(given_first: list[str], broken: list[str]) -> None:
+def test_a_downgrade_with_a_consent_older_than_the_status_breaks_the_promise(
+    given_first: list[str], broken: list[str]
+) -> None:
     records: list[Record] = [
         stored(0.0, consents=CONSENT, clusterId=""),
         stored(1.0, consents=given_first),
@@ -172,7 +174,7 @@ def test_a_consent_that_is_older_than_the_status_does_not_do(given_first: list[s
 
 
 @pytest.mark.parametrize(("by", "broken"), [(None, ["consent"]), (7, [])])
-def test_a_consent_is_used_up_by_any_client_that_makes_the_change(by: int | None, broken: list[str]) -> None:
+def test_a_consent_is_used_by_the_change_of_any_client(by: int | None, broken: list[str]) -> None:
     records: list[Record] = [
         stored(0.0, consents=CONSENT, logPosition=POSITION),
         Moved(1.0, "A", "transaction.version", 2, 1, by),
@@ -185,7 +187,7 @@ def test_a_consent_is_used_up_by_any_client_that_makes_the_change(by: int | None
 
 
 @pytest.mark.parametrize(("moved", "broken"), [("group.version", ["approval"]), ("share.version", [])])
-def test_an_approval_ends_where_another_client_moves_a_level_of_its_plan(moved: str, broken: list[str]) -> None:
+def test_an_approval_ends_where_another_client_changes_a_level_of_the_plan(moved: str, broken: list[str]) -> None:
     plan = {"hash": "sha256:1", "approvedBy": "Annotation"}
     records: list[Record] = [
         stored(0.0, logPosition=POSITION, plan=plan),
@@ -208,7 +210,7 @@ def test_an_approval_ends_where_another_client_moves_a_level_of_its_plan(moved: 
         (7.5, 0, ["approval"]),  # what became of its own was known by then
     ],
 )
-def test_a_step_that_another_client_takes_meanwhile_is_accounted_for_as_its_own(
+def test_a_step_that_another_client_takes_is_attributed_to_that_client(
     at: float, before: int, broken: list[str]
 ) -> None:
     plan, group = {"hash": "sha256:1", "approvedBy": "Annotation"}, intent("group.version", 0, 1)
@@ -239,7 +241,9 @@ def test_a_step_that_another_client_takes_meanwhile_is_accounted_for_as_its_own(
         (90, 3, "yes", ["restored log"]),
     ],
 )
-def test_nothing_is_sent_on_a_restored_log(end: int, epoch: int, accepted: str, broken: list[str]) -> None:
+def test_a_step_that_is_sent_on_a_restored_log_breaks_the_promise(
+    end: int, epoch: int, accepted: str, broken: list[str]
+) -> None:
     given = {ACCEPT: accepted} if accepted else {}
     records: list[Record] = [
         stored(0.0, logPosition=POSITION),

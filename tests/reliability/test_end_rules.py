@@ -48,7 +48,7 @@ def ended(*moves: Record, unverified: int = 0) -> list[str]:
         "never what is wanted",
     ],
 )
-def test_a_level_that_others_change_back_is_left_to_a_person_from_the_third_time_on(
+def test_a_level_that_other_clients_change_back_is_not_corrected_after_the_second_reversal(
     moves: list[Record], rules: list[str]
 ) -> None:
     """A correction stops after two foreign reversals within an hour (`spec.drift.onDrift`), seen or overtaken."""
@@ -56,5 +56,5 @@ def test_a_level_that_others_change_back_is_left_to_a_person_from_the_third_time
 
 
 @pytest.mark.parametrize(("unverified", "rules"), [(0, ["settles"]), (1, [])])
-def test_a_correction_of_unknown_outcome_counts_as_one_that_was_changed_back(unverified: int, rules: list[str]) -> None:
+def test_a_correction_of_unknown_outcome_counts_as_a_reversal(unverified: int, rules: list[str]) -> None:
     assert ended(moved(10.0, 1, 0), moved(30.0, 1, 0), unverified=unverified) == rules

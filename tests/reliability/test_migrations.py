@@ -66,11 +66,11 @@ def returned() -> History:
     return history_with(Released, "RolledBack")
 
 
-def test_the_same_seed_is_the_same_migration() -> None:
+def test_the_same_seed_gives_the_same_migration() -> None:
     assert trace_of(simulate(FIRST)) == trace_of(simulate(FIRST)) != trace_of(simulate(FIRST + MIGRATIONS))
 
 
-def test_the_rules_of_migrations_know_nothing_of_the_operator() -> None:
+def test_the_rules_of_migrations_import_no_module_of_the_operator() -> None:
     for module in (migration_facts, migration_records, migration_rules, migration_end_rules):
         imported = [
             name.name if isinstance(node, ast.Import) else str(node.module)
@@ -143,7 +143,7 @@ FORGED: dict[str, tuple[Callable[[], History], type[Any], Callable[[Any], Any]]]
 
 
 @pytest.mark.parametrize("rule", FORGED)
-def test_a_record_of_a_migration_that_was_changed_breaks_the_promise(rule: str) -> None:
+def test_a_forged_record_of_a_migration_breaks_the_promise(rule: str) -> None:
     made, kind, change = FORGED[rule]
     assert rule in {one.rule for one in violations(changed(made(), kind, change))}
 
@@ -156,7 +156,7 @@ def test_a_transaction_in_the_ensemble_of_another_cluster_breaks_the_promise() -
     assert [one.rule for one in found] == ["another ensemble"]
 
 
-def test_a_migration_that_ends_by_a_slip_alone_is_not_held_against_the_operator() -> None:
+def test_a_migration_that_ends_only_by_a_mistake_of_a_person_breaks_no_promise() -> None:
     """Nothing was asked of a controller before."""
     history = finalized()
     over = next(one for one in history.records if isinstance(one, Over))
@@ -164,7 +164,7 @@ def test_a_migration_that_ends_by_a_slip_alone_is_not_held_against_the_operator(
     assert not list(no_broker_is_left_behind(MigrationFacts(replace(history, records=[stranded]))))
 
 
-def test_a_level_that_moves_while_a_migration_is_open_breaks_the_promise() -> None:
+def test_a_level_that_is_changed_during_a_migration_breaks_the_promise() -> None:
     history = finalized()
     place, seen = next(
         (place, one)

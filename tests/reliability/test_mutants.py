@@ -16,7 +16,7 @@ OPERATOR = Path(__file__).parents[2] / "operator"
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)
-def test_the_words_of_a_mutant_are_in_its_file_once(mutant: Mutant) -> None:
+def test_the_replaced_code_of_a_mutant_occurs_once_in_its_file(mutant: Mutant) -> None:
     """Where this fails: take the new words over, or another fault of the same rule."""
     source = (OPERATOR / mutant.file).read_text()
     assert source.count(mutant.old) == 1, f"{mutant.file} has these words {source.count(mutant.old)} times"
@@ -24,14 +24,14 @@ def test_the_words_of_a_mutant_are_in_its_file_once(mutant: Mutant) -> None:
     assert mutant.old != mutant.new
 
 
-def test_there_are_mutants_of_every_area_and_none_twice() -> None:
+def test_every_area_has_twenty_mutants_and_no_two_have_the_same_name() -> None:
     of_area = Counter(one.area for one in MUTANTS)
     assert set(of_area) == set(AREAS)
     assert min(of_area.values()) >= 20, of_area
     assert len({one.name for one in MUTANTS}) == len(MUTANTS)
 
 
-def test_a_mutant_is_put_into_a_copy_alone_and_taken_out_again(tmp_path: Path) -> None:
+def test_a_mutant_is_put_into_a_copy_of_the_tree_and_removed_again(tmp_path: Path) -> None:
     mutant = next(one for one in MUTANTS if one.file == "featurelog/gate.py")
     ours = (OPERATOR / mutant.file).read_text()
     copy, script = Copy(tmp_path), ["py_compile", f"operator/{mutant.file}"]
@@ -42,7 +42,7 @@ def test_a_mutant_is_put_into_a_copy_alone_and_taken_out_again(tmp_path: Path) -
     assert (tmp_path / "operator" / mutant.file).read_text() == ours == (OPERATOR / mutant.file).read_text()
 
 
-def test_every_mutant_is_reached_by_units_and_has_tests_that_are_there() -> None:
+def test_every_mutant_is_reached_by_the_unit_tests_and_its_tests_exist() -> None:
     for mutant in MUTANTS:
         assert PROGRAMMES["units"].reaches(mutant)
         commands = PROGRAMMES["units"].commands(mutant, 1)

@@ -35,7 +35,7 @@ from tests.reliability.simulation import Simulation, simulate, trace_of
 from tests.reliability.virtual import DeadlockError, run
 
 
-def test_a_day_in_virtual_time_is_over_at_once_and_in_order() -> None:
+def test_a_day_of_virtual_time_passes_at_once_and_in_order() -> None:
     seen: list[tuple[float, str]] = []
 
     async def sleeper(name: str, seconds: float) -> None:
@@ -57,12 +57,12 @@ def test_a_virtual_clock_reports_a_deadlock() -> None:
         run(forever())
 
 
-def test_the_same_seed_is_the_same_history() -> None:
+def test_the_same_seed_gives_the_same_history() -> None:
     assert trace_of(simulate(3)) == trace_of(simulate(3))
     assert trace_of(simulate(3)) != trace_of(simulate(4))
 
 
-def test_the_checker_knows_nothing_of_the_operator() -> None:
+def test_the_checker_imports_no_module_of_the_operator() -> None:
     for module in (
         checker.__file__,
         end_rules.__file__,
@@ -129,7 +129,7 @@ FORGED: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("rule", FORGED)
-def test_a_record_that_was_changed_breaks_the_promise(rule: str) -> None:
+def test_a_forged_record_breaks_the_promise(rule: str) -> None:
     kind, change = FORGED[rule]
     broken = {one.rule for one in violations(changed(acting(), kind, change))}
     assert rule in broken
@@ -244,7 +244,7 @@ def test_an_untouched_record_of_a_roll_breaks_no_promise() -> None:
 
 
 @pytest.mark.parametrize("rule", FORGED_ROLLS)
-def test_a_record_of_a_roll_that_was_changed_breaks_the_promise(rule: str) -> None:
+def test_a_forged_record_of_a_roll_breaks_the_promise(rule: str) -> None:
     kind, change = FORGED_ROLLS[rule]
     history = rolling()
     broken = {one.rule for one in violations(changed(history, kind, change))}
@@ -276,12 +276,12 @@ def test_an_untouched_record_of_a_roll_by_hand_breaks_no_promise() -> None:
 
 
 @pytest.mark.parametrize("rule", FORGED_BY_HAND)
-def test_a_record_of_a_roll_by_hand_that_was_changed_breaks_the_promise(rule: str) -> None:
+def test_a_forged_record_of_a_roll_by_hand_breaks_the_promise(rule: str) -> None:
     kind, change = FORGED_BY_HAND[rule]
     assert rule in {one.rule for one in violations(changed(by_hand(), kind, change))}
 
 
-def test_a_history_of_a_roll_has_combined_nodes_that_are_restarted() -> None:
+def test_a_history_of_a_roll_restarts_combined_nodes() -> None:
     records = of_rolls(lambda pods: is_combined(pods) and not pods.by_hand, 5).records
     nodes = next(one.nodes for one in records if isinstance(one, Looked))
     assert nodes is not None
@@ -290,14 +290,14 @@ def test_a_history_of_a_roll_has_combined_nodes_that_are_restarted() -> None:
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
-def test_a_defect_can_still_be_put_back(defect: Defect) -> None:
+def test_the_code_with_a_defect_compiles(defect: Defect) -> None:
     """What it takes to be found is in docs/explanation/how-we-test.md."""
     for module in defect.by_module:
         compile(defective(defect, module, source_of(module)), module, "exec")
 
 
 @pytest.mark.parametrize("name", ["act-first", "two-operators", "younger-acts"])
-def test_a_defect_that_is_put_back_is_found(name: str) -> None:
+def test_the_checker_detects_a_defect_that_is_put_back(name: str) -> None:
     """Three that the first 40 histories show; `make soak` tries all of them."""
     (defect,) = (one for one in DEFECTS if one.name == name)
     assert tried(defect, 40)

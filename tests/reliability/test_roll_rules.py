@@ -66,7 +66,7 @@ def restart(at: float, node: int, number: int) -> list[Record]:
         ({2: "uid-2", 3: "uid-3"}, {"events-0"}, False),
     ],
 )
-def test_a_node_is_back_in_a_new_process_with_what_it_was_in_sync_with_before(
+def test_a_node_has_returned_when_a_new_process_is_in_sync_with_the_earlier_partitions(
     serving: Mapping[int, str], lacks: set[str], is_back: bool
 ) -> None:
     """What it lacked before is not waited for ("In flight" in docs/explanation/how-it-rolls.md)."""
@@ -90,7 +90,7 @@ def controllers(at: float, uid: str, node: int, number: int) -> list[Record]:
 
 
 @pytest.mark.parametrize(("lasts", "broken"), [("5s", set()), ("20s", {"majority", "controllers"})])
-def test_a_restart_that_was_over_by_the_document_that_asked_for_it_stays_over_for_the_next_owner(
+def test_a_restart_that_is_over_by_stable_for_of_its_document_stays_over_for_the_next_owner(
     lasts: str, broken: set[str]
 ) -> None:
     documents: list[Record] = [
@@ -115,7 +115,7 @@ def in_vain(at: float, number: int | None, *, runs: str = "old") -> Stopped:
         ([in_vain(5.0, None)], set()),
     ],
 )
-def test_a_node_that_came_back_as_it_was_is_not_restarted_for_the_same_template_again(
+def test_a_second_restart_of_an_unchanged_node_for_the_same_template_breaks_the_promise(
     between: list[Record], broken: set[str]
 ) -> None:
     asked = Asked(9.0, PROCESS, UID, CLUSTER, 1, "brokers-1", "uid-9.0", 2)
@@ -125,7 +125,9 @@ def test_a_node_that_came_back_as_it_was_is_not_restarted_for_the_same_template_
 
 
 @pytest.mark.parametrize(("emptied", "broken"), [(frozenset({2}), {"disks"}), (frozenset({1}), set())])
-def test_nothing_is_restarted_while_another_node_has_lost_its_disk(emptied: frozenset[int], broken: set[str]) -> None:
+def test_a_restart_while_another_node_has_lost_its_disk_breaks_the_promise(
+    emptied: frozenset[int], broken: set[str]
+) -> None:
     look = looked(0.0, THERE, lacks=frozenset())
     assert look.nodes is not None
     records = [replace(look, nodes=replace(look.nodes, emptied=emptied)), *restart(1.0, 1, 1)]
@@ -143,7 +145,7 @@ def scene_of_pods(*, by_hand: bool) -> tuple[Simulation, RecordedPods]:
     raise AssertionError("there is no such history")
 
 
-def test_a_pod_that_was_asked_to_end_does_not_crash_any_longer() -> None:
+def test_a_simulated_pod_that_is_deleted_does_not_crash_again() -> None:
     """Who knows that the image is not to blame deletes the pod: from then on nothing is halted for it."""
 
     async def lives() -> tuple[frozenset[int], frozenset[int]]:
@@ -159,7 +161,7 @@ def test_a_pod_that_was_asked_to_end_does_not_crash_any_longer() -> None:
     assert (len(before), after) == (1, frozenset())
 
 
-def test_in_the_end_nothing_leaks_where_a_person_restarts_the_nodes() -> None:
+def test_no_simulated_process_leaks_at_the_end_of_a_roll_by_hand() -> None:
     """A leaking process would end again and again, and no status asks that person for its restart."""
 
     async def ends() -> tuple[frozenset[int], frozenset[int], list[Ended]]:

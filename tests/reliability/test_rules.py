@@ -60,11 +60,11 @@ def approved_for_a_while(until: float) -> list[Record]:
 
 
 @pytest.mark.parametrize("until", [3.0, 7.0])
-def test_a_document_that_became_again_what_it_was_is_not_withdrawn(until: float) -> None:
+def test_a_document_that_was_changed_and_changed_back_is_not_withdrawn(until: float) -> None:
     assert found(nothing_leaves_that_was_withdrawn, *approved_for_a_while(until), sent(8.0)) == []
 
 
-def test_a_document_that_stays_another_one_is_withdrawn() -> None:
+def test_a_step_after_a_lasting_change_of_the_document_breaks_the_promise() -> None:
     *still, _ = approved_for_a_while(3.0)
     assert [one.at for one in found(nothing_leaves_that_was_withdrawn, *still, sent(8.0))] == [8.0]
 
@@ -88,24 +88,24 @@ def moved_on(name: str) -> list[Record]:
 RULES = (a_status_tells_of_one_cluster, never_on_a_wrong_cluster)
 
 
-def test_a_document_names_its_cluster_anew_where_the_status_no_longer_says_it() -> None:
+def test_a_document_may_name_another_cluster_where_the_status_has_no_cluster() -> None:
     assert [one for rule in RULES for one in found(rule, *moved_on("B"), sent(5.0, "B"))] == []
 
 
 @pytest.mark.parametrize("name", ["", "A"])
-def test_without_that_name_another_cluster_is_the_wrong_one(name: str) -> None:
+def test_a_step_in_another_cluster_that_the_document_does_not_name_breaks_every_rule(name: str) -> None:
     for rule in RULES:
         assert found(rule, *moved_on(name), sent(5.0, "B")), rule.__name__
 
 
-def test_a_name_in_the_document_moves_no_status_that_says_its_cluster() -> None:
+def test_a_status_with_a_cluster_that_changes_to_the_cluster_of_the_document_breaks_the_promise() -> None:
     records: list[Record] = [stored(0.0, OPERATOR, bound_to("A")), stored(1.0, PERSON, bound_to("A"), cluster_id="B")]
     after: list[Record] = [looked(2.0, "B"), stored(3.0, OPERATOR, bound_to("B"), cluster_id="B")]
     assert found(a_status_tells_of_one_cluster, *records, *after)
 
 
 @pytest.mark.parametrize(("by_clock", "broken"), [(9.0, []), (12.0, ["late"])])
-def test_how_late_a_change_leaves_is_judged_by_the_clock_of_its_process(by_clock: float, broken: list[str]) -> None:
+def test_a_late_request_is_judged_by_the_clock_of_its_process(by_clock: float, broken: list[str]) -> None:
     records: list[Record] = [
         stored(0.0, OPERATOR, {"operator": {"instance": "operator-1"}}),
         stored(1.0, OPERATOR, {"operator": {"instance": "operator-1"}, "intents": [INTENT]}),
@@ -123,7 +123,9 @@ def test_how_late_a_change_leaves_is_judged_by_the_clock_of_its_process(by_clock
         ("group.version", 1, ["one at a time"]),
     ],
 )
-def test_what_a_broker_passes_on_twice_holds_back_its_own_feature(other: str, reads: int, broken: list[str]) -> None:
+def test_a_request_that_a_broker_forwards_twice_blocks_only_its_feature(
+    other: str, reads: int, broken: list[str]
+) -> None:
     records: list[Record] = [
         sent(1.0),
         Moved(2.0, "A", "group.version", 0, 1, 1),
@@ -143,7 +145,7 @@ def test_what_a_broker_passes_on_twice_holds_back_its_own_feature(other: str, re
         ("operator-1", PERSON, []),
     ],
 )
-def test_a_change_that_an_older_schema_dropped_holds_back_the_process_that_sent_it(
+def test_a_change_whose_intent_an_older_schema_dropped_blocks_only_the_process_that_sent_it(
     process: str, by: str, broken: list[str]
 ) -> None:
     outdated = {"conditions": [{"type": "Stalled", "reason": "SchemaOutdated"}]}
@@ -159,7 +161,7 @@ def test_a_change_that_an_older_schema_dropped_holds_back_the_process_that_sent_
 
 
 @pytest.mark.parametrize(("agreed", "broken"), [(None, ["ready"]), ({"group.version": 1}, []), ({}, ["ready"])])
-def test_ready_is_what_all_nodes_report_where_the_active_controller_does_not(
+def test_ready_is_judged_by_all_nodes_where_the_active_controller_does_not_answer(
     agreed: dict[str, int] | None, broken: list[str]
 ) -> None:
     ready = {"type": "Ready", "status": "True", "reason": "InSync", "observedGeneration": 1}

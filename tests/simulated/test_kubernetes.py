@@ -33,7 +33,7 @@ def served() -> ApiServer:
     return server
 
 
-async def test_a_lost_answer_is_not_a_lost_write() -> None:
+async def test_a_write_is_stored_though_its_answer_is_lost() -> None:
     server = served()
     for carried_out in (False, True):
         fault = Fault(carried_out=carried_out)
@@ -43,14 +43,14 @@ async def test_a_lost_answer_is_not_a_lost_write() -> None:
         assert ("status" in await api.resource(KEY)) is carried_out
 
 
-async def test_a_refusal_says_when_to_come_again() -> None:
+async def test_a_refusal_with_retry_after_carries_the_time_of_the_next_attempt() -> None:
     api = served().client(lambda request: Fault(refusal(429, "slower", Retry_After="7")))
     with pytest.raises(Unavailable, match="429 slower") as raised:
         await api.resource(KEY)
     assert raised.value.retry_after == 7.0
 
 
-async def test_a_read_that_lags_leads_to_a_conflict() -> None:
+async def test_a_write_after_a_stale_read_is_a_conflict() -> None:
     server = served()
     server.edit(*KEY, lambda one: one["spec"].update(suspend=True))
     api = server.client(lambda request: Fault(lag=1) if request.method == "GET" else None)
@@ -60,7 +60,7 @@ async def test_a_read_that_lags_leads_to_a_conflict() -> None:
         await api.replace_status(old, {"changeCount": 1}, manager="us")
 
 
-async def test_a_cache_that_lags_is_asked_only_where_that_is_meant() -> None:
+async def test_a_stale_cache_answers_only_reads_with_a_resource_version() -> None:
     server = served()
     server.edit(*KEY, lambda one: one["spec"].update(suspend=True))
     server.cache_lag = 1
@@ -77,7 +77,7 @@ async def test_an_older_schema_drops_a_field() -> None:
     assert made["status"] == {"progress": "0/1"}
 
 
-async def test_a_watch_is_behind_until_it_is_asked_and_ends_with_what_is_forgotten() -> None:
+async def test_a_watch_gives_the_events_since_the_last_read_and_expires_after_a_compaction() -> None:
     server = served()
     watch = server.watch("kafka")
     server.edit(*KEY, lambda one: one["spec"].update(suspend=True))
@@ -89,7 +89,7 @@ async def test_a_watch_is_behind_until_it_is_asked_and_ends_with_what_is_forgott
         watch.take()
 
 
-async def test_a_restored_etcd_gives_numbers_again_and_a_list_shows_it() -> None:
+async def test_a_list_after_a_restore_of_etcd_is_marked_as_restored() -> None:
     server = served()
     api, before = server.client(), server.revision
     server.create("kafka", "lost", SPEC)
@@ -100,7 +100,7 @@ async def test_a_restored_etcd_gives_numbers_again_and_a_list_shows_it() -> None
         await api.resource(ResourceKey("kafka", "lost"))
 
 
-async def test_what_no_client_may_read_is_refused() -> None:
+async def test_a_read_of_a_forbidden_kind_is_refused() -> None:
     server = served()
     server.forbidden.add("secrets")
     with pytest.raises(RequestRefused, match="secrets"):

@@ -71,9 +71,8 @@ async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) ->
         context.before_act(evaluation)
     if isinstance(evaluation.decision, Act):
         return await _act(context, evaluation, evaluation.decision.step)
-    status = evaluation.status  # made anew each time that it is asked for
-    await write_if_changed(context.store, evaluation.resource, status)
-    return Reconciliation(evaluation.decision, _requeue(evaluation.decision), status)
+    await write_if_changed(context.store, evaluation.resource, evaluation.status)
+    return Reconciliation(evaluation.decision, _requeue(evaluation.decision), evaluation.status)
 
 
 def _is_soaking(decision: Decision) -> bool:

@@ -80,7 +80,7 @@ class Ages:
         return stamp in self._ours
 
     def of(self, stamp: str, current_time: datetime) -> timedelta:
-        """The age of a stamp. `now`, of the wall clock, counts where the stamp is met for the first time."""
+        """The age of a stamp. `current_time`, of the wall clock, counts where the stamp is met for the first time."""
         _, made_at = self._of(stamp, current_time)
         return timedelta(seconds=self.monotonic() - made_at)
 

@@ -38,7 +38,7 @@ class Operation(Struct, frozen=True):
 
 
 class Tree:
-    """`now`: the time in ms."""
+    """`now_ms`: the time in ms."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now = now_ms

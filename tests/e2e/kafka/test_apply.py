@@ -47,7 +47,7 @@ def cluster(live: Cluster) -> Iterator[Cluster]:
     live.heal()
 
 
-def test_levels_are_raised_read_back_and_then_left_alone(cluster: Cluster, tmp_path: Path) -> None:
+def test_levels_are_raised_and_verified_and_the_next_apply_sends_nothing(cluster: Cluster, tmp_path: Path) -> None:
     before = feature_records(cluster)
     lonely = write_document(
         tmp_path / "lonely.yaml",
@@ -97,7 +97,7 @@ def test_levels_are_raised_read_back_and_then_left_alone(cluster: Cluster, tmp_p
         ),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_every_blocker(
+def test_a_document_that_cannot_be_applied_is_refused_with_every_blocker(
     refusing: Cluster, tmp_path: Path, wanted: dict[str, int], said: str
 ) -> None:
     before = feature_records(refusing)
@@ -119,7 +119,9 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-def test_a_live_old_broker_is_named_and_nothing_is_sent(refusing: Cluster, tmp_path: Path) -> None:
+def test_a_live_old_broker_is_named_by_the_error_message_and_no_update_is_sent(
+    refusing: Cluster, tmp_path: Path
+) -> None:
     document = write_document(
         tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=refusing.bootstrap_servers
     )
@@ -149,7 +151,7 @@ def applying(document: Path, until: str) -> Iterator[list[str]]:
         assert process.wait(60) == 0, said
 
 
-def test_apply_waits_for_a_quorum_that_is_missing(cluster: Cluster, tmp_path: Path) -> None:
+def test_apply_waits_while_the_quorum_has_no_majority(cluster: Cluster, tmp_path: Path) -> None:
     document = write_document(
         tmp_path / "levels.yaml", {"metadata.version": 30}, bootstrapServers=cluster.bootstrap_servers
     )
@@ -164,7 +166,7 @@ def test_apply_waits_for_a_quorum_that_is_missing(cluster: Cluster, tmp_path: Pa
     assert levels(describe(cluster))["metadata.version"] == 30
 
 
-def test_another_cluster_behind_the_same_state_is_refused(refusing: Cluster, tmp_path: Path) -> None:
+def test_a_document_with_the_id_of_another_cluster_is_refused(refusing: Cluster, tmp_path: Path) -> None:
     document = write_document(
         tmp_path / "levels.yaml",
         {"metadata.version": 21},
@@ -219,7 +221,9 @@ async def apply_until_done(document: Path, cluster: Cluster, recorder: AtTheUpda
     return passes
 
 
-def test_a_leader_killed_between_request_and_answer_does_not_fool_us(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_level_is_raised_once_though_the_leader_is_killed_between_request_and_answer(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     document = write_document(
         tmp_path / "levels.yaml", {"metadata.version": 31}, bootstrapServers=cluster.bootstrap_servers
     )
@@ -247,7 +251,7 @@ def test_a_leader_killed_between_request_and_answer_does_not_fool_us(cluster: Cl
     assert 1 <= recorder.updates <= 2
 
 
-def test_a_frozen_leader_does_not_fool_us(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_level_is_raised_once_though_the_leader_freezes_at_the_request(cluster: Cluster, tmp_path: Path) -> None:
     document = write_document(
         tmp_path / "levels.yaml", {"metadata.version": 33}, bootstrapServers=cluster.bootstrap_servers
     )
@@ -267,7 +271,7 @@ def test_a_frozen_leader_does_not_fool_us(cluster: Cluster, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("named", ["brokers", "both"])
-def test_in_sync_is_taken_back_when_all_controllers_are_killed_and_said_again_when_they_are_back(
+def test_the_status_is_not_in_sync_while_all_controllers_are_killed_and_again_after_their_start(
     cluster: Cluster, tmp_path: Path, named: str
 ) -> None:
     """The brokers live on, answer, and all show the level that is desired."""

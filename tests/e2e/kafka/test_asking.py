@@ -64,7 +64,7 @@ def answering(result: ClusterProbe, role: Role) -> set[int | None]:
 # --- a healthy cluster ---
 
 
-async def test_every_node_says_who_it_is_and_denies_to_be_another_one(cluster: Cluster) -> None:
+async def test_every_node_proves_its_id_and_no_node_proves_another_id(cluster: Cluster) -> None:
     async with Client(settings(cluster), environment=SYSTEM) as client:
         first = (await client.read(partitions=True)).probe
     assert {(one.role, one.id, one.proved_at) for one in first.nodes} == {
@@ -79,7 +79,7 @@ async def test_every_node_says_who_it_is_and_denies_to_be_another_one(cluster: C
     assert {one.proved_at for one in nobody.nodes} == {""}
 
 
-async def test_every_node_gives_settings_of_its_own_and_where_they_come_from(cluster: Cluster) -> None:
+async def test_every_node_reports_its_own_settings_and_their_sources(cluster: Cluster) -> None:
     names = frozenset({"node.id", "min.insync.replicas", SNAPSHOT_INTERVAL, "ssl.keystore.password", "no.such.setting"})
     async with Client(settings(cluster), environment=SYSTEM) as client:
         nodes = (await client.read(settings=names)).probe.nodes
@@ -95,7 +95,7 @@ async def test_every_node_gives_settings_of_its_own_and_where_they_come_from(clu
 
 
 @pytest.mark.parametrize("given", ["brokers", "one broker", "both"])
-async def test_everybody_is_asked_from_brokers(cluster: Cluster, given: str) -> None:
+async def test_every_node_is_probed_where_only_brokers_are_named(cluster: Cluster, given: str) -> None:
     config = settings(cluster, controllers=given == "both")
     if given == "one broker":
         config = replace(config, bootstrap_servers=config.bootstrap_servers[:1])
@@ -116,7 +116,7 @@ async def test_everybody_is_asked_from_brokers(cluster: Cluster, given: str) -> 
     assert took < 3
 
 
-async def test_every_controller_is_asked_from_one_of_them(cluster: Cluster) -> None:
+async def test_every_controller_is_probed_where_one_controller_is_named(cluster: Cluster) -> None:
     config = settings(cluster, servers=False)
     for address in config.bootstrap_controllers:
         result, _ = await surveyed(replace(config, bootstrap_controllers=(address,)))
@@ -245,7 +245,7 @@ async def test_describe_quorum_shows_whether_a_majority_follows_the_leader(clust
         assert time.monotonic() - began < 90
 
 
-async def test_combined_nodes_of_a_dynamic_quorum_are_asked_on_both_listeners(combined: Cluster) -> None:
+async def test_combined_nodes_of_a_dynamic_quorum_are_probed_on_both_listeners(combined: Cluster) -> None:
     result, took = await surveyed(settings(combined, controllers=False))
     print(f"{NEWEST} combined: {took:.3f} s")
     assert answering(result, Role.BROKER) == {1, 2, 3}

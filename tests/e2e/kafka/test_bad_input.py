@@ -99,19 +99,19 @@ def answering(first: bytes) -> Iterator[str]:
     ],
     ids=["silent", "http", "half a frame", "2 GiB", "tls", "ssh"],
 )
-def test_something_else_answers(first: bytes, said: str) -> None:
+def test_a_server_that_does_not_speak_kafka_is_one_line_of_error_with_exit_code_5(first: bytes, said: str) -> None:
     with answering(first) as address:
         one_line(ask("--bootstrap-server", address), 5, address, said)
 
 
-def test_no_node_answers() -> None:
+def test_an_address_without_an_answer_is_one_line_of_error() -> None:
     address = f"127.0.0.1:{free_port()}"
     one_line(
         ask("--bootstrap-server", address), 5, address, "connection refused; check host, port and that the node runs"
     )
 
 
-def test_an_unknown_host_name() -> None:
+def test_an_unknown_host_name_is_one_line_of_error() -> None:
     one_line(ask("--bootstrap-server", "kafka.invalid:9092"), 5, "kafka.invalid:9092", "the host name is not known")
 
 
@@ -129,7 +129,9 @@ def test_an_unknown_host_name() -> None:
         (("--bootstrap-server", "k:1", "--output", "xml"), 64, "xml"),
     ],
 )
-def test_flags_that_cannot_be_used(words: tuple[str, ...], code: int, said: str) -> None:
+def test_flags_that_cannot_be_used_are_one_line_of_error_with_an_exit_code(
+    words: tuple[str, ...], code: int, said: str
+) -> None:
     done = run("describe", *words)
     assert done.returncode == code
     assert said in done.stderr
@@ -145,7 +147,7 @@ def test_flags_that_cannot_be_used(words: tuple[str, ...], code: int, said: str)
         ("a: 1\n---\nb: 2", "document 2: apiVersion: required field is missing"),
     ],
 )
-def test_documents_that_are_none(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_no_document_is_refused_with_its_path(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "levels.yaml"
     path.write_text(text)
     done = run("apply", "-f", str(path))
@@ -156,7 +158,7 @@ def test_documents_that_are_none(tmp_path: Path, text: str, said: str) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_store_that_is_not_pem_is_refused_with_the_way_to_convert_it(tmp_path: Path) -> None:
+def test_a_trust_store_that_is_not_pem_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
     (tmp_path / "trust.jks").write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
     config = tmp_path / "client.properties"
     config.write_text(f"security.protocol=SSL\nssl.truststore.location={tmp_path / 'trust.jks'}\n")
@@ -186,7 +188,9 @@ def login(user: str, password: str) -> str:
 @pytest.mark.parametrize(
     ("user", "password"), [("alice", "wrong-77aa"), ("nobody", "wrong-77aa")], ids=["wrong password", "unknown user"]
 )
-def test_a_login_that_fails(secured: Cluster, tmp_path: Path, user: str, password: str) -> None:
+def test_a_login_that_fails_is_one_line_of_error_with_exit_code_4(
+    secured: Cluster, tmp_path: Path, user: str, password: str
+) -> None:
     trust = str(secured.root / "ca.pem")
     files = config(
         tmp_path,
@@ -199,7 +203,7 @@ def test_a_login_that_fails(secured: Cluster, tmp_path: Path, user: str, passwor
     one_line(done, 4, secured.bootstrap_servers, "SCRAM-SHA-256: Authentication failed", "check user name and password")
 
 
-def test_a_mechanism_the_node_does_not_offer(secured: Cluster, tmp_path: Path) -> None:
+def test_a_sasl_mechanism_that_the_node_does_not_offer_is_one_line_of_error(secured: Cluster, tmp_path: Path) -> None:
     files = config(
         tmp_path,
         security_protocol="SASL_SSL",
@@ -211,12 +215,12 @@ def test_a_mechanism_the_node_does_not_offer(secured: Cluster, tmp_path: Path) -
     one_line(done, 4, "the node does not offer SCRAM-SHA-512; it offers SCRAM-SHA-256")
 
 
-def test_plaintext_to_a_tls_port(secured: Cluster) -> None:
+def test_a_plaintext_connection_to_a_tls_port_is_one_line_of_error(secured: Cluster) -> None:
     done = ask_patiently("--bootstrap-server", secured.bootstrap_servers)
     one_line(done, 5, secured.bootstrap_servers, "TLS")
 
 
-def test_tls_to_a_plaintext_port(secured: Cluster, tmp_path: Path) -> None:
+def test_a_tls_connection_to_a_plaintext_port_is_one_line_of_error(secured: Cluster, tmp_path: Path) -> None:
     internal = f"127.0.0.1:{secured.brokers[0].ports[secured.internal]}"
     files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(secured.root / "ca.pem"))
     done = ask_patiently("--bootstrap-server", internal, *files)
@@ -239,7 +243,7 @@ def test_connecting_to_a_node_whose_ca_is_not_trusted_fails_with_one_line_that_n
         ("wrong_host", "the certificate is for another"),
     ],
 )
-def test_a_node_with_a_wrong_certificate(tmp_path: Path, which: str, said: str) -> None:
+def test_a_node_with_a_wrong_certificate_is_one_line_of_error(tmp_path: Path, which: str, said: str) -> None:
     certificates = Certificates()
     with Cluster(
         tmp_path / "kafka", NEWEST, controllers=0, brokers=0, combined=1, kind="SSL", controller_kind="PLAINTEXT",
@@ -258,7 +262,7 @@ def test_a_node_with_a_wrong_certificate(tmp_path: Path, which: str, said: str) 
         assert "Traceback" not in done.stderr
 
 
-def test_a_client_certificate_that_is_missing(borrow: Callable[[str], Cluster], tmp_path: Path) -> None:
+def test_a_missing_client_certificate_is_one_line_of_error(borrow: Callable[[str], Cluster], tmp_path: Path) -> None:
     cluster = borrow(f"secured {NEWEST}-SSL")
     files = config(tmp_path, security_protocol="SSL", ssl_truststore_location=str(cluster.root / "ca.pem"))
     done = ask_patiently("--bootstrap-server", cluster.bootstrap_servers, *files)
@@ -287,7 +291,7 @@ def swallowing() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_first_address_that_swallows_packets_does_not_hold_up_the_others(ailing: Cluster) -> None:
+def test_describe_uses_the_other_addresses_where_the_first_one_swallows_packets(ailing: Cluster) -> None:
     with swallowing() as dead:
         done = ask("--bootstrap-server", f"{dead},{ailing.bootstrap_servers}", "-o", "json")
         assert done.returncode == 0, done.stderr
@@ -296,7 +300,7 @@ def test_a_first_address_that_swallows_packets_does_not_hold_up_the_others(ailin
         )
 
 
-def test_a_frozen_node_is_reported_and_holds_up_nothing(ailing: Cluster) -> None:
+def test_describe_reports_a_frozen_node_within_the_timeout_and_shows_all_other_nodes(ailing: Cluster) -> None:
     ailing.nodes[2].freeze()
     try:
         done = ask("--bootstrap-server", ailing.bootstrap_servers)
@@ -324,7 +328,7 @@ class KillAtTheQuestion:
         """Not of interest."""
 
 
-async def test_a_node_that_dies_while_it_is_asked_is_reported_and_the_others_are_shown(ailing: Cluster) -> None:
+async def test_a_node_killed_while_it_is_probed_is_reported_and_all_other_nodes_are_shown(ailing: Cluster) -> None:
     victim = ailing.nodes[2]
     settings = ClusterSettings(
         parse_addresses(ailing.bootstrap_servers, ""),
@@ -344,7 +348,9 @@ async def test_a_node_that_dies_while_it_is_asked_is_reported_and_the_others_are
     assert dead.answer.failure.kind in (FailureKind.DISCONNECTED, FailureKind.NOT_KAFKA, FailureKind.NOT_LISTENING)
 
 
-def test_without_a_leader_everybody_is_shown_and_nothing_is_sent(ailing: Cluster, tmp_path: Path) -> None:
+def test_every_node_is_shown_and_no_update_is_sent_while_the_quorum_has_no_leader(
+    ailing: Cluster, tmp_path: Path
+) -> None:
     leader = ailing.nodes[ailing.leader()]
     other = next(n for n in ailing.controllers if n is not leader)
     path = write_document(tmp_path / "levels.yaml", {"metadata.version": 29}, bootstrapServers=ailing.bootstrap_servers)

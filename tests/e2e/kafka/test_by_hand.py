@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-def test_by_hand_controllers_go_before_brokers_the_leader_last_and_then_the_level_is_raised(
+def test_a_roll_by_hand_restarts_controllers_with_the_leader_last_then_brokers_and_then_raises_the_level(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     one, other = (node.id for node in cluster.brokers)
@@ -82,7 +82,7 @@ def test_by_hand_controllers_go_before_brokers_the_leader_last_and_then_the_leve
     assert finalized(cluster, "metadata.version") == 27
 
 
-def test_a_soak_begins_anew_when_a_node_was_killed_and_is_back_before_the_next_look(
+def test_a_soak_restarts_when_a_node_was_killed_and_started_between_two_reconciliations(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     """On the nodes that the test before left behind: all are of the newest release, and the level is an older one."""

@@ -136,11 +136,11 @@ async def compared(
     return await compare(kept.ensemble, Scripted(*images), cluster, environment), passed
 
 
-async def test_what_is_the_same_at_once_needs_one_round(kept: Kept) -> None:
+async def test_metadata_that_is_equal_at_first_is_compared_in_one_round(kept: Kept) -> None:
     assert await compared(kept, image()) == (Equal(5), 0.0)
 
 
-async def test_a_difference_counts_only_once_zookeeper_has_what_the_log_had(kept: Kept) -> None:
+async def test_a_difference_is_reported_only_after_zookeeper_reached_the_offset_of_the_log(kept: Kept) -> None:
     def written() -> None:
         kept.write(RETENTION, retention("6"))
         kept.written_up_to(9)
@@ -150,7 +150,7 @@ async def test_a_difference_counts_only_once_zookeeper_has_what_the_log_had(kept
     assert 0 < waited < CAUGHT_UP_WITHIN
 
 
-async def test_a_difference_that_stays_is_named_after_three_rounds(kept: Kept) -> None:
+async def test_a_difference_that_remains_is_named_after_three_rounds(kept: Kept) -> None:
     asked = [image("6"), *(image("6", more=more) for more in (1, 2, 3))]
     found, _ = await compared(kept, *asked, waiting=lambda: kept.written_up_to(1000))
     assert isinstance(found, Differs)
@@ -160,7 +160,7 @@ async def test_a_difference_that_stays_is_named_after_three_rounds(kept: Kept) -
     )
 
 
-async def test_zookeeper_that_is_not_written_to_is_not_known_to_differ(kept: Kept) -> None:
+async def test_the_comparison_is_unknown_where_zookeeper_does_not_reach_the_offset_of_the_log(kept: Kept) -> None:
     found, waited = await compared(kept, image("6"), image("6", more=5))
     assert isinstance(found, Unknown)
     assert (found.failure.kind, found.failure.location) == (FailureKind.STALE, "znode /migration")
@@ -169,7 +169,7 @@ async def test_zookeeper_that_is_not_written_to_is_not_known_to_differ(kept: Kep
     assert waited >= CAUGHT_UP_WITHIN
 
 
-async def test_what_the_log_changes_in_each_round_is_not_known(kept: Kept) -> None:
+async def test_the_comparison_is_unknown_where_the_log_changes_a_znode_in_each_round(kept: Kept) -> None:
     kept.written_up_to(1000)
     found, _ = await compared(kept, *(image(str(number), more=number) for number in range(6, 10)))
     assert isinstance(found, Unknown)
@@ -179,13 +179,13 @@ async def test_what_the_log_changes_in_each_round_is_not_known(kept: Kept) -> No
 @pytest.mark.parametrize(
     ("state", "why"), [(FINALIZED, "no longer written to"), (2, "nothing was copied"), (0, "nothing")]
 )
-async def test_there_is_nothing_to_compare_before_and_after_a_migration(kept: Kept, state: int, why: str) -> None:
+async def test_the_comparison_is_unknown_before_and_after_a_migration(kept: Kept, state: int, why: str) -> None:
     found, _ = await compared(kept, image(state=state))
     assert isinstance(found, Unknown)
     assert why in found.failure.message
 
 
-async def test_a_log_that_is_not_read_and_an_ensemble_of_another_cluster_are_not_known(kept: Kept) -> None:
+async def test_the_comparison_is_unknown_without_the_log_and_with_the_ensemble_of_another_cluster(kept: Kept) -> None:
     failure = Failure(FailureKind.NO_LEADER, "metadata log", "no leader")
     assert (await compared(kept, failure))[0] == Unknown(failure)
     found, _ = await compared(kept, image(), cluster="another")
@@ -197,7 +197,7 @@ async def test_a_log_that_is_not_read_and_an_ensemble_of_another_cluster_are_not
     assert found.failure.location == "znode /cluster/id"
 
 
-async def test_a_znode_that_may_not_be_read_is_not_known_and_named(kept: Kept) -> None:
+async def test_the_comparison_is_unknown_and_names_a_znode_that_may_not_be_read(kept: Kept) -> None:
     acl = [make_digest_acl("kafka", "its-secret", all=True)]
     kept.write("/config/users", b"")
     kept.write("/config/users/alice", {"version": 1, "config": {}}, acl=acl)
@@ -247,7 +247,7 @@ class Counting(Session):
         self.outstanding -= 1
 
 
-async def test_many_znodes_are_read_with_hundreds_outstanding_and_never_more(kept: Kept) -> None:
+async def test_many_znodes_are_read_with_a_bounded_number_of_outstanding_requests(kept: Kept) -> None:
     partitions = {str(number): [1] for number in range(1500)}
     kept.write("/brokers/topics/wide", {"version": 3, "topic_id": ID[:-1] + "g", "partitions": partitions})
     surveyor = Surveyor()

@@ -22,17 +22,19 @@ NOT_ALL_VOTERS = (
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.version)
-def test_a_real_node_still_answers_as_recorded(world: World, borrow: Callable[[str], Cluster]) -> None:
+def test_a_real_node_gives_the_answers_that_were_recorded(world: World, borrow: Callable[[str], Cluster]) -> None:
     assert dict(answers(world, borrow(f"small {world.version}"))) == recorded(world)
 
 
 @pytest.mark.parametrize("world", ASKED_AGAIN, ids=lambda world: world.version)
-def test_a_real_cluster_still_changes_as_recorded(world: World, tmp_path: Path) -> None:
+def test_a_real_cluster_makes_the_changes_that_were_recorded(world: World, tmp_path: Path) -> None:
     found = list(changed(world, tmp_path / "kafka"))
     assert found == [row.led_by(found[0].leader) for row in changes.recorded(world)]
 
 
-def test_real_nodes_still_take_and_refuse_names_as_recorded(borrow: Callable[[str], Cluster]) -> None:
+def test_real_nodes_accept_and_refuse_the_cluster_and_node_names_that_were_recorded(
+    borrow: Callable[[str], Cluster],
+) -> None:
     """Once controllers look at names as well, they are to be asked by name."""
     found = [(row.node, row.version, row.cluster, row.offset, row.code) for row in named(borrow(f"small {NEWEST}"))]
     assert found == [(row.node, row.version, row.cluster, row.offset, row.code) for row in names.recorded()]
@@ -44,7 +46,7 @@ def raising(active: Node) -> tuple[int, str]:
     return answer.error_code, answer.error_message or ""
 
 
-def test_a_voter_that_is_down_since_the_election_holds_kraft_version_back(tmp_path: Path) -> None:
+def test_a_voter_that_is_down_since_the_election_blocks_the_raise_of_kraft_version(tmp_path: Path) -> None:
     with Cluster(tmp_path / "kafka", NEWEST, controllers=3, brokers=0, release_version="4.0") as cluster:
         first = cluster.leader()
         cluster.nodes[first].kill()

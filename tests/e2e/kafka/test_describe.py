@@ -24,7 +24,7 @@ def cluster(six: Cluster) -> Cluster:
     return six
 
 
-def test_every_feature_is_reported_as_kafkas_own_tool_tells_it(cluster: Cluster) -> None:
+def test_every_feature_is_reported_as_kafkas_own_tool_reports_it(cluster: Cluster) -> None:
     theirs = cluster.features()
     document = describe(cluster)
     ours = {}
@@ -37,7 +37,7 @@ def test_every_feature_is_reported_as_kafkas_own_tool_tells_it(cluster: Cluster)
     assert document["activeController"] == cluster.leader()
 
 
-def test_brokers_alone_and_controllers_alone_lead_to_the_same_picture(cluster: Cluster) -> None:
+def test_describe_shows_the_same_cluster_from_brokers_alone_and_from_controllers_alone(cluster: Cluster) -> None:
     from_brokers = describe(cluster)
     from_controllers = describe(cluster, servers=False, controllers=True)
     for document in (from_brokers, from_controllers):
@@ -51,7 +51,7 @@ def test_brokers_alone_and_controllers_alone_lead_to_the_same_picture(cluster: C
     assert without_source[0] == without_source[1]
 
 
-def test_an_independent_client_sees_the_same_brokers_features_and_apis(cluster: Cluster) -> None:
+def test_describe_shows_the_brokers_features_and_apis_that_an_independent_client_reads(cluster: Cluster) -> None:
     document = describe(cluster, "--apis")
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as client:
         listed, features = client.describe_cluster(), client.describe_features()
@@ -90,7 +90,7 @@ def test_the_table_fits_80_columns_and_is_plain_in_a_pipe(cluster: Cluster, monk
     assert "1-3" in done.stdout
 
 
-def test_a_stopped_broker_and_a_stopped_controller_are_shown_as_what_they_are(cluster: Cluster) -> None:
+def test_a_stopped_broker_is_shown_as_a_ghost_and_a_stopped_controller_as_unreachable(cluster: Cluster) -> None:
     standby = next(n.id for n in cluster.controllers if n.id != cluster.leader())
     cluster.nodes[2].stop()
     cluster.nodes[standby].kill()

@@ -43,7 +43,7 @@ BY_A_START = {"REGISTER_BROKER_RECORD", "REGISTER_CONTROLLER_RECORD", "PARTITION
 
 
 @pytest.mark.parametrize("world", ASKED_AGAIN, ids=lambda world: world.version)
-def test_a_real_node_still_takes_back_what_was_recorded(world: World, tmp_path: Path) -> None:
+def test_a_real_node_accepts_the_downgrades_that_were_recorded(world: World, tmp_path: Path) -> None:
     assert list(lowered(world, tmp_path / "kafka")) == recorded(world)
 
 

@@ -72,12 +72,12 @@ NOT_IN_ITS_CLASS = {Change(METADATA, 4), Change(ELR, 1)}
 """What a level turns on is decided elsewhere: `Features` (that it stands in the log), `ConfigurationControlManager`."""
 
 
-def test_what_is_written_besides_a_level_is_what_plans_say() -> None:
+def test_plans_show_the_effects_of_each_level_that_writes_further_records() -> None:
     assert {Change(row.feature, row.level) for row in ROWS if row.writes} == set(EXPECTED)
 
 
 @pytest.mark.parametrize("version", [OLD, MIDDLE, RECENT, NEWEST])
-def test_the_levels_that_turn_something_on_are_those_at_which_kafkas_classes_decide(version: str) -> None:
+def test_the_levels_that_enable_an_effect_are_those_at_which_kafkas_classes_enable_it(version: str) -> None:
     command = ["java", "-cp", f"{release(version).home}/libs/*", str(GATES), *CLASSES]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     decided = {Change(name, int(level)) for name, level, _ in map(str.split, done.stdout.splitlines())}
@@ -90,7 +90,9 @@ def test_the_levels_that_turn_something_on_are_those_at_which_kafkas_classes_dec
 
 
 @pytest.mark.parametrize("world", ASKED_AGAIN, ids=lambda world: world.version)
-def test_a_change_of_a_level_writes_nothing_but_what_is_known(world: World, tmp_path: Path) -> None:
+def test_a_change_of_a_level_writes_only_the_records_that_the_table_of_effects_has(
+    world: World, tmp_path: Path
+) -> None:
     with Cluster(tmp_path / "kafka", world.version, controllers=1, brokers=1, release_version=LOWEST) as cluster:
         active, broker = cluster.nodes[3001], cluster.nodes[1]
         hold_topic(cluster, "orders", {0: [1]})
@@ -156,7 +158,7 @@ def min_isr_of_orders(cluster: Cluster) -> str:
         return str(client.describe_configs([resource], config_filter="all")["topic"]["orders"][MIN_ISR]["value"])
 
 
-def test_our_raise_of_the_same_levels_waits_until_min_insync_replicas_is_kept(tmp_path: Path) -> None:
+def test_a_plan_of_levels_that_lower_min_insync_replicas_is_blocked_until_its_value_is_kept(tmp_path: Path) -> None:
     """The plan is blocked with the command that keeps the value; after it, the value stays."""
     cluster = Cluster(tmp_path / "kafka", NEWEST, controllers=1, brokers=1, release_version=FORMATTED)
     cluster.nodes[1].extra[MIN_ISR] = "2"

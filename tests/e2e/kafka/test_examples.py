@@ -32,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize(("scene", "nodes"), [("blocked", WITH_A_GHOST), ("ready", UPGRADED)])
-def test_the_output_in_a_page_is_what_its_commands_print(
+def test_the_commands_of_a_page_about_kafka_print_the_output_that_the_page_shows(
     cluster: Cluster, scene: str, nodes: Mapping[int, str]
 ) -> None:
     for node in (cluster.nodes[id_] for id_, version in nodes.items() if cluster.nodes[id_].version != version):

@@ -85,7 +85,7 @@ async def follower(cluster: Cluster) -> AsyncIterator[Follower]:
 # --- the tests, in the order in which the cluster lives through them ---
 
 
-async def test_brokers_that_come_and_go_are_followed(cluster: Cluster, follower: Follower) -> None:
+async def test_a_followed_log_shows_a_broker_that_stops_and_starts(cluster: Cluster, follower: Follower) -> None:
     broker = cluster.brokers[0]
 
     def serves() -> bool:
@@ -111,7 +111,9 @@ async def test_brokers_that_come_and_go_are_followed(cluster: Cluster, follower:
     await everything_is_equal(cluster, follower)
 
 
-async def test_what_is_not_committed_is_never_shown_and_staleness_is_said(cluster: Cluster, follower: Follower) -> None:
+async def test_uncommitted_records_are_never_shown_and_a_stale_log_is_reported(
+    cluster: Cluster, follower: Follower
+) -> None:
     await soon("the log is followed", lambda: follower.images)
     leader = await new_leader(cluster)
     standbys = [node for node in cluster.controllers if node is not leader]
@@ -129,7 +131,7 @@ async def test_what_is_not_committed_is_never_shown_and_staleness_is_said(cluste
     await everything_is_equal(cluster, follower)
 
 
-async def test_staleness_is_said_when_no_node_answers_at_all(cluster: Cluster, follower: Follower) -> None:
+async def test_a_stale_log_is_reported_when_no_controller_answers(cluster: Cluster, follower: Follower) -> None:
     for node in cluster.controllers:
         node.freeze()
     frozen = time.monotonic()
@@ -162,7 +164,7 @@ async def test_the_tail_of_a_leader_that_was_cut_off_is_never_shown(cluster: Clu
     await everything_is_equal(cluster, follower)
 
 
-async def test_leader_changes_in_a_row_lose_and_invent_nothing(cluster: Cluster, follower: Follower) -> None:
+async def test_no_record_is_lost_or_added_by_several_leader_changes(cluster: Cluster, follower: Follower) -> None:
     epochs = {image.epoch for image in follower.images.values()}
     for _ in range(LEADER_CHANGES):
         leader = await new_leader(cluster)
@@ -179,7 +181,9 @@ async def test_leader_changes_in_a_row_lose_and_invent_nothing(cluster: Cluster,
     await everything_is_equal(cluster, follower)
 
 
-async def test_snapshots_under_the_reader_change_nothing(cluster: Cluster, follower: Follower) -> None:
+async def test_an_image_stays_equal_when_snapshots_replace_the_log_that_a_follower_reads(
+    cluster: Cluster, follower: Follower
+) -> None:
     forgetful = [node for node in cluster.controllers if node.id != ORACLE]
     for node in forgetful:
         await asyncio.to_thread(node.stop)

@@ -92,7 +92,7 @@ def test_every_batch_and_record_agrees_with_the_dump_tool(written: Cluster) -> N
             assert compare(path.read_bytes(), dumped[str(path)]) == [], path
 
 
-def test_the_image_is_what_happened(written: Cluster) -> None:
+def test_the_image_has_the_brokers_controllers_and_levels_of_the_cluster_that_wrote_it(written: Cluster) -> None:
     replay = Replay()
     for path in files_of(written, "log")[:1]:
         replay.append(path.read_bytes(), below=2**62)
@@ -114,7 +114,7 @@ def test_every_byte_is_accounted_for_and_every_record_decoded(written: Cluster) 
     assert found.keys() >= EVERY_CLUSTER
 
 
-def test_what_the_log_says_as_a_whole_is_what_happened(
+def test_the_log_commands_report_the_history_of_the_cluster_that_wrote_the_log(
     written: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def said(*words: str) -> str:

@@ -69,7 +69,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
         yield found
 
 
-def test_a_version_that_is_not_set_is_set_first_then_it_is_raised_on_each_broker_and_never_lowered(
+def test_a_protocol_version_is_set_where_it_is_missing_then_raised_on_each_broker_and_never_lowered(
     person: Person,
 ) -> None:
     """Broker 3 has none in its file, so Kafka 3.9.2 uses 3.9-IV0 by itself, which all brokers know."""

@@ -44,7 +44,7 @@ class Person(by_hand.Person[str]):
         self.cluster.start(id_, {**self.cluster.settings(id_, Shape.PLAIN_BROKER), IBP: ibp})
 
 
-def test_every_broker_gets_kafka_3_9_before_any_uses_its_protocol_and_then_nothing_prevents_a_migration(
+def test_every_broker_runs_kafka_3_9_before_any_uses_its_protocol_and_the_preflight_has_no_blocker_after(
     tmp_path: Path,
 ) -> None:
     with ZooKeeper(tmp_path / "zookeeper") as zookeeper, MigratingCluster(tmp_path / "nodes", zookeeper) as cluster:

@@ -45,7 +45,7 @@ def append(path: Path, values: tuple[bytes, ...]) -> int:
 
 
 @pytest.mark.parametrize("name", TRIED)
-def test_a_real_controller_stops_where_and_why_the_commands_say(
+def test_a_real_controller_stops_at_the_offset_and_for_the_reason_that_the_log_commands_report(
     controller: Node, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case, data = CASES[name], controller.folder / "data"

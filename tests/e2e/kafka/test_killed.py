@@ -68,7 +68,7 @@ def ends_well(cluster: Cluster, document: Path, before: int, *features: str) -> 
         meddle(cluster, feature, 0)
 
 
-def test_killed_at_every_named_point(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_apply_killed_at_every_named_point_raises_a_level_once(cluster: Cluster, tmp_path: Path) -> None:
     points = []
     for number in range(100):
         document, before = asking_for(tmp_path / str(number), cluster, "share.version"), feature_records(cluster)
@@ -84,7 +84,7 @@ def test_killed_at_every_named_point(cluster: Cluster, tmp_path: Path) -> None:
     meddle(cluster, "share.version", 0)
 
 
-def test_killed_at_random_instants(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_apply_killed_at_random_instants_raises_a_level_once(cluster: Cluster, tmp_path: Path) -> None:
     """From the start of the process to a little after the time a whole run takes."""
     chance = random.Random(4)
     for number in range(INSTANTS):
@@ -100,7 +100,7 @@ def test_killed_at_random_instants(cluster: Cluster, tmp_path: Path) -> None:
         ends_well(cluster, document, before, *BOTH)
 
 
-def test_what_a_network_kept_never_arrives_and_one_that_was_killed_is_waited_for(
+def test_a_request_that_the_network_held_back_never_arrives_and_a_killed_apply_is_waited_for(
     cluster: Cluster, tmp_path: Path, cut: list[Link]
 ) -> None:
     """A kernel would continue sending it, for a process that gave up and for one that is gone: the level would move
@@ -173,7 +173,7 @@ def test_a_level_that_moves_before_the_request_is_not_downgraded_under_the_conse
     assert feature_records(cluster) == before + 1  # by another client
 
 
-def test_a_leader_says_what_became_of_levels_since_a_position_and_whether_it_ever_had_that(cluster: Cluster) -> None:
+def test_a_leader_reports_the_level_changes_since_an_offset_and_whether_it_had_that_offset(cluster: Cluster) -> None:
     """What a status keeps of the log, and what is asked where the reading itself begins later."""
 
     async def asked() -> tuple[EarlierMoves | KafkaError, ...]:
@@ -201,7 +201,9 @@ def test_a_leader_says_what_became_of_levels_since_a_position_and_whether_it_eve
     assert beyond == EarlierMoves(restored=True)
 
 
-def test_the_second_of_two_at_once_says_who_holds_the_state(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_second_apply_at_the_same_time_names_the_process_that_holds_the_state(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     document = asking_for(tmp_path / "two", cluster, *BOTH)
     first = subprocess.Popen([sys.executable, str(SCRIPT), str(document), "1000"], stdout=subprocess.PIPE, text=True)
     assert first.stdout is not None

@@ -20,7 +20,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
         yield one
 
 
-def test_a_cluster_goes_all_the_way_and_each_node_is_restarted_once_for_each_phase(person: Person) -> None:
+def test_a_migration_by_hand_is_finalized_and_each_node_is_restarted_once_in_each_phase(person: Person) -> None:
     cluster = person.cluster
     person.wants("PreMigration")
     first = person.plan()
@@ -112,7 +112,7 @@ def a_standby_that_lost_its_flag_ends_nothing(person: Person) -> None:
     assert len(person.restarted) == before
 
 
-def test_a_cluster_goes_back_from_half_way_after_apply_was_killed(person: Person) -> None:
+def test_a_migration_by_hand_is_rolled_back_from_half_way_after_apply_was_killed(person: Person) -> None:
     """Three brokers got the flag, and one of them runs in KRaft mode already. The controllers are stopped while its
     restart back is in flight, so that nothing tells any more which partitions it has.
     """
@@ -139,7 +139,7 @@ def test_a_cluster_goes_back_from_half_way_after_apply_was_killed(person: Person
     assert deleted["result"] == "Applied"
 
 
-def test_a_migration_is_given_up_before_the_quorum_has_taken_over(person: Person) -> None:
+def test_a_migration_by_hand_is_abandoned_before_the_quorum_has_taken_over(person: Person) -> None:
     """First while brokers get the flag, then before any has it: nothing of the controllers stays in ZooKeeper. While
     they are only silent, nothing is deleted. One that is left without the others says nothing, and is named.
     """

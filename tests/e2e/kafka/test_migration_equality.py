@@ -176,20 +176,20 @@ def first_said(walk: Walk) -> bool:
     return "nothing was copied" in walk.before[1]["notRead"][0]["why"]
 
 
-def test_while_nothing_was_copied_there_is_nothing_to_compare(walk: Walk) -> None:
+def test_the_comparison_is_unknown_before_zookeeper_is_copied(walk: Walk) -> None:
     assert walk.before is not None
     code, document = walk.before
     assert (code, document["equal"]) == (5, None)
     assert "Copied or DualWrite" in document["notRead"][0]["remedy"]
 
 
-def test_all_kinds_of_metadata_are_the_same_right_after_the_copy_and_in_dual_write(walk: Walk) -> None:
+def test_all_kinds_of_metadata_are_equal_after_the_copy_and_in_dual_write(walk: Walk) -> None:
     for code, document in (walk.copied or (1, {}), compared(walk.cluster)):
         assert (code, document["equal"], document["differences"]) == (0, True, []), document
         assert document["offset"] > 0
 
 
-async def test_a_dry_run_of_the_copy_reads_all_of_it_and_finds_nothing_wrong(walk: Walk) -> None:
+async def test_a_dry_run_of_the_copy_reads_all_metadata_and_has_no_findings(walk: Walk) -> None:
     found = await dry_run(Ensemble(*parse_connect(walk.cluster.ensemble, "test")))
     assert isinstance(found, Survey)
     assert (found.findings, found.failures) == ((), ())
@@ -226,7 +226,7 @@ def test_topics_acls_quotas_and_credentials_changed_in_dual_write_are_equal_in_z
     assert written["broker"] == -1  # by the controller: a block that begins with the next id
 
 
-def test_what_was_changed_in_zookeeper_by_hand_is_found_and_named_with_both_values(walk: Walk) -> None:
+def test_a_change_by_hand_in_zookeeper_is_reported_with_both_values(walk: Walk) -> None:
     paths = [f"/kafka/{path}" for path in ("config/topics/orders", "config/users/alice%40x", "kafka-acl/Topic/orders")]
     state = "/kafka/brokers/topics/orders/partitions/0/state"
     kept = {path: walk.client.get(path)[0] for path in (*paths, state)}
@@ -264,7 +264,7 @@ def test_an_ensemble_of_another_cluster_is_not_compared(walk: Walk) -> None:
     assert "it is the ensemble of cluster 4L6g3nShT-eMCtK--X86sw, but the nodes belong to cluster" in done.stderr
 
 
-def test_a_write_that_kafka_lost_is_found_and_the_next_active_controller_repeats_it(walk: Walk) -> None:
+def test_a_lost_write_to_zookeeper_is_reported_and_the_next_active_controller_repeats_it(walk: Walk) -> None:
     set_quota(walk.cluster.port, {"client-id": "app 1"}, "consumer_byte_rate", None)
     code, document = compared(walk.cluster)
     assert (code, named(document)) == (4, {("quota", "client-id app 1 consumer_byte_rate")})

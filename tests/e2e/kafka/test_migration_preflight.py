@@ -141,13 +141,13 @@ def has(found: Iterable[str], *parts: str) -> bool:
 
 
 @pytest.mark.parametrize("end", [FIRST, AGAIN])
-async def test_nothing_prevents_the_migration_of_a_real_cluster_that_is_as_it_should_be(
+async def test_the_preflight_has_no_blocker_for_a_real_cluster_that_is_ready_to_migrate(
     rig: Rig, end: Position
 ) -> None:
     assert said(await look(rig.sound, end)) == []
 
 
-async def test_before_there_are_controllers_each_real_broker_is_named_with_what_it_has_otherwise(rig: Rig) -> None:
+async def test_the_preflight_names_each_real_broker_with_its_wrong_settings_before_controllers_run(rig: Rig) -> None:
     found = await look(rig.spoiled, FIRST)
     assert said(found) == [
         f"broker 1 has {IBP} 3.7-IV1, and other brokers have 3.9-IV0",
@@ -157,7 +157,7 @@ async def test_before_there_are_controllers_each_real_broker_is_named_with_what_
     ]
 
 
-async def test_controllers_are_named_with_what_brokers_have_and_they_have_not(rig: Rig) -> None:
+async def test_the_preflight_names_controllers_that_lack_settings_of_the_brokers(rig: Rig) -> None:
     found = said(await look(rig.spoiled, AGAIN))
     assert has(found, f"broker 1 has {IBP} 3.7-IV1, and the controllers have metadata.version 3.8-IV0")
     assert has(found, f"controller 3001 has {LISTENER} REPLICATION, which is not a listener of brokers 1, {GENERATED}")
@@ -170,7 +170,7 @@ async def test_controllers_are_named_with_what_brokers_have_and_they_have_not(ri
     assert "hidden-9f3c" not in str(found)
 
 
-async def test_the_ensemble_of_another_real_cluster_is_none_to_migrate_from(rig: Rig) -> None:
+async def test_the_preflight_refuses_the_ensemble_of_another_real_cluster(rig: Rig) -> None:
     found = said(await look(rig.sound, FIRST, ensemble_of(rig.spoiled)))
     assert has(found, f"is the ensemble of cluster {SPOILED}, but the nodes belong to cluster {SOUND}")
 
@@ -181,14 +181,16 @@ def _controller(client: KazooClient, chroot: str) -> object:
     return claim and claim["brokerid"]
 
 
-async def test_nothing_prevents_it_either_once_brokers_have_the_flag_and_zookeeper_is_copied(rig: Rig) -> None:
+async def test_the_preflight_has_no_blocker_after_brokers_have_the_flag_and_zookeeper_is_copied(rig: Rig) -> None:
     rig.sound.start(1, rig.sound.settings(1, Shape.FLAGGED_BROKER))
     wait_until("the quorum claims ZooKeeper", lambda: _controller(rig.client, "/sound") == 3001, step=0.2)
     wait_until("the broker answers", partial(_lists, rig.sound.nodes[1], rig.sound.ports[1]), step=0.2)
     assert said(await look(rig.sound, AGAIN)) == []
 
 
-async def test_a_topic_that_waits_to_be_deleted_and_a_replica_whose_broker_is_gone_are_named(rig: Rig) -> None:
+async def test_the_preflight_names_a_topic_that_waits_for_its_deletion_and_a_replica_on_a_missing_broker(
+    rig: Rig,
+) -> None:
     admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{rig.spoiled.ports[1]}")
     try:
         for name in ("orders", "kept"):
@@ -202,7 +204,7 @@ async def test_a_topic_that_waits_to_be_deleted_and_a_replica_whose_broker_is_go
     assert has(found, f"broker {GENERATED} has replicas, of kept-0 for example, but is not registered")
 
 
-async def test_a_feature_and_damaged_progress_in_a_real_ensemble_are_named(rig: Rig) -> None:
+async def test_the_preflight_names_a_feature_and_damaged_progress_in_a_real_ensemble(rig: Rig) -> None:
     """Last: a broker that sees a finalized feature which it does not have ends itself."""
     seen = await look(rig.spoiled, FIRST)
     rig.client.set("/spoiled/feature", json.dumps({"version": 2, "status": 1, "features": {"foo": 1}}).encode())

@@ -137,7 +137,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refused]:
             client.close()
 
 
-def test_a_controller_that_was_started_without_the_flag(refused: Refused) -> None:
+def test_a_controller_that_was_started_without_the_flag_blocks_the_migration(refused: Refused) -> None:
     refused.begins_anew(Shape.CONTROLLER)
     refused.until_led()
     found = refused.apply("DualWrite")
@@ -146,7 +146,7 @@ def test_a_controller_that_was_started_without_the_flag(refused: Refused) -> Non
     assert "wipe the controllers' disks" in refused.apply("Finalized", "zk-finalize")
 
 
-def test_a_stale_migration_znode_of_an_earlier_attempt(refused: Refused) -> None:
+def test_a_stale_migration_znode_of_an_earlier_attempt_blocks_the_migration(refused: Refused) -> None:
     refused.cluster.nodes[CONTROLLER].stop()
     refused.client.create("/kafka/migration", json.dumps(STALE).encode())
     assert "start no controller; delete /migration" in refused.apply("DualWrite")  # while there is still time
@@ -159,7 +159,7 @@ def test_a_stale_migration_znode_of_an_earlier_attempt(refused: Refused) -> None
     refused.client.delete("/kafka/migration")
 
 
-def test_one_voter_of_a_dynamic_quorum_is_missing(refused: Refused) -> None:
+def test_a_missing_voter_of_a_dynamic_quorum_blocks_the_migration(refused: Refused) -> None:
     """Two of three lead, and Kafka would take over with them: with a dynamic quorum it does not check that."""
     made = refused.cluster
     dynamic = made.with_controllers((3001, 3002, 3003), "dynamic")
@@ -175,7 +175,9 @@ def test_one_voter_of_a_dynamic_quorum_is_missing(refused: Refused) -> None:
     refused.client.delete("/kafka/migration")
 
 
-def test_a_broker_whose_protocol_is_changed_while_it_has_the_flag(refused: Refused) -> None:
+def test_a_broker_whose_protocol_version_is_changed_while_it_has_the_flag_blocks_the_migration(
+    refused: Refused,
+) -> None:
     """Kafka says so in its own log alone: before the copy it waits for ever, then it fences that broker."""
     cluster = refused.cluster
     changed = {**cluster.settings(BROKER, Shape.FLAGGED_BROKER), IBP: "3.8"}
@@ -194,13 +196,13 @@ def test_a_broker_whose_protocol_is_changed_while_it_has_the_flag(refused: Refus
     assert f"set {IBP}=3.9 on broker {BROKER}, and restart it" in found
 
 
-def test_a_status_that_was_edited_by_hand_moves_no_migration(refused: Refused) -> None:
+def test_a_status_edited_by_hand_does_not_move_a_migration(refused: Refused) -> None:
     found = refused.apply("Finalized", "zk-finalize", migration=LIES)
     assert "the cluster is at Copied; a migration can be finalized only from DualWrite" in found
     assert "phase: Migrating position: Copied" in found
 
 
-def test_controllers_that_kept_their_disks_of_an_attempt_that_was_rolled_back(refused: Refused) -> None:
+def test_controllers_with_the_disks_of_a_rolled_back_attempt_block_the_migration(refused: Refused) -> None:
     refused.cluster.nodes[CONTROLLER].stop()  # ZooKeeper is copied by now
     refused.client.delete("/kafka/migration")
     refused.client.delete("/kafka/controller")

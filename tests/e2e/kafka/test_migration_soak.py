@@ -124,7 +124,9 @@ def until_done(person: Person, *flags: str, accidents: dict[int, Callable[[], ob
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_goes_all_the_way_though_nodes_are_killed_and_sessions_lost_in_each_phase(kind: str, tmp_path: Path) -> None:
+def test_a_migration_is_finalized_though_nodes_are_killed_and_sessions_lost_in_each_phase(
+    kind: str, tmp_path: Path
+) -> None:
     with migrating(tmp_path, extra=QUICK, **KINDS[kind]) as person:
         cluster, happens = person.cluster, Accidents(person)
         write(person)
@@ -187,9 +189,7 @@ def all_are_listed(person: Person) -> bool:
 
 
 @pytest.mark.parametrize("restarted", [3, 5, 6])
-def test_it_goes_back_from_where_brokers_are_half_way_or_all_of_them_in_kraft_mode(
-    restarted: int, tmp_path: Path
-) -> None:
+def test_a_migration_is_rolled_back_with_some_or_all_brokers_in_kraft_mode(restarted: int, tmp_path: Path) -> None:
     """After 3 all have the flag and the quorum has taken over; after 6 all run in KRaft mode."""
     with migrating(tmp_path, extra=QUICK) as person:
         happens = Accidents(person)
@@ -205,7 +205,7 @@ def test_it_goes_back_from_where_brokers_are_half_way_or_all_of_them_in_kraft_mo
         none_is_lost(person)
 
 
-def test_a_write_that_zookeeper_lost_holds_it_back_until_another_controller_repeats_it(tmp_path: Path) -> None:
+def test_a_write_that_zookeeper_lost_blocks_the_migration_until_another_controller_repeats_it(tmp_path: Path) -> None:
     with migrating(tmp_path) as person:
         write(person)
         person.start_controllers()
@@ -237,7 +237,7 @@ def compared(person: Person) -> Callable[[], bool]:
     return lambda: run("migration", "compare", "-f", str(person.file)).returncode == 0
 
 
-def test_two_controllers_at_once_end_as_the_message_advises_and_no_record_is_lost(tmp_path: Path) -> None:
+def test_two_active_controllers_at_once_end_by_the_remedy_of_the_message_and_no_record_is_lost(tmp_path: Path) -> None:
     """One broker runs in KRaft mode: the broker that becomes the controller takes it for dead, and elects leaders."""
     with migrating(tmp_path, extra=QUICK) as person:
         cluster = person.cluster

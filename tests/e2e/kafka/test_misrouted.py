@@ -46,14 +46,14 @@ def newest(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_brokers_with_swapped_addresses_are_distinguished_by_their_names(newest: Cluster) -> None:
+def test_swapped_addresses_of_brokers_are_reported_with_the_broker_that_answers_at_each(newest: Cluster) -> None:
     document = described(newest)
     for id_, other in ((1, 2), (2, 1)):
         address = f"127.0.0.1:{newest.nodes[other].ports[CLIENT]}"
         assert f"its address {address} is that of broker {other} now" in json.dumps(node(document, id_))
 
 
-def test_brokers_of_an_older_kafka_answer_as_before(tmp_path: Path) -> None:
+def test_brokers_of_an_older_kafka_with_swapped_addresses_are_live(tmp_path: Path) -> None:
     with swapped(tmp_path / "kafka", RECENT, "PLAINTEXT") as cluster:
         document = described(cluster)
     assert [node(document, id_)["state"] for id_ in (1, 2)] == ["Live", "Live"]

@@ -12,7 +12,7 @@ from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.releases import OLD
 
 
-async def test_what_is_gone_is_a_failure_and_answers_stay_bounded(six: Cluster) -> None:
+async def test_stopped_and_frozen_nodes_are_failures_and_the_time_of_a_probe_is_bounded(six: Cluster) -> None:
     cluster = six
     cluster.nodes[2].stop()
     leader = cluster.leader()

@@ -149,7 +149,7 @@ def whole(found: PartitionsReading | Failure) -> PartitionsReading:
     return found
 
 
-def test_the_log_and_the_answers_say_what_an_independent_client_reads(cluster: Cluster) -> None:
+def test_partitions_of_the_log_and_of_api_requests_are_those_that_an_independent_client_reads(cluster: Cluster) -> None:
     found = agree(cluster, lambda rows: all(len(one.in_sync) == len(one.replicas) for one in rows.values()))
     assert len(found) == 10
     assert whole(of_log(cluster)).partitions.min_insync_replicas.topics == {"payments": 2}
@@ -170,7 +170,7 @@ def test_a_broker_without_describe_topic_partitions_is_asked_for_metadata(
     assert comparable(whole(asked(cluster))) == theirs(cluster)
 
 
-def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_of_partitions_are_read_to_the_last(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of partitions end in the middle of topics."""
     asked_for: list[DescribeTopicPartitionsRequest] = []
 
@@ -183,7 +183,7 @@ def test_pages_are_put_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatc
     assert len(asked_for) == 5
 
 
-def test_what_a_request_sets_for_all_brokers_holds_at_once(cluster: Cluster) -> None:
+def test_a_default_that_a_request_sets_for_all_brokers_applies_in_the_next_reading(cluster: Cluster) -> None:
     """Without asking them again: it is in the log."""
 
     async def before_and_after() -> list[int]:
@@ -242,7 +242,7 @@ def test_replicas_that_are_eligible_without_being_in_sync_are_shown(cluster: Clu
     agree(cluster, lambda rows: all(len(rows["orders", at].in_sync) == 3 for at in range(5)))
 
 
-def test_partitions_are_given_up_when_they_are_no_longer_wanted(cluster: Cluster) -> None:
+def test_the_reader_of_the_log_drops_partitions_that_no_reading_needs(cluster: Cluster) -> None:
     async def with_and_without() -> tuple[LogReading, LogReading, bool]:
         async with Client(settings(cluster, "alice"), environment=SYSTEM) as client:
             first, again = (await client.read(partitions=True)).log, (await client.read()).log
@@ -279,7 +279,7 @@ def refused(cluster: Cluster, user: str, words: str) -> Failure:
     return found[0]
 
 
-def test_a_user_who_may_not_see_a_topic_learns_so(cluster: Cluster) -> None:
+def test_a_topic_that_is_hidden_from_the_user_is_a_failure_with_its_missing_right(cluster: Cluster) -> None:
     """Kafka leaves the topic out of its answers, without a word."""
     drop_topic_rights(cluster)
     hold_rights(cluster, "bob", "DESCRIBE", "DESCRIBE_CONFIGS", resource=ORDERS)
@@ -293,14 +293,14 @@ def test_a_user_who_may_not_see_a_topic_learns_so(cluster: Cluster) -> None:
     )
 
 
-def test_a_topic_whose_configs_are_not_shown_is_named(cluster: Cluster) -> None:
+def test_a_topic_whose_configs_the_user_may_not_read_is_named(cluster: Cluster) -> None:
     hold_rights(cluster, "bob", "DESCRIBE", resource=ResourcePattern(ResourceType.TOPIC, "payments"))
     found = refused(cluster, "bob", MIN_INSYNC)
     assert found.kind is FailureKind.AUTHORIZATION
     assert found.message == "min.insync.replicas of the topic payments is not shown to User:bob"
 
 
-def test_a_missing_right_on_the_cluster_is_named(cluster: Cluster) -> None:
+def test_a_missing_right_on_the_cluster_is_named_with_the_command_that_grants_it(cluster: Cluster) -> None:
     """The right is missed even where the log may be read: the log does not say what is in the files of brokers."""
     drop_cluster_right(cluster, "alice", ACLOperation.DESCRIBE_CONFIGS)
     found = refused(cluster, "alice", "DESCRIBE_CONFIGS")

@@ -57,7 +57,7 @@ def reasons(status: dict[str, Any]) -> dict[str, str]:
     return {one["type"]: one["reason"] for one in status["conditions"]}
 
 
-def test_a_plan_says_what_would_happen_and_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_plan_shows_its_steps_and_changes_no_level(cluster: Cluster, tmp_path: Path) -> None:
     path = document(tmp_path / "l.yaml", cluster, features=level("metadata.version", "4.1-IV1"))
     before = describe(cluster)["features"]
     made = plan(path)
@@ -75,7 +75,7 @@ def test_a_plan_says_what_would_happen_and_changes_nothing(cluster: Cluster, tmp
     assert "Plan: Changes" in text
 
 
-def test_the_latest_levels_are_those_all_nodes_support(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_latest_levels_are_the_highest_that_all_nodes_support(cluster: Cluster, tmp_path: Path) -> None:
     path = document(tmp_path / "l.yaml", cluster)
     made = plan(path, "--latest", code=3)  # computed, not named
     wanted = {one["name"]: one["desired"] for one in made["features"] if "desired" in one}
@@ -108,7 +108,7 @@ def test_a_downgrade_needs_a_consent_and_the_consent_is_used_once(cluster: Clust
     assert levels(describe(cluster))["transaction.version"] == 0
 
 
-def test_metadata_is_never_lost_whatever_was_consented(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_downgrade_that_loses_metadata_is_refused_though_it_has_a_consent(cluster: Cluster, tmp_path: Path) -> None:
     path = document(
         tmp_path / "l.yaml", cluster, features=level("metadata.version", 22), consents=["metadata.version:25->22"]
     )
@@ -134,7 +134,7 @@ def test_a_dependency_that_is_not_met_is_named_with_its_level(cluster: Cluster, 
     assert kinds == {("Dependency", "eligible.leader.replicas.version"), ("Downgrade", "metadata.version")}
 
 
-def test_what_was_computed_waits_for_its_hash_and_no_other(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_plan_with_computed_levels_waits_for_the_approval_of_its_own_hash(cluster: Cluster, tmp_path: Path) -> None:
     path = document(tmp_path / "l.yaml", cluster, features={"releaseVersion": "4.1"})
     made = plan(path, code=3)
     assert made["verdict"] == "ApprovalRequired"
@@ -162,7 +162,7 @@ def test_what_was_computed_waits_for_its_hash_and_no_other(cluster: Cluster, tmp
     assert told["kraft.version"] == 0  # no bundle touches it
 
 
-def test_an_approval_is_not_good_for_the_same_change_later(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_approval_is_not_valid_for_a_later_repetition_of_the_same_change(cluster: Cluster, tmp_path: Path) -> None:
     """Approved in the document; then done by hand, undone by hand; then withdrawn and asked for again."""
     path, asked = tmp_path / "l.yaml", level("streams.version", 1)
     always = {"drift": {"onDrift": "Correct"}, "approval": {"policy": "Always"}}
@@ -187,7 +187,7 @@ def test_an_approval_is_not_good_for_the_same_change_later(cluster: Cluster, tmp
     meddle(cluster, "streams.version", 0)
 
 
-def test_drift_is_reported_and_corrected_where_asked(cluster: Cluster, tmp_path: Path) -> None:
+def test_drift_is_reported_and_is_corrected_where_the_document_says_correct(cluster: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "l.yaml"
     apply(document(path, cluster, features=level("share.version", 1)))
     meddle(cluster, "share.version", 0)
@@ -213,7 +213,7 @@ def test_drift_is_reported_and_corrected_where_asked(cluster: Cluster, tmp_path:
     assert levels(describe(cluster))["share.version"] == 0
 
 
-def test_who_observes_or_is_suspended_sends_nothing(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_document_in_observe_mode_or_suspended_sends_no_update(cluster: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "l.yaml"
     before = levels(describe(cluster))
     observed = apply(document(path, cluster, features=level("streams.version", 1), mode="Observe"))
@@ -239,7 +239,9 @@ def test_init_prints_a_document_that_is_in_sync_with_the_cluster(cluster: Cluste
     assert "share.version 0 -> " in str(offered["steps"])
 
 
-def test_kraft_version_goes_last_alone_and_with_a_consent(cluster: Cluster, tmp_path: Path) -> None:
+def test_kraft_version_is_raised_last_in_a_step_of_its_own_and_only_with_a_consent(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     wanted = {"levels": [{"name": "kraft.version", "level": 1}, {"name": "group.version", "level": 1}]}
     refused = run("apply", "-f", str(document(tmp_path / "l.yaml", cluster, features=wanted)))
     assert refused.returncode == 4

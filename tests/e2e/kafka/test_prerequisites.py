@@ -90,7 +90,9 @@ def warnings(cluster: Cluster, folder: Path, **wanted: int) -> dict[str, list[st
     }
 
 
-def test_a_plan_warns_before_and_the_broker_refuses_after(alone: Cluster, tmp_path: Path) -> None:
+def test_a_plan_warns_of_a_missing_prerequisite_that_the_broker_refuses_after_the_raise(
+    alone: Cluster, tmp_path: Path
+) -> None:
     before = warnings(alone, tmp_path, share_version=1, group_version=1, streams_version=1)
     (share,), (group,), (streams,) = (before[name] for name in ("share.version", "group.version", "streams.version"))
     assert share.startswith(f"warning: on broker 1, {STATE_TOPIC_FACTOR} is 3, but 1 broker is registered: ")

@@ -25,12 +25,12 @@ def renamed(one: Field) -> Field:
     return Field(NAMED.get(one.name, one.name), one.type, one.since, one.tag, one.nullable)
 
 
-def test_generating_the_tables_again_gives_what_is_there() -> None:
+def test_the_record_tables_in_the_tree_are_those_that_the_generator_writes() -> None:
     assert [path.name for path, text in table_files().items() if path.read_text() != text] == []
 
 
 @pytest.mark.parametrize("version", RELEASES)
-def test_every_record_of_a_release_is_laid_out_in_the_tables_as_the_release_says(version: str) -> None:
+def test_every_record_of_a_release_has_the_layout_of_the_release_in_the_tables(version: str) -> None:
     defined = [one for one in read(jars()[version], "common/metadata/") if one["type"] == "metadata"]
     assert len(defined) > 15
     for one in defined:

@@ -83,7 +83,7 @@ def changes(folder: Path, below: int) -> list[dict[str, Any]]:
     return [{name: value for name, value in one.items() if name not in ("file", "committed")} for one in said]
 
 
-def test_a_recording_is_what_the_controllers_have_through_leader_changes_and_kills(
+def test_a_recorded_log_equals_that_of_the_controllers_through_leader_changes_and_kills(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     recorded = recording_of(cluster, tmp_path)

@@ -30,13 +30,13 @@ def tool(*words: str) -> str:
 @pytest.mark.parametrize(
     "name", ["3.9", "4.0-IV0", "4.0-IV2", "4.0", "4.1-IV0", "4.1", "4.2-IV0", "4.2", "4.3", "4.4-IV0", "4.4"]
 )
-def test_a_bundle_is_what_the_newest_tool_maps_the_release_to(name: str) -> None:
+def test_the_levels_of_a_release_are_those_of_the_version_mapping_of_the_newest_tool(name: str) -> None:
     theirs = dict(re.findall(r"^([\w.]+)=(\d+)", tool("version-mapping", "--release-version", name), re.MULTILINE))
     ours = {"kraft.version": 1, **(bundle(name) or {})}  # theirs raises it; ours never does by the way
     assert {feature: int(level) for feature, level in theirs.items() if level != "0"} == ours
 
 
-def test_dependencies_are_those_of_the_newest_tool() -> None:
+def test_dependencies_of_features_are_those_of_the_newest_tool() -> None:
     wanted = {"eligible.leader.replicas.version": 1, "group.version": 1, "transaction.version": 2, "share.version": 2}
     flags = [word for feature, level in wanted.items() for word in ("--feature", f"{feature}={level}")]
     said = tool("feature-dependencies", *flags)
@@ -64,7 +64,7 @@ def test_the_newest_level_of_each_release_is_in_the_table_by_its_name(
         assert real["apis"] == {API_NAMES[key]: {"min": r.min, "max": r.max} for key, r in apis.items()}
 
 
-def test_a_release_that_is_not_known_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_an_unknown_release_is_refused_with_a_remedy(tmp_path: Path) -> None:
     path = tmp_path / "levels.yaml"
     path.write_text(
         "apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {name: orders}\n"

@@ -30,7 +30,7 @@ DONE, FAILED = (0, "Removed KRaft controller 3002"), (1, "Unable to remove: Dupl
         ([(1, MOVED)] * TRIES, TRIES),
     ],
 )
-def test_a_tool_that_met_a_moving_leader_is_run_again_and_for_no_other_reason(
+def test_a_tool_is_run_again_only_after_a_failure_by_a_change_of_the_leader(
     answers: list[tuple[int, str]], runs: int
 ) -> None:
     happened: list[str] = []
@@ -66,7 +66,7 @@ def shared(tmp_path: Path) -> Iterator[Shared[Pair]]:
     lenders.end()
 
 
-def test_a_cluster_that_is_given_back_as_it_was_found_is_lent_again(shared: Shared[Pair]) -> None:
+def test_a_shared_cluster_that_is_returned_unchanged_is_used_again(shared: Shared[Pair]) -> None:
     pair = shared.get("pair")
     pair.nodes[1].freeze()
     shared.give_back("pair", failed=False)
@@ -74,7 +74,7 @@ def test_a_cluster_that_is_given_back_as_it_was_found_is_lent_again(shared: Shar
 
 
 @pytest.mark.parametrize("failed", [True, False], ids=["its test failed", "a node was killed"])
-def test_a_cluster_that_may_be_damaged_is_not_lent_again(shared: Shared[Pair], failed: bool) -> None:
+def test_a_shared_cluster_that_may_be_damaged_is_started_new(shared: Shared[Pair], failed: bool) -> None:
     pair = shared.get("pair")
     if not failed:
         pair.nodes[1].kill()
@@ -83,7 +83,7 @@ def test_a_cluster_that_may_be_damaged_is_not_lent_again(shared: Shared[Pair], f
     assert all(node.alive for node in shared.get("pair").nodes.values())
 
 
-def test_who_changes_what_a_cluster_is_to_keep_is_the_one_that_fails(shared: Shared[Pair]) -> None:
+def test_a_test_that_leaves_a_shared_cluster_changed_fails(shared: Shared[Pair]) -> None:
     pair = shared.get("pair")
     pair.level = 2
     with pytest.raises(AssertionError, match="pair is shared, and was left with 2 instead of 1"):

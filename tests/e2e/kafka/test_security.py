@@ -47,7 +47,7 @@ def no_secret_in(text: str) -> None:
         assert secret not in text
 
 
-def test_describe_sees_everything_with_the_file_kafkas_tools_take(secured: Cluster) -> None:
+def test_describe_shows_the_whole_cluster_with_the_properties_file_of_kafkas_tools(secured: Cluster) -> None:
     theirs = secured.features()
     for servers, controllers in ((True, True), (True, False), (False, True)):
         document = describe(secured, *flags(secured), servers=servers, controllers=controllers)
@@ -189,7 +189,7 @@ class Authentications:
         """Not of interest."""
 
 
-async def test_a_session_outlives_its_tokens(tokens: tuple[Cluster, TokenServer]) -> None:
+async def test_a_session_is_authenticated_again_before_its_token_expires(tokens: tuple[Cluster, TokenServer]) -> None:
     """KIP-368: the broker ends a session whose token ran out, unless the client authenticated again before."""
     cluster, issuer = tokens
     (address,) = parse_addresses(cluster.bootstrap_servers, "")
@@ -246,7 +246,7 @@ def not_read(document: dict[str, Any]) -> dict[str, str]:
     return {gap["what"]: gap["remedy"] for gap in document["notRead"]}
 
 
-def test_without_any_right_the_live_are_shown_and_what_is_missing_is_named(guarded: Cluster) -> None:
+def test_describe_shows_live_nodes_and_names_the_missing_rights_of_a_user_without_any(guarded: Cluster) -> None:
     document = describe(guarded, *flags(guarded), controllers=True)
     assert document["source"]["kind"] == "ApiRequests"
     assert {one["id"]: one["features"]["metadata.version"]["max"] for one in document["nodes"]} == {1: 33, 2: 33}
@@ -257,7 +257,9 @@ def test_without_any_right_the_live_are_shown_and_what_is_missing_is_named(guard
     assert any(remedy.endswith(LINE.format("Alter")) for remedy in not_read(document).values())
 
 
-def test_what_stopped_is_shown_from_asking_too(guarded: Cluster, rights: Callable[..., None]) -> None:
+def test_describe_shows_stopped_nodes_where_the_log_may_not_be_read(
+    guarded: Cluster, rights: Callable[..., None]
+) -> None:
     rights("DESCRIBE")
     standby = next(n for n in guarded.controllers if n.id != guarded.leader())
     guarded.nodes[2].stop()
@@ -280,7 +282,7 @@ def test_what_stopped_is_shown_from_asking_too(guarded: Cluster, rights: Callabl
         standby.start()
 
 
-def test_without_alter_apply_names_the_right_and_describe_still_works(
+def test_without_the_right_alter_apply_names_it_and_describe_works(
     guarded: Cluster, rights: Callable[..., None], tmp_path: Path
 ) -> None:
     rights("DESCRIBE", "CLUSTER_ACTION")
@@ -321,7 +323,7 @@ def states(document: dict[str, Any], on: str = "the cluster") -> dict[str, str]:
     return {right["right"]: right["state"] for right in document["rights"] if right["on"] == on}
 
 
-def test_a_user_with_no_right_is_given_one_line_that_grants_all_of_them(guarded: Cluster) -> None:
+def test_one_command_grants_all_rights_that_a_user_without_any_misses(guarded: Cluster) -> None:
     code, document = of_rights(guarded, controllers=True)
     assert (code, document["verdict"]) == (5, "Missing")
     assert states(document) == dict.fromkeys(("DESCRIBE", "CLUSTER_ACTION", "ALTER", "DESCRIBE_CONFIGS"), "Missing")
@@ -335,7 +337,9 @@ def test_a_user_with_no_right_is_given_one_line_that_grants_all_of_them(guarded:
     assert document["commands"] == [line]
 
 
-def test_each_right_that_is_granted_is_found_and_no_other(guarded: Cluster, rights: Callable[..., None]) -> None:
+def test_exactly_the_rights_that_were_granted_are_reported_as_granted(
+    guarded: Cluster, rights: Callable[..., None]
+) -> None:
     granted: dict[str, str] = {}
     for right in ("DESCRIBE", "CLUSTER_ACTION", "DESCRIBE_CONFIGS"):
         rights(right)
@@ -352,7 +356,7 @@ def test_each_right_that_is_granted_is_found_and_no_other(guarded: Cluster, righ
     assert set(states(document, "every topic").values()) == {"NotNeeded"}  # the log has the partitions
 
 
-def test_a_topic_that_is_hidden_from_the_user_is_found_on_the_disks(
+def test_a_topic_that_is_hidden_from_the_user_is_detected_by_the_disks_of_brokers(
     guarded: Cluster, rights: Callable[..., None]
 ) -> None:
     hold_topic(guarded, "hidden", {0: [1, 2]})
@@ -366,14 +370,14 @@ def test_a_topic_that_is_hidden_from_the_user_is_found_on_the_disks(
     assert code == 0, document
 
 
-def test_without_an_authorizer_everybody_may_do_everything(secured: Cluster) -> None:
+def test_every_right_is_granted_on_a_cluster_without_an_authorizer(secured: Cluster) -> None:
     code, document = of_rights(secured, "--driver", "Manual", controllers=True)
     assert code == 0
     assert document["authorizer"] == "none: every user may do everything"
     assert set(states(document).values()) == {"Granted"}
 
 
-def test_what_is_permitted_without_an_authorizer_is_what_the_simulator_permits(secured: Cluster) -> None:
+def test_the_simulator_permits_the_operations_that_kafka_permits_without_an_authorizer(secured: Cluster) -> None:
     hold_topic(secured, "orders", {0: [1]})
     port = secured.brokers[0].ports[secured.internal]
 

@@ -31,7 +31,9 @@ def read(cluster: Cluster) -> Observation:
 
 
 @pytest.mark.parametrize("release", [OLD, NEWEST])
-def test_time_passes_by_the_log_although_nothing_is_written(release: str, tmp_path: Path) -> None:
+def test_the_time_of_the_log_advances_while_the_active_controller_writes_no_record(
+    release: str, tmp_path: Path
+) -> None:
     with Cluster(tmp_path, release, controllers=1, brokers=1, properties=SILENT) as cluster:
         seen: list[Observation] = []
 

@@ -54,14 +54,16 @@ def unregister(cluster: Cluster, broker: int, *flags: str) -> subprocess.Complet
         (3001, "no broker 3001 is registered"),
     ],
 )
-def test_a_live_node_or_one_that_hosts_something_stays(cluster: Cluster, broker: int, said: str) -> None:
+def test_a_live_node_and_a_broker_that_hosts_replicas_are_not_unregistered(
+    cluster: Cluster, broker: int, said: str
+) -> None:
     done = unregister(cluster, broker, "--yes")
     assert done.returncode == 4
     assert said in done.stderr
     assert {one["id"] for one in shown(cluster)["nodes"]} == {1, 2, 3, 3001}
 
 
-def test_without_a_terminal_it_needs_an_explicit_yes(cluster: Cluster) -> None:
+def test_unregister_without_a_terminal_needs_the_flag_yes(cluster: Cluster) -> None:
     done = unregister(cluster, 3)
     assert done.returncode == 64
     assert "use --yes" in done.stderr
@@ -78,7 +80,7 @@ def typed(cluster: Cluster, text: str) -> subprocess.CompletedProcess[bytes]:
     return done
 
 
-def test_a_ghost_is_forgotten_once_its_id_was_typed(cluster: Cluster) -> None:
+def test_a_ghost_is_unregistered_after_its_id_was_typed(cluster: Cluster) -> None:
     wrong = typed(cluster, "33")
     assert wrong.returncode == 4
     assert b"nothing was changed" in wrong.stderr
@@ -89,7 +91,7 @@ def test_a_ghost_is_forgotten_once_its_id_was_typed(cluster: Cluster) -> None:
     assert {one["id"] for one in shown(cluster)["nodes"]} == {1, 2, 3001}
 
 
-def test_the_reassignment_that_is_printed_is_one_that_kafkas_tool_carries_out(cluster: Cluster, tmp_path: Path) -> None:
+def test_kafkas_tool_accepts_the_reassignment_that_unregister_prints(cluster: Cluster, tmp_path: Path) -> None:
     """With the broker gone; what has no other replica is said, and no part of it."""
     file = tmp_path / "reassign.json"
     file.write_text(unregister(cluster, 2, "--yes").stdout)

@@ -95,7 +95,7 @@ def of_second(cluster: Migration, properties: dict[str, str]) -> dict[str, str]:
 SECOND = free_port()
 
 
-async def test_a_broker_is_elected_and_leads_what_the_quorum_wrote_at_a_higher_epoch(tmp_path: Path) -> None:
+async def test_a_broker_is_elected_controller_after_a_rollback_and_continues_at_a_higher_epoch(tmp_path: Path) -> None:
     with ZooKeeper(tmp_path) as zookeeper, Migration(tmp_path, zookeeper) as cluster:
         client = KazooClient(zookeeper.connect)
         client.start()

@@ -14,7 +14,7 @@ LEVEL = 27
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_a_level_is_raised_if_the_quorum_is_static_as_then_kafka_judges_each_voter_itself(
+def test_without_controllers_a_level_is_raised_where_kafka_checks_each_voter_of_a_static_quorum(
     dynamic: bool, tmp_path: Path
 ) -> None:
     with Cluster(
@@ -35,7 +35,7 @@ def test_a_level_is_raised_if_the_quorum_is_static_as_then_kafka_judges_each_vot
         assert levels(describe(cluster))["metadata.version"] == (25 if dynamic else LEVEL)
 
 
-def test_a_voter_that_never_registered_is_named_by_kafka_and_nothing_is_raised(tmp_path: Path) -> None:
+def test_no_level_is_raised_where_kafka_names_a_voter_that_never_registered(tmp_path: Path) -> None:
     with Cluster(
         tmp_path / "kafka", NEWEST, controllers=3, brokers=1, controller_kind="SSL", release_version="3.6"
     ) as cluster:

@@ -42,7 +42,7 @@ def rights_of(cluster: Kept, *words: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def test_the_rights_that_a_way_back_needs_are_read_before_it(cluster: Kept) -> None:
+def test_the_rights_that_a_rollback_needs_are_read_before_the_rollback(cluster: Kept) -> None:
     assert rights_of(cluster) == {"READ": "granted", "WRITE": "granted", "DELETE": "granted"}
     for path in ("", "/controller_epoch"):
         cluster.client.set_acls(cluster.chroot + path, [ALL, READER])
@@ -52,6 +52,6 @@ def test_the_rights_that_a_way_back_needs_are_read_before_it(cluster: Kept) -> N
     assert rights_of(cluster, "reader", "another") == rights_of(cluster)
 
 
-def test_an_entry_that_may_mean_this_user_is_no_proof(cluster: Kept) -> None:
+def test_an_acl_entry_that_may_match_the_user_leaves_the_right_unknown(cluster: Kept) -> None:
     cluster.client.set_acls(cluster.chroot, [ALL, make_acl("ip", "127.0.0.0/8", all=True)])
     assert rights_of(cluster)["DELETE"] == "unknown"

@@ -170,7 +170,7 @@ def seen(found: ZooKeeperReading) -> Observation:
 # --- all or nothing ---
 
 
-async def test_a_claim_of_a_quorum_and_its_progress_are_gone_at_once(cluster: Kept) -> None:
+async def test_the_claim_of_a_quorum_and_its_progress_are_deleted_in_one_transaction(cluster: Kept) -> None:
     step = await released(cluster.port)
     assert await send(cluster.port, step) == Applied()
     assert cluster.state() == ("5", None, None)
@@ -179,7 +179,7 @@ async def test_a_claim_of_a_quorum_and_its_progress_are_gone_at_once(cluster: Ke
     assert await settled(cluster.port, step) is Result.APPLIED
 
 
-async def test_the_epoch_is_raised_in_the_same_transaction(cluster: Kept) -> None:
+async def test_the_controller_epoch_is_raised_in_the_transaction_that_deletes_the_claim(cluster: Kept) -> None:
     step = await released(cluster.port, partition_epoch=11)
     assert step.raise_to == 12
     assert await send(cluster.port, step) == Applied()
@@ -191,7 +191,7 @@ async def test_the_epoch_is_raised_in_the_same_transaction(cluster: Kept) -> Non
 
 
 @pytest.mark.parametrize("partition_epoch", [3, 11], ids=["checked", "raised"])
-async def test_a_repeat_fails_as_a_whole_before_and_after_a_broker_is_elected(
+async def test_a_repeated_transaction_is_rejected_as_a_whole_before_and_after_a_broker_is_elected(
     cluster: Kept, partition_epoch: int
 ) -> None:
     step = await released(cluster.port, partition_epoch)
@@ -210,7 +210,7 @@ async def test_a_repeat_fails_as_a_whole_before_and_after_a_broker_is_elected(
     assert await settled(cluster.port, step) is Result.APPLIED
 
 
-async def test_what_the_quorum_claimed_once_more_stays_and_is_known_not_to_be_deleted(cluster: Kept) -> None:
+async def test_a_newer_claim_of_the_quorum_stays_and_the_step_is_settled_as_not_applied(cluster: Kept) -> None:
     step = await released(cluster.port)
     cluster.claim(quorum(3001, 4))
     found = await send(cluster.port, step)
@@ -220,7 +220,7 @@ async def test_what_the_quorum_claimed_once_more_stays_and_is_known_not_to_be_de
     assert await settled(cluster.port, step) is Result.NOT_APPLIED
 
 
-async def test_progress_that_was_written_meanwhile_stays_with_the_claim(cluster: Kept) -> None:
+async def test_the_claim_and_progress_stay_where_progress_was_written_meanwhile(cluster: Kept) -> None:
     step = await released(cluster.port)
     cluster.client.set(f"{cluster.chroot}/migration", (cluster.text("/migration") or "").encode())
     found = await send(cluster.port, step)
@@ -229,7 +229,7 @@ async def test_progress_that_was_written_meanwhile_stays_with_the_claim(cluster:
     assert cluster.state() == ("5", "3003", "there")
 
 
-async def test_nothing_is_done_to_the_ensemble_of_another_cluster(cluster: Kept) -> None:
+async def test_no_znode_is_deleted_in_the_ensemble_of_another_cluster(cluster: Kept) -> None:
     """Neither if its id was written meanwhile, nor by the next session."""
     step, before = await released(cluster.port), cluster.state()
     async with cluster.port.prepared(step) as transaction:
@@ -244,7 +244,7 @@ async def test_nothing_is_done_to_the_ensemble_of_another_cluster(cluster: Kept)
     assert cluster.state() == before
 
 
-async def test_progress_is_withdrawn_alone_while_a_broker_is_controller(cluster: Kept) -> None:
+async def test_progress_is_deleted_alone_while_a_broker_is_controller(cluster: Kept) -> None:
     cluster.elect()
     found = withdraw(await read(cluster.port))
     assert isinstance(found, DeleteZnodes)
@@ -255,7 +255,7 @@ async def test_progress_is_withdrawn_alone_while_a_broker_is_controller(cluster:
     assert await settled(cluster.port, found) is Result.APPLIED
 
 
-async def test_a_claim_that_overtakes_a_withdrawal_keeps_its_progress(cluster: Kept) -> None:
+async def test_a_claim_that_precedes_the_deletion_of_progress_keeps_its_progress(cluster: Kept) -> None:
     cluster.elect()
     found = withdraw(await read(cluster.port))
     assert isinstance(found, DeleteZnodes)
@@ -266,7 +266,9 @@ async def test_a_claim_that_overtakes_a_withdrawal_keeps_its_progress(cluster: K
     assert await settled(cluster.port, found) is Result.NOT_APPLIED
 
 
-async def test_znodes_below_one_of_them_are_named(cluster: Kept) -> None:
+async def test_an_unexpected_child_of_a_znode_is_named_and_the_transaction_is_rejected(
+    cluster: Kept,
+) -> None:
     cluster.create("/migration/below", b"")
     found = await send(cluster.port, await released(cluster.port))
     assert isinstance(found, Rejected)
@@ -277,7 +279,7 @@ async def test_znodes_below_one_of_them_are_named(cluster: Kept) -> None:
 # --- at most once, or not at all ---
 
 
-async def test_what_is_withheld_at_the_last_moment_is_not_sent(cluster: Kept) -> None:
+async def test_a_transaction_that_is_withheld_at_the_last_moment_is_not_sent(cluster: Kept) -> None:
     step = await released(cluster.port)
     async with cluster.port.prepared(step) as transaction:
         assert not isinstance(transaction, NotSent)
@@ -288,9 +290,7 @@ async def test_what_is_withheld_at_the_last_moment_is_not_sent(cluster: Kept) ->
     assert await settled(cluster.port, step) != Result.APPLIED
 
 
-async def test_what_was_lost_on_its_way_is_open_until_no_server_may_carry_it_out(
-    cluster: Kept, zookeeper: ZooKeeper
-) -> None:
+async def test_a_lost_request_is_open_until_no_server_may_apply_it(cluster: Kept, zookeeper: ZooKeeper) -> None:
     async with Relay(zookeeper.servers[0].port) as relay:
         step = await released(cluster.port)
         found = await send(replace(cluster, connect=relay.connect).port, step)
@@ -303,7 +303,7 @@ async def test_what_was_lost_on_its_way_is_open_until_no_server_may_carry_it_out
         assert cluster.state() == ("5", "3003", "there")
 
 
-async def test_an_answer_that_was_lost_is_found_out_by_what_is_there(cluster: Kept, zookeeper: ZooKeeper) -> None:
+async def test_a_transaction_with_a_lost_answer_is_settled_by_the_znodes(cluster: Kept, zookeeper: ZooKeeper) -> None:
     async with Relay(zookeeper.servers[0].port) as relay:
         step = await released(cluster.port, partition_epoch=11)
         assert isinstance(await send(replace(cluster, connect=relay.connect).port, step), OutcomeUnknown)
@@ -313,7 +313,7 @@ async def test_an_answer_that_was_lost_is_found_out_by_what_is_there(cluster: Ke
     assert await settled(cluster.port, step) is Result.APPLIED
 
 
-async def test_what_arrives_after_another_claim_fails_as_a_whole(cluster: Kept, zookeeper: ZooKeeper) -> None:
+async def test_a_transaction_after_another_claim_is_rejected_as_a_whole(cluster: Kept, zookeeper: ZooKeeper) -> None:
     """A broker was elected meanwhile, and the session that it comes in is still good."""
     async with Relay(zookeeper.servers[0].port) as relay:
         step = await released(cluster.port)
@@ -332,7 +332,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize(("dies", "becomes"), [("before", None), ("after", Result.APPLIED)])
-async def test_a_process_that_is_killed_around_its_first_byte_leaves_what_can_be_found_out(
+async def test_the_intent_of_a_process_killed_around_the_first_byte_is_settled_by_the_znodes(
     cluster: Kept, dies: str, becomes: Result | None
 ) -> None:
     step = await released(cluster.port)
@@ -366,7 +366,7 @@ READER = make_digest_acl("reader", "its-secret", read=True)
         ("/controller_epoch", 11, "znode /controller_epoch: not authorized; grant WRITE on /controller_epoch to"),
     ],
 )
-async def test_a_right_that_is_missing_is_named_with_its_znode_and_nothing_is_deleted(
+async def test_a_missing_right_is_named_with_its_znode_and_no_znode_is_deleted(
     cluster: Kept, path: str, partition_epoch: int, says: str
 ) -> None:
     step = await released(cluster.port, partition_epoch)
@@ -386,7 +386,7 @@ async def test_a_right_that_is_missing_is_named_with_its_znode_and_nothing_is_de
 # --- last, since it takes the server away from the others ---
 
 
-async def test_without_a_server_nothing_is_sent(cluster: Kept, zookeeper: ZooKeeper) -> None:
+async def test_no_transaction_is_sent_while_no_server_answers(cluster: Kept, zookeeper: ZooKeeper) -> None:
     port, step = Port(cluster.ensemble(timeout=1.0), SYSTEM), await released(cluster.port)
     (server,) = zookeeper.servers
     server.freeze()

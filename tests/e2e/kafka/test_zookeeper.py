@@ -178,7 +178,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
         yield zookeeper
 
 
-async def test_it_is_read_over_tls_with_a_client_certificate(secured: ZooKeeper, certificates: Certificates) -> None:
+async def test_zookeeper_is_read_over_tls_with_a_client_certificate(
+    secured: ZooKeeper, certificates: Certificates
+) -> None:
     certificate, key = certificates.client("alice")
     tls = Tls(ca=certificates.ca, certificate=certificate, key=key)
     found = await controller_in(ensemble_of(secured.secure_connect, tls=tls))
@@ -186,7 +188,7 @@ async def test_it_is_read_over_tls_with_a_client_certificate(secured: ZooKeeper,
     assert found.node_id == 1
 
 
-async def test_a_certificate_of_another_ca_or_for_another_host_is_not_believed(
+async def test_a_server_certificate_of_another_ca_or_for_another_host_is_rejected(
     secured: ZooKeeper, certificates: Certificates
 ) -> None:
     certificate, key = certificates.client("alice")
@@ -203,7 +205,9 @@ async def test_a_certificate_of_another_ca_or_for_another_host_is_not_believed(
         assert key not in str(found)
 
 
-async def test_what_a_digest_may_not_read_is_named_by_its_path_and_the_rest_is_read(secured: ZooKeeper) -> None:
+async def test_a_znode_that_a_digest_may_not_read_is_named_by_its_path_and_all_other_znodes_are_read(
+    secured: ZooKeeper,
+) -> None:
     found = await read(ensemble_of(secured.connect))
     assert isinstance(found, ZooKeeperReading)
     assert isinstance(found.migration, Failure)
@@ -237,14 +241,14 @@ def test_the_command_line_reads_tls_and_a_digest_from_properties(
     assert "its-secret" not in done.stdout + done.stderr
 
 
-def test_a_path_without_a_cluster_is_said_to_be_one(secured: ZooKeeper) -> None:
+def test_a_path_without_a_cluster_is_reported_with_exit_code_5(secured: ZooKeeper) -> None:
     done = run("describe", "--zookeeper", f"{secured.connect}/elsewhere")
     assert done.returncode == 5
     assert "no Kafka cluster is kept below this path" in done.stderr
     assert done.stdout == ""
 
 
-async def test_another_server_is_asked_when_the_leader_is_killed_and_a_lost_majority_is_named(tmp_path: Path) -> None:
+async def test_another_server_answers_when_the_leader_is_killed_and_a_lost_majority_is_reported(tmp_path: Path) -> None:
     with ZooKeeper(tmp_path, servers=3) as zookeeper:
         with filled(zookeeper):
             ensemble = ensemble_of(zookeeper.connect)

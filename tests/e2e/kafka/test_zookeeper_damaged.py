@@ -100,7 +100,7 @@ def client(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-async def test_what_is_damaged_is_named_by_its_path_and_what_is_not_is_read(
+async def test_a_damaged_znode_is_named_by_its_path_and_intact_znodes_are_read(
     zookeeper: ZooKeeper, client: KazooClient, name: str
 ) -> None:
     for path in JSON_PATHS:
@@ -115,7 +115,7 @@ async def test_what_is_damaged_is_named_by_its_path_and_what_is_not_is_read(
     assert SECRET not in said
 
 
-def test_the_command_line_says_so_in_lines_that_people_can_read(zookeeper: ZooKeeper, client: KazooClient) -> None:
+def test_the_command_line_names_each_damaged_znode_in_readable_lines(zookeeper: ZooKeeper, client: KazooClient) -> None:
     for path, name in zip(JSON_PATHS, DAMAGED, strict=True):
         put(client, path, DAMAGED[name])
     for flags in (("-o", "json"), ()):
@@ -127,9 +127,7 @@ def test_the_command_line_says_so_in_lines_that_people_can_read(zookeeper: ZooKe
         assert len(text) < 8000
 
 
-async def test_a_znode_of_one_mebibyte_that_says_what_it_should_is_read(
-    zookeeper: ZooKeeper, client: KazooClient
-) -> None:
+async def test_a_valid_znode_of_one_mebibyte_is_read(zookeeper: ZooKeeper, client: KazooClient) -> None:
     padded = json.dumps({**PROGRESS, "padding": "x" * (LARGEST - 300)}).encode()
     put(client, "/migration", padded)
     found = await read(ensemble_of(zookeeper))
@@ -140,7 +138,7 @@ async def test_a_znode_of_one_mebibyte_that_says_what_it_should_is_read(
     assert len(done.stdout + done.stderr) < 8000
 
 
-async def test_a_session_that_has_expired_is_a_failure_that_names_the_path_and_the_next_look_has_another(
+async def test_an_expired_session_is_a_failure_that_names_the_path_and_the_next_reading_has_a_new_session(
     zookeeper: ZooKeeper, client: KazooClient
 ) -> None:
     ensemble = ensemble_of(zookeeper, timeout=5.0)
@@ -157,7 +155,7 @@ async def test_a_session_that_has_expired_is_a_failure_that_names_the_path_and_t
     assert await is_read(ensemble)
 
 
-async def test_an_ensemble_that_hangs_in_the_middle_of_a_look_is_a_failure_and_is_read_once_it_is_back(
+async def test_an_ensemble_that_hangs_during_a_reading_is_a_failure_and_is_read_after_its_return(
     zookeeper: ZooKeeper, client: KazooClient
 ) -> None:
     (server,) = zookeeper.servers
@@ -179,7 +177,7 @@ async def test_an_ensemble_that_hangs_in_the_middle_of_a_look_is_a_failure_and_i
     assert await is_read(replace(ensemble, timeout=10.0))
 
 
-async def test_an_ensemble_that_was_away_is_read_once_it_is_back(tmp_path: Path) -> None:
+async def test_an_ensemble_that_was_unreachable_is_read_after_its_return(tmp_path: Path) -> None:
     with ZooKeeper(tmp_path) as running:
         with writing(running) as client:
             fill(client)

@@ -231,7 +231,7 @@ def unknown(seen: Observation) -> Failure:
     return seen.partitions.failure
 
 
-def test_in_zookeeper_mode_they_are_those_of_the_broker_that_is_controller(rig: Rig) -> None:
+def test_partitions_in_zookeeper_mode_come_from_the_broker_that_is_controller(rig: Rig) -> None:
     """With a broker killed, and a replica that is to come to it: that move cannot end."""
     cluster, controller = rig.cluster, rig.controller()
     rig.stopped = next(id_ for id_ in cluster.brokers if id_ != controller)
@@ -268,14 +268,16 @@ def test_partitions_are_unknown_where_another_controller_was_elected_meanwhile(r
     settled(rig, is_away(rig))
 
 
-def test_where_zookeeper_is_not_read_they_are_unknown(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_in_zookeeper_mode_are_unknown_where_zookeeper_is_not_read(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kinds, "STAGES", (Demanding(znodes=False),))
     for seen in rig.looked():
         assert unknown(seen).kind is FailureKind.NOT_ASKED
         assert "name the ensemble" in unknown(seen).remedy
 
 
-def test_in_pre_migration_the_log_is_read_and_is_no_source_of_them(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_do_not_come_from_the_log_in_pre_migration(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.cluster.run(3001, Shape.MIGRATING_CONTROLLER)
     seen = settled(rig, lambda one: is_away(rig)(one) and state(one) is ZkMigrationState.PRE_MIGRATION)
     assert read(seen).offset == -1
@@ -288,7 +290,7 @@ def test_in_pre_migration_the_log_is_read_and_is_no_source_of_them(rig: Rig, mon
         assert "was not read" in unknown(one).message
 
 
-def test_in_dual_write_they_are_those_of_the_log_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_in_dual_write_come_from_the_log(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = rig.cluster
     for id_ in sorted(cluster.brokers, key=lambda one: one != rig.stopped):  # one by one, as a person does
         cluster.run(id_, Shape.FLAGGED_BROKER)

@@ -76,7 +76,7 @@ def one_seat(plane: ControlPlane) -> Iterator[None]:
         plane.kubectl("delete", "flowschema,prioritylevelconfiguration", "one-seat")
 
 
-def test_asked_to_send_less_it_continues_when_it_may(resources: Resources, operator: Operator) -> None:
+def test_the_operator_continues_after_answers_429_of_the_api_server(resources: Resources, operator: Operator) -> None:
     """429 with Retry-After."""
     plane, mark = operator.plane, operator.plane.audit.mark()
     with one_seat(plane):
@@ -90,7 +90,7 @@ def test_asked_to_send_less_it_continues_when_it_may(resources: Resources, opera
     [("etcd", "kill", "start"), ("api_server", "freeze", "thaw")],
     ids=["fails: 5xx", "answers nothing: time-outs"],
 )
-def test_an_api_server_that_is_not_well_does_not_hold_resources_up(
+def test_the_operator_is_healthy_during_a_failure_of_the_control_plane_and_reconciles_after_it(
     resources: Resources, operator: Operator, part: str, breaks: str, mends: str
 ) -> None:
     plane, log = operator.plane, len(operator.log)
@@ -105,7 +105,7 @@ def test_an_api_server_that_is_not_well_does_not_hold_resources_up(
     works_on(resources, operator)
 
 
-def test_a_watch_from_too_long_ago_begins_anew(resources: Resources, operator: Operator) -> None:
+def test_a_watch_whose_version_has_expired_is_started_with_a_new_list(resources: Resources, operator: Operator) -> None:
     """410: what a restarted server no longer remembers."""
     plane, mark = operator.plane, operator.plane.audit.mark()
     plane.kubectl("create", "configmap", "moves-on", "-n", "default")  # the version of everything, past that of ours

@@ -36,14 +36,14 @@ def blockers(resources: Resources, name: str) -> set[tuple[str, int]]:
     return {(one["kind"], one.get("nodeId", -1)) for one in resources.status(name).get("blockers", ())}
 
 
-def test_a_dependency_that_is_not_met_is_stalled(resources: Resources, operator: Operator) -> None:
+def test_a_resource_with_an_unmet_dependency_is_stalled(resources: Resources, operator: Operator) -> None:
     resources.apply("needs", {"eligible.leader.replicas.version": 1})
     told = resources.until("needs", "Stalled", "DependencyMissing")
     assert "requires metadata.version" in told["message"]
     assert requests_of_a_while(operator) <= FEW
 
 
-def test_an_old_live_node_is_waited_for_and_not_stalled(
+def test_a_resource_waits_for_an_old_live_node_and_is_not_stalled(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
     """An old node is live, then it is stopped and stays registered, a ghost, then it comes back with the new Kafka, and
@@ -80,7 +80,7 @@ def test_an_old_live_node_is_waited_for_and_not_stalled(
     resources.until("old", "Reachable", "Connected")
 
 
-def test_an_unsupported_level_and_an_unknown_feature_are_stalled(resources: Resources) -> None:
+def test_a_resource_with_an_unsupported_level_or_an_unknown_feature_is_stalled(resources: Resources) -> None:
     resources.apply("high", {"metadata.version": 99})
     resources.until("high", "Stalled", "UnsupportedLevel")
     resources.apply("high", {"grup.version": 1})
@@ -88,7 +88,7 @@ def test_an_unsupported_level_and_an_unknown_feature_are_stalled(resources: Reso
     assert "grup.version" in told["message"]
 
 
-def test_a_broker_that_is_refused_is_stalled_and_its_end_is_the_cure(
+def test_a_resource_is_stalled_while_kafka_refuses_a_broker_and_recovers_after_its_end(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
     """The Kafka of the broker knows no level as high as the finalized one, so it can only keep trying."""

@@ -16,11 +16,11 @@ def config_map(name: str) -> dict[str, object]:
     return {**MAP, "metadata": {"name": name, "namespace": "default"}}
 
 
-def test_it_is_the_release_that_was_asked_for(control_plane: ControlPlane) -> None:
+def test_the_api_server_has_the_version_of_the_tests(control_plane: ControlPlane) -> None:
     assert f"Server Version: v{KUBERNETES}" in control_plane.kubectl("version")
 
 
-def test_the_audit_log_has_who_asked_what_and_the_answer(control_plane: ControlPlane) -> None:
+def test_the_audit_log_has_the_user_the_request_and_the_answer(control_plane: ControlPlane) -> None:
     mark = control_plane.audit.mark()
     control_plane.apply(config_map("written"))
     with pytest.raises(Refused, match="NotFound"):
@@ -35,7 +35,7 @@ def test_the_audit_log_has_who_asked_what_and_the_answer(control_plane: ControlP
     assert all(row.at <= row.answered for row in rows)
 
 
-def test_a_service_account_has_no_rights_but_those_it_was_given(control_plane: ControlPlane) -> None:
+def test_a_service_account_has_only_the_rights_that_were_granted(control_plane: ControlPlane) -> None:
     control_plane.kubectl("create", "serviceaccount", "reader")
     as_reader = control_plane.kubeconfig_of("default", "reader")
     with pytest.raises(Refused, match="Forbidden"):
@@ -49,7 +49,7 @@ def test_a_service_account_has_no_rights_but_those_it_was_given(control_plane: C
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
-def test_the_api_server_is_away_and_comes_back_as_it_was(control_plane: ControlPlane, end: str) -> None:
+def test_a_restarted_api_server_has_its_objects(control_plane: ControlPlane, end: str) -> None:
     control_plane.apply(config_map(f"before-{end}"))
     getattr(control_plane.api_server, end)()
     assert not control_plane.ready()
@@ -64,7 +64,7 @@ def test_the_api_server_is_away_and_comes_back_as_it_was(control_plane: ControlP
     wait_until("the controllers work again", lambda: control_plane.read(account))
 
 
-def test_a_frozen_api_server_takes_connections_and_answers_nothing(control_plane: ControlPlane) -> None:
+def test_a_frozen_api_server_accepts_connections_and_does_not_answer(control_plane: ControlPlane) -> None:
     control_plane.api_server.freeze()
     try:
         with pytest.raises(Refused, match=r"Timeout|deadline"):

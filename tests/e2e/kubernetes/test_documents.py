@@ -43,18 +43,18 @@ def create(ask: Ask, path: str, value: Any) -> Reply:
     return ask(Request("POST", ALL, {"dryRun": "All", "fieldValidation": "Strict"}, document))
 
 
-def test_what_is_refused_in_words_is_refused_by_the_schema(ask: Ask) -> None:
+def test_the_schema_refuses_the_documents_that_the_types_refuse(ask: Ask) -> None:
     taken = [(path, value) for path, value in IN_JSON if create(ask, path, value).status not in (400, 422)]
     assert taken == []
 
 
 @pytest.mark.parametrize(("path", "value"), RIGHT)
-def test_what_is_just_allowed_is_taken(ask: Ask, path: str, value: Any) -> None:
+def test_the_schema_accepts_values_at_their_bounds(ask: Ask, path: str, value: Any) -> None:
     reply = create(ask, path, value)
     assert reply.status == 201, reply.body
 
 
-def test_a_roll_and_its_plan_are_kept_as_they_were_written(ask: Ask) -> None:
+def test_the_schema_keeps_every_field_of_a_roll_and_of_its_plan(ask: Ask) -> None:
     """Revisions in a stage beside levels, and every field of a restart."""
     made = create_and_keep(ask)
     status = {
@@ -111,7 +111,7 @@ def with_migration(ask: Ask, made: dict[str, Any], desired: str | None) -> Reply
 
 
 @pytest.mark.parametrize("phase", NEXT)
-def test_a_migration_is_asked_for_one_phase_at_a_time(ask: Ask, phase: str) -> None:
+def test_a_document_can_change_the_desired_phase_of_a_migration_only_by_one(ask: Ask, phase: str) -> None:
     made = create_and_keep(ask, phase)
     for other in NEXT.keys() - NEXT[phase] - {phase}:
         reply = with_migration(ask, made, other)
@@ -144,7 +144,7 @@ MAY_CHANGE = [
 
 
 @pytest.mark.parametrize(("migration", "may"), MAY_CHANGE, ids=str)
-def test_who_wanted_it_finalized_may_change_his_mind_until_it_begins(
+def test_the_desired_phase_finalized_can_be_changed_until_the_finalization_begins(
     ask: Ask, migration: dict[str, Any], *, may: bool
 ) -> None:
     """The status is still written when it has begun, and the migration may be taken out of the document."""
@@ -161,7 +161,7 @@ def test_who_wanted_it_finalized_may_change_his_mind_until_it_begins(
     assert ask(Request("PUT", f"{ALL}/orders/status", {}, removed)).status == 200
 
 
-def test_a_person_changes_his_mind_with_kubectl_while_the_consent_to_finalize_is_not_used(
+def test_kubectl_changes_the_desired_phase_while_the_consent_to_finalize_is_unused(
     ask: Ask, control_plane: ControlPlane
 ) -> None:
     """By each way that people and controllers write a document; the operator's writes of the status are never refused,

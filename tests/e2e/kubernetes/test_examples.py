@@ -14,7 +14,7 @@ from tests.kafkasim.test_process import heard, simulator
 CLUSTER = ("--release", "4.2", "--metadata-version", "25")
 
 
-def test_the_output_in_a_page_is_what_its_commands_print(
+def test_the_commands_of_a_page_about_kubernetes_print_the_output_that_the_page_shows(
     control_plane: ControlPlane, operator: Operator, tmp_path: Path
 ) -> None:
     resources = Resources(control_plane)
@@ -30,7 +30,7 @@ def test_the_output_in_a_page_is_what_its_commands_print(
             resources.delete("orders")
 
 
-def test_an_api_server_takes_the_manifests_of_the_page_about_a_migration_as_they_stand(
+def test_an_api_server_accepts_the_manifests_of_the_page_about_a_migration_unchanged(
     control_plane: ControlPlane,
 ) -> None:
     """Every field is one that it knows; `migrations/test_page.py` runs them."""

@@ -81,7 +81,9 @@ def _pump(source: socket.socket, sink: socket.socket, quiet: threading.Event) ->
         sink.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_watch_that_went_quiet_is_noticed(resources: Resources, control_plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_watch_on_a_silent_connection_is_restarted(
+    resources: Resources, control_plane: ControlPlane, tmp_path: Path
+) -> None:
     """A connection that neither side ended and that carries nothing, as a firewall leaves it behind."""
     token = control_plane.token(NAMESPACE, ACCOUNT)
     with Relay(control_plane.port) as relay:
@@ -97,7 +99,7 @@ def test_a_watch_that_went_quiet_is_noticed(resources: Resources, control_plane:
             assert operator.alive
 
 
-def test_an_expired_token_is_replaced_by_the_one_that_kubelet_wrote(
+def test_an_expired_token_is_replaced_by_the_token_that_kubelet_wrote(
     resources: Resources, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     """The operator as in a pod, in a mount namespace with the account's files."""
@@ -131,7 +133,7 @@ def test_an_expired_token_is_replaced_by_the_one_that_kubelet_wrote(
         assert operator.alive
 
 
-def test_a_kind_that_is_installed_later_or_anew_is_watched(
+def test_a_crd_that_is_installed_later_or_again_is_watched(
     resources: Resources, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     operator = Operator(control_plane, tmp_path / "operator")
@@ -154,7 +156,7 @@ def test_a_kind_that_is_installed_later_or_anew_is_watched(
         install(control_plane)
 
 
-def test_a_login_plugin_of_the_kubeconfig_is_good_for_the_watch_too(
+def test_a_login_plugin_of_the_kubeconfig_authenticates_the_watch(
     resources: Resources, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     """A credential plugin, which the kubeconfigs of cloud providers have."""
@@ -172,7 +174,9 @@ def test_a_login_plugin_of_the_kubeconfig_is_good_for_the_watch_too(
             resources.until(name, "Reachable", "BootstrapUnreachable")
 
 
-def test_a_namespace_that_goes_takes_no_other_one_along(control_plane: ControlPlane, tmp_path: Path) -> None:
+def test_the_deletion_of_a_watched_namespace_does_not_stop_the_watch_of_another(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
     """With rights in two namespaces and nowhere else, as the chart gives them for `watchNamespaces`."""
     account, rbac = "two", "rbac.authorization.k8s.io"
     install(control_plane)

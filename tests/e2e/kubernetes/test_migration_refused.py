@@ -115,7 +115,7 @@ def refused(operator: Operator, tmp_path_factory: pytest.TempPathFactory) -> Ite
             operator.plane.kubectl("delete", "node", LOST)
 
 
-def test_a_template_of_the_controllers_that_changes_before_it_was_asked_for(refused: Refused) -> None:
+def test_a_template_of_controllers_that_was_changed_too_early_stalls_the_migration(refused: Refused) -> None:
     refused.wants("DualWrite")
     refused.has("controllers", shape="changed")
     text, remedy = refused.until_named("the template of StatefulSet controllers was changed before")
@@ -127,7 +127,7 @@ def test_a_template_of_the_controllers_that_changes_before_it_was_asked_for(refu
     assert not refused.evicted
 
 
-def test_a_second_resource_that_names_the_same_cluster(refused: Refused) -> None:
+def test_a_second_resource_of_the_same_cluster_is_stalled_as_duplicate_owner(refused: Refused) -> None:
     refused.wants("DualWrite", "second")
     told = refused.until("second", "Stalled", "DuplicateOwner")
     assert "kafka/orders" in told["message"]
@@ -135,7 +135,7 @@ def test_a_second_resource_that_names_the_same_cluster(refused: Refused) -> None
     assert not refused.evicted
 
 
-def test_a_status_that_was_edited_by_hand(refused: Refused) -> None:
+def test_a_status_of_a_migration_that_was_edited_by_hand_is_corrected(refused: Refused) -> None:
     refused.patch_status("orders", {"migration": LIES, "plan": None})
     refused.wants("DualWrite")
     wait_until("the phase is what it is", lambda: refused.status("orders")["migration"]["phase"] == "PreMigration")
@@ -144,7 +144,7 @@ def test_a_status_that_was_edited_by_hand(refused: Refused) -> None:
     assert not refused.evicted
 
 
-def test_a_pod_of_a_controller_on_a_kubernetes_node_that_is_lost(refused: Refused) -> None:
+def test_a_rollback_waits_for_a_controller_pod_on_a_lost_kubernetes_node(refused: Refused) -> None:
     """The pod is stopping for ever: only a person can know whether it runs."""
     refused.cluster.run(BROKER, Shape.FLAGGED_BROKER)
     wait_until("all is copied", lambda: (refused.at("/migration") or {}).get("kraft_metadata_offset", -1) > 0)

@@ -47,7 +47,7 @@ def resources(operator: Operator, kafka: Cluster) -> Iterator[Resources]:
     operator.plane.kubectl("delete", "kff", "--all", "-A", "--timeout=30s")
 
 
-def test_killed_at_random_instants_of_an_upgrade_nothing_is_done_twice(
+def test_an_operator_killed_at_random_instants_of_an_upgrade_raises_no_level_twice(
     resources: Resources, operator: Operator, kafka: Cluster
 ) -> None:
     chance = random.Random(7)
@@ -68,7 +68,7 @@ def test_killed_at_random_instants_of_an_upgrade_nothing_is_done_twice(
             meddle(kafka, feature, 0)
 
 
-def test_deleted_at_any_moment_it_is_gone_at_once_and_its_successor_continues(
+def test_a_resource_deleted_at_random_instants_is_removed_at_once_and_a_new_one_is_reconciled(
     resources: Resources, operator: Operator, kafka: Cluster
 ) -> None:
     chance = random.Random(3)
@@ -128,7 +128,7 @@ def another_site(folder: Path, *, without_api: bool, without_kafka: bool) -> Ite
             yield Site(operator, kafka, without_api, without_kafka)
 
 
-def test_what_is_away_for_two_minutes_comes_back_to_the_same_keys(
+def test_every_resource_is_reconciled_again_after_an_outage_of_two_minutes(
     resources: Resources, operator: Operator, kafka: Cluster, tmp_path: Path
 ) -> None:
     """The API server, Kafka, and both; at three sites, so that all of them are away in the same two minutes.
@@ -166,7 +166,9 @@ def test_what_is_away_for_two_minutes_comes_back_to_the_same_keys(
             assert site.operator.alive
 
 
-def test_kafka_that_is_away_is_said_and_the_facts_of_before_stay(resources: Resources, kafka: Cluster) -> None:
+def test_the_status_keeps_its_facts_and_reports_kafka_as_unreachable_during_an_outage(
+    resources: Resources, kafka: Cluster
+) -> None:
     resources.apply("facts", {"share.version": 1})
     resources.wait("facts", "Ready")
     for node in kafka.nodes.values():
@@ -180,7 +182,9 @@ def test_kafka_that_is_away_is_said_and_the_facts_of_before_stay(resources: Reso
     resources.wait("facts", "Ready")
 
 
-def test_one_refused_status_write_ends_nothing(resources: Resources, operator: Operator) -> None:
+def test_a_refused_status_write_does_not_end_the_reconciliation_of_the_resource(
+    resources: Resources, operator: Operator
+) -> None:
     """With Kopf's own status writes, one 422 ended a daemon permanently while the process looked alive."""
     plane = operator.plane
     resources.apply("refused", {"share.version": 1})

@@ -26,7 +26,7 @@ def operator(tmp_path: Path) -> Iterator[Operator]:
             yield running
 
 
-def test_after_a_restore_of_etcd_nothing_new_stays_unseen(operator: Operator) -> None:
+def test_the_operator_sees_changes_after_a_restore_of_etcd(operator: Operator) -> None:
     plane, resources = operator.plane, Resources(operator.plane)
     rarely = {"checkEvery": "1h"}
     resources.apply("kept", cluster=NOBODY, mode="Observe", drift=rarely)

@@ -10,5 +10,5 @@ from tests.simulated.conformance import CASES, Ask
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_the_simulated_server_is_as_a_real_one(case: Callable[[Ask], None], ask: Ask) -> None:
+def test_the_cases_of_the_simulated_api_server_hold_for_a_real_one(case: Callable[[Ask], None], ask: Ask) -> None:
     case(ask)

@@ -30,7 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def test_every_page_of_docs_is_there_and_none_loads_anything_from_elsewhere(site: Path) -> None:
+def test_the_site_has_every_page_of_the_docs_and_loads_no_file_of_another_site(site: Path) -> None:
     pages = {one.relative_to(ROOT / "docs").with_suffix("") for one in (ROOT / "docs").rglob("*.md")}
     made = {one.relative_to(site).with_suffix("") for one in site.rglob("*.html")}
     assert {Path("index" if one.name == "README" else one.name) for one in pages} <= {Path(one.name) for one in made}
@@ -45,7 +45,7 @@ def test_every_page_of_docs_is_there_and_none_loads_anything_from_elsewhere(site
 
 
 @pytest.mark.parametrize("page", ["index.html", "how-to/migrate-to-kraft.html", "runbooks/index.html"])
-def test_a_browser_shows_it_without_a_word_in_its_console(site: Path, tmp_path: Path, page: str) -> None:
+def test_a_browser_shows_the_site_without_a_console_message(site: Path, tmp_path: Path, page: str) -> None:
     found = opened(site / page, tmp_path / "profile")
     assert "md-content" in found.document
     assert [
@@ -53,7 +53,7 @@ def test_a_browser_shows_it_without_a_word_in_its_console(site: Path, tmp_path: 
     ] == []  # a script may read no file: that is the search
 
 
-def test_a_dead_link_fails_it(tmp_path: Path) -> None:
+def test_a_dead_link_fails_the_build_of_the_site(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "index.md").write_text("# Here\n\n[gone](gone.md)\n")

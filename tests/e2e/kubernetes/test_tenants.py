@@ -74,7 +74,7 @@ def spoken_to(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def test_a_secured_cluster_is_raised_with_labelled_secrets_and_a_rotated_one_is_picked_up(
+def test_a_secured_cluster_is_raised_with_labelled_secrets_and_a_rotated_secret_is_used(
     resources: Resources, secured: Cluster, operator: Operator, tmp_path: Path
 ) -> None:
     plane = resources.plane
@@ -87,7 +87,7 @@ def test_a_secured_cluster_is_raised_with_labelled_secrets_and_a_rotated_one_is_
     nowhere(operator, *USERS.values(), "canary-wrong-password-31cd")
 
 
-def test_a_secret_without_the_label_reads_as_if_there_were_none(
+def test_a_secret_without_the_label_is_reported_like_a_missing_secret(
     resources: Resources, secured: Cluster, operator: Operator, tmp_path: Path
 ) -> None:
     plane = resources.plane
@@ -127,7 +127,7 @@ def test_a_zookeeper_digest_secret_without_the_label_reads_as_if_there_were_none
     nowhere(operator, UNLABELLED)
 
 
-def test_no_reference_leads_into_another_namespace(resources: Resources, operator: Operator) -> None:
+def test_no_reference_reads_an_object_of_another_namespace(resources: Resources, operator: Operator) -> None:
     plane = resources.plane
     plane.kubectl("create", "namespace", "elsewhere")
     metadata = {"name": "login", "namespace": "elsewhere", "labels": {CREDENTIALS: "true"}}
@@ -153,7 +153,7 @@ def refused(plane: ControlPlane, document: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
-def test_what_would_show_the_secret_never_goes_out_without_tls(resources: Resources, mechanism: str) -> None:
+def test_a_login_that_would_reveal_the_secret_is_refused_without_tls(resources: Resources, mechanism: str) -> None:
     sasl = {"mechanism": mechanism, "secretRef": {"name": "login"}}
     for cluster in ({"sasl": sasl}, {"controllerListener": {"sasl": sasl}}):
         resources.apply("open", {}, cluster={"bootstrapServers": "a:1", **cluster})
@@ -168,13 +168,13 @@ def test_a_forbidden_address_is_refused(resources: Resources, address: str) -> N
     assert "the operator's settings do not allow this address" in told["message"]
 
 
-def test_the_api_server_is_no_kafka_to_be_probed(resources: Resources) -> None:
+def test_the_address_of_the_api_server_is_refused(resources: Resources) -> None:
     resources.apply("probe", {}, cluster={"bootstrapServers": f"127.0.0.1:{resources.plane.port}"})
     resources.until("probe", "Reachable", "AddressRefused")
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "tls"])
-def test_the_api_server_is_none_at_any_other_address_of_its_node(resources: Resources, tls: bool) -> None:
+def test_the_api_server_is_refused_at_another_address_of_its_node(resources: Resources, tls: bool) -> None:
     """The API server listens on all addresses of its node, and no list of ours has them."""
     cluster: dict[str, Any] = {"bootstrapServers": f"127.0.0.3:{resources.plane.port}"}
     if tls:  # everybody has the CA of the API server
@@ -186,7 +186,9 @@ def test_the_api_server_is_none_at_any_other_address_of_its_node(resources: Reso
     resources.until(f"node-{tls}".lower(), "Reachable", "AddressRefused")
 
 
-def test_a_broker_that_redirects_leads_nowhere(resources: Resources, tmp_path: Path) -> None:
+def test_no_connection_is_made_to_a_denied_address_that_a_broker_advertises(
+    resources: Resources, tmp_path: Path
+) -> None:
     """The owner of a broker decides where its listeners are: here, where a trap listens on a denied address."""
     cluster = Cluster(tmp_path / "kafka", NEWEST, controllers=1, brokers=2)
     address = f"127.0.0.1:{cluster.nodes[1].port}"

@@ -35,7 +35,7 @@ def typed(commands: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_the_commands_of_the_readme_make_tables_on_spark_and_find_nothing_new_the_next_time(tmp_path: Path) -> None:
+def test_the_commands_of_the_readme_write_tables_on_spark_and_the_second_run_reads_nothing_new(tmp_path: Path) -> None:
     write_fleet(tmp_path / "fleet", SCALE)
     (tmp_path / "logs").symlink_to("fleet/logs")
     with one_at_a_time():

@@ -66,7 +66,9 @@ def on_spark(
     return sparks.script("tests.e2e.pipeline.runs", *values)
 
 
-def test_the_tables_are_those_of_one_core(inputs: list[Path], expected: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_on_spark_writes_the_tables_of_a_run_on_one_core(
+    inputs: list[Path], expected: dict[str, Any], tmp_path: Path
+) -> None:
     summary = sparks.said(on_spark(inputs, tmp_path / "out"))
     assert summary["files"] == 3
     assert summary["points"] == looks().count
@@ -75,7 +77,7 @@ def test_the_tables_are_those_of_one_core(inputs: list[Path], expected: dict[str
 
 
 @pytest.mark.parametrize("point", looks().different if SOAK else (1, 7))
-def test_the_driver_is_killed_and_another_order_gives_the_same(
+def test_a_run_after_a_killed_driver_completes_the_tables_in_any_order_of_inputs(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path, point: int
 ) -> None:
     """Point 1 is before anything is committed, 7 is between a ledger and its manifest."""
@@ -85,7 +87,7 @@ def test_the_driver_is_killed_and_another_order_gives_the_same(
     assert tables(tmp_path / "out") == expected
 
 
-def test_a_python_worker_is_killed_where_no_task_is_tried_again(
+def test_a_run_ends_with_an_error_where_a_python_worker_is_killed_and_no_task_is_tried_again(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path
 ) -> None:
     bait = tmp_path / "bait"
@@ -98,7 +100,7 @@ def test_a_python_worker_is_killed_where_no_task_is_tried_again(
 
 
 @pytest.mark.parametrize("beside", [("msgspec",), ()])
-def test_two_workers_that_have_kraftlog_and_nothing_else_of_ours(
+def test_a_run_on_two_workers_that_have_kraftlog_alone_writes_the_same_tables(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path, beside: tuple[str, ...]
 ) -> None:
     """One Python worker is killed as well: here Spark tries its task again. Those without msgspec only read."""

@@ -37,19 +37,19 @@ def answers(request: pytest.FixtureRequest, inputs: Path) -> Said:
     return found
 
 
-def test_the_rows_are_those_that_one_core_reads(answers: Said, inputs: Path) -> None:
+def test_the_data_source_of_spark_gives_the_rows_that_one_core_reads(answers: Said, inputs: Path) -> None:
     expected = tables(inputs / "out")["metadata_records"]
     assert answers["rows"] == expected
     assert len(expected) > 200
 
 
-def test_its_columns_are_those_of_the_table(answers: Said) -> None:
+def test_the_data_source_of_spark_has_the_columns_of_the_table(answers: Said) -> None:
     assert [one.split(":")[0] for one in answers["schema"].removeprefix("struct<").split(",")] == ROWS.names
     assert answers["columns"].count(3) == len(answers["columns"])
 
 
 @pytest.mark.parametrize("where", FILTERS)
-def test_a_filter_gives_the_rows_that_fit_wherever_it_is_applied(answers: Said, where: str) -> None:
+def test_a_filter_gives_the_matching_rows_whether_or_not_spark_pushes_it_down(answers: Said, where: str) -> None:
     fits: Callable[[Said], bool] = {
         "cluster = 'orders'": lambda row: row["cluster"] == "orders",
         "node = '2' and record_type = 'FEATURE_LEVEL_RECORD'": lambda row: (
@@ -67,7 +67,7 @@ def test_a_filter_gives_the_rows_that_fit_wherever_it_is_applied(answers: Said, 
     assert answers["filters"][where] == [row for row in answers["rows"] if fits(json.loads(row))]
 
 
-def test_files_that_a_filter_leaves_out_are_not_opened_where_spark_says_so_before(answers: Said) -> None:
+def test_files_that_a_filter_excludes_are_not_opened_where_spark_pushes_the_filter_down(answers: Said) -> None:
     every, some = answers["partitions"]["true"], answers["partitions"]["cluster = 'orders'"]
     assert every > 8  # files, and pieces of one
     assert (some < every / 2) is not answers["version"].startswith("4.0")
@@ -85,6 +85,6 @@ def test_damage_is_a_row_is_left_out_or_ends_the_query(answers: Said) -> None:
     assert "the CRC-32C of the batch is wrong; mode is FAILFAST" in answers["failfast"]
 
 
-def test_a_wrong_option_or_path_says_what_is_expected(answers: Said) -> None:
+def test_the_error_message_of_a_wrong_option_or_path_names_the_expected_value(answers: Said) -> None:
     assert "invalid mode 'LENIENT'; expected one of PERMISSIVE, DROPMALFORMED, FAILFAST" in answers["mode"]
     assert "check the path and the rights to read it" in answers["missing"]

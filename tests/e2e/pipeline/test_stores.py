@@ -65,7 +65,7 @@ def run_from(uri: str, output: Path, engine: OneCore | None = None) -> Summary:
     return Run(Settings((uri,), output, piece=500, bytes_per_commit=1), derive, lambda: engine or OneCore())()
 
 
-def test_a_bucket_gives_the_tables_that_the_same_folder_gives(s3: S3, made: Path, tmp_path: Path) -> None:
+def test_a_run_on_a_bucket_writes_the_tables_of_a_run_on_the_same_folder(s3: S3, made: Path, tmp_path: Path) -> None:
     uri = s3.uri("fleet/logs")
     assert not run_from(uri, tmp_path).problems
     assert tables(tmp_path) == tables(made / "out")
@@ -76,14 +76,14 @@ def test_a_bucket_gives_the_tables_that_the_same_folder_gives(s3: S3, made: Path
     assert Run(Settings((uri,), tmp_path), derive, never)().files == 0
 
 
-def test_spark_reads_the_same(s3: S3, made: Path, tmp_path: Path) -> None:
+def test_a_run_on_spark_reads_a_bucket_into_the_same_tables(s3: S3, made: Path, tmp_path: Path) -> None:
     values = sparks.arguments([s3.uri("fleet/logs")], tmp_path / "out", "local[2]", HEAP, -1, None)
     summary = sparks.said(sparks.script("tests.e2e.pipeline.runs", *values, env=CREDENTIALS))
     assert not summary["problems"]
     assert tables(tmp_path / "out") == tables(made / "out")
 
 
-def test_of_an_object_that_has_grown_only_what_is_new_is_read(s3: S3, one: str, tmp_path: Path) -> None:
+def test_only_the_new_bytes_of_an_object_that_has_grown_are_read(s3: S3, one: str, tmp_path: Path) -> None:
     for batches in (12, 20):
         s3.put(segment(one), made_log(batches))
         put(tmp_path / "in", "orders", "1", SEGMENT, made_log(batches))
@@ -119,7 +119,7 @@ def test_an_object_that_is_replaced_before_it_is_read_is_left_for_the_next_run(
     assert tables(tmp_path) == tables(tmp_path / "again")
 
 
-def test_an_object_that_is_deleted_before_it_is_read_is_named(s3: S3, one: str, tmp_path: Path) -> None:
+def test_an_object_that_is_deleted_before_it_is_read_is_a_named_problem(s3: S3, one: str, tmp_path: Path) -> None:
     summary = run_from(s3.uri(one), tmp_path, Meanwhile(lambda: s3.system.delete_file(segment(one))))
     assert summary.problems == [f"orders/1/{SEGMENT}: deleted since it was listed; run again"]
 
@@ -157,7 +157,9 @@ def test_a_store_that_is_lost_ends_the_run_and_the_next_one_completes_it(s3: S3,
     assert tables(tmp_path) == tables(made / "out")
 
 
-def test_a_store_that_does_not_answer_is_given_up(s3: S3, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_ends_with_an_error_where_the_store_does_not_answer(
+    s3: S3, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stores, "SILENT_SECONDS", 1)
     monkeypatch.setattr(stores, "ATTEMPTS", 1)
     s3.daemon.freeze()
@@ -181,7 +183,7 @@ WRONG: dict[str, tuple[str, dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("case", [*WRONG, "anonymous", "port"])
-def test_inputs_that_cannot_be_listed_are_one_line_and_never_an_empty_fleet(
+def test_inputs_that_cannot_be_listed_end_the_run_with_one_line_and_leave_the_tables(
     s3: S3, made: Path, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "pipeline.yaml"
@@ -208,7 +210,7 @@ def test_inputs_that_cannot_be_listed_are_one_line_and_never_an_empty_fleet(
     assert tables(tmp_path / "out") == before
 
 
-def test_an_export_into_a_bucket_is_row_for_row_what_it_is_in_a_folder_and_repeats_nothing(s3: S3, made: Path) -> None:
+def test_an_export_into_a_bucket_has_the_rows_of_the_tables_and_a_second_export_adds_none(s3: S3, made: Path) -> None:
     s3.system.create_dir("warehouse")
     uri = s3.uri("warehouse/kafka")
     found = load(made / "out")[0]
@@ -226,7 +228,7 @@ def objects(s3: S3) -> Iterable[Path]:
 
 
 @pytest.mark.parametrize("case", WRONG.keys() - {"prefix"})
-def test_an_export_that_is_refused_is_one_line(
+def test_an_export_that_the_store_refuses_ends_with_one_line_of_error(
     s3: S3, made: Path, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "pipeline.yaml"

@@ -47,11 +47,11 @@ def said(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_without_tables_every_view_is_there_and_empty(said: dict[str, Any]) -> None:
+def test_every_view_exists_and_is_empty_without_tables(said: dict[str, Any]) -> None:
     assert said["empty"] == {name: [] for name in VIEWS}
 
 
-def test_fleet_blockers_are_those_of_the_gate(said: dict[str, Any]) -> None:
+def test_the_view_fleet_blockers_has_the_blockers_of_the_command_gate(said: dict[str, Any]) -> None:
     found = said["views"]["fleet_blockers"]
     expected = gate(Target("release", RELEASE)).clusters
     nodes = {
@@ -71,7 +71,7 @@ def test_fleet_blockers_are_those_of_the_gate(said: dict[str, Any]) -> None:
     assert {row["cluster"] for row in found} == histories().keys() - ready
 
 
-def test_ghosts_are_the_three_that_were_left(said: dict[str, Any]) -> None:
+def test_the_view_ghosts_has_the_three_ghosts_of_the_fleet(said: dict[str, Any]) -> None:
     plans = [history.plan for history in histories().values() if history.plan.ghost is not None]
     assert len(plans) == 3
     assert {(row["cluster"], row["role"], row["node_id"]) for row in said["views"]["ghosts"]} == {
@@ -79,14 +79,14 @@ def test_ghosts_are_the_three_that_were_left(said: dict[str, Any]) -> None:
     }
 
 
-def test_drift_is_the_level_that_was_changed_by_hand(said: dict[str, Any]) -> None:
+def test_the_view_drift_has_the_level_that_was_changed_by_hand(said: dict[str, Any]) -> None:
     (row,) = said["drift"]
     assert (row["cluster"], row["feature"], row["level"], row["desired_level"]) == (
         history_with(Story.CHANGED_BY_HAND).plan.name, "share.version", 0, 1,
     )  # fmt: skip
 
 
-def test_one_migration_is_stuck_and_waits_for_its_last_broker(said: dict[str, Any]) -> None:
+def test_the_view_stuck_migrations_has_the_migration_that_waits_for_its_last_broker(said: dict[str, Any]) -> None:
     (row,) = said["views"]["stuck_migrations"]
     plan = history_with(Story.STUCK_MIGRATION).plan
     assert (row["cluster"], row["state_name"], row["zk_brokers_remaining"]) == (
@@ -96,7 +96,9 @@ def test_one_migration_is_stuck_and_waits_for_its_last_broker(said: dict[str, An
     )
 
 
-def test_what_was_finalized_by_the_operator_is_distinguished_from_what_was_not(said: dict[str, Any]) -> None:
+def test_the_view_what_finalized_when_attributes_changes_of_the_operator_and_leaves_others_unattributed(
+    said: dict[str, Any],
+) -> None:
     found = [row for row in said["views"]["what_finalized_when"] if row["finalized_at"] is not None]
     by_hand = history_with(Story.CHANGED_BY_HAND).plan.name
     assert ("share.version", 0, "Unattributed") in {
@@ -112,7 +114,7 @@ def test_what_was_finalized_by_the_operator_is_distinguished_from_what_was_not(s
         assert (row["attribution"] != "Unattributed") is change.by_operator
 
 
-def test_rolls_are_as_long_as_they_were(said: dict[str, Any]) -> None:
+def test_the_view_roll_durations_has_the_time_of_each_roll(said: dict[str, Any]) -> None:
     found = said["views"]["roll_durations"]
     restarted = {name: roll for name in histories() if (roll := roll_of(histories()[name])) is not None}
     assert restarted

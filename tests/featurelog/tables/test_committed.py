@@ -83,7 +83,7 @@ def blocking(row: dict[str, Any]) -> list[int]:
     return [one["node_id"] for one in row["blocking_nodes"]]
 
 
-def test_a_voter_whose_removal_may_be_undone_still_has_to_be_registered() -> None:
+def test_a_voter_whose_removal_may_be_undone_has_to_be_registered() -> None:
     """The record that removes it is the first that is not surely committed."""
     items = unregistered(DYNAMIC, 3003)
     assert blocking(readiness(only_first_has(items, [voters_record(3001, 3002)]))) == [3003]

@@ -134,7 +134,7 @@ def test_a_snapshot_that_contradicts_the_log_is_named_and_no_verdict_is_ready() 
         ("its header", "it has no header"),
     ],
 )
-def test_a_snapshot_that_is_not_whole_is_not_used(lacks: str, why: str) -> None:
+def test_an_incomplete_snapshot_is_not_used(lacks: str, why: str) -> None:
     snapshot = snapshot_of(image_of(log(healthy()), 9))
     header, records, _ = (one.data for one in walk(snapshot) if isinstance(one, Batch))
     content = {"a byte": snapshot[:-1], "its footer": bytes(header) + bytes(records), "its header": log(healthy())}[
@@ -281,7 +281,7 @@ def test_snapshots_of_real_nodes_agree_with_their_logs(name: str) -> None:
     assert {note.kind for note in found.notes} <= {"kraft_version_record"}
 
 
-def test_a_migration_of_real_nodes_is_reported_as_it_was() -> None:
+def test_the_table_of_migrations_has_the_states_of_a_migration_of_real_nodes() -> None:
     found = rows(golden("3.9.1-after-migration"), "migration_timeline")
     assert [(row["state_name"], row["zk_brokers_remaining"], row["from_offset"]) for row in found] == [
         ("PRE_MIGRATION", [], 4), ("PRE_MIGRATION", [1], 240), ("PRE_MIGRATION", [1, 2], 376),
@@ -290,7 +290,7 @@ def test_a_migration_of_real_nodes_is_reported_as_it_was() -> None:
     ]  # fmt: skip
 
 
-def test_levels_of_real_nodes_are_reported_as_they_were() -> None:
+def test_the_table_of_levels_has_the_changes_of_real_nodes() -> None:
     found = [
         row for row in rows(golden("4.2.0-feature-changes"), "feature_timeline") if row["feature"] == "metadata.version"
     ]

@@ -205,7 +205,7 @@ def test_the_pipeline_and_the_operator_give_the_same_verdict(
             assert preflight(seen, changes, DryRunAccepted()), row
 
 
-def test_a_combined_node_is_as_old_as_the_older_of_its_two_registrations() -> None:
+def test_a_combined_node_has_the_supported_ranges_of_the_older_of_its_two_registrations() -> None:
     items = (
         *healthy(),
         registered_controller(1),
@@ -237,7 +237,9 @@ def test_a_combined_node_is_as_old_as_the_older_of_its_two_registrations() -> No
         "a migration that was finalized without a broker",
     ],
 )
-def test_both_judge_one_cluster(more: tuple[Item, ...], verdict: str, kind: BlockerKind | None) -> None:
+def test_the_pipeline_and_the_operator_have_the_same_blockers_for_one_cluster(
+    more: tuple[Item, ...], verdict: str, kind: BlockerKind | None
+) -> None:
     items = (*healthy(), *more)
     data = log(items)
     (row,) = (one for one in rows(copies_of(data), "upgrade_readiness") if one["target"] == "metadata.version=28")

@@ -206,7 +206,7 @@ def test_truncating_a_file_never_makes_a_verdict_ready(before: Inputs, data: st.
 
 @EXAMPLES
 @given(inputs(), st.data())
-def test_a_file_that_is_there_twice_changes_nothing(before: Inputs, data: st.DataObject) -> None:
+def test_a_duplicate_file_changes_no_table(before: Inputs, data: st.DataObject) -> None:
     node = data.draw(st.sampled_from(sorted(before.files)))
     found = copies(before.files)
     twice = [

@@ -53,7 +53,7 @@ def test_a_row_of_readiness_has_its_offsets_voters_and_copies() -> None:
     assert row["watermark_ts"] == row["valid_until"]
 
 
-def test_a_broker_that_does_not_support_the_level_blocks_and_its_last_registration_is_the_evidence() -> None:
+def test_a_broker_that_does_not_support_the_level_blocks_with_its_last_registration_as_evidence() -> None:
     data = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), changed(7, 500, fenced=-1), no_op()])
     row = readiness(copies_of(data), "metadata.version=28")
     (node,) = row["blocking_nodes"]
@@ -80,20 +80,20 @@ def test_a_registered_controller_that_is_no_voter_blocks_as_a_ghost() -> None:
     )  # fmt: skip
 
 
-def test_a_voter_that_never_registered_blocks() -> None:
+def test_a_voter_that_never_registered_blocks_the_upgrade() -> None:
     items = [one for one in healthy() if one != registered_controller(3003)]
     row = readiness(copies_of(log(items)), "metadata.version=28")
     (node,) = row["blocking_nodes"]
     assert (row["verdict"], node["node_id"], node["reason"]) == ("blocked", 3003, "ControllerNotRegistered")
 
 
-def test_once_the_blocking_node_is_unregistered_the_cluster_is_ready() -> None:
+def test_a_cluster_is_ready_after_the_blocking_node_is_unregistered() -> None:
     blocked = [*healthy(), registered_broker(7, 500, supports=OF_3_9)]
     assert verdicts(copies_of(log(blocked)))["4.2"] == "blocked"
     assert verdicts(copies_of(log([*blocked, unregistered_broker(7, 500)])))["4.2"] == "ready"
 
 
-def test_what_only_an_uncommitted_record_allows_is_unknown() -> None:
+def test_the_verdict_is_unknown_where_only_an_uncommitted_record_makes_the_cluster_ready() -> None:
     """The unregistration is in one of three copies: a leader that does not have it would bring the node back."""
     whole = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500)])
     before = log([*healthy(), registered_broker(7, 500, supports=OF_3_9)])
@@ -102,7 +102,7 @@ def test_what_only_an_uncommitted_record_allows_is_unknown() -> None:
     assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"not_committed"})
 
 
-def test_a_snapshot_proves_what_it_has_to_be_committed() -> None:
+def test_the_records_of_a_snapshot_are_committed() -> None:
     whole = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500)])
     files = {segment_name(0): whole, **snapshot_at(11, whole)}
     row = readiness([copy("3001", files)], "4.2")
@@ -119,7 +119,7 @@ def whole_of(data: bytes, nodes: Iterable[int]) -> list[NodeCopy]:
 
 
 @pytest.mark.parametrize("nodes", [(3001,), (1, 3001)])
-def test_what_too_few_nodes_say_is_unknown_in_the_row_as_in_the_gate(nodes: tuple[int, ...]) -> None:
+def test_the_verdict_is_unknown_without_a_majority_of_copies_in_the_row_and_in_the_gate(nodes: tuple[int, ...]) -> None:
     """One verdict: who reads the table with SQL sees what the gate says."""
     row = readiness(whole_of(log(healthy()), nodes), "4.2")
     ((_, text),) = ((each["kind"], each["text"]) for each in row["unknown_because"])
@@ -131,7 +131,7 @@ def test_what_too_few_nodes_say_is_unknown_in_the_row_as_in_the_gate(nodes: tupl
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.sampled_from((1, 2, *VOTERS)), min_size=1, max_size=5, unique=True))
-def test_no_row_is_ready_that_is_not_ready_at_the_gate(nodes: list[int]) -> None:
+def test_a_row_is_ready_only_where_the_gate_is_ready(nodes: list[int]) -> None:
     copies = whole_of(log(healthy()), nodes)
     at_ms = history(*copies).end_ms or 0
     for row in rows(copies, "upgrade_readiness"):
@@ -139,7 +139,7 @@ def test_no_row_is_ready_that_is_not_ready_at_the_gate(nodes: list[int]) -> None
         assert judge(target, [row], [name], at_ms=at_ms).verdict == row["verdict"]
 
 
-def test_a_record_in_an_old_leaders_copy_alone_never_counts() -> None:
+def test_a_record_that_only_the_copy_of_an_old_leader_has_is_ignored() -> None:
     """The old leader's copy unregisters the node under epoch 1; the cluster continued under epoch 2 without that."""
     start = healthy()
     items = [*start, registered_broker(7, 500, supports=OF_3_9)]
@@ -152,7 +152,7 @@ def test_a_record_in_an_old_leaders_copy_alone_never_counts() -> None:
     assert (note["node"], note["offset"], note["end_offset"]) == ("3001", len(items), len(items) + 3)
 
 
-def test_a_gap_makes_it_unknown_until_the_next_snapshot() -> None:
+def test_a_gap_makes_the_verdict_unknown_until_the_next_snapshot() -> None:
     items = [*healthy(), no_op(), no_op(), no_op(), no_op()]
     data = log(items)
     first, rest = {segment_name(0): log(items[:9])}, {segment_name(11): log(items[11:], start=11)}
@@ -164,25 +164,25 @@ def test_a_gap_makes_it_unknown_until_the_next_snapshot() -> None:
     assert (row["verdict"], row["known_from_offset"]) == ("ready", 12)
 
 
-def test_a_log_without_its_beginning_and_without_a_snapshot_is_unknown() -> None:
+def test_a_log_without_its_begin_and_without_a_snapshot_makes_the_verdict_unknown() -> None:
     items = [*healthy(), no_op(), leader(3002)]
     row = readiness([copy("3001", {segment_name(3): log(items[3:], start=3)})], "4.2")
     assert (row["verdict"], unknown_kinds(row) >= {"no_base"}) == ("unknown", True)
 
 
 @pytest.mark.parametrize("key", [0, 12, 27, 99])
-def test_a_record_that_could_be_about_nodes_or_levels_and_is_not_understood_makes_it_unknown(key: int) -> None:
+def test_an_unknown_record_that_may_be_about_nodes_or_levels_makes_the_verdict_unknown(key: int) -> None:
     unknown = bytes([1, key, 55, 1, 2, 3])
     row = readiness(copies_of(log([*healthy(), unknown])), "4.2")
     assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"not_decoded"})
 
 
-def test_a_record_of_topics_that_is_not_understood_does_not() -> None:
+def test_an_unknown_record_about_topics_leaves_the_verdict_ready() -> None:
     row = readiness(copies_of(log([*healthy(), bytes([1, table.TOPIC.key, 55, 1, 2, 3])])), "4.2")
     assert row["verdict"] == "ready"
 
 
-def test_damage_that_no_other_copy_makes_up_for_is_unknown() -> None:
+def test_damage_without_an_intact_copy_makes_the_verdict_unknown() -> None:
     data = bytearray(log([*healthy(), no_op(), no_op()]))
     data[len(log(healthy())) - 3] ^= 0xFF
     damaged, whole = bytes(data), log([*healthy(), no_op(), no_op()])
@@ -192,7 +192,7 @@ def test_damage_that_no_other_copy_makes_up_for_is_unknown() -> None:
     assert verdicts(copies)["4.2"] == "ready"
 
 
-def test_what_was_read_long_ago_is_unknown() -> None:
+def test_data_older_than_its_validity_makes_the_verdict_unknown() -> None:
     copies = copies_of(log(healthy()))
     end_ms = NOW + 8
     assert readiness(copies, "4.2", at_ms=end_ms + 1000, valid_for_ms=1000)["verdict"] == "ready"
@@ -200,7 +200,7 @@ def test_what_was_read_long_ago_is_unknown() -> None:
     assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"too_old"})
 
 
-def test_without_a_leader_change_or_a_record_of_voters_it_is_unknown_who_votes() -> None:
+def test_the_voters_are_unknown_without_a_leader_change_and_without_a_record_of_voters() -> None:
     items = [*healthy(), no_op()]
     files = {**snapshot_at(9, log(items)), segment_name(9): log([no_op()], start=9)}
     row = readiness([copy("3001", files)], "4.2")
@@ -226,12 +226,12 @@ def test_without_a_record_the_voters_of_a_static_quorum_are_those_on_which_its_n
     assert (row["verdict"], row["voters"]) == ("unknown" if voters is None else "ready", voters)
 
 
-def test_a_leader_change_in_the_log_is_newer_than_what_a_node_has_beside_it() -> None:
+def test_the_voters_of_a_leader_change_take_precedence_over_quorum_state() -> None:
     copies = [replace(one, voters=(3001,)) for one in copies_of(log(healthy()))]
     assert readiness(copies, "4.2")["voters"] == [*VOTERS]
 
 
-def test_below_the_level_at_which_controllers_register_it_is_unknown_what_they_support() -> None:
+def test_supported_ranges_of_controllers_are_unknown_below_the_level_at_which_controllers_register() -> None:
     items = [leader(3001), level("metadata.version", 14), registered_broker(1, 101)]
     row = readiness(copies_of(log(items)), "3.9")
     assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"controllers"})
@@ -242,7 +242,7 @@ def test_a_broker_blocks_a_release_whatever_the_controllers_support() -> None:
     assert verdicts(copies_of(log(items)))["4.0"] == "blocked"
 
 
-def test_a_transaction_that_is_not_over_is_a_doubt() -> None:
+def test_an_open_transaction_makes_the_verdict_unknown() -> None:
     row = readiness(copies_of(log([*healthy(), begin(), level("metadata.version", 28)])), "4.2")
     assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"open_transaction"})
 
@@ -252,7 +252,7 @@ def test_a_migration_that_is_under_way_blocks_every_change() -> None:
     assert (row["verdict"], [one["kind"] for one in row["other_blockers"]]) == ("blocked", ["Migration"])
 
 
-def test_a_migration_that_was_finalized_while_a_broker_was_in_zookeeper_mode_is_no_kraft_cluster() -> None:
+def test_a_migration_finalized_with_a_broker_in_zookeeper_mode_blocks_the_upgrade() -> None:
     left = registered_broker(2, 105, isMigratingZkBroker=True)
     items = [*healthy(version=21), migration(0), migration(2), migration(1), left, migration(3)]
     row = readiness(copies_of(log(items)), "4.0")
@@ -262,7 +262,7 @@ def test_a_migration_that_was_finalized_while_a_broker_was_in_zookeeper_mode_is_
     assert (after["verdict"], after["other_blockers"]) == ("ready", [])
 
 
-def test_a_level_that_needs_another_one_says_which() -> None:
+def test_a_level_with_an_unmet_dependency_is_blocked_and_names_the_dependency() -> None:
     data = log(healthy(version=22))
     (blocker,) = readiness(copies_of(data), "eligible.leader.replicas.version=1")["other_blockers"]
     assert blocker == {
@@ -272,7 +272,7 @@ def test_a_level_that_needs_another_one_says_which() -> None:
     assert verdicts(copies_of(data))["4.1"] == "ready"
 
 
-def test_a_downgrade_names_what_would_be_lost() -> None:
+def test_a_downgrade_names_the_features_whose_metadata_would_be_lost() -> None:
     row = readiness(copies_of(log([*healthy(version=30), level("streams.version", 1)])), "4.1")
     found = {one["feature"]: (one["from_level"], one["to_level"], one["undo"]) for one in row["downgrade_losses"]}
     assert row["verdict"] == "blocked"
@@ -299,17 +299,17 @@ def test_an_empty_cluster_is_never_ready() -> None:
     assert set(verdicts([copy("3001", {})], at_ms=NOW).values()) == {"unknown"}
 
 
-def test_a_voter_whose_name_is_not_that_of_its_folder_proves_nothing() -> None:
+def test_copies_in_folders_that_name_no_voter_do_not_count_towards_the_majority() -> None:
     data = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500)])
     renamed = [copy(node, {segment_name(0): data}) for node in ("a", "b", "c")]
     assert verdicts(renamed)["4.2"] == "unknown"
 
 
-def test_a_record_of_another_frame_could_be_anything() -> None:
+def test_a_record_with_an_unknown_frame_makes_the_verdict_unknown() -> None:
     assert verdicts(copies_of(log([*healthy(), b"\x02\x0c\x00"])))["4.2"] == "unknown"
 
 
-def test_a_leader_epoch_that_is_damaged_voids_no_other_copy() -> None:
+def test_a_damaged_leader_epoch_does_not_invalidate_other_copies() -> None:
     """No checksum covers it, and a higher epoch would win."""
     whole = log([*healthy(), no_op(), no_op()])
     flipped = bytearray(whole)

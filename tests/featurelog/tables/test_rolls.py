@@ -50,7 +50,7 @@ def with_partition() -> list[Item]:
     return [*healthy()[:-1], no_op(), topic(1, "orders"), partition(1, 0, 1, 2)]
 
 
-def test_a_restart_has_each_of_its_stages_and_what_partitions_had_of_it() -> None:
+def test_a_restart_has_the_time_of_each_stage_and_its_effect_on_partitions() -> None:
     (row,) = rolls([*with_partition(), *AWAY, no_op()])
     assert (row["role"], row["node_id"], row["kind"], row["outcome"]) == ("broker", 1, "controlled", "in_sync")
     assert [milliseconds(row[stage]) for stage in STAGES] == [11, 13, 14, 15, 16]
@@ -62,14 +62,14 @@ def test_a_restart_has_each_of_its_stages_and_what_partitions_had_of_it() -> Non
     assert row["below_minimum_ms"] is None, "min.insync.replicas is not in the log"
 
 
-def test_it_says_from_which_ranges_to_which_a_node_was_upgraded() -> None:
+def test_a_restart_has_the_supported_ranges_before_and_after_it() -> None:
     items = [*healthy(), registered_broker(7, 200, supports=OF_3_9), changed(7, 200, fenced=-1)]
     (row,) = rolls([*items, changed(7, 200, inControlledShutdown=1), registered_broker(7, 300, supports=LATEST)])
     assert dict(row["from_features"])["metadata.version"] == {"min": 7, "max": 21}
     assert dict(row["to_features"])["metadata.version"] == {"min": 7, "max": 33}
 
 
-def test_nodes_that_are_away_near_each_other_are_of_one_roll() -> None:
+def test_restarts_that_follow_each_other_closely_are_one_roll() -> None:
     second = [
         changed(2, 102, fenced=1), registered_broker(2, 600), changed(2, 600, fenced=-1),
     ]  # fmt: skip
@@ -100,17 +100,17 @@ def test_a_quarter_of_an_hour_without_an_absence_ends_a_roll(minutes: int, expec
     assert len({row["roll_id"] for row in rolls(data)}) == expected
 
 
-def test_a_roll_that_is_not_over_has_no_end() -> None:
+def test_an_unfinished_roll_has_no_end() -> None:
     (row,) = rolls([*with_partition(), *AWAY[:3]])
     assert (row["outcome"], row["roll_to"], row["duration_ms"], row["to_features"]) == ("away", None, None, None)
 
 
-def test_a_broker_that_is_unregistered_does_not_come_back() -> None:
+def test_the_restart_of_a_broker_that_is_unregistered_has_the_outcome_unregistered() -> None:
     (row,) = rolls([*healthy(), changed(2, 102, fenced=1), unregistered_broker(2, 102), no_op(), no_op()])
     assert (row["outcome"], row["roll_to"], row["concurrency"]) == ("unregistered", None, 1)
 
 
-def test_a_controller_that_registers_anew_was_restarted() -> None:
+def test_a_controller_that_registers_again_was_restarted() -> None:
     (row,) = rolls([*healthy(), registered_controller(3002, 7)])
     assert (row["role"], row["node_id"], row["kind"], row["outcome"]) == (
         "controller",
@@ -121,12 +121,12 @@ def test_a_controller_that_registers_anew_was_restarted() -> None:
     assert (milliseconds(row["registered_ts"]), milliseconds(row["roll_to"])) == (9, 9)
 
 
-def test_records_of_a_transaction_take_effect_at_its_end() -> None:
+def test_a_restart_in_a_transaction_has_the_time_of_its_end() -> None:
     (row,) = rolls([*healthy(), begin(), changed(1, 101, fenced=1), end()])
     assert (row["first_offset"], milliseconds(row["fenced_ts"])) == (11, 11)
 
 
-def test_rolls_behind_a_gap_are_known_from_the_next_snapshot_on() -> None:
+def test_rolls_after_a_gap_are_known_from_the_next_snapshot_on() -> None:
     items = [*with_partition(), *AWAY, no_op()]
     before = log(items[:11])
     files = {segment_name(0): log(items[:9]), segment_name(11): log(items[11:], start=11)}
@@ -139,7 +139,7 @@ def test_rolls_behind_a_gap_are_known_from_the_next_snapshot_on() -> None:
     assert (row["roll_id"], row["outcome"]) == (11, "in_sync")
 
 
-def test_a_leaderless_partition_is_counted_for_as_long_as_it_is() -> None:
+def test_a_leaderless_partition_has_the_time_without_a_leader() -> None:
     items = [
         isr(1, 0, isr=(2,), leader=-1),
         changed(1, 101, fenced=1),
@@ -153,7 +153,7 @@ def test_a_leaderless_partition_is_counted_for_as_long_as_it_is() -> None:
     )
 
 
-def test_copies_of_several_nodes_tell_of_a_restart_once() -> None:
+def test_a_restart_in_copies_of_several_nodes_is_one_row() -> None:
     data = log([*with_partition(), *AWAY, leader(3002)])
     alone = rows([copy("3001", {segment_name(0): data})], "rolls")
     assert rows(copies_of(data), "rolls") == alone
@@ -161,14 +161,14 @@ def test_copies_of_several_nodes_tell_of_a_restart_once() -> None:
 
 
 @pytest.mark.parametrize("path", SEGMENTS, ids=name)
-def test_of_real_nodes_it_is_what_the_report_says(path: Path) -> None:
+def test_the_table_of_rolls_of_real_nodes_equals_the_report_of_rolls(path: Path) -> None:
     reader = RollReader(since_ms=0)
     reader.append(path.read_bytes(), below=ALL)
     assert same(reader.finish(50).absences, rows([copy("3001", {path.name: path.read_bytes()})], "rolls"))
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=name)
-def test_of_real_nodes_it_is_so_from_a_snapshot_on_as_well(path: Path) -> None:
+def test_the_table_of_rolls_of_real_nodes_equals_the_report_from_a_snapshot_on(path: Path) -> None:
     offset, epoch = snapshot_id(path)
     whole = path.with_name(segment_name(0)).read_bytes()
     reader = RollReader(since_ms=0)

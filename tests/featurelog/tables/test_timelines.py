@@ -47,7 +47,7 @@ def registrations(copies: list[Any], role: str, node_id: int) -> list[dict[str, 
     ]  # fmt: skip
 
 
-def test_a_level_holds_from_its_record_to_the_next_one() -> None:
+def test_a_level_is_valid_from_its_record_to_the_next_record_of_the_feature() -> None:
     data = log([leader(3001), level("metadata.version", 25), no_op(), level("metadata.version", 27)])
     first, second = levels(copies_of(data))
     assert (first["cluster"], first["cluster_id"]) == ("prod", CLUSTER_ID)
@@ -66,7 +66,7 @@ def test_a_level_holds_from_its_record_to_the_next_one() -> None:
     assert (second["evidence_node"], second["evidence_file"], second["evidence_offset"]) == ("3001", segment_name(0), 3)
 
 
-def test_a_downgrade_a_removal_and_what_comes_after_say_so() -> None:
+def test_a_level_after_a_removal_is_a_change_of_its_own_kind() -> None:
     items = [level("group.version", 1), level("group.version", 0), level("group.version", 1)]
     found = levels(copies_of(log([leader(3001), *items])), "group.version")
     assert [row["change"] for row in found] == ["finalized", "removed", "finalized"]
@@ -74,7 +74,7 @@ def test_a_downgrade_a_removal_and_what_comes_after_say_so() -> None:
     assert [row["change"] for row in levels(copies_of(log([leader(3001), *items])))] == ["finalized", "downgraded"]
 
 
-def test_the_two_layouts_of_a_level_mean_the_same() -> None:
+def test_the_two_layouts_of_a_level_record_give_the_same_rows() -> None:
     """Kafka 3.0 to 3.2 finalized a range under the same key and version."""
     data = {"name": "metadata.version", "minFeatureLevel": 1, "maxFeatureLevel": 3}
     old = encode(Decoded(table.FEATURE_LEVEL, 0, data, "3.0-3.2"))
@@ -83,7 +83,7 @@ def test_the_two_layouts_of_a_level_mean_the_same() -> None:
     assert [(row["level"], row["change"]) for row in found] == [(3, "finalized"), (0, "removed"), (5, "finalized")]
 
 
-def test_kraft_version_is_what_control_records_say_and_nothing_else() -> None:
+def test_kraft_version_is_read_only_from_control_records() -> None:
     copies = copies_of(log([*healthy(), level("kraft.version", 1), kraft_version(1)]))
     (row,) = levels(copies, "kraft.version")
     assert (row["level"], row["from_offset"], row["source"]) == (1, 10, "control")
@@ -91,7 +91,7 @@ def test_kraft_version_is_what_control_records_say_and_nothing_else() -> None:
     assert (note["kind"], note["offset"]) == ("kraft_version_record", 9)
 
 
-def test_records_of_a_transaction_take_effect_at_its_end() -> None:
+def test_a_level_in_a_transaction_is_valid_from_its_end() -> None:
     items = [leader(3001), begin(), level("metadata.version", 25), no_op(), end()]
     (row,) = levels(copies_of(log(items)))
     assert (row["from_offset"], row["evidence_offset"], milliseconds(row["from_ts"])) == (4, 2, 4)
@@ -112,14 +112,14 @@ def test_a_snapshot_is_a_state_and_no_event() -> None:
     assert (row["evidence_file"], row["evidence_offset"]) == (snapshot_name(9), 9)
 
 
-def test_a_snapshot_that_says_what_the_log_says_changes_nothing() -> None:
+def test_a_snapshot_that_agrees_with_the_log_changes_no_row() -> None:
     data = log(healthy())
     alone = [copy("3001", {segment_name(0): data})]
     both = [copy("3001", {segment_name(0): data, **snapshot_at(9, data)})]
     assert [row | {"committed": ""} for row in levels(alone)] == [row | {"committed": ""} for row in levels(both)]
 
 
-def test_what_a_directory_was_formatted_with_is_no_level_of_the_cluster_that_it_joined() -> None:
+def test_levels_of_a_formatted_directory_are_no_levels_of_the_cluster_that_the_node_joined() -> None:
     formatted = {snapshot_name(0, 0): snapshot_of(image_of(log([level("transaction.version", 2)]), 1))}
     data = log([*healthy(), leader(3001)])
     joined = copy("3001", {**formatted, segment_name(0): data})
@@ -128,7 +128,7 @@ def test_what_a_directory_was_formatted_with_is_no_level_of_the_cluster_that_it_
     assert "transaction.version" not in {row["feature"] for row in expected}
 
 
-def test_history_before_the_oldest_snapshot_is_kept_and_the_snapshot_adds_the_rest() -> None:
+def test_levels_before_the_oldest_snapshot_stay_and_the_snapshot_adds_missing_ones() -> None:
     items = [*healthy(), level("group.version", 1), no_op(), no_op()]
     data = log(items)
     files = {segment_name(9): log(items[9:], start=9), **snapshot_at(11, data)}
@@ -138,7 +138,7 @@ def test_history_before_the_oldest_snapshot_is_kept_and_the_snapshot_adds_the_re
     ]  # fmt: skip
 
 
-def test_what_changed_within_a_gap_is_known_to_have_and_not_when() -> None:
+def test_a_level_that_changed_within_a_gap_has_no_exact_time() -> None:
     items = [*healthy(), no_op(), level("metadata.version", 28), no_op(), leader(3002)]
     data = log(items)
     files = {
@@ -155,13 +155,13 @@ def test_what_changed_within_a_gap_is_known_to_have_and_not_when() -> None:
     assert (gap["kind"], gap["offset"], gap["end_offset"], gap["count"]) == ("gap", 10, 12, 2)
 
 
-def test_a_record_behind_a_gap_says_that_records_before_it_are_missing() -> None:
+def test_a_row_after_a_gap_is_marked() -> None:
     items = [*healthy(), no_op(), no_op(), level("metadata.version", 28)]
     files = {segment_name(0): log(items[:10]), segment_name(11): log(items[11:], start=11)}
     assert [row["after_gap"] for row in levels([copy("3001", files)])] == [False, True]
 
 
-def test_a_broker_has_a_row_for_each_way_in_which_it_was_registered() -> None:
+def test_a_broker_has_a_row_for_each_state_of_its_registration() -> None:
     items = [
         leader(3001), registered_broker(7, 101, rack="a"), changed(7, 101, fenced=-1),
         changed(7, 101, inControlledShutdown=1), changed(7, 101, fenced=1),
@@ -183,7 +183,7 @@ def test_a_broker_has_a_row_for_each_way_in_which_it_was_registered() -> None:
     assert first["endpoints"] == [{"name": "PLAINTEXT", "host": "b7.example", "port": 9092, "security_protocol": 0}]
 
 
-def test_the_last_record_of_a_node_is_the_last_evidence_of_it() -> None:
+def test_the_last_evidence_of_a_node_is_its_last_record() -> None:
     data = log([*healthy(), no_op(), no_op()])
     (row,) = registrations(copies_of(data), "controller", 3002)
     assert (row["registered_offset"], row["last_evidence_offset"], row["is_voter"]) == (3, 3, True)
@@ -205,34 +205,34 @@ def later(items: list[Any], minutes: int) -> bytes:
 
 
 @pytest.mark.parametrize(("minutes", "span"), [(5, ""), (16, "16 minutes"), (150, "2 h 30 min"), (3970, "2 d 18 h")])
-def test_a_broker_that_is_fenced_for_long_may_be_a_ghost(minutes: int, span: str) -> None:
+def test_a_broker_that_is_fenced_for_long_is_suspected_to_be_a_ghost(minutes: int, span: str) -> None:
     items = [*healthy(), changed(2, 102, inControlledShutdown=1), changed(2, 102, fenced=1)]
     row = registrations(copies_of(later(items, minutes)), "broker", 2)[-1]
     assert row["ghost_suspect"] is bool(span)
     assert row["ghost_reason"] == (f"fenced for {span} at the end of what was read" if span else None)
 
 
-def test_a_broker_that_is_not_fenced_is_no_ghost_and_one_that_is_gone_is_not_asked_about() -> None:
+def test_an_unfenced_broker_is_no_ghost_and_an_unregistered_broker_is_not_judged() -> None:
     copies = copies_of(later([*healthy(), unregistered_broker(2, 102)], 60))
     assert [row["ghost_suspect"] for row in registrations(copies, "broker", 1)] == [None, False]
     assert {row["ghost_suspect"] for row in registrations(copies, "broker", 2)} == {None}
 
 
-def test_a_registered_controller_that_does_not_vote_may_be_a_ghost() -> None:
+def test_a_registered_controller_that_is_no_voter_is_suspected_to_be_a_ghost() -> None:
     copies = copies_of(log([*healthy(), registered_controller(9)]))
     (row,) = registrations(copies, "controller", 9)
     assert (row["ghost_suspect"], row["ghost_reason"]) == (True, "registered as a controller, and not a voter")
     assert registrations(copies, "controller", 3001)[0]["ghost_suspect"] is False
 
 
-def test_whether_a_controller_is_a_ghost_is_not_known_where_the_voters_are_not() -> None:
+def test_the_suspicion_of_a_ghost_controller_is_unknown_where_the_voters_are_unknown() -> None:
     items = [one for one in healthy() if one != leader(3001)]
     (row,) = registrations(copies_of(log(items)), "controller", 3002)
     assert (row["ghost_suspect"], row["is_voter"]) == (None, None)
     assert row["ghost_reason"].startswith("who votes is not known")
 
 
-def test_a_migration_names_its_state_and_the_brokers_that_are_left() -> None:
+def test_a_migration_row_has_its_state_and_the_brokers_in_zookeeper_mode() -> None:
     items = [
         leader(3001), level("metadata.version", 21), migration(0), migration(2),
         registered_broker(1, 101, isMigratingZkBroker=True), registered_broker(2, 102, isMigratingZkBroker=True),
@@ -255,12 +255,12 @@ def test_a_state_that_kafka_3_4_may_have_written_is_flagged(version: int, flagge
     assert (row["state_code"], row["state_name"], row["written_by_3_4_possible"]) == (1, "MIGRATION", flagged)
 
 
-def test_a_code_that_no_release_has_is_kept_without_a_name() -> None:
+def test_an_unknown_migration_state_code_is_kept_without_a_name() -> None:
     (row,) = rows(copies_of(log([leader(3001), migration(9)])), "migration_timeline")
     assert (row["state_code"], row["state_name"]) == (9, None)
 
 
-def test_records_of_one_copy_alone_are_not_surely_committed() -> None:
+def test_a_record_that_only_one_copy_has_is_not_surely_committed() -> None:
     items = [*healthy(), level("metadata.version", 28)]
     copies = [copy("3001", {segment_name(0): log(items)}), *copies_of(log(items[:-1]), (3002, 3003))]
     assert [row["committed"] for row in levels(copies)] == ["yes", "unknown"]

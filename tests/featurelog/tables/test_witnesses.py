@@ -57,7 +57,7 @@ def said(copies: Sequence[NodeCopy], kind: str) -> list[tuple[str, str]]:
     return [(row["node"], row["text"]) for row in rows(copies, "data_quality") if row["kind"] == kind]
 
 
-def test_a_nodes_log_under_the_names_of_two_voters_is_one_copy() -> None:
+def test_the_log_of_one_node_in_the_folders_of_two_voters_is_one_copy() -> None:
     """A log says itself whose it is: what one node has is not committed because it was copied."""
     again = copy("3002", {segment_name(0): DATA}, node_id=3001)
     row = readiness([copy("3001", {segment_name(0): DATA}), again])
@@ -68,7 +68,7 @@ def test_a_nodes_log_under_the_names_of_two_voters_is_one_copy() -> None:
     ]
 
 
-def test_what_a_node_says_of_itself_counts_before_the_name_of_its_folder() -> None:
+def test_the_node_id_of_meta_properties_takes_precedence_over_the_name_of_the_folder() -> None:
     named = [copy(name, {segment_name(0): DATA}, node_id=id_) for name, id_ in (("a", 3001), ("b", 3002), ("9", 3003))]
     row = readiness(named)
     assert (row["verdict"], row["copied_nodes"], row["committed_below"]) == ("ready", [*VOTERS], END)
@@ -81,7 +81,7 @@ def test_what_a_node_says_of_itself_counts_before_the_name_of_its_folder() -> No
         ("2147483647", 2147483647), ("2147483648", None), ("x91000000000103", None), ("101-again", None), ("", None),
     ],
 )  # fmt: skip
-def test_without_that_it_is_of_the_node_that_its_folder_is_named_after(folder: str, id_: int | None) -> None:
+def test_the_id_of_a_copy_without_meta_properties_is_the_name_of_its_folder(folder: str, id_: int | None) -> None:
     assert NodeCopy("prod", folder, None, ()).id == id_
     assert NodeCopy("prod", folder, None, (), node_id=7).id == 7
 
@@ -91,7 +91,7 @@ def nameless(data: bytes, **more: bytes) -> NodeCopy:
     return unsaid("a", data, **more)
 
 
-def test_one_without_a_name_is_no_further_node() -> None:
+def test_a_copy_without_a_node_id_is_not_counted_as_a_further_node() -> None:
     found = [copy("3001", {segment_name(0): DATA}), nameless(DATA)]
     assert (readiness(found)["copied_nodes"], readiness(found)["verdict"]) == ([3001], "unknown")
     ((node, text),) = said(found, "same_node")
@@ -123,7 +123,7 @@ TWICE = {
 
 @pytest.mark.parametrize("later", TWICE)
 @pytest.mark.parametrize("votes", [(3001, 3001), (3001, -1), (-1, -1)])
-def test_a_log_beside_the_meta_properties_of_another_node_counts_once(later: str, votes: tuple[int, int]) -> None:
+def test_a_log_beside_the_meta_properties_of_another_node_is_counted_once(later: str, votes: tuple[int, int]) -> None:
     """What nodes replicate is the same: who has no more than the same may be the same node, whatever it is called."""
     for pair in ((HELD, TWICE[later]), (TWICE[later], HELD)):
         found = [copy(name, files, voted=vote) for name, files, vote in zip(("3001", "3002"), pair, votes, strict=True)]
@@ -136,7 +136,7 @@ def test_a_log_beside_the_meta_properties_of_another_node_counts_once(later: str
         )
 
 
-def test_two_nodes_are_two_where_they_wrote_a_snapshot_at_two_times() -> None:
+def test_copies_with_snapshots_of_different_times_are_of_two_nodes() -> None:
     own = {**HELD, snapshot_name(9): snapshot_of(IMAGE, at_ms=1)}
     both = [copy("3001", HELD, voted=-1), copy("3002", own, voted=-1)]
     assert (readiness(both)["copied_nodes"], said(both, "same_node")) == ([3001, 3002], [])
@@ -156,12 +156,12 @@ def test_two_nodes_are_two_where_they_wrote_a_snapshot_at_two_times() -> None:
         ((None, None), False),
     ],
 )
-def test_two_nodes_are_two_where_they_voted_for_two_in_one_epoch(votes: Any, are_two: bool) -> None:
+def test_copies_with_votes_for_two_candidates_in_one_epoch_are_of_two_nodes(votes: Any, are_two: bool) -> None:
     both = [replace(copy(name, HELD), vote=vote) for name, vote in zip(("3001", "3002"), votes, strict=True)]
     assert (readiness(both)["verdict"] == "ready") is are_two
 
 
-def test_one_without_a_name_is_named_also_where_another_node_wrote_it() -> None:
+def test_a_copy_without_a_node_id_is_named_also_where_its_snapshot_differs() -> None:
     found = [copy("3001", HELD), nameless(DATA, **{snapshot_name(9): snapshot_of(IMAGE, at_ms=1)})]
     assert (readiness(found)["copied_nodes"], readiness(found)["verdict"]) == ([3001], "unknown")
     ((node, text),) = said(found, "same_node")
@@ -182,7 +182,7 @@ def test_one_without_a_name_is_named_also_where_another_node_wrote_it() -> None:
         ((2, 3, 4, 5, 6, 7), (2, 4, 5, 6), False),
     ],
 )
-def test_two_nodes_are_two_where_their_snapshots_alternate(ours: Any, theirs: Any, are_two: bool) -> None:
+def test_copies_whose_snapshots_alternate_are_of_two_nodes(ours: Any, theirs: Any, are_two: bool) -> None:
     """A node writes all of its snapshots, and deletes the oldest first."""
     both = [
         copy(
@@ -195,7 +195,7 @@ def test_two_nodes_are_two_where_their_snapshots_alternate(ours: Any, theirs: An
     assert (readiness(both)["verdict"] == "ready") is are_two
 
 
-def test_a_third_copy_of_one_of_two_nodes_takes_nothing_away_and_adds_nothing() -> None:
+def test_a_third_copy_of_one_of_two_nodes_does_not_change_the_verdict() -> None:
     own = {**HELD, snapshot_name(9): snapshot_of(IMAGE, at_ms=1)}
     two = [copy("3002", HELD, voted=-1), copy("3003", own, voted=-1)]
     for third in (HELD, own, LONGER, {segment_name(0): DATA}):
@@ -203,19 +203,19 @@ def test_a_third_copy_of_one_of_two_nodes_takes_nothing_away_and_adds_nothing() 
         assert (readiness(found)["verdict"], len(readiness(found)["copied_nodes"])) == ("ready", 2)
 
 
-def test_what_two_copies_of_one_node_have_is_not_committed_by_that() -> None:
+def test_records_in_two_copies_of_one_node_are_not_thereby_committed() -> None:
     whole = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500), no_op()])
     found = [copy("3001", {segment_name(0): whole}, voted=-1), copy("3002", {segment_name(0): DATA}, voted=-1)]
     assert readiness(found)["committed_below"] == 0
 
 
-def test_a_folder_with_nothing_in_it_is_no_copy() -> None:
+def test_an_empty_folder_is_no_copy() -> None:
     found = [copy("3001", {segment_name(0): DATA}), copy("3002", {}), copy("3003", {segment_name(0): b""})]
     row = readiness(found)
     assert (row["copied_nodes"], row["verdict"]) == ([3001], "unknown")
 
 
-def test_a_copy_that_agrees_only_with_itself_is_no_witness() -> None:
+def test_a_copy_that_agrees_only_with_a_duplicate_of_itself_confirms_no_record() -> None:
     """If it were one, a log that never was the same would pass for one that a leader overwrote."""
     newer = copy("3003", {segment_name(3): log([leader(3003), *healthy(version=20)], start=3, epoch=9)})
     again = copy("3002", {segment_name(0): DATA}, node_id=3001)
@@ -233,7 +233,7 @@ MADE = [*batches(healthy()), *batches(ITEMS, start=ELECTED, epoch=3)]
 BLOCKED = b"".join(MADE)
 
 
-def test_a_node_that_blocks_does_so() -> None:
+def test_the_sample_log_of_these_tests_is_blocked_without_doubts() -> None:
     assert verdicts(copies_of(BLOCKED))["4.2"] == "blocked"
     assert history(*copies_of(BLOCKED)).doubts == []
 
@@ -248,7 +248,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("case", FORGED)
-def test_epochs_that_no_leader_made_are_a_contradiction_where(case: str) -> None:
+def test_a_leader_epoch_without_a_leader_change_is_a_contradiction(case: str) -> None:
     """A later epoch would take away what all other copies have behind it, without a trace."""
     epochs, end, text = FORGED[case]
     forged = copy("3001", {segment_name(0): with_epochs(MADE[: max(end, max(epochs) + 1)], epochs)})
@@ -257,7 +257,7 @@ def test_epochs_that_no_leader_made_are_a_contradiction_where(case: str) -> None
     assert set(verdicts(found).values()) == {"unknown"}
 
 
-def test_a_later_epoch_without_a_leader_change_is_left_out_and_what_others_have_stays() -> None:
+def test_a_later_epoch_without_a_leader_change_is_dropped_and_records_of_other_copies_stay() -> None:
     forged = copy("3001", {segment_name(0): with_epochs(MADE[:12], {11: 4})})
     found = [forged, *copies_of(BLOCKED, (3002, 3003))]
     assert said(found, "contradiction") == [
@@ -278,13 +278,13 @@ def test_a_snapshot_of_another_epoch_does_not_make_up_for_a_leader_change() -> N
     assert "leader epoch 4 begins at offset 11" in said(found, "contradiction")[0][1]
 
 
-def test_the_only_copy_contradicts_itself() -> None:
+def test_a_contradiction_within_the_only_copy_is_reported() -> None:
     found = [copy("3001", {segment_name(0): with_epochs(MADE, {12: 4, 13: 4})})]
     (doubt, *_) = history(*found).doubts
     assert (doubt.kind, "of 3001: leader epoch 4 begins at offset 12 without" in doubt.text) == ("contradiction", True)
 
 
-def test_a_segment_whose_epochs_are_all_earlier_than_that_of_the_one_before_goes_back() -> None:
+def test_a_segment_with_epochs_below_those_of_the_previous_segment_is_a_contradiction() -> None:
     """The others end before it: nothing of it would be read, and nothing said."""
     back = with_epochs(MADE[12:], {0: 2, 1: 2})
     forged = copy("3001", {segment_name(0): b"".join(MADE[:12]), segment_name(12): back})
@@ -295,7 +295,7 @@ def test_a_segment_whose_epochs_are_all_earlier_than_that_of_the_one_before_goes
     assert set(verdicts(found).values()) == {"unknown"}
 
 
-def test_a_segment_that_a_node_truncated_and_an_earlier_copy_still_has_does_not() -> None:
+def test_a_stale_segment_that_the_node_truncated_is_no_contradiction() -> None:
     old = b"".join(batches([no_op(), no_op(), no_op()], start=10))
     stale = copy("3001", {segment_name(0): BLOCKED, segment_name(10): old})
     found = [stale, *copies_of(BLOCKED, (3002, 3003))]
@@ -303,7 +303,7 @@ def test_a_segment_that_a_node_truncated_and_an_earlier_copy_still_has_does_not(
     assert verdicts(found)["4.2"] == "blocked"
 
 
-def test_an_epoch_whose_beginning_a_snapshot_has_needs_no_leader_change() -> None:
+def test_copies_do_not_contradict_each_other_if_a_snapshot_hides_where_an_epoch_began() -> None:
     data = b"".join(MADE[:9])
     image = image_of(BLOCKED, 12)
     behind = {snapshot_name(12, 3): snapshot_of(image), segment_name(12): b"".join(MADE[12:])}

@@ -103,7 +103,7 @@ def problems(document: Any) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def test_the_document_that_is_changed_below_is_a_good_one() -> None:
+def test_the_full_example_document_is_valid() -> None:
     read_document(FULL)
 
 
@@ -173,7 +173,7 @@ def document_with(path: str, value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("path", "value", "said"), WRONG)
-def test_a_problem_has_its_path_what_was_found_and_what_is_expected(path: str, value: Any, said: str) -> None:
+def test_an_error_message_has_the_path_the_value_and_the_expected_values(path: str, value: Any, said: str) -> None:
     found = problems(document_with(path, value))
     assert any(said in one for one in found), found
 
@@ -205,7 +205,7 @@ RIGHT: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("path", "value"), RIGHT)
-def test_what_is_just_allowed_is_read(path: str, value: Any) -> None:
+def test_values_at_the_limit_of_the_schema_are_accepted(path: str, value: Any) -> None:
     read_document(document_with(path, value))
 
 
@@ -227,7 +227,9 @@ def problems_of(document: Any) -> tuple[str, ...]:
 
 
 @given(st.sampled_from(PLACES), VALUES, st.text(max_size=10))
-def test_any_document_is_read_or_refused_in_words_for_people(path: tuple[Any, ...], value: Any, key: str) -> None:
+def test_any_document_is_accepted_or_refused_with_readable_error_messages(
+    path: tuple[Any, ...], value: Any, key: str
+) -> None:
     for document in (changed(path, value), changed((*path[:-1], key), value) if isinstance(path[-1], str) else FULL):
         found = problems_of(document)
         assert all(TOLD.match(one) for one in found), found
@@ -243,13 +245,13 @@ def texts(hint: Any) -> Iterator[Text]:
         yield from texts(field.type)
 
 
-def test_every_pattern_of_a_field_says_what_it_means() -> None:
+def test_every_pattern_of_a_field_has_a_description_of_its_meaning() -> None:
     with_pattern = {one for one in texts(KafkaFeatures) if one.pattern}
     assert len(with_pattern) == 12
     assert all(one.meaning for one in with_pattern)
 
 
-def test_an_ensemble_is_needed_only_where_a_migration_is_wanted() -> None:
+def test_a_document_needs_a_zookeeper_ensemble_only_for_a_migration() -> None:
     document = changed(("spec", "migration"), {"desired": "None"})
     del document["spec"]["cluster"]["zookeeper"]
     read_document(document)
@@ -267,7 +269,7 @@ def test_an_inter_broker_protocol_version_needs_the_ensemble_and_no_migration_be
 
 
 @pytest.mark.parametrize("value", ["orders\n", "\norders", "orders x", "Orders", "-orders", ""])
-def test_a_pattern_is_of_the_whole_text(value: str) -> None:
+def test_a_pattern_must_match_the_whole_value(value: str) -> None:
     assert problems(changed(("metadata", "name"), value))[0].startswith("metadata.name: invalid value")
 
 
@@ -280,7 +282,7 @@ def test_all_problems_are_reported_at_once() -> None:
     ]  # fmt: skip
 
 
-def test_what_was_read_is_written_with_all_its_defaults_and_in_its_own_spelling() -> None:
+def test_a_document_is_written_with_all_defaults_and_also_kept_as_it_was_written() -> None:
     """State files keep a digest of the first."""
     resource = read_document(FULL)
     assert as_json(resource.spec) == {**FULL["spec"], "interBrokerProtocolVersion": None}  # not beside a migration
@@ -317,7 +319,7 @@ def test_what_was_read_is_written_with_all_its_defaults_and_in_its_own_spelling(
     assert least.raw_spec == {"cluster": {"bootstrapServers": "a:1"}}
 
 
-def test_what_is_next_to_a_password_without_a_space_is_not_repeated_either() -> None:
+def test_an_error_message_repeats_no_password_that_is_part_of_a_field_name_or_an_address() -> None:
     """To YAML `password:hunter2` is one word: the name of a field."""
     said = problems(changed(("spec", "cluster", "sasl", "password:hunter2"), None))
     assert "hunter2" not in "".join(said)
@@ -335,6 +337,6 @@ def test_a_number_of_thousands_of_digits_is_reported_in_words(path: tuple[str, .
 
 
 @pytest.mark.parametrize("path", [("sasl", "username"), ("sasl", "passwordKey"), ("zookeeper", "digestSecretRef")])
-def test_what_may_be_a_password_is_not_repeated(path: tuple[str, ...]) -> None:
+def test_an_error_message_repeats_no_value_that_may_be_a_password(path: tuple[str, ...]) -> None:
     document = changed(("spec", "cluster", *path), {"hunter2": 1})
     assert "hunter2" not in "".join(problems(document))

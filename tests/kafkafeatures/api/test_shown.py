@@ -27,7 +27,7 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("kind", WHOLE)
-def test_a_status_of_ours_is_shown_as_it_is_read(kind: str) -> None:
+def test_a_valid_status_is_shown_as_the_operator_reads_it(kind: str) -> None:
     assert shown(Status, WHOLE[kind]) == read_status(WHOLE[kind])[0]
 
 
@@ -59,12 +59,12 @@ def _damage(raw: dict[str, Any], data: st.DataObject) -> None:
 
 
 @given(JSON)
-def test_what_is_no_status_at_all_is_shown_as_an_empty_one(raw: Any) -> None:
+def test_a_value_that_is_no_status_is_shown_as_an_empty_status(raw: Any) -> None:
     assert shown(Status, raw).as_json().keys() <= (raw.keys() if isinstance(raw, dict) else set())
     assert shown(Status, None) == EMPTY
 
 
-def test_what_cannot_be_read_is_left_out_and_what_is_beside_it_is_shown() -> None:
+def test_invalid_fields_of_a_status_are_left_out_and_valid_ones_shown() -> None:
     found = shown(Status, {"plan": {"steps": [{"detail": "x"}, {}, 3]}, "changeCount": "many", "blockers": "none"})
     assert found.plan is not None
     assert [(one.id, one.detail) for one in found.plan.steps] == [("", "x"), ("", "")]

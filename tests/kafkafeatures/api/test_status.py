@@ -37,7 +37,7 @@ def invalid(status: dict[str, Any]) -> tuple[str, ...]:
     return read_status(status)[1]
 
 
-def test_what_we_write_ourselves_fits() -> None:
+def test_every_status_that_the_operator_writes_is_valid() -> None:
     assert invalid(STATUS) == ()
     assert invalid({}) == ()
     kinds = (
@@ -65,7 +65,7 @@ def test_what_we_write_ourselves_fits() -> None:
         ("features", {"name": "f"}),
     ],
 )
-def test_what_cannot_be_understood_is_named_and_nothing_else(field: str, value: Any) -> None:
+def test_an_invalid_field_of_a_status_is_named_without_the_valid_ones(field: str, value: Any) -> None:
     assert invalid({**STATUS, field: value}) == (field,)
 
 
@@ -77,7 +77,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(sorted(STATUS)), JSON))
-def test_whatever_stands_there_is_judged_and_never_raises(status: dict[str, Any]) -> None:
+def test_validation_of_an_arbitrary_status_never_raises(status: dict[str, Any]) -> None:
     assert set(invalid(status)) <= set(status)
 
 
@@ -89,16 +89,16 @@ NEWER: dict[str, Any] = {
 }
 
 
-def test_what_only_another_release_knows_is_written_back_as_it_was() -> None:
+def test_unknown_fields_of_another_release_are_written_back_unchanged() -> None:
     assert read_status(NEWER)[0].as_json() == NEWER
 
 
 @given(st.dictionaries(st.sampled_from(sorted(STATUS)), JSON))
-def test_what_was_understood_is_the_same_once_it_was_written_and_read_again(status: dict[str, Any]) -> None:
+def test_a_status_is_equal_after_it_was_written_and_read_again(status: dict[str, Any]) -> None:
     read, _ = read_status({**STATUS, **status})
     assert read_status(read.as_json()) == (read, ())
 
 
-def test_a_field_that_is_not_there_has_its_default() -> None:
+def test_a_missing_field_of_a_status_has_its_default() -> None:
     assert read_status({}) == (Status(), ())
     assert Status().as_json() == {}

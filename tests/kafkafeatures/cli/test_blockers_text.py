@@ -34,7 +34,7 @@ def records_of(seen: Observation) -> list[BlockerStatus]:
     ]
 
 
-def test_two_nodes_and_two_features_are_one_block_with_one_remedy() -> None:
+def test_blockers_of_equal_nodes_and_several_features_are_one_block_with_one_remedy() -> None:
     seen = observation(node(3001), node(99), *(node(i, said=answer(OLD), written=OLD) for i in (1, 2)))
     assert drawn(records_of(seen)) == [
         "  NodeRange: 2 brokers (1, 2), Kafka 3.9",
@@ -55,7 +55,7 @@ def test_the_command_that_removes_a_ghost_has_a_line_of_its_own() -> None:
     ]
 
 
-def test_ranges_that_could_not_be_read_are_one_sentence_for_all_features() -> None:
+def test_unread_ranges_of_all_features_are_one_sentence() -> None:
     seen = observation(node(3001), node(99), node(1, said=SILENT, written=None))
     assert drawn(records_of(seen), width=200) == [
         "  NodeUnknown: the supported range of metadata.version, group.version on broker 1 could not be read: "

@@ -26,11 +26,11 @@ KEY = "-----BEGIN PRIVATE KEY-----\nMIIC\n-----END PRIVATE KEY-----\n"
         ("a=", {"a": ""}),
     ],
 )
-def test_the_format_of_java_properties(text: str, expected: dict[str, str]) -> None:
+def test_a_file_is_parsed_in_the_format_of_java_properties(text: str, expected: dict[str, str]) -> None:
     assert parse_properties(text) == expected
 
 
-def test_a_scram_login_with_quotes_inside_the_password() -> None:
+def test_a_scram_login_may_have_quotes_inside_the_password() -> None:
     jaas = 'org.x.ScramLoginModule required username="al ice" password="a\\"b;c";'
     found = security_of(
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas}, "f"
@@ -117,7 +117,7 @@ def test_a_jks_store_is_refused_with_the_commands_that_make_pem(tmp_path: Path) 
         security_of({"security.protocol": "SSL", "ssl.truststore.location": str(tmp_path / "trust.jks")}, "f")
 
 
-def test_addresses() -> None:
+def test_bootstrap_addresses_are_parsed_as_kafka_does() -> None:
     assert parse_addresses("a:1, [::1]:2 ,a:1,", "x") == (Address("a", 1), Address("::1", 2))
     assert str(Address("::1", 2)) == "[::1]:2"
 
@@ -192,7 +192,7 @@ def test_a_reference_that_cannot_be_resolved_is_refused_and_never_sent(
     assert "sasl.jaas.config" in str(caught.value)
 
 
-def test_a_value_from_a_provider_that_is_itself_a_reference_is_never_sent(
+def test_a_value_of_a_config_provider_that_is_itself_a_reference_is_never_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "${VAULT_PASSWORD}")
@@ -205,7 +205,7 @@ def test_a_value_from_a_provider_that_is_itself_a_reference_is_never_sent(
     assert "VAULT" not in str(caught.value)
 
 
-def test_without_any_provider_a_reference_is_refused_too(tmp_path: Path) -> None:
+def test_a_reference_without_a_config_provider_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("security.protocol=${env:KAFKA_PROTOCOL}\n")
     with pytest.raises(ConfigInvalid, match=r"names the provider 'env', and config\.providers lists none"):
         read_security(tmp_path / "f")

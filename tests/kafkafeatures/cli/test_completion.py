@@ -83,7 +83,7 @@ def test_names_offered_for_completion_come_from_the_api_server_and_the_kubeconfi
 
 
 @pytest.mark.parametrize(("words", "expected"), LIVE)
-def test_bash_asks_the_program_for_names(
+def test_bash_completion_asks_the_program_for_names(
     monkeypatch: pytest.MonkeyPatch, home: Path, words: tuple[str, ...], expected: set[str]
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(home / "config"))
@@ -112,7 +112,7 @@ def offered(*words: str) -> set[str]:
         (("kubectl-kafkafeatures", "approve", "--p"), {"--plan"}),
     ],
 )
-def test_commands_flags_and_values_are_offered(words: tuple[str, ...], expected: set[str]) -> None:
+def test_completion_offers_commands_flags_and_values(words: tuple[str, ...], expected: set[str]) -> None:
     assert offered(*words) == expected
 
 

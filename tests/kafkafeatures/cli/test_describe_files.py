@@ -76,13 +76,13 @@ def test_describe_from_files_reports_missing_and_unknown_records(
         (("--apis",), "--apis needs a cluster"),
     ],
 )
-def test_flags_of_a_cluster_do_not_go_with_files(
+def test_describe_from_files_refuses_flags_of_a_cluster(
     words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["describe", "--from", str(CHANGES.parent), *words]) == Exit.USAGE
     assert says in capsys.readouterr().err
 
 
-def test_a_path_that_holds_no_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_from_files_refuses_a_path_without_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", "--from", str(tmp_path)]) == Exit.BLOCKED
     assert "no file of a metadata log is here" in capsys.readouterr().err

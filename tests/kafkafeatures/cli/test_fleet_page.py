@@ -69,13 +69,13 @@ def test_a_page_loads_nothing_from_other_addresses(story: Story | None) -> None:
 
 
 @pytest.mark.parametrize("story", [None, *STORIES])
-def test_every_table_has_a_caption_and_heads_with_their_scope(story: Story | None) -> None:
+def test_every_table_of_the_pages_has_a_caption_and_scoped_headers(story: Story | None) -> None:
     tags = (whole() if story is None else page_of(story)).tags
     assert sum(tag == "table" for tag, _ in tags) == sum(tag == "caption" for tag, _ in tags) > 0
     assert all(one.get("scope") in ("row", "col") for tag, one in tags if tag == "th")
 
 
-def test_the_page_of_a_fleet_has_each_cluster_with_its_verdict_in_words_the_blocked_ones_first() -> None:
+def test_the_fleet_page_lists_each_cluster_with_its_verdict_blocked_clusters_first() -> None:
     document, clusters = document_and_clusters()
     rows = whole().rows_under("The blocked ones first")[1:]
     assert {(row[0], row[1].lower()) for row in rows} == {
@@ -107,7 +107,7 @@ def test_the_fleet_page_lists_ghosts_drift_and_migrations() -> None:
     assert migrating[1] == "changes are written to both"
 
 
-def test_the_page_of_a_cluster_names_what_blocks_it_with_its_last_registration() -> None:
+def test_the_page_of_a_cluster_lists_its_blockers_with_their_last_registration() -> None:
     one, made = of(Story.GHOST_CONTROLLER), page_of(Story.GHOST_CONTROLLER)
     rows = {row[0]: row[1:] for row in made.rows_under("What prevents the change")[1:]}
     ghost = history_with(Story.GHOST_CONTROLLER).plan.ghost
@@ -125,7 +125,7 @@ def test_the_page_of_a_cluster_names_what_blocks_it_with_its_last_registration()
     assert f"if controller {ghost} is permanently gone" in shown
 
 
-def test_the_page_of_a_cluster_leads_back_and_has_the_levels_before_and_after() -> None:
+def test_the_page_of_a_cluster_links_to_the_fleet_page_and_has_levels_before_and_after_a_release() -> None:
     made, one = page_of(Story.GHOST_CONTROLLER), of(Story.GHOST_CONTROLLER)
     assert [tag["href"] for kind, tag in made.tags if kind == "a"] == ["fleet.html"]
     rows = made.rows_under("What release 4.2 would change")
@@ -151,7 +151,7 @@ def test_an_unknown_cluster_reaches_no_release_on_the_fleet_page() -> None:
     assert row[1:4] == ["Unknown", "not known", "not known"]
 
 
-def test_a_node_that_flaps_is_named_on_the_page_of_the_fleet() -> None:
+def test_a_flapping_node_is_named_on_the_fleet_page() -> None:
     plan = history_with(Story.FLAPPING).plan
     ((cluster, node, times, *_),) = whole().rows_under("A node is flapping if")[1:]
     assert cluster == plan.name
@@ -225,7 +225,7 @@ def spoiled(value: Any) -> Any:
     return EVIL if isinstance(value, str) else value
 
 
-def test_names_in_a_log_are_text_and_never_markup() -> None:
+def test_names_in_a_log_are_escaped_on_the_pages() -> None:
     document, clusters = document_and_clusters()
     kept = {"verdict", "validUntil", "evaluatedAt"}
     for story in STORIES:

@@ -42,7 +42,7 @@ MADE: dict[str, Callable[[str], Html]] = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_a_text_put_into_html_is_text(name: str) -> None:
+def test_a_text_inserted_into_html_is_escaped(name: str) -> None:
     page = Page(html_parts.whole_page(HOSTILE, [MADE[name](HOSTILE)], Html()))
     assert not {"script", "b"} & {tag for tag, _ in page.tags}
     assert "onclick" not in {attribute for _, attributes in page.tags for attribute in attributes}
@@ -52,7 +52,7 @@ def test_a_text_put_into_html_is_text(name: str) -> None:
     assert not any("\u202e" in value for value in values)
 
 
-def test_a_section_that_is_no_html_is_text() -> None:
+def test_a_section_given_as_text_is_escaped() -> None:
     page = Page(html_parts.whole_page("a", [HOSTILE], Html()))  # type: ignore[list-item]
     assert SHOWN in page.text
 

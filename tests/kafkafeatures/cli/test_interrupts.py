@@ -121,7 +121,7 @@ def test_a_process_started_with_sigint_ignored_keeps_ignoring_it(tmp_path: Path)
     assert (code, said) == (0, "")
 
 
-def test_ctrl_c_at_a_question_ends_the_command(tmp_path: Path) -> None:
+def test_ctrl_c_at_a_prompt_ends_the_command(tmp_path: Path) -> None:
     with simulator("--ghost-broker", "4=4.0") as process:
         servers = str(heard(process)["bootstrapServers"])
         command = (*PROGRAM, "unregister", "--broker", "4", "--bootstrap-server", servers)

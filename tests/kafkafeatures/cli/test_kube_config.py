@@ -74,7 +74,7 @@ def test_the_first_kubeconfig_with_a_value_wins(use: Any) -> None:
     assert chosen()[0] == "https://a:6443"
 
 
-def test_paths_are_meant_from_where_the_file_lies(use: Any, tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_folder_of_the_kubeconfig(use: Any, tmp_path: Path) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login"}
     who = {"client-key": "/abs/key", "tokenFile": "token", "exec": plugin}
     use(config(cluster={"certificate-authority": "pki/ca.crt"}, user=who))
@@ -85,7 +85,7 @@ def test_paths_are_meant_from_where_the_file_lies(use: Any, tmp_path: Path) -> N
     assert user()["exec"]["command"] == str(tmp_path / "login")
 
 
-def test_a_command_without_a_slash_is_looked_for_on_the_path(use: Any) -> None:
+def test_a_plugin_command_without_a_slash_is_searched_in_the_path_variable(use: Any) -> None:
     use(config(user={"exec": {"command": "aws"}}))
     assert user()["exec"]["command"] == "aws"
 
@@ -144,7 +144,9 @@ def test_a_missing_kubeconfig_of_the_environment_is_an_error(monkeypatch: pytest
     assert "/nowhere/config: no such file" in refused()
 
 
-def test_a_folder_instead_of_a_kubeconfig_is_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_instead_of_a_kubeconfig_is_reported_as_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBECONFIG", f"/nowhere/config:{tmp_path}")
     assert f"KUBECONFIG names {tmp_path}: that is a folder; set it to a kubeconfig file" in refused()
 

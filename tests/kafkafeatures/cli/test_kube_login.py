@@ -43,7 +43,7 @@ def runs(tmp_path: Path) -> int:
     return (tmp_path / "runs").read_text().count("run")
 
 
-def test_a_token_is_sent_over_tls_and_nowhere_else() -> None:
+def test_a_token_is_sent_over_tls_only() -> None:
     assert token_of(login(token=SECRET)) == SECRET
     assert token_of(login()) == ""
     with pytest.raises(CommandFailed, match="is not https") as failed:

@@ -11,7 +11,7 @@ from kafkafeatures.cli.document.live_steps import LiveSteps
 from kafkafeatures.cli.shell.indented import hanging
 
 
-def test_a_line_that_the_terminal_breaks_is_indented() -> None:
+def test_wrapped_lines_of_a_step_are_indented() -> None:
     shown = Console(file=io.StringIO(), width=40, color_system=None)
     LiveSteps(lambda: 0.0, shown).say("InSync: finalized and verified on every live node: group.version 1")
     first, *more = shown.file.getvalue().splitlines()  # type: ignore[attr-defined]

@@ -81,7 +81,9 @@ def test_log_decode_reads_a_directory_and_prints_its_account_on_stderr(capsys: p
     assert said.err.endswith("39297 bytes, 486 batches, 495 records: 495 decoded, 0 kept as bytes, 0 damaged\n")
 
 
-def test_the_segments_of_a_node_are_read_in_their_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_decode_reads_segments_in_the_order_of_their_offsets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "data" / "__cluster_metadata-0"
     folder.mkdir(parents=True)
     (folder / "00000000000000000002.log").write_bytes(batch(2, no_op()))
@@ -91,7 +93,7 @@ def test_the_segments_of_a_node_are_read_in_their_order(tmp_path: Path, capsys: 
     assert [json.loads(line)["offset"] for line in capsys.readouterr().out.splitlines()] == [0, 1, 2]
 
 
-def test_secrets_are_shown_on_request_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_decode_prints_secrets_on_request_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unreadable = frame(USER_SCRAM_CREDENTIAL, CREDENTIAL) + b"\0"
     unknown = bytes((1, 99, 0)) + SECRET
     password = frame(
@@ -133,7 +135,7 @@ def test_log_decode_reports_damage_in_place_and_continues_after_it(
     assert "216 bytes, 2 batches, 2 records: 2 decoded, 0 kept as bytes, 0 damaged; 72 bytes damaged" in said
 
 
-def test_a_batch_that_is_being_written_is_no_damage_in_the_newest_segment_alone(
+def test_log_verify_accepts_an_incomplete_batch_only_in_the_newest_segment(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     segment(tmp_path, batch(0, no_op()), batch(1, no_op())[:-3])
@@ -143,7 +145,7 @@ def test_a_batch_that_is_being_written_is_no_damage_in_the_newest_segment_alone(
     assert main(["log", "verify", str(tmp_path)]) == Exit.FAILED
 
 
-def test_verify_accounts_for_every_byte_in_a_document(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_verify_accounts_for_every_byte_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "verify", "-o", "json", str(CHANGES)]) == Exit.DONE
     (found,) = map(json.loads, capsys.readouterr().out.splitlines())
     shares = [share for kind in ("decoded", "kept", "damaged") for share in found[kind].values()]
@@ -183,7 +185,7 @@ def test_log_verify_accepts_an_empty_file(tmp_path: Path, capsys: pytest.Capture
     assert "0 bytes, 0 batches, 0 records" in capsys.readouterr().out
 
 
-def test_a_file_is_only_read(tmp_path: Path) -> None:
+def test_log_verify_does_not_change_the_file_or_its_folder(tmp_path: Path) -> None:
     path = Path(shutil.copy(CHANGES, tmp_path / FIRST))
     path.chmod(0o444)
     before = path.stat()
@@ -262,7 +264,7 @@ def test_log_verify_accepts_a_log_that_begins_with_a_complete_snapshot(tmp_path:
     assert main(["log", "verify", str(tmp_path)]) == Exit.DONE
 
 
-def test_a_snapshot_by_itself_is_whole_only_with_its_footer(tmp_path: Path) -> None:
+def test_log_verify_accepts_a_single_snapshot_only_with_its_footer(tmp_path: Path) -> None:
     assert main(["log", "verify", str(snapshot_at(tmp_path, 5))]) == Exit.DONE
     assert main(["log", "verify", str(snapshot_at(tmp_path, 5, without=1))]) == Exit.FAILED
 
@@ -279,7 +281,9 @@ def test_log_verify_allows_a_cut_end_only_in_the_newest_segment(
     assert "67 bytes damaged at byte 72: the last batch is cut" in capsys.readouterr().out
 
 
-def test_damage_in_one_of_many_files_names_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_decode_reports_damage_with_the_name_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     three_segments(tmp_path)
     path = tmp_path / SECOND
     path.write_bytes(path.read_bytes()[:-1] + b"?")

@@ -110,7 +110,7 @@ def test_every_command_reads_a_bundle_as_it_reads_the_directory(
 
 
 @FORMS
-def test_a_bundle_of_several_nodes_needs_the_name_of_one(
+def test_log_state_refuses_a_bundle_of_several_nodes_unless_one_node_is_given(
     bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = bundled(tmp_path / "bundle:1", node("one") | node("two", KRAFT))
@@ -132,7 +132,7 @@ def test_a_bundle_without_a_metadata_log_is_refused(
 
 
 @FORMS
-def test_no_path_of_a_bundle_leads_anywhere(
+def test_member_paths_of_a_bundle_cannot_leave_the_bundle(
     bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "here").mkdir()
@@ -192,7 +192,7 @@ def test_a_decompression_bomb_in_a_bundle_is_refused(
     assert "more than 2000000 bytes in it" in refused(capsys, path)
 
 
-def test_a_header_of_any_size_takes_no_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tar_header_with_a_huge_claimed_size_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for kind in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE):
         about = tarfile.TarInfo("long")
         about.type, about.size = kind, 6 * 1024**3
@@ -201,7 +201,9 @@ def test_a_header_of_any_size_takes_no_memory(tmp_path: Path, capsys: pytest.Cap
         assert "a header of 6442450944 bytes in it" in refused(capsys, path)
 
 
-def test_headers_in_headers_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bundle_with_thousands_of_nested_headers_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     about = tarfile.TarInfo("long")
     about.type, about.size = tarfile.GNUTYPE_LONGNAME, 10
     one = about.tobuf(tarfile.GNU_FORMAT) + b"a" * 10 + bytes(502)
@@ -222,7 +224,7 @@ def test_zip_bundles_with_other_compression_are_refused(tmp_path: Path, capsys: 
 
 
 @FORMS
-def test_a_bundle_that_is_cut_or_damaged_anywhere_is_one_line_or_says_what_is_in_it(
+def test_a_bundle_damaged_anywhere_gives_one_line_or_its_readable_content(
     bundled: Bundled, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content = bundled(tmp_path / "whole", {LOG: SMALL, f"{NODE}/meta.properties": b"node.id=1"}).read_bytes()
@@ -245,7 +247,9 @@ def test_a_bundle_that_is_cut_or_damaged_anywhere_is_one_line_or_says_what_is_in
     assert Exit.BLOCKED in codes
 
 
-def test_a_zip_that_claims_sizes_is_believed_by_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_zip_bundle_with_a_false_size_causes_no_internal_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     content = bytearray(as_zip(tmp_path / "whole", {LOG: SMALL}).read_bytes())
     at = content.index(b"PK\x01\x02") + 24
     struct.pack_into("<I", content, at, 0xFFFFFFF0)

@@ -79,7 +79,7 @@ def test_a_controller_that_is_registered_and_not_a_voter_is_suspected_with_its_l
     assert named(ghosts(capsys, tmp_path)) == []
 
 
-def test_voters_of_a_dynamic_quorum_are_those_of_its_own_records(
+def test_voters_of_a_dynamic_quorum_come_from_its_voters_record(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes = log([controller(1), controller(2), controller(3)], start=1)
@@ -97,7 +97,7 @@ def test_ghosts_are_unclear_if_no_record_names_the_voters(tmp_path: Path, capsys
 
 
 @pytest.mark.parametrize(("span", "suspected"), [(FENCED_FOR_MS - 1, False), (FENCED_FOR_MS, True)])
-def test_a_broker_that_is_fenced_for_long_is_suspected(
+def test_a_broker_fenced_for_fifteen_minutes_is_suspected(
     span: int, suspected: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     start = log(

@@ -99,7 +99,7 @@ def _out(capsys: Capture, path: Path, *words: str, code: Exit) -> str:
     return capsys.readouterr().out
 
 
-def test_a_state_that_a_later_snapshot_has_is_exact_and_the_record_is_named_all_the_same(
+def test_a_state_after_a_later_snapshot_is_exact_and_the_impossible_record_is_still_named(
     tmp_path: Path, capsys: Capture
 ) -> None:
     state = snapshot(broker(3, 900), level("metadata.version", 29))
@@ -122,20 +122,20 @@ def test_all_log_commands_report_an_impossible_record_of_a_snapshot(tmp_path: Pa
     assert words in shown(capsys, folder / checkpoint(4), "decode")
 
 
-def test_a_log_that_begins_anywhere_is_believed(tmp_path: Path, capsys: Capture) -> None:
+def test_no_record_is_called_impossible_in_a_log_without_its_beginning(tmp_path: Path, capsys: Capture) -> None:
     folder = a_log(tmp_path, **{segment(9): log([fence(3, 10), moved(isr=(1,)), no_op()], start=9)})
     for action, code in {"verify": Exit.FAILED, "decode": Exit.FAILED, "timeline": Exit.DONE}.items():
         assert "Kafka stops" not in shown(capsys, folder, action, code=code)
 
 
-def test_many_records_are_counted_in_a_state_and_all_shown_by_verify(tmp_path: Path, capsys: Capture) -> None:
+def test_log_state_counts_many_impossible_records_and_log_verify_lists_all(tmp_path: Path, capsys: Capture) -> None:
     folder = a_log(tmp_path, **{FIRST: log([fence(3, 10)] * 30)})
     problems = json.loads(_out(capsys, folder, "state", "-o", "json", code=Exit.FAILED))["problems"]
     assert (len(problems), problems[-1]) == (12, "Kafka stops at 19 more of the records; see log verify")
     assert shown(capsys, folder, "verify").count("Kafka stops here") == 30
 
 
-def test_logs_of_several_nodes_are_judged_each_by_itself(tmp_path: Path, capsys: Capture) -> None:
+def test_impossible_records_are_judged_per_node_in_a_bundle(tmp_path: Path, capsys: Capture) -> None:
     with tarfile.open(tmp_path / "bundle.tar.gz", "w:gz") as archive:
         for node, content in {"1": log(EPOCH), "2": log([topic(), partition(id_=A)])}.items():
             path = tmp_path / f"of-{node}"
@@ -146,7 +146,7 @@ def test_logs_of_several_nodes_are_judged_each_by_itself(tmp_path: Path, capsys:
     assert f"1/__cluster_metadata-0/{FIRST}: offset 2: {WORDS}" in text
 
 
-def test_a_copy_of_a_segment_under_another_name_is_judged(tmp_path: Path, capsys: Capture) -> None:
+def test_an_impossible_record_is_reported_in_a_segment_copied_to_another_name(tmp_path: Path, capsys: Capture) -> None:
     copy = tmp_path / "metadata.log"
     copy.write_bytes(log(EPOCH))
     assert f"offset 2: {WORDS}" in shown(capsys, copy, "decode")
@@ -154,7 +154,7 @@ def test_a_copy_of_a_segment_under_another_name_is_judged(tmp_path: Path, capsys
     assert "Kafka stops" not in shown(capsys, copy, "decode", code=Exit.DONE)
 
 
-def test_a_name_cannot_hide_or_forge_a_line(tmp_path: Path, capsys: Capture) -> None:
+def test_a_topic_name_with_control_characters_cannot_hide_an_impossible_record(tmp_path: Path, capsys: Capture) -> None:
     wild = "t\u2028         3  \x1b[2J"
     folder = a_log(tmp_path, **{FIRST: log([topic(wild), topic(wild)])})
     for action in ("verify", "decode", "timeline", "state"):

@@ -34,17 +34,17 @@ def test_the_text_of_kafka_dump_log_is_recognised_by_any_name(tmp_path: Path, na
 
 
 @pytest.mark.parametrize("name", [f"{SEGMENT}.gz", "of-an-issue.gz"])
-def test_one_compressed_file_is_answered_with_how_to_decompress_it(tmp_path: Path, name: str) -> None:
+def test_a_compressed_file_is_refused_with_the_command_that_decompresses_it(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(bytes(100)))
     assert f"decompress it first: gunzip -k {tmp_path / name}" in refused(tmp_path / name)
 
 
-def test_a_compressed_segment_that_lost_its_ending_is_recognised_too(tmp_path: Path) -> None:
+def test_a_compressed_segment_without_its_file_ending_is_recognised(tmp_path: Path) -> None:
     (tmp_path / SEGMENT).write_bytes(gzip.compress(bytes(100)))
     assert "it is compressed with gzip; decompress it first" in refused(tmp_path / SEGMENT)
 
 
-def test_an_archive_that_is_cut_is_still_an_archive(tmp_path: Path) -> None:
+def test_a_truncated_archive_is_reported_as_a_damaged_archive(tmp_path: Path) -> None:
     (tmp_path / "bundle.tar.gz").write_bytes(gzip.compress(b"x" * 257 + b"ustar" + bytes(100))[:-8])
     assert "damaged or cut" in refused(tmp_path / "bundle.tar.gz")
 
@@ -90,13 +90,15 @@ def test_a_bundle_with_a_compressed_segment_is_refused(
     assert f"node-1/__cluster_metadata-0/{SEGMENT}.gz in it is compressed by itself; unpack the bundle" in said
 
 
-def test_several_are_decompressed_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_compressed_files_are_answered_with_one_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = log_of(tmp_path, ())
     (folder / f"{SNAPSHOT}.gz").write_bytes(gzip.compress(bytes(100)))
     assert f"decompress them first: gunzip -k {folder}/*.gz" in refusal(capsys, "log state", folder)
 
 
-def test_a_copy_of_what_is_there_and_other_compressed_files_are_no_part_of_the_log(tmp_path: Path) -> None:
+def test_a_compressed_copy_of_a_segment_and_foreign_compressed_files_are_ignored(tmp_path: Path) -> None:
     folder = log_of(tmp_path, (SEGMENT, "dump.txt.gz", f"{SEGMENT}.dump.txt.gz", "00000000000000000000.index.gz"))
     assert main(["log", "verify", str(folder)]) == Exit.DONE
 

@@ -38,7 +38,7 @@ def node(folder: Path) -> Path:
     return folder / "data"
 
 
-def test_the_state_is_of_an_offset_and_says_what_it_was_made_of(
+def test_log_state_reports_the_offset_and_the_files_of_a_state(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = node(tmp_path)
@@ -83,7 +83,7 @@ def test_log_state_prints_the_same_text_in_any_width(tmp_path: Path) -> None:
             assert text in seen.text
 
 
-def test_a_migration_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_state_shows_the_migration_state_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(state(capsys, "--at", "300", str(MIGRATION.parent)))
     assert found["migration"] == {"state": "PreMigration", "code": 2}
     assert "Migration from ZooKeeper: PreMigration (2)" in state(
@@ -91,7 +91,7 @@ def test_a_migration_is_shown_by_its_name(capsys: pytest.CaptureFixture[str]) ->
     )
 
 
-def test_clients_are_shown_by_their_names_and_without_their_secrets(
+def test_log_state_shows_acls_quotas_and_credentials_without_secrets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = frame(table.TOPIC, {"name": "orders", "topicId": UUID(int=1)})
@@ -139,7 +139,7 @@ def test_log_state_reports_an_open_transaction(tmp_path: Path, capsys: pytest.Ca
     assert "Inside of a metadata transaction" in state(capsys, str(tmp_path), form="text")
 
 
-def test_what_is_missing_is_named_with_the_offset_up_to_which_the_state_is_known(
+def test_log_state_reports_missing_offsets_and_the_last_known_offset(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / FIRST).write_bytes(log([level("metadata.version", 9)], [no_op()]))
@@ -208,7 +208,7 @@ def test_invalid_flags_of_log_state_give_one_line(
     assert len(said.splitlines()) == 1
 
 
-def test_a_path_that_holds_no_log_or_those_of_several_nodes_is_refused(
+def test_log_state_refuses_a_path_without_a_log_or_with_logs_of_several_nodes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("one", "two"):

@@ -63,7 +63,7 @@ def test_records_after_the_newest_complete_snapshot_may_be_uncommitted(
     assert {one["committed"] for one in timeline(capsys, folder)[:-1]} == {None}
 
 
-def test_a_log_without_its_beginning_starts_with_the_state_of_its_snapshot_which_is_no_event(
+def test_the_timeline_shows_the_state_of_a_snapshot_separately_from_events(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / segment(3)).write_bytes(log([level("a", 2)], [level("a", 3)], [level("b", 1)], start=3))
@@ -124,7 +124,7 @@ def test_no_op_records_are_no_gap_in_the_timeline(tmp_path: Path, capsys: pytest
     assert [one["offset"] for one in found if one["event"] == "State"] == [50]
 
 
-def test_damage_is_named_and_what_is_behind_it_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_reports_damage_and_continues_after_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parts = [batch(0, level("a", 1)), batch(1, level("a", 2)), batch(2, level("a", 3))]
     (tmp_path / FIRST).write_bytes(parts[0] + parts[1][:-1] + b"?" + parts[2])
     found = timeline(capsys, tmp_path, Exit.FAILED)
@@ -145,7 +145,7 @@ def test_repeated_offsets_are_reported_and_make_earlier_levels_unknown(
     assert [one["why"] for one in found if one["event"] == "Missing"] == ["offsets 1 to 1 are there twice"]
 
 
-def test_a_leader_epoch_that_goes_back_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_reports_a_leader_epoch_that_goes_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / FIRST).write_bytes(batch(0, level("a", 1), epoch=2) + batch(1, level("a", 2), epoch=1))
     found = timeline(capsys, tmp_path, Exit.FAILED)
     assert levels(found) == [(0, 1, 0), (1, 2, None)]
@@ -153,7 +153,9 @@ def test_a_leader_epoch_that_goes_back_is_named(tmp_path: Path, capsys: pytest.C
     assert "the leader epoch goes back (leader epoch 1 after 2)" in why
 
 
-def test_the_end_of_the_newest_segment_may_be_in_the_making(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_accepts_an_incomplete_batch_only_in_the_newest_segment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / FIRST).write_bytes(batch(0, level("a", 1)) + batch(1, no_op())[:-3])
     assert timeline(capsys, tmp_path)[-1]["offset"] == 1
     (tmp_path / segment(2)).write_bytes(batch(2, no_op()))
@@ -162,7 +164,9 @@ def test_the_end_of_the_newest_segment_may_be_in_the_making(tmp_path: Path, caps
     ]  # fmt: skip
 
 
-def test_an_open_transaction_changed_nothing_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeline_shows_no_change_of_an_open_transaction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / FIRST).write_bytes(log([no_op()], [begin(), level("a", 1)]))
     (end_,) = timeline(capsys, tmp_path)
     assert (end_["event"], end_["offset"], end_["committedOffset"], end_["openTransaction"]) == ("End", 3, 0, 1)
@@ -247,7 +251,7 @@ def test_the_timeline_of_a_snapshot_without_metadata_version_has_the_default_of_
     ],
     ids=["there is one", "a vendor's", "some of it is missing", "a record was not understood", "nothing is in it"],
 )
-def test_nothing_is_taken_where_the_log_may_have_a_level(
+def test_the_timeline_assumes_no_default_level_if_the_log_may_have_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes
 ) -> None:
     (tmp_path / FIRST).write_bytes(data)

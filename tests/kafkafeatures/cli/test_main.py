@@ -132,9 +132,7 @@ def run(*words: str, code: str = "", **environment: str) -> subprocess.Completed
         (("approve", "orders"), 64, "not a terminal; use --plan HASH"),
     ],
 )
-def test_what_a_user_can_do_wrong_ends_in_one_line_and_the_right_code(
-    words: tuple[str, ...], code: int, said: str
-) -> None:
+def test_a_failed_command_ends_with_one_line_and_its_exit_code(words: tuple[str, ...], code: int, said: str) -> None:
     done = commands.command(words)
     assert done.returncode == code, done.stderr
     assert said in done.stderr
@@ -162,7 +160,7 @@ def test_what_a_user_can_do_wrong_ends_in_one_line_and_the_right_code(
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("form", [("-o", "json"), ("--output=json",), ("-ojson",), ("-o=json",)])
-def test_with_json_an_error_is_one_object_on_stderr(
+def test_an_error_with_json_output_is_one_object_on_stderr(
     words: tuple[str, ...], error: dict[str, object], form: tuple[str, ...]
 ) -> None:
     done = commands.command((*words, *form))
@@ -171,12 +169,12 @@ def test_with_json_an_error_is_one_object_on_stderr(
     assert done.returncode == error["exitCode"]
 
 
-def test_help_of_a_command_is_asked_for_in_either_way() -> None:
+def test_help_before_a_command_and_the_flag_help_print_the_same() -> None:
     assert run("help", "plan").stdout == run("plan", "--help").stdout
     assert run("help").stdout == run("--help").stdout
 
 
-def test_each_command_is_in_one_group_of_the_help() -> None:
+def test_each_command_is_in_exactly_one_group_of_the_help() -> None:
     grouped = [name for names in GROUPS.values() for name in names]
     assert sorted(grouped) == sorted(COMMANDS)
     assert all(f"  {name} " in run("help").stdout for name in COMMANDS)
@@ -184,7 +182,7 @@ def test_each_command_is_in_one_group_of_the_help() -> None:
 
 
 @pytest.mark.parametrize("words", [("--help",), *((command, "--help") for command in COMMANDS)])
-def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
+def test_every_command_prints_its_usage_for_the_flag_help(words: tuple[str, ...]) -> None:
     done = commands.command(words)
     assert done.returncode == 0
     assert done.stdout.startswith("usage: kafkafeatures")
@@ -196,7 +194,9 @@ def test_version_needs_no_cluster() -> None:
     assert "kafkafeatures 0." in done.stdout
 
 
-def test_an_unreachable_cluster_sends_nothing_and_leaves_an_honest_state(tmp_path: Path) -> None:
+def test_apply_to_an_unreachable_cluster_exits_with_5_and_writes_unreachable_into_the_state_file(
+    tmp_path: Path,
+) -> None:
     document = tmp_path / "levels.yaml"
     document.write_text(
         "apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {name: a}\n"
@@ -248,7 +248,7 @@ def simulated() -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(("form", "imported"), [("json", ""), ("yaml", "yaml"), ("table", "rich")])
-def test_describe_imports_only_what_it_uses(simulated: tuple[str, ...], form: str, imported: str) -> None:
+def test_describe_imports_only_the_modules_that_it_uses(simulated: tuple[str, ...], form: str, imported: str) -> None:
     words = ["describe", *simulated, "-o", form]
     code = f"from kafkafeatures.cli.shell.main import main\nassert main({words}) == 0\n{SAY_IMPORTED}"
     done = run(code=code)
@@ -256,7 +256,7 @@ def test_describe_imports_only_what_it_uses(simulated: tuple[str, ...], form: st
     assert '"MetadataLog"' in done.stdout or form != "json"
 
 
-def test_requests_are_shown_where_that_is_asked_for(simulated: tuple[str, ...]) -> None:
+def test_requests_are_logged_on_stderr_with_the_verbose_flag(simulated: tuple[str, ...]) -> None:
     assert run("describe", *simulated, "-o", "json").stderr == ""
     done = run("-v", "describe", *simulated, "-o", "json")
     assert json.loads(done.stdout)["kind"] == "Cluster"
@@ -267,7 +267,7 @@ def test_requests_are_shown_where_that_is_asked_for(simulated: tuple[str, ...]) 
     assert sum(line.startswith(">") for line in lines) == sum(line.startswith("<") for line in lines)
 
 
-def test_describe_imports_the_schemas_of_what_it_sends_and_no_others(simulated: tuple[str, ...]) -> None:
+def test_describe_imports_only_the_schemas_of_the_requests_that_it_sends(simulated: tuple[str, ...]) -> None:
     words = ["describe", *simulated, "-o", "json"]
     code = (
         f"import sys\nfrom kafkafeatures.cli.shell.main import main\nassert main({words}) == 0\n"
@@ -288,7 +288,7 @@ def document_of(simulated: tuple[str, ...], folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", ["describe", "plan", "apply"])
-def test_a_level_is_raised_without_what_only_rolls_credentials_and_partitions_need(
+def test_commands_on_levels_import_no_modules_of_rolls_credentials_and_partitions(
     simulated: tuple[str, ...], tmp_path: Path, command: str
 ) -> None:
     of_file = ("-f", str(document_of(simulated, tmp_path)), "-o", "json")
@@ -300,13 +300,13 @@ def test_a_level_is_raised_without_what_only_rolls_credentials_and_partitions_ne
     assert run(code=code).stderr.splitlines()[-1] == ""
 
 
-def test_what_a_level_is_raised_without_is_there() -> None:
+def test_every_module_that_must_not_be_imported_exists() -> None:
     """A module that is renamed would not be missed otherwise."""
     assert [name for name in SELDOM if find_spec(name) is None] == []
 
 
 @pytest.mark.parametrize("command", ["describe", "plan", "apply"])
-def test_a_command_never_looks_for_garbage(simulated: tuple[str, ...], tmp_path: Path, command: str) -> None:
+def test_a_command_never_runs_the_garbage_collector(simulated: tuple[str, ...], tmp_path: Path, command: str) -> None:
     """There is next to none, and one look at all that was imported takes a fifteenth of the command."""
     document = document_of(simulated, tmp_path)
     words = [command, *(simulated if command == "describe" else ("-f", str(document)))]
@@ -334,13 +334,13 @@ def test_a_command_never_looks_for_garbage(simulated: tuple[str, ...], tmp_path:
     ],
     ids=lambda words: words[0] if isinstance(words, tuple) else None,
 )
-def test_a_command_imports_only_what_it_uses(tmp_path: Path, words: tuple[str, ...], imported: str) -> None:
+def test_a_command_imports_only_the_modules_that_it_uses(tmp_path: Path, words: tuple[str, ...], imported: str) -> None:
     """Start-up time is a promise: tables, documents, schemas of resources are imported when there is one."""
     code = f"from kafkafeatures.cli.shell.main import main\nmain({list(words)})\n{SAY_IMPORTED}"
     assert run(code=code, HOME=str(tmp_path)).stderr.splitlines()[-1] == imported
 
 
-def test_no_word_of_another_tool_leads_to_the_command_that_does_the_opposite() -> None:
+def test_a_command_word_of_another_tool_is_answered_with_an_explanation_and_no_suggestion() -> None:
     assert ANSWERS.keys().isdisjoint(COMMANDS)
     for word, answer in ANSWERS.items():
         done = commands.command([word])

@@ -29,7 +29,7 @@ def line_with(lines: list[str], word: str) -> str:
     return next(line for line in lines if word in line)
 
 
-def test_equal_nodes_share_a_column_and_the_one_that_blocks_is_marked() -> None:
+def test_equal_nodes_share_a_column_of_the_matrix_and_a_blocking_node_is_marked() -> None:
     lines = drawn(observation(node(3001), node(3002), node(1), node(2, said=answer(OLD), written=OLD), node(3)))
     assert line_with(lines, "CONTROLLERS").split() == ["CONTROLLERS", "BROKERS", "BROKER"]
     assert line_with(lines, "FEATURE").split() == ["FEATURE", "FINALIZED", "3001,", "3002", "1,", "3", "2"]
@@ -47,7 +47,7 @@ def test_equal_nodes_share_a_column_and_the_one_that_blocks_is_marked() -> None:
     ]
 
 
-def test_three_hundred_nodes_read_like_three() -> None:
+def test_the_matrix_of_three_hundred_equal_nodes_is_as_short_as_one_of_three() -> None:
     brokers = [node(i) for i in range(1, 300)]
     lines = drawn(observation(node(3001), *brokers))
     assert "1-299" in line_with(lines, "FEATURE")
@@ -56,7 +56,7 @@ def test_three_hundred_nodes_read_like_three() -> None:
     assert not any("!" in one for one in lines)
 
 
-def test_three_hundred_nodes_half_upgraded_fit_a_screen() -> None:
+def test_the_matrix_of_three_hundred_half_upgraded_nodes_fits_a_screen() -> None:
     half = [node(i, said=answer(OLD if i % 2 else NEW), written=OLD if i % 2 else NEW) for i in range(1, 301)]
     silent = [node(i, state=NodeState.UNREACHABLE, said=SILENT) for i in range(400, 450)]
     lines = drawn(observation(node(3001), node(3002), node(3003), *half, *silent), width=100)
@@ -66,7 +66,7 @@ def test_three_hundred_nodes_half_upgraded_fit_a_screen() -> None:
     assert "50 brokers (400-449): still registered" in line_with(lines, "Unreachable")
 
 
-def test_a_lost_quorum_is_the_first_line() -> None:
+def test_the_first_line_reports_a_lost_quorum() -> None:
     lost = Failure(FailureKind.NO_LEADER, "", "no majority of the voters answers")
     seen = observation(node(3001), node(3002, state=NodeState.UNREACHABLE, said=SILENT), node(1), voting=lost)
     assert drawn(seen, width=120)[:2] == [
@@ -75,12 +75,12 @@ def test_a_lost_quorum_is_the_first_line() -> None:
     ]
 
 
-def test_while_a_migration_is_open_no_level_is_said_to_be_raisable() -> None:
+def test_the_headline_promises_no_higher_level_while_a_migration_is_open() -> None:
     lines = drawn(observation(mode=MetadataMode.MIGRATING))
     assert lines[0] == "3.9-IV0; no level can be changed while a migration from ZooKeeper is open"
 
 
-def test_one_node_is_enough() -> None:
+def test_the_matrix_of_a_single_controller_is_drawn() -> None:
     assert "CONTROLLER" in "".join(drawn(observation(node(3001))))
 
 
@@ -110,25 +110,25 @@ def test_ghosts_refused_and_silent_nodes_have_lines_of_their_own() -> None:
     assert "      kafkafeatures unregister --broker 4 --bootstrap-server h:1" in lines
 
 
-def test_what_was_not_read_is_said_with_the_remedy() -> None:
+def test_a_source_that_was_not_read_is_listed_with_its_remedy() -> None:
     gap = Failure(FailureKind.AUTHORIZATION, "metadata log", "CLUSTER_ACTION is missing", "grant it")
     lines = drawn(observation(gaps=(gap,)))
     assert lines[-2:] == ["Not read", "  metadata log: CLUSTER_ACTION is missing; grant it"]
 
 
-def test_a_range_that_is_not_known_is_a_question_mark() -> None:
+def test_an_unknown_supported_range_is_shown_as_a_question_mark() -> None:
     half = answer({"metadata.version": (7, 27)}, complete=False)
     lines = drawn(observation(node(3001), node(1, said=half, written=None)))
     assert line_with(lines, "group.version  ").split()[-1] == "?"
 
 
-def test_a_node_that_reads_another_level_is_reported() -> None:
+def test_a_node_that_reports_another_finalized_level_is_marked() -> None:
     late = answer(NEW, {"metadata.version": 20})
     assert "(reports 20)" in "".join(drawn(observation(node(3001), node(1, said=late))))
 
 
 @pytest.mark.parametrize("width", [60, 80])
-def test_many_kinds_of_nodes_turn_the_picture_instead_of_breaking_it(width: int) -> None:
+def test_the_matrix_has_nodes_as_rows_if_their_columns_are_too_many(width: int) -> None:
     nodes = [node(i, said=answer({"metadata.version": (1, 10 + i)}), written=None) for i in range(1, 13)]
     lines = drawn(observation(node(3001), *nodes), width=width)
     assert "1-22 !" in line_with(lines, "broker 12")
@@ -136,7 +136,7 @@ def test_many_kinds_of_nodes_turn_the_picture_instead_of_breaking_it(width: int)
     assert "…" not in "".join(lines)
 
 
-def test_where_words_would_be_broken_each_feature_has_lines_of_its_own() -> None:
+def test_each_feature_has_its_own_lines_if_the_matrix_is_too_wide() -> None:
     names = ("eligible.leader.replicas", "share", "streams", "transaction")
     new = NEW | {f"{name}.version": (0, 1) for name in names}
     live = (node(i, said=answer(new), written=new) for i in (3001, 3002, 1))
@@ -150,7 +150,7 @@ def test_where_words_would_be_broken_each_feature_has_lines_of_its_own() -> None
     assert not any(word in "".join(lines) for word in ("…", "NODES", "FEATURE"))
 
 
-def test_apis_are_rows_of_their_own_picture() -> None:
+def test_versions_of_apis_are_rows_of_a_second_matrix() -> None:
     lines = drawn(observation(), apis=True)
     assert line_with(lines, "ApiVersions (18)").split()[-2:] == ["0-4", "0-4"]
     assert line_with(lines, "? (55)")
@@ -162,7 +162,7 @@ _KINDS: tuple[Ranges, ...] = tuple(
 )
 
 
-def test_three_hundred_nodes_of_six_kinds_with_ghosts_and_silent_ones_fit_fifty_lines() -> None:
+def test_the_matrix_of_three_hundred_nodes_of_six_kinds_and_ghosts_fits_fifty_lines() -> None:
     nodes = [node(i, said=answer(_KINDS[i % 3]), written=_KINDS[i % 3]) for i in (*range(1, 301), *range(3001, 3010))]
     gone = [node(i, state=NodeState.GHOST, said=SILENT, written=OLD) for i in (400, 402, 405)]
     silent = [node(i, state=NodeState.UNREACHABLE, said=SILENT) for i in range(500, 550)]
@@ -173,7 +173,7 @@ def test_three_hundred_nodes_of_six_kinds_with_ghosts_and_silent_ones_fit_fifty_
 
 
 @pytest.mark.parametrize("width", [60, 80])
-def test_what_a_terminal_breaks_stays_indented(width: int) -> None:
+def test_wrapped_lines_of_the_matrix_stay_indented(width: int) -> None:
     lines = drawn(
         observation(
             *(node(i, said=answer(_KINDS[i % 3]), written=_KINDS[i % 3]) for i in (3001, 1, 2, 3)),
@@ -189,19 +189,19 @@ def test_what_a_terminal_breaks_stays_indented(width: int) -> None:
     assert command.replace(" \\\n", " ").split() == ["--broker", "4", "--bootstrap-server", "h:1"]
 
 
-def test_where_a_level_lies_between_the_headline_names_both() -> None:
+def test_the_headline_names_the_reachable_and_the_blocked_level() -> None:
     old = {"metadata.version": (7, 25)}
     lines = drawn(observation(node(3001), node(1), node(2, said=answer(old), written=old)))
     assert lines[0] == "3.9-IV0; can be raised to 4.0-IV3; 4.1-IV1 is blocked by 1 of 3 nodes"
 
 
-def test_a_cluster_at_the_highest_level_says_so() -> None:
+def test_the_headline_says_if_the_cluster_is_at_the_highest_level() -> None:
     lines = drawn(observation(levels={"metadata.version": 27, "group.version": 1, "kraft.version": 1}))
     assert lines[0] == "4.1-IV1; no live node supports a higher level"
     assert not any("Blockers" in one for one in lines)
 
 
-def test_a_missing_right_is_no_missing_controller() -> None:
+def test_the_active_controller_is_unknown_if_the_right_to_describe_the_quorum_is_missing() -> None:
     lacks = Failure(FailureKind.AUTHORIZATION, "h:1", "DescribeQuorum needs DESCRIBE", "kafka-acls.sh --add")
     seen = observation(node(3001), node(1), voting=lacks)
     lines = drawn(seen)
@@ -210,13 +210,13 @@ def test_a_missing_right_is_no_missing_controller() -> None:
     assert not any("No active controller" in one or "without an active controller" in one for one in lines)
 
 
-def test_files_without_a_node_that_runs_promise_nothing_about_higher_levels() -> None:
+def test_the_headline_promises_no_higher_level_if_no_node_is_live() -> None:
     fenced = node(1, state=NodeState.FENCED, said=SILENT)
     seen = observation(fenced, levels={"metadata.version": 99})
     assert drawn(seen)[0] == "level 99; no node is known to run, so how far it can be raised is unknown"
 
 
-def test_a_metadata_log_without_a_level_has_the_one_that_kafka_takes_then() -> None:
+def test_a_metadata_log_without_metadata_version_is_shown_at_the_default_of_kafka() -> None:
     seen = observation(node(3001, said=answer(OLD), written=OLD), levels={})
     lines = drawn(seen)
     assert lines[0].startswith("3.0-IV1; can be raised to 3.9-IV0")
@@ -226,7 +226,7 @@ def test_a_metadata_log_without_a_level_has_the_one_that_kafka_takes_then() -> N
     assert all("inLog" not in one for one in others)
 
 
-def test_where_a_vendor_has_a_feature_in_its_place_nothing_is_taken() -> None:
+def test_no_default_level_is_assumed_if_a_vendor_replaces_metadata_version() -> None:
     """The levels of Confluent Server 8.1: `metadata.version ... FinalizedVersionLevel: UNKNOWN 0`."""
     seen = observation(node(3001, said=answer(OLD), written=OLD), levels={"confluent.metadata.version": 140})
     lines = drawn(seen)

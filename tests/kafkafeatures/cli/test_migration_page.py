@@ -54,7 +54,7 @@ def at(seconds: int) -> Moment:
     return Moment(MS + seconds * 1000, seconds)
 
 
-def test_real_brokers_have_a_row_with_each_mode_and_the_records_that_say_so() -> None:
+def test_real_brokers_have_a_row_with_each_mode_and_the_records_that_prove_it() -> None:
     found, text = shown(of_a_real_log())
     rows = [[row[0], row[1], row[3]] for row in found.rows_under("Each change")]
     assert rows[1:] == [
@@ -78,7 +78,7 @@ def test_real_brokers_have_a_row_with_each_mode_and_the_records_that_say_so() ->
     assert styles == [["waits", "both", "finalized"], *[["zookeeper", "flagged", "kraft"]] * 3]
 
 
-def test_the_point_of_no_return_is_the_record_that_passed_it() -> None:
+def test_the_log_of_a_migration_proves_that_the_point_of_no_return_was_passed() -> None:
     found, _ = shown(of_a_real_log(), IN_DUAL_WRITE)  # a status that is older than the log
     assert "The point of no return was passed" in found.text
     assert "offset 837. The cluster cannot go back to ZooKeeper." in found.text
@@ -94,24 +94,24 @@ def test_in_dual_write_the_page_has_lag_equality_and_the_way_back() -> None:
 
 
 @pytest.mark.parametrize(("phase", "says"), [("Finalizing", "is being passed"), ("Finalized", "was passed")])
-def test_without_the_log_the_status_says_that_nothing_leads_back(phase: str, says: str) -> None:
+def test_the_page_takes_the_point_of_no_return_from_the_status_without_the_log(phase: str, says: str) -> None:
     found, _ = shown(NOT_READ, Status(migration=MigrationStatus(phase=phase)))
     assert f"The point of no return {says}" in found.text
 
 
-def test_a_way_back_that_is_still_open_is_shown_although_controllers_lose_the_flag() -> None:
+def test_the_way_back_is_shown_as_long_as_it_is_open_while_finalizing() -> None:
     status = IN_DUAL_WRITE.migration or MigrationStatus()
     found, _ = shown(NOT_READ, replace(IN_DUAL_WRITE, migration=replace(status, phase="Finalizing")))
     assert "The point of no return was not passed" in found.text
     assert "Way back" in found.text
 
 
-def test_a_way_back_that_is_not_known_is_never_said_to_be_there() -> None:
+def test_an_unknown_way_back_is_reported_as_unknown() -> None:
     found, _ = shown(NOT_READ, Status(migration=MigrationStatus(phase="DualWrite")))
     assert "No way back is known" in found.text
 
 
-def test_without_the_log_the_phases_are_those_that_events_tell_of_and_the_page_says_how_to_get_the_rest() -> None:
+def test_the_page_takes_phases_from_events_without_the_log_and_says_what_is_missing() -> None:
     events = (
         SeenEvent(
             at="2026-01-02T03:00:00Z", reason="MigrationPhaseChanged", note="",
@@ -127,19 +127,19 @@ def test_without_the_log_the_phases_are_those_that_events_tell_of_and_the_page_s
     assert NOT_READ.replace("`", "") in found.text
 
 
-def test_of_a_cluster_that_never_was_in_zookeeper_mode_nothing_is_said() -> None:
+def test_the_page_of_a_cluster_that_never_used_zookeeper_has_no_migration() -> None:
     for log in (of_log(KRAFT.read_bytes()), NOT_READ, made(StateChange(0, at(0)))):
         assert HEAD not in shown(log)[0].text
 
 
-def test_a_snapshot_says_that_a_mode_was_so_by_then() -> None:
+def test_a_mode_read_from_a_snapshot_is_dated_by_the_snapshot() -> None:
     modes = (ModeChange(1, in_kraft=True, at=at(5)),)
     found, _ = shown(made(StateChange(1, at(5)), modes=modes, known_from=at(5)))
     rows = found.rows_under("Each change")[1:]
     assert [row[2] for row in rows] == ["by 2026-01-02 03:04:10 UTC"] * 2
 
 
-def test_a_broker_that_is_unregistered_is_no_longer_drawn_and_a_state_of_another_release_is_named() -> None:
+def test_an_unregistered_broker_is_no_longer_drawn_and_an_unknown_state_is_shown_as_a_number() -> None:
     modes = (ModeChange(1, in_kraft=False, at=at(1)), ModeChange(1, in_kraft=None, at=at(9)))
     found, text = shown(made(StateChange(2, at(0)), StateChange(9, at(4)), modes=modes))
     rows = [row[:2] for row in found.rows_under("Each change")[1:]]
@@ -149,7 +149,7 @@ def test_a_broker_that_is_unregistered_is_no_longer_drawn_and_a_state_of_another
     assert float(right) < 14  # of a minute: from the first second to the ninth
 
 
-def test_more_brokers_than_are_drawn_are_counted() -> None:
+def test_brokers_above_the_maximum_of_the_chart_are_counted() -> None:
     modes = tuple(ModeChange(id_, in_kraft=True, at=at(1)) for id_ in range(MAX_NODES + 5))
     found, _ = shown(made(StateChange(1, at(0)), modes=modes))
     caption = next(words for _, words in found.captions if words.startswith("Modes of"))
@@ -157,14 +157,14 @@ def test_more_brokers_than_are_drawn_are_counted() -> None:
     assert len(found.rows_under("Modes of")) == MAX_NODES + 2
 
 
-def test_what_a_status_says_is_text_and_never_markup() -> None:
+def test_texts_of_a_status_are_escaped_on_the_migration_page() -> None:
     evil: Any = "<script>alert(1)</script>"
     status = Status(migration=MigrationStatus(phase=evil, kept_migration_node=evil), way_back=WayBack(how=evil))
     _, text = shown(evil, status)
     assert "<script" not in text
 
 
-def test_everything_that_is_drawn_has_a_pattern_or_a_height_of_its_own() -> None:
+def test_each_mode_and_phase_of_the_chart_has_its_own_pattern_or_height() -> None:
     looks = re.findall(r"\.(zookeeper|flagged|kraft|waits|both|finalized) \{ (.*?) \}", STYLE_OF_MIGRATIONS)
     drawn = {name: re.sub(r"var\(--\w+\)", "colour", rule) for name, rule in looks}
     assert len(drawn) == len(set(drawn.values())) == 6

@@ -31,7 +31,7 @@ def needed(seen: Observation, desired: Desired) -> SettingDifferences:
 
 
 @pytest.mark.parametrize("desired", [Desired.PRE_MIGRATION, Desired.DUAL_WRITE, Desired.ROLLED_BACK])
-def test_without_an_address_of_a_controller_nothing_is_known_of_controllers(
+def test_controllers_are_unknown_if_no_address_of_a_controller_is_configured(
     desired: Desired, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = needed(UNASKED, desired)
@@ -51,7 +51,7 @@ def test_without_an_address_of_a_controller_nothing_is_known_of_controllers(
         (Desired.ROLLED_BACK, []),
     ],
 )
-def test_controllers_that_do_not_answer_are_unknown_where_some_are_to_be_there(
+def test_controllers_that_do_not_answer_are_unknown_unless_the_migration_is_rolled_back(
     desired: Desired, unknown: list[str]
 ) -> None:
     assert [str(one) for one in needed(SILENT, desired).unknown] == unknown
@@ -68,14 +68,14 @@ def test_controllers_that_do_not_answer_are_unknown_where_some_are_to_be_there(
         (Position.COPIED, Desired.DUAL_WRITE, "Restart no node with these lines before KafkaFeatures asks for it"),
     ],
 )
-def test_the_lines_come_with_what_not_to_do_yet(
+def test_the_lines_of_configuration_come_with_a_caution(
     position: Position, desired: Desired, caution: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     draw(console(), needed(cluster(position), desired))
     assert caution in " ".join(capsys.readouterr().out.split())
 
 
-def test_what_a_narrow_terminal_breaks_is_indented(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrapped_lines_of_the_migration_settings_are_indented(capsys: pytest.CaptureFixture[str]) -> None:
     found = needed(UNASKED, Desired.PRE_MIGRATION)
     draw(console(width=1000), found)
     whole = capsys.readouterr().out.splitlines()
@@ -86,7 +86,7 @@ def test_what_a_narrow_terminal_breaks_is_indented(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("position", [Position.PRE_MIGRATION, Position.DUAL_WRITE])
-def test_where_a_quorum_answers_no_address_is_missing(position: Position) -> None:
+def test_no_controller_address_is_missing_if_the_quorum_answers(position: Position) -> None:
     """Brokers that know the quorum name its controllers."""
     seen = replace(cluster(position), gaps=(NO_ADDRESS,))
     assert why_uncertain(position, seen) is None
@@ -104,7 +104,7 @@ def test_where_a_quorum_answers_no_address_is_missing(position: Position) -> Non
         ),
     ],
 )
-def test_describe_does_not_say_that_no_controller_runs_where_none_was_asked(
+def test_describe_does_not_say_that_no_controller_runs_if_none_was_contacted(
     seen: Observation, phase: str | None, shown: str
 ) -> None:
     assert isinstance(seen.zookeeper, Known)

@@ -33,21 +33,23 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> tuple[io.StringIO, io.StringIO]:
     return out, err
 
 
-def test_stdout_and_stderr_let_only_through_what_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_control_characters_are_removed_from_stdout_and_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     out, err = streams(monkeypatch)
     for stream in (sys.stdout, sys.stderr):
         print(EVIL, "second\n\tthird", file=stream)
     assert [one.getvalue() for one in (out, err)] == [f"{TAME} second\n\tthird\n"] * 2
 
 
-def test_a_line_on_stderr_is_one_line_whatever_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_with_line_breaks_is_one_line_on_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     _, err = streams(monkeypatch)
     tell(f"{EVIL}\nready: InSync")
     assert err.getvalue() == f"{TAME} ready: InSync\n"
 
 
 @pytest.mark.parametrize("error", [CommandFailed(EVIL, Exit.FAILED), RuntimeError(EVIL)])
-def test_how_a_command_failed_is_reported_in_printable_words(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_an_error_message_of_a_command_has_no_control_characters(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     _, err = streams(monkeypatch)
 
     def fail(_: Any) -> int:
@@ -59,7 +61,7 @@ def test_how_a_command_failed_is_reported_in_printable_words(monkeypatch: pytest
     assert err.getvalue().count("\n") == 1
 
 
-def test_a_status_that_another_client_wrote_is_drawn_and_waited_for_in_printable_words(
+def test_a_status_of_another_client_is_shown_without_control_characters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out, _ = streams(monkeypatch)
@@ -78,7 +80,7 @@ def test_a_status_that_another_client_wrote_is_drawn_and_waited_for_in_printable
     assert all(line.isprintable() for line in text.splitlines())
 
 
-def test_colours_of_our_own_reach_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_of_the_command_line_reach_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     out, _ = streams(monkeypatch)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -89,7 +91,7 @@ def test_colours_of_our_own_reach_the_terminal(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_a_document_escapes_what_does_not_print_and_is_read_as_it_was(
+def test_a_document_escapes_control_characters_and_is_read_back_unchanged(
     monkeypatch: pytest.MonkeyPatch, form: str, read: Callable[[str], Any]
 ) -> None:
     out, _ = streams(monkeypatch)
@@ -101,13 +103,17 @@ def test_a_document_escapes_what_does_not_print_and_is_read_as_it_was(
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
-def test_words_of_any_language_stay_readable_in_documents(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+def test_printable_characters_of_any_language_are_not_escaped_in_documents(
+    monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
     out, _ = streams(monkeypatch)
     print_document({"message": "拒绝, naïve ✓"}, form)
     assert "拒绝, naïve ✓" in out.getvalue()
 
 
-def test_text_into_a_pipe_is_never_wrapped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_written_to_a_pipe_is_never_wrapped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     console().print(" ".join(["word"] * 500), overflow="fold")
     assert capsys.readouterr().out.count("\n") == 1

@@ -30,13 +30,13 @@ def words(on: Console) -> None:
 
 
 @FORMS
-def test_nothing_is_fetched_and_no_script_runs(made: Callable[..., str]) -> None:
+def test_an_exported_page_or_picture_loads_nothing_and_has_no_script(made: Callable[..., str]) -> None:
     text = made(OURS, "t").replace('xmlns="http://www.w3.org/2000/svg"', "")
     assert not re.search(r"https?:|//|<script|@import|@font-face|url\(|\son\w+=", text)
 
 
 @FORMS
-def test_words_of_others_are_words_and_nothing_else(made: Callable[..., str]) -> None:
+def test_texts_of_an_exported_page_or_picture_are_escaped(made: Callable[..., str]) -> None:
     text = made(words, "t")
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
@@ -44,7 +44,7 @@ def test_words_of_others_are_words_and_nothing_else(made: Callable[..., str]) ->
 
 
 @FORMS
-def test_every_class_has_a_colour_in_both_schemes_with_enough_contrast(made: Callable[..., str]) -> None:
+def test_every_css_class_has_a_colour_with_enough_contrast_in_both_colour_schemes(made: Callable[..., str]) -> None:
     light, dark = made(OURS, "t").split("@media (prefers-color-scheme: dark)")
     used = {name for found in re.findall(r'class="([^"]+)"', dark) for name in found.split()} - {"bold"}
     assert used == {"red", "dim"}
@@ -55,7 +55,7 @@ def test_every_class_has_a_colour_in_both_schemes_with_enough_contrast(made: Cal
             assert contrast(page, colour) >= 4.5, (name, page, colour)
 
 
-def test_the_picture_is_a_whole_document_with_each_run_of_words_at_its_column() -> None:
+def test_an_exported_svg_is_a_complete_document_with_aligned_columns() -> None:
     root = ElementTree.fromstring(as_svg(OURS, "a title"))
     inside = "{http://www.w3.org/2000/svg}"
     assert root.findtext(f"{inside}title") == "a title"
@@ -69,7 +69,7 @@ def test_the_picture_is_a_whole_document_with_each_run_of_words_at_its_column() 
     assert ":root { color-scheme: light dark; }" in (root.findtext(f"{inside}style") or "")
 
 
-def test_the_page_has_the_text_of_the_terminal() -> None:
+def test_an_exported_html_page_has_the_text_of_the_terminal() -> None:
     (inside,) = re.findall("<pre>\n(.*)\n</pre>", as_html(OURS, "t"), re.DOTALL)
     lines = re.sub("<[^>]*>", "", inside).splitlines()
     assert lines[0] == "3.9-IV0; can be raised to 4.1-IV1: blocked by 1 of 3 nodes and 1 ghost"

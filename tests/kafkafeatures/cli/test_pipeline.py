@@ -29,7 +29,7 @@ def pipeline(config: Path, *more: str) -> int:
     return main(["pipeline", "run", "--config", str(config), *more])
 
 
-def test_a_run_ends_with_one_line_and_the_next_one_finds_nothing_new(
+def test_a_pipeline_run_prints_one_line_and_a_second_run_finds_nothing_new(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fleet(config.parent / "in")
@@ -46,7 +46,9 @@ def test_a_run_ends_with_one_line_and_the_next_one_finds_nothing_new(
     assert capsys.readouterr().out == f"pipeline: nothing new in 4 clusters; tables in {config.parent}/out\n"
 
 
-def test_scripts_get_an_object_and_monitoring_a_file(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipeline_run_prints_json_and_writes_a_file_of_metrics(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     put(config.parent / "in", "orders", "1", SEGMENT, made_log() + b"\xff" * 100)
     put(config.parent / "in", "orders", "1", f"{200:020}.log", b"")
     assert pipeline(config, "-o", "json") == 0
@@ -63,7 +65,7 @@ def test_scripts_get_an_object_and_monitoring_a_file(config: Path, capsys: pytes
     )
 
 
-def test_a_file_that_cannot_be_read_is_named_and_the_rest_is_there(
+def test_an_unreadable_file_is_named_and_the_other_files_are_in_the_tables(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(config.parent / "in", "orders", "1", SEGMENT, made_log())
@@ -93,7 +95,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_rest_is_there(
         ("inputs: [in]", 4, "output: required field is missing"),
     ],
 )  # fmt: skip
-def test_what_went_wrong_is_one_line_and_an_exit_code(
+def test_a_failed_pipeline_run_prints_one_line_and_has_an_exit_code(
     config: Path, capsys: pytest.CaptureFixture[str], content: str, code: int, says: str
 ) -> None:
     put(config.parent / "in", "orders", "1", SEGMENT, b"\xff" * 100)
@@ -104,7 +106,7 @@ def test_what_went_wrong_is_one_line_and_an_exit_code(
     assert error.count("\n") == 1
 
 
-def test_java_is_asked_for_only_where_something_is_to_be_read(
+def test_the_pipeline_needs_java_only_if_there_are_new_files(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(config.parent / "in", "orders", "1", SEGMENT, made_log())
@@ -119,7 +121,7 @@ def test_java_is_asked_for_only_where_something_is_to_be_read(
     assert "Spark needs Java 17 or newer" in capsys.readouterr().err
 
 
-def test_documents_that_changed_change_the_tables_although_no_log_did(
+def test_changed_documents_change_the_tables_without_a_new_log(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(config.parent / "in", "orders", "1", SEGMENT, made_log(), "orders-id")
@@ -138,7 +140,7 @@ def test_documents_that_changed_change_the_tables_although_no_log_did(
     assert "nothing new" in capsys.readouterr().out
 
 
-def test_a_second_run_at_the_same_time_is_refused(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_pipeline_run_at_the_same_time_is_refused(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(config.parent / "in", "orders", "1", SEGMENT, made_log())
     with Disk().locked(config.parent / "out" / ".lock"):
         assert pipeline(config) == 4

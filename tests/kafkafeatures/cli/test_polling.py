@@ -18,7 +18,7 @@ from tests.kafkafeatures.statuses import resource
 AWAY = Away("away", Exit.UNREACHABLE)
 
 
-def test_what_is_the_same_is_not_shown_again_and_what_is_gone_or_away_is_said(
+def test_watching_prints_changes_deletions_and_outages_and_no_unchanged_resource(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(polling, "EVERY", 0.0)
@@ -43,6 +43,6 @@ def test_what_is_the_same_is_not_shown_again_and_what_is_gone_or_away_is_said(
     assert capsys.readouterr().err.splitlines() == ["away", "kafka/other was deleted", "kafka/orders was deleted"]
 
 
-def test_another_version_alone_is_no_change() -> None:
+def test_a_new_resource_version_alone_is_no_change_of_a_resource() -> None:
     one = resource(statuses.in_sync(), resourceVersion="8", managedFields=[])
     assert one.without_version == resource(statuses.in_sync()).without_version

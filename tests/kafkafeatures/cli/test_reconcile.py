@@ -32,7 +32,7 @@ def answered(status: dict[str, Any], by: str = ASKED) -> Any:
         (answered(statuses.unreachable(statuses.in_sync())), Exit.UNREACHABLE, "kafka/orders: Unreachable: "),
     ],
 )
-def test_what_the_operator_says_after_it_looked_is_the_end(found: Any, code: Exit | None, said: str) -> None:
+def test_the_command_reconcile_ends_with_the_answer_of_the_operator(found: Any, code: Exit | None, said: str) -> None:
     ending = answer(found)
     assert (ending.code if ending else None) == code
     assert said in (ending.text if ending else "")

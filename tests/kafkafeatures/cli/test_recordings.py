@@ -35,7 +35,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, obje
 
 
 @pytest.mark.parametrize("action", ["verify", "timeline", "state", "decode"])
-def test_a_recording_whose_first_segment_is_open_says_when_it_can_be_read_and_how_now(
+def test_a_recording_with_an_open_first_segment_is_refused_with_a_remedy(
     action: str, recordings: Recordings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = recordings.of(("kafka", "orders"), ID)
@@ -74,7 +74,7 @@ def test_a_gap_is_reported_by_the_log_commands_and_is_a_row_of_the_pipeline(
     assert (row["cluster_id"], row["offset"], row["end_offset"]) == (ID, 2, 90)
 
 
-def test_a_recording_beside_one_that_it_contradicts_is_read_as_another_copy(
+def test_a_recording_that_contradicts_another_one_is_read_as_a_second_copy_of_the_log(
     recordings: Recordings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The one of the newer leader counts, and what that one has overwritten is a row."""

@@ -23,7 +23,7 @@ SECRET = "sekret-9f3c"
 KUBECTL = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def test_of_secrets_a_document_has_names_and_keys_only() -> None:
+def test_a_document_refers_to_secrets_by_name_and_key_only() -> None:
     """Every field whose name speaks of a secret is a reference, or the name of a key in one."""
     told = ("secret", "password", "token", "private", "credential", "jaas", "tls.key", "certificate")
     speaking = {path for path in FIELDS if any(word in path.rsplit(".", 1)[-1].lower() for word in told)}
@@ -50,7 +50,7 @@ class Kube:
 @pytest.mark.parametrize(
     ("words", "begins"), [("", "apiVersion: "), ("-o -", "apiVersion: "), ("--html -", "<!doctype html>")]
 )
-def test_a_dash_is_standard_output(
+def test_a_report_goes_to_standard_output_for_the_path_dash(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, words: str, begins: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -62,7 +62,7 @@ def test_a_dash_is_standard_output(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_annotations_of_others_are_named_and_not_shown() -> None:
+def test_a_report_names_foreign_annotations_without_their_values() -> None:
     annotations = {KUBECTL: SECRET, "a.b/c": SECRET, "kafkafeatures.dev/pause": "true"}
     managed = [{"manager": SECRET}]
     found = without_status(resource(statuses.in_sync(), annotations=annotations, managedFields=managed))
@@ -86,7 +86,7 @@ OTHERS = (
 )
 
 
-def test_of_the_log_only_lines_about_the_resource_are_taken_over_and_the_last_of_them() -> None:
+def test_a_report_has_only_the_latest_log_lines_about_the_resource() -> None:
     text = "2026-01-02 INFO raised [kafka/orders]"
     assert lines_about("kafka", "orders", "\n".join((*OTHERS, ABOUT, *OTHERS, text))) == [ABOUT, text]
     assert len(lines_about("kafka", "orders", f"{ABOUT}\n" * (KEPT + 1))) == KEPT
@@ -135,12 +135,12 @@ def test_a_report_has_the_deployment_the_pod_and_the_log_of_the_operator_that_wr
     assert (found["pod"]["phase"], "podIP" in found["pod"], found["log"]) == ("Running", False, [ABOUT])
 
 
-def test_what_of_the_operator_cannot_be_read_is_said() -> None:
+def test_a_report_lists_objects_of_the_operator_that_could_not_be_read() -> None:
     found, gaps = seen(Seen(pod=False, refuses=True), **IN_POD)
     assert found == IN_POD
     assert gaps == ["the operator's Deployment: not authorized", "the operator's pod: it does not exist"]
 
 
-def test_an_operator_outside_of_a_cluster_has_no_pod_and_none_may_be_known() -> None:
+def test_a_report_has_no_pod_if_the_operator_is_unknown_or_outside_of_kubernetes() -> None:
     assert seen(Seen(), name="kff", instance="laptop-3") == ({"name": "kff", "instance": "laptop-3"}, [])
     assert seen(Seen()) == (None, [])

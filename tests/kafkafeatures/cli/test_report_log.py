@@ -23,7 +23,7 @@ async def read(server: SimulatorServer, cluster_id: str = CLUSTER_ID, **settings
     return await _read(ClusterSettings(brokers, request_timeout=5.0, **settings), cluster_id, SINCE)  # type: ignore[arg-type]  # of both listeners
 
 
-async def test_a_broker_that_goes_is_found_in_the_log_of_its_cluster() -> None:
+async def test_a_stopped_broker_is_an_absence_in_the_log_of_its_cluster() -> None:
     async with served(CLUSTER) as server:
         server.world.stop(Role.BROKER, 2)
         async with asyncio.timeout(30):
@@ -39,7 +39,7 @@ async def history(server: SimulatorServer) -> RollHistory:
     return found
 
 
-async def test_another_cluster_is_not_reported() -> None:
+async def test_the_log_of_another_cluster_is_not_reported() -> None:
     async with served(CLUSTER) as server:
         found = await read(server, "another-cluster")
     assert f"connected to cluster {CLUSTER_ID}, expected another-cluster" in str(found)
@@ -67,6 +67,6 @@ async def test_a_secret_that_a_cluster_repeats_is_not_in_the_report() -> None:
     assert secret not in str(found)
 
 
-def test_a_cluster_that_does_not_answer_is_a_gap_and_no_end() -> None:
+def test_a_cluster_that_does_not_answer_is_reported_as_a_failure() -> None:
     settings = ClusterSettings((Address("127.0.0.1", 1),), request_timeout=1.0)
     assert "connection refused" in str(read_roll(settings, CLUSTER_ID, SINCE))

@@ -83,7 +83,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_status_makes_a_whole_page_that_needs_nothing_else(kind: str) -> None:
+def test_the_page_of_every_status_is_complete_and_loads_nothing(kind: str) -> None:
     made = Page(page(resource(KINDS[kind]), [], LATER, NOT_READ))
     assert {"script", "img", "iframe", "a"} & {tag for tag, _ in made.tags} == set()
     assert not [one for _, one in made.tags for name in ("src", "href") if (one.get(name) or "data:,") != "data:,"]
@@ -92,14 +92,14 @@ def test_every_status_makes_a_whole_page_that_needs_nothing_else(kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_table_has_a_caption_and_heads_with_their_scope(kind: str) -> None:
+def test_every_table_of_the_report_page_has_a_caption_and_scoped_headers(kind: str) -> None:
     tags = Page(page(resource(KINDS[kind]), [], LATER, NOT_READ)).tags
     assert sum(tag == "table" for tag, _ in tags) == sum(tag == "caption" for tag, _ in tags)
     assert all(one.get("scope") in ("row", "col") for tag, one in tags if tag == "th")
 
 
 @pytest.mark.parametrize("kind", ["approval", "soaking", "stalled"])
-def test_what_a_status_says_to_people_is_on_the_page(kind: str) -> None:
+def test_messages_blockers_and_steps_of_a_status_are_on_the_page(kind: str) -> None:
     made, status = Page(page(resource(KINDS[kind]), [], LATER, NOT_READ)), KINDS[kind]
     told = [one["message"] for one in status["conditions"]]
     told += [one[name] for one in status.get("blockers", ()) for name in ("kind", "nodes", "feature", "remedy")]
@@ -108,7 +108,7 @@ def test_what_a_status_says_to_people_is_on_the_page(kind: str) -> None:
     assert [one for one in told if one not in made.text] == []
 
 
-def test_what_was_never_reconciled_has_no_plan_and_no_reason() -> None:
+def test_the_page_of_a_resource_that_was_not_reconciled_yet_has_no_plan_and_no_reason() -> None:
     made = Page(page(resource({}), [], LATER, NOT_READ))
     assert "Not reconciled yet" in made.text
     assert "Not reconciled yet:" not in made.text
@@ -116,7 +116,7 @@ def test_what_was_never_reconciled_has_no_plan_and_no_reason() -> None:
     assert "Nothing is to be changed." in Page(page(resource(statuses.in_sync()), [], LATER, NOT_READ)).text
 
 
-def test_what_nodes_and_people_write_is_text_and_never_markup() -> None:
+def test_texts_of_a_status_are_escaped_on_the_report_page() -> None:
     evil = '<script>alert("1")</script>&'
     status = {
         **statuses.stalled(),
@@ -139,7 +139,7 @@ def test_what_nodes_and_people_write_is_text_and_never_markup() -> None:
     assert made.text.count(evil) > 20
 
 
-def test_events_that_could_not_be_read_are_said_to_be_missing() -> None:
+def test_the_page_says_if_events_could_not_be_read() -> None:
     assert "The Events could not be read." in Page(page(resource(statuses.in_sync()), None, LATER, NOT_READ)).text
 
 
@@ -159,7 +159,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_every_text_has_enough_contrast(theme: int) -> None:
+def test_every_text_of_the_report_page_has_enough_contrast(theme: int) -> None:
     """4.5 to 1 is what WCAG asks of text, 3 to 1 of a bar."""
     text = page(resource(statuses.in_sync()), [], LATER, NOT_READ)
     found = re.findall(r":root \{(.*?)\}", text, re.DOTALL)[theme]

@@ -40,7 +40,7 @@ def shown(log: RollHistory | str, status: dict[str, Any] | None = None, events: 
     return Page(text), text
 
 
-def test_real_brokers_have_a_row_with_each_phase_and_the_records_that_say_so() -> None:
+def test_real_brokers_have_a_row_with_each_phase_and_the_records_that_prove_it() -> None:
     made, text = shown(of_log(MIGRATION.read_bytes()))
     times = {row[0]: row[1:] for row in made.rows_under("When, and the offset") if row[0].startswith("broker")}
     assert times == {
@@ -61,7 +61,7 @@ def test_real_brokers_have_a_row_with_each_phase_and_the_records_that_say_so() -
     assert {"stopping", "down", "fenced", "catching", "watched"} <= set(drawn)
 
 
-def test_real_partitions_have_a_strip_the_worst_first_and_the_others_are_counted() -> None:
+def test_real_partitions_are_listed_by_worst_availability_and_the_healthy_ones_are_counted() -> None:
     made, _ = shown(of_log(MIGRATION.read_bytes()))
     strips = made.rows_under("Availability of 12 partitions")[1:]
     assert len(strips) == 12
@@ -69,7 +69,7 @@ def test_real_partitions_have_a_strip_the_worst_first_and_the_others_are_counted
     assert "The other 2 partitions had all replicas in sync all the time." in made.text
 
 
-def test_below_the_minimum_is_a_time_or_unknown_and_never_a_guess() -> None:
+def test_the_time_below_min_isr_is_unknown_if_the_default_is_not_known() -> None:
     data = log((topic(1, "t"), partition(1, 0, 1, 2)), [change(1, 0, isr=(1,))], [no_op()] * 4000)
     unknown, _ = shown(of_log(data))
     assert unknown.rows_under("Availability")[1] == ["t-01 of 2 in sync", "", "-", "?", "4 sstill"]
@@ -81,7 +81,7 @@ def test_below_the_minimum_is_a_time_or_unknown_and_never_a_guess() -> None:
     assert "not known" not in known.text
 
 
-def test_a_partition_without_a_leader_is_reported_by_word_and_pattern() -> None:
+def test_a_partition_without_a_leader_is_marked_by_a_word_and_a_pattern() -> None:
     made, text = shown(of_log(KRAFT.read_bytes()))
     assert "3 of 3partitions without a leader" in made.text
     assert made.rows_under("Availability")[1] == ["t1-01 of 1 in sync", "", "0.2 s", "?", "-still"]
@@ -95,7 +95,7 @@ def test_a_page_without_partitions_out_of_sync_says_so() -> None:
     assert "0 of 1partitions below min.insync.replicas" in made.text
 
 
-def test_more_partitions_than_are_drawn_are_counted() -> None:
+def test_partitions_above_the_maximum_of_the_chart_are_counted() -> None:
     many = MAX_STRIPS + 7
     values = [topic(1), *(partition(1, at, 1, 2) for at in range(many))]
     made, _ = shown(of_log(log(values, [change(1, at, isr=(1,)) for at in range(many)], [no_op()])))
@@ -104,7 +104,7 @@ def test_more_partitions_than_are_drawn_are_counted() -> None:
 
 
 @pytest.mark.parametrize("turns", [MAX_PIECES, 100 * MAX_PIECES])
-def test_of_a_partition_that_flaps_the_latest_is_drawn_and_the_times_are_whole(turns: int) -> None:
+def test_a_flapping_partition_is_drawn_with_its_latest_changes_and_its_total_time(turns: int) -> None:
     stretches = tuple(Stretch(MS + at * 1000, MS + at * 1000 + 400, 2, True, False, at) for at in range(turns))
     strip = Strip("flaps", 0, 3, 2, 0, 0, turns * 400, False, stretches)
     made, text = shown(RollHistory(None, Moment(MS + turns * 1000, turns), (), (strip,), 1, 0, 0, 9, True, 0))
@@ -116,7 +116,7 @@ def test_of_a_partition_that_flaps_the_latest_is_drawn_and_the_times_are_whole(t
     assert ("the earlier part of a strip is left out" in made.text) is (turns > MAX_PIECES)
 
 
-def test_without_the_log_the_page_has_what_events_tell_and_says_what_is_missing_and_how_to_get_it() -> None:
+def test_the_page_takes_restarts_from_events_without_the_log_and_says_what_is_missing() -> None:
     told = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=90))]
     made, text = shown(NOT_READ, in_flight(BY_HAND).as_json(), told)
     drawn = {row[0]: row[1:] for row in made.rows_under("Timeline of 2 restarts")[1:]}
@@ -130,7 +130,7 @@ def test_without_the_log_the_page_has_what_events_tell_and_says_what_is_missing_
     assert "partitions without a leader" not in made.text
 
 
-def test_the_two_halves_of_a_restart_stand_in_one_row() -> None:
+def test_a_restart_of_the_operator_and_its_absence_in_the_log_are_one_row() -> None:
     steps = [Moment(MS + 1000 * at, 10 + at) for at in (1, 3, 9, 10, 12)]
     away = Absence("broker", 3, steps[0], steps[1], steps[2], steps[3], steps[4])
     told = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=50))]
@@ -141,7 +141,7 @@ def test_the_two_halves_of_a_restart_stand_in_one_row() -> None:
     assert "1most nodes away at once" in made.text
 
 
-def test_a_snapshot_says_from_when_on_it_knows_and_what_is_missing() -> None:
+def test_the_page_says_which_history_is_missing_before_a_snapshot() -> None:
     path = MIGRATION.with_name("00000000000000000945-0000000004.checkpoint")
     reader, (offset, epoch) = RollReader(since_ms=0), snapshot_id(path)
     reader.load_snapshot(path.read_bytes(), end_offset=offset, epoch=epoch)
@@ -151,14 +151,14 @@ def test_a_snapshot_says_from_when_on_it_knows_and_what_is_missing() -> None:
     assert "What happened before that is no longer in the log and is missing here." in made.text
 
 
-def test_more_restarts_than_are_drawn_are_counted() -> None:
+def test_restarts_above_the_maximum_of_the_chart_are_counted() -> None:
     many = tuple(Absence("broker", at, fenced=Moment(MS + at, at)) for at in range(MAX_ROWS + 3))
     made, _ = shown(RollHistory(None, Moment(MS + 60_000, 99), many, (), 0, 0, 0, 4, True, 0))
     assert len(made.rows_under("Timeline")) == 1 + MAX_ROWS
     assert "the 3 earlier ones are not shown" in made.text
 
 
-def test_names_of_topics_are_text_and_never_markup() -> None:
+def test_names_of_topics_are_escaped_on_the_roll_page() -> None:
     evil = "<script>\u202e"
     made, text = shown(of_log(log((topic(1, evil), partition(1, 0, 1, 2)), [change(1, 0, isr=(1,))], [no_op()])))
     assert "<script>-0" in made.text.replace("\N{REPLACEMENT CHARACTER}", "")
@@ -166,7 +166,7 @@ def test_names_of_topics_are_text_and_never_markup() -> None:
     assert "\u202e" not in text
 
 
-def test_times_that_no_calendar_has_end_no_page() -> None:
+def test_a_time_beyond_the_calendar_does_not_break_the_page() -> None:
     wild = Absence("broker", 3, fenced=Moment(1 << 62, 4))
     made, _ = shown(RollHistory(None, Moment(MS, 99), (wild,), (), 0, 0, 0, 4, True, 0))
     assert "broker 3" in made.text
@@ -184,11 +184,11 @@ def test_times_that_no_calendar_has_end_no_page() -> None:
         (238_200, "2 d 18 h"),
     ],
 )
-def test_durations_are_words(seconds: float, words: str) -> None:
+def test_durations_are_shown_in_two_units(seconds: float, words: str) -> None:
     assert lasting(seconds) == words
 
 
-def test_everything_that_is_drawn_has_a_pattern_or_a_height_of_its_own() -> None:
+def test_each_phase_and_state_of_the_chart_has_its_own_pattern_or_height() -> None:
     looks = re.findall(r"\.(stopping|down|fenced|catching|watched|unclear) \{ (.*?) \}", STYLE_OF_ROLLS)
     drawn = {name: re.sub(r"var\(--\w+\)", "colour", rule) for name, rule in looks}
     assert len(drawn) == 6

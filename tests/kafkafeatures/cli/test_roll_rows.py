@@ -63,7 +63,7 @@ def test_a_restart_is_followed_from_its_announcement_to_its_end() -> None:
     assert restarts_of(EMPTY, told) == (Restart("broker 4", "", NOW, None, LATER),)
 
 
-def test_the_same_node_twice_is_two_restarts_and_what_is_in_flight_is_known_from_the_status() -> None:
+def test_two_restarts_of_a_node_are_two_rows_and_the_status_says_which_is_in_flight() -> None:
     flight = in_flight(RESTART, stable_since=stamp(LATER))
     once = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), LATER)]
     found = restarts_of(flight, [*once, *event(EMPTY, flight)])
@@ -73,14 +73,14 @@ def test_the_same_node_twice_is_two_restarts_and_what_is_in_flight_is_known_from
     )
 
 
-def test_where_the_event_of_its_beginning_is_gone_the_one_of_its_end_says_when_a_restart_began() -> None:
+def test_the_event_of_the_end_of_a_restart_also_gives_its_beginning() -> None:
     back = in_flight(RESTART, stable_since=stamp(BACK))
     told = event(back, ended(RESTART), LATER)
     assert restarts_of(EMPTY, told) == (Restart("broker 3", "orders-3", NOW, BACK, LATER),)
     assert restarts_of(EMPTY, [*event(EMPTY, in_flight(RESTART)), *told]) == restarts_of(EMPTY, told)
 
 
-def test_an_event_without_facts_is_no_restart_whatever_its_sentence_says() -> None:
+def test_an_event_without_facts_is_no_restart_whatever_its_message() -> None:
     """Events of an older release have none: the facts are read and never the sentence."""
     flight = in_flight(RESTART)
     told = [*event(EMPTY, flight), *event(flight, ended(RESTART), LATER)]
@@ -101,7 +101,7 @@ def test_the_window_of_the_page_begins_ten_seconds_before_the_roll_or_with_the_l
 # --- together with the log ---
 
 
-def test_phases_are_the_logs_and_that_it_is_stable_says_the_operator() -> None:
+def test_the_log_gives_the_phases_of_a_restart_and_the_operator_when_the_node_is_stable() -> None:
     (row,) = rows(restart("broker 3", -1.0, 45.0), log=history(broker(3, 0.0)))
     offsets = [one and one.offset for one in row.points]
     assert (row.node, row.pod, offsets) == ("broker 3", "pod", [100, 101, 102, 103, 104, None])
@@ -116,7 +116,7 @@ def test_without_the_operator_a_node_is_stable_if_the_log_shows_it_staying() -> 
     assert [one.pod for one in rows(log=stays)] == [None]
 
 
-def test_what_a_log_of_many_absences_takes_grows_as_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_rows_grows_linearly_with_the_absences_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
 
     def counted(at_ms: int) -> datetime:
@@ -141,7 +141,7 @@ def test_a_node_in_flight_is_not_stable_whatever_time_has_passed() -> None:
     assert (row.start, row.is_over) == (None, False)
 
 
-def test_each_restart_is_put_to_the_time_away_that_followed_it() -> None:
+def test_each_restart_is_matched_with_the_absence_that_followed() -> None:
     twice = history(broker(3, 0.0), broker(3, 60.0), broker(4, 60.0))
     told = [restart("broker 3", -1.0, 40.0, "first"), restart("broker 3", 59.0, 100.0, "second")]
     assert [(one.node, one.pod) for one in rows(*told, log=twice)] == [
@@ -151,7 +151,7 @@ def test_each_restart_is_put_to_the_time_away_that_followed_it() -> None:
     ]
 
 
-def test_a_pod_that_was_evicted_again_before_its_node_was_back_is_one_row() -> None:
+def test_a_pod_evicted_twice_during_one_absence_is_one_row() -> None:
     long = Absence("broker", 3, after(0.0, 1), after(2.0, 2), after(300.0, 3), after(301.0, 4), after(302.0, 5))
     told = [restart("broker 3", -1.0), restart("broker 3", 290.0, 340.0, "again")]
     (row,) = rows(*told, log=history(long))
@@ -159,25 +159,25 @@ def test_a_pod_that_was_evicted_again_before_its_node_was_back_is_one_row() -> N
 
 
 @pytest.mark.parametrize("role", ["broker", "node"])
-def test_a_combined_node_is_the_same_by_either_name(role: str) -> None:
+def test_a_restart_of_a_combined_node_is_matched_to_the_log_by_its_title_or_as_a_broker(role: str) -> None:
     (row,) = rows(restart("node 3", -1.0, 45.0), log=history(broker(3, 0.0, role)))
     assert row.pod == "pod"
 
 
-def test_of_a_controller_the_log_has_the_start_and_the_operator_the_rest() -> None:
+def test_the_log_gives_the_start_of_a_controller_and_the_operator_its_other_phases() -> None:
     (row,) = rows(restart("controller 3", 0.0, 36.0), log=history(Absence("controller", 3, registered=after(4.0, 7))))
     assert row.points == (at(0.0), None, Point(at(4.0).at, 7), None, at(6.0), at(36.0))
     (alone,) = rows(log=history(Absence("controller", 3, registered=after(4.0, 7))))
     assert (alone.points.count(None), alone.is_over) == (5, True)
 
 
-def test_what_the_log_does_not_tell_of_is_the_operators_and_what_ended_before_the_window_is_left_out() -> None:
+def test_restarts_missing_in_the_log_come_from_the_operator_and_older_ones_are_left_out() -> None:
     told = [restart("broker 3", 0.0, 40.0), restart("broker 4", -500.0, -400.0)]
     assert [one.node for one in rows(*told, log=history())] == ["broker 3"]
     assert [one.node for one in rows(*told, log=None)] == ["broker 4", "broker 3"]
 
 
-def test_of_a_snapshot_it_is_known_by_when_something_was_so() -> None:
+def test_a_phase_read_from_a_snapshot_is_dated_as_latest_time() -> None:
     begin = after(0.0, 50)
     (row,) = rows(log=history(Absence("broker", 3, fenced=begin), known_from=begin))
     assert row.stop == Point(time_in_log(begin.at_ms), 50, is_latest=True)

@@ -65,7 +65,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
         (("--namespace", "b"), "a,b", ("b",)),
     ],
 )
-def test_namespaces_are_those_named_each_once(
+def test_the_operator_watches_each_configured_namespace_once(
     started: Started, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], listed: str, watched: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("KAFKAFEATURES_NAMESPACES", listed)
@@ -82,7 +82,7 @@ def test_namespaces_are_those_named_each_once(
         (("--listen", "[::1]:9000"), "::1", 9000),
     ],
 )
-def test_without_a_host_all_addresses_are_listened_on(
+def test_the_operator_listens_on_all_addresses_without_a_host(
     started: Started, words: tuple[str, ...], host: str, port: int
 ) -> None:
     assert main(["run", *words]) == 0
@@ -90,7 +90,7 @@ def test_without_a_host_all_addresses_are_listened_on(
     assert OperatorSettings().listen_host == ""
 
 
-def test_the_pods_own_address_is_never_connected_to(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_of_the_pod_is_denied_for_connections(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POD_IP", "10.244.0.7")
     assert main(["run", "--deny-address", "10.1.0.0/16"]) == 0
     assert started.settings[0].denied == (ip_network("10.1.0.0/16"), ip_network("10.244.0.7"))
@@ -106,7 +106,7 @@ def test_the_pods_own_address_is_never_connected_to(started: Started, monkeypatc
         (("--memory-per-cluster", "1Gi"), {}, (1024, 1024)),
     ],
 )
-def test_memory_is_what_is_named_and_a_flag_wins(
+def test_memory_limits_come_from_flags_before_the_environment(
     started: Started,
     monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
@@ -124,7 +124,7 @@ def test_memory_is_what_is_named_and_a_flag_wins(
     ("words", "variable", "most"),
     [((), "", 2), ((), "7", 7), (("--max-partition-images", "1000"), "7", 1000)],
 )
-def test_partition_images_are_as_many_as_is_said_and_a_flag_wins(
+def test_the_limit_of_partition_images_comes_from_the_flag_before_the_environment(
     started: Started, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], variable: str, most: int
 ) -> None:
     monkeypatch.setenv("KAFKAFEATURES_MAX_PARTITION_IMAGES", variable)
@@ -156,7 +156,7 @@ def test_partition_images_are_as_many_as_is_said_and_a_flag_wins(
         ),
     ],
 )
-def test_nothing_is_recorded_unless_a_folder_is_named(
+def test_the_operator_records_logs_only_if_a_folder_is_configured(
     started: Started,
     monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
@@ -173,7 +173,7 @@ def test_nothing_is_recorded_unless_a_folder_is_named(
     ("words", "variable", "used"),
     [((), "json", "json"), ((), "text", "text"), (("--log-format", "text"), "xml", "text")],
 )
-def test_log_lines_have_the_form_that_is_named_and_a_flag_wins(
+def test_the_log_format_comes_from_the_flag_before_the_environment(
     started: Started, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], variable: str, used: str
 ) -> None:
     monkeypatch.setenv("KAFKAFEATURES_LOG_FORMAT", variable)
@@ -185,7 +185,7 @@ def test_log_lines_have_the_form_that_is_named_and_a_flag_wins(
     ("words", "variable", "used"),
     [((), "", "info"), ((), "warning", "warning"), (("--log-level", "error"), "debug", "error")],
 )
-def test_log_lines_below_the_level_that_is_named_are_left_out_and_a_flag_wins(
+def test_the_log_level_comes_from_the_flag_before_the_environment(
     started: Started, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], variable: str, used: str
 ) -> None:
     monkeypatch.setenv("KAFKAFEATURES_LOG_LEVEL", variable)
@@ -243,7 +243,7 @@ def test_log_lines_below_the_level_that_is_named_are_left_out_and_a_flag_wins(
         (("--deny-address", "fd00::1/8"), {}, "the address has bits beyond /8; the network is fd00::/8"),
     ],
 )
-def test_what_cannot_be_meant_ends_in_one_line_and_starts_nothing(
+def test_an_invalid_setting_of_the_operator_gives_one_line_and_exit_code_64(
     started: Started,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -260,7 +260,7 @@ def test_what_cannot_be_meant_ends_in_one_line_and_starts_nothing(
     assert not started.settings
 
 
-def test_without_its_libraries_one_line_says_how_to_install_them(
+def test_the_command_run_without_kopf_says_how_to_install_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr("kafkafeatures.app")

@@ -53,7 +53,7 @@ def test_yaml_files_of_a_folder_are_read_in_order_and_documents_of_other_kinds_a
     assert capsys.readouterr().err.splitlines() == [f"{tmp_path}/a.yml: {skipped}", f"{tmp_path}/pod.yaml: {skipped}"]
 
 
-def test_of_a_folder_json_is_read_as_well_and_it_is_said_that_its_folders_are_not(
+def test_json_files_of_a_folder_are_read_and_its_subfolders_are_reported_as_skipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.json").write_text(
@@ -67,7 +67,9 @@ def test_of_a_folder_json_is_read_as_well_and_it_is_said_that_its_folders_are_no
     assert capsys.readouterr().err == said
 
 
-def test_each_mistake_has_a_line_that_says_who_reports_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_error_of_a_document_has_a_line_with_program_and_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("apiVersion: kafkafeatures.dev/v1alpha1\nkind: KafkaFeatures\nmetadata: {}\nspec: {mode: Aply}\n")
     assert main(["plan", "-f", str(file)]) == Exit.BLOCKED
@@ -76,7 +78,7 @@ def test_each_mistake_has_a_line_that_says_who_reports_it(tmp_path: Path, capsys
     assert all(one.startswith(f"kafkafeatures: {file}: ") for one in lines)
 
 
-def test_a_list_as_kubectl_prints_it_is_its_items(tmp_path: Path) -> None:
+def test_a_list_document_of_kubectl_is_read_as_its_items(tmp_path: Path) -> None:
     item = document("a", "a:1").removeprefix("---\n").replace("\n", "\n  ")
     (tmp_path / "list.yaml").write_text(f"apiVersion: v1\nkind: List\nitems:\n- {item}")
     assert [str(one) for one in documents_of(flags(tmp_path / "list.yaml"))] == ["default/a"]
@@ -94,7 +96,7 @@ def test_a_list_as_kubectl_prints_it_is_its_items(tmp_path: Path) -> None:
         ((POD,), "0.yaml: no KafkaFeatures document in it, only Pod (other)"),
     ],
 )
-def test_what_is_refused_before_anything_is_begun(tmp_path: Path, texts: tuple[str, ...], said: str) -> None:
+def test_invalid_documents_are_refused_before_any_is_applied(tmp_path: Path, texts: tuple[str, ...], said: str) -> None:
     files = [tmp_path / f"{number}.yaml" for number in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text)
@@ -103,12 +105,12 @@ def test_what_is_refused_before_anything_is_begun(tmp_path: Path, texts: tuple[s
     assert failed.code is Exit.BLOCKED
 
 
-def test_a_resource_that_only_observes_may_be_of_the_same_cluster(tmp_path: Path) -> None:
+def test_a_second_document_of_a_cluster_is_accepted_in_mode_observe(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(document("a", "a:1") + document("b", "a:1", ", mode: Observe"))
     assert len(documents_of(flags(tmp_path))) == 2
 
 
-def test_an_empty_folder_and_one_state_for_several_documents_are_refused(tmp_path: Path) -> None:
+def test_an_empty_folder_and_one_state_file_for_several_documents_are_refused(tmp_path: Path) -> None:
     assert str(refused(tmp_path)) == f"{tmp_path}: no KafkaFeatures document found; subfolders are not followed"
     (tmp_path / "a.yaml").write_text(document("a", "a:1") + document("b", "b:1"))
     failed = refused(tmp_path, state=tmp_path / "state.yaml")
@@ -118,7 +120,7 @@ def test_an_empty_folder_and_one_state_for_several_documents_are_refused(tmp_pat
     )
 
 
-async def test_a_state_stays_with_its_document_when_others_come_and_go(tmp_path: Path) -> None:
+async def test_a_state_file_belongs_to_its_document_when_other_documents_are_added_or_removed(tmp_path: Path) -> None:
     file, first, second = tmp_path / "levels.yaml", document("a", "a:1"), document("b", "b:1")
 
     async def states(text: str) -> list[str]:
@@ -137,7 +139,7 @@ async def test_a_state_stays_with_its_document_when_others_come_and_go(tmp_path:
     assert await states(second) == ["levels.default.b.status.yaml"]
 
 
-def test_a_config_goes_before_what_the_document_says_of_its_secrets(tmp_path: Path) -> None:
+def test_a_client_config_replaces_the_credentials_of_the_document(tmp_path: Path) -> None:
     config, file = tmp_path / "client.properties", tmp_path / "a.yaml"
     config.write_text(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
@@ -159,9 +161,7 @@ def server() -> Iterator[str]:
         yield str(heard(process)["bootstrapServers"])
 
 
-def test_each_document_has_its_own_result_and_the_worst_code_is_that_of_the_command(
-    server: str, tmp_path: Path
-) -> None:
+def test_each_document_has_its_own_result_and_the_command_the_worst_exit_code(server: str, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(document("a", "127.0.0.1:1") + document("b", server))
     again = server.replace("127.0.0.1", "localhost")  # the same cluster, which only its id tells
     (tmp_path / "c.yaml").write_text(document("c", again))
@@ -181,7 +181,7 @@ def test_each_document_has_its_own_result_and_the_worst_code_is_that_of_the_comm
     assert kept == ["a.default.a.status.yaml", "a.default.b.status.yaml", "c.status.yaml"]
 
 
-def test_plans_of_several_documents_stand_under_headings(server: str, tmp_path: Path) -> None:
+def test_plans_of_several_documents_have_a_heading_each(server: str, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(document("a", server) + document("b", "127.0.0.1:1"))
     done = run("plan", "-f", str(tmp_path))
     assert done.returncode == 5

@@ -59,7 +59,7 @@ KINDS = {
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 @pytest.mark.parametrize("name", KINDS)
-def test_what_a_terminal_breaks_of_a_list_stays_indented(name: str, width: int) -> None:
+def test_wrapped_lines_of_a_list_stay_indented(name: str, width: int) -> None:
     lines = shown(KINDS[name], width)
     lists = [at for at, one in enumerate(lines) if one in ("Blockers", "Conditions", "History, newest first", "Roll")]
     for at in lists:
@@ -68,7 +68,7 @@ def test_what_a_terminal_breaks_of_a_list_stays_indented(name: str, width: int) 
 
 
 @pytest.mark.parametrize("draw", [draw_status, partial(draw_plan_of, verdict=PlanVerdict.APPROVAL_REQUIRED)])
-def test_a_message_that_a_terminal_breaks_is_indented_below_its_first_line(draw: Callable[..., None]) -> None:
+def test_wrapped_lines_of_a_message_are_indented_below_its_first_line(draw: Callable[..., None]) -> None:
     lines = drawn(lambda console: draw(console, KINDS["approval"], current_time=LATER), 60)
     begins = next(at for at, one in enumerate(lines) if "approve plan sha256:" in one)
     assert lines[begins + 1].startswith("  ")
@@ -76,7 +76,7 @@ def test_a_message_that_a_terminal_breaks_is_indented_below_its_first_line(draw:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_status_fits_every_terminal(kind: str, width: int) -> None:
+def test_every_status_fits_terminals_of_any_width(kind: str, width: int) -> None:
     assert shown(KINDS[kind], width)[0].startswith("kafka/orders  ")
 
 
@@ -103,7 +103,7 @@ def test_every_status_fits_every_terminal(kind: str, width: int) -> None:
         ("unreachable", "The cluster could not be read for 12m; levels and plan are from the last successful read."),
     ],
 )
-def test_a_status_says_how_it_is_and_what_to_do(kind: str, line: str) -> None:
+def test_a_status_is_shown_with_its_state_and_its_remedies(kind: str, line: str) -> None:
     assert any(one.startswith(line) for one in shown(KINDS[kind]))
 
 
@@ -119,7 +119,7 @@ def stamped(status: Mapping[str, Any], ready: timedelta, stalled: timedelta, **m
     return resource({**status, "conditions": conditions, **more})
 
 
-def test_the_age_of_a_reason_is_its_own_and_not_that_of_ready() -> None:
+def test_a_reason_is_shown_with_its_own_age_and_not_that_of_the_condition_ready() -> None:
     told = statuses.stalled()
     about = {"reason": "GhostRegistration", "subject": "controller 3003"}
     assert told["readyReason"] == {**about, "since": stamp(NOW)}
@@ -130,20 +130,20 @@ def test_the_age_of_a_reason_is_its_own_and_not_that_of_ready() -> None:
 
 
 @pytest.mark.parametrize("told", [{}, {"readyReason": {"reason": "Soaking", "since": stamp(LATER - MINUTE)}}])
-def test_where_a_status_does_not_say_since_when_the_condition_of_the_reason_does(told: dict[str, Any]) -> None:
+def test_the_age_of_a_reason_comes_from_its_condition_if_the_status_has_no_start(told: dict[str, Any]) -> None:
     """The status of an older release, which knows no `readyReason` and keeps that of a newer one as it was."""
     status = {name: one for name, one in statuses.stalled().items() if name != "readyReason"}
     found = stamped(status, 7 * MINUTE, 4 * MINUTE, **told)
     assert shown(found)[0] == "kafka/orders  not ready: GhostRegistration, for 4m (not ready for 7m)"
 
 
-def test_a_ready_that_is_as_old_as_its_reason_has_one_age() -> None:
+def test_the_condition_ready_and_its_reason_of_the_same_age_are_shown_with_one_age() -> None:
     told = {"reason": "GhostRegistration", "since": stamp(LATER - 7 * MINUTE - timedelta(hours=1))}  # of a former time
     found = stamped(statuses.stalled(), 7 * MINUTE, 6.5 * MINUTE, readyReason=told)
     assert shown(found)[0] == "kafka/orders  not ready: GhostRegistration, for 7m"
 
 
-def test_the_history_shown_has_the_irreversible_change_however_much_came_after_it() -> None:
+def test_the_history_shows_the_irreversible_change_whatever_followed() -> None:
     action = "metadata.version 29 -> 30"
     made = {"at": stamp(NOW), "action": action, "result": "Applied"}
     not_made = {"at": stamp(NOW), "action": action, "result": "Rejected", "message": "no"}
@@ -156,27 +156,27 @@ def test_the_history_shown_has_the_irreversible_change_however_much_came_after_i
     ]
 
 
-def test_in_a_narrow_terminal_each_feature_has_lines_of_its_own() -> None:
+def test_each_feature_has_its_own_lines_in_a_narrow_terminal() -> None:
     lines = shown(KINDS["acting"], 60)
     at = lines.index("metadata.version  Pending")
     assert lines[at + 1] == "  21 (3.9-IV0) -> 27 (4.1-IV1); all nodes support 7-27"
     assert "FEATURE" not in "".join(lines)
 
 
-def test_facts_of_an_older_generation_are_said_to_be_so() -> None:
+def test_a_status_of_an_older_generation_is_shown_as_such() -> None:
     lines = shown(resource(statuses.in_sync(1), generation=2))
     assert "Generation 2 is not reconciled yet; the status is of generation 1." in lines
     assert any("(of generation 1)" in line for line in lines)
 
 
-def test_of_a_plan_approved_a_moment_ago_it_says_that_the_operator_has_to_read_it() -> None:
+def test_a_plan_just_approved_is_shown_as_not_reconciled_yet() -> None:
     status = statuses.waiting_for_approval()
     lines = shown(resource(status, annotations={"kafkafeatures.dev/approve": status["plan"]["hash"]}))
     assert any("approved; not reconciled yet" in line for line in lines)
     assert not any(line.startswith(HINT) for line in lines)
 
 
-def test_an_intent_history_and_spent_consents_are_shown_the_newest_first() -> None:
+def test_intents_history_and_used_consents_are_shown_newest_first() -> None:
     more = {
         "intents": [
             {"kind": "UpdateFeature", "target": "group.version", "before": "0", "after": "1", "at": stamp(NOW)},
@@ -212,11 +212,11 @@ def test_an_intent_history_and_spent_consents_are_shown_the_newest_first() -> No
     assert lines[-1] == "  share.version:1->0"
 
 
-def test_more_blockers_than_a_status_holds_are_counted() -> None:
+def test_blockers_above_the_maximum_of_a_status_are_counted() -> None:
     assert "  and 98 more" in shown(resource({**statuses.stalled(), "blockersTotal": 100}))
 
 
-def test_a_status_with_less_in_it_is_drawn_as_far_as_it_goes() -> None:
+def test_a_status_with_required_fields_only_is_shown() -> None:
     """By hand, of an older release, or of a newer one: only what the schema requires is there."""
     status = {
         "features": [{"name": "metadata.version"}],
@@ -228,7 +228,7 @@ def test_a_status_with_less_in_it_is_drawn_as_far_as_it_goes() -> None:
     assert "  -. RestartNode 3" in shown(resource(status))
 
 
-def test_what_is_written_in_another_shape_is_drawn_as_far_as_it_can_be_read() -> None:
+def test_a_status_with_invalid_fields_is_shown_as_far_as_it_can_be_read() -> None:
     status = statuses.stalled()
     status["conditions"][0]["lastTransitionTime"] = "long ago"
     status["features"][0]["finalized"] = "high"
@@ -244,7 +244,7 @@ def test_what_is_written_in_another_shape_is_drawn_as_far_as_it_can_be_read() ->
 @pytest.mark.parametrize(
     ("seconds", "text"), [(-5, "0s"), (89, "89s"), (90, "1m"), (5399, "89m"), (5400, "1h"), (200_000, "2d")]
 )
-def test_ages_have_one_unit(seconds: int, text: str) -> None:
+def test_ages_are_shown_in_one_unit(seconds: int, text: str) -> None:
     assert age(stamp(NOW), NOW + timedelta(seconds=seconds)) == text
 
 
@@ -263,7 +263,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_the_plan_of_a_status_is_the_one_that_a_live_look_would_give(name: str) -> None:
+def test_the_plan_document_of_a_status_equals_that_of_a_live_observation(name: str) -> None:
     wanted, seen = PLANS[name], observation()
     stored = statuses.status(wanted)
     status, proposal = read_status(stored)[0], propose(wanted, seen, Memory())
@@ -280,7 +280,7 @@ def test_the_plan_of_a_status_is_the_one_that_a_live_look_would_give(name: str) 
     assert {key: ours[key] for key in same} == {key: live[key] for key in same}
 
 
-def test_the_plan_of_what_soaks_says_since_when_and_until_when_one_can_go_back() -> None:
+def test_the_plan_of_a_soaking_resource_has_its_start_and_the_end_of_the_way_back() -> None:
     document = plan_document_of(KINDS["soaking"])
     assert (document["verdict"], document["soakStartedAt"]) == (PlanVerdict.APPROVAL_REQUIRED, stamp(NOW))
     assert document["wayBack"]["until"] == stamp(NOW + timedelta(hours=24))
@@ -299,7 +299,9 @@ def test_the_plan_of_what_soaks_says_since_when_and_until_when_one_can_go_back()
         (KINDS["stalled"], PlanVerdict.BLOCKED),
     ],
 )
-def test_the_verdict_is_of_the_document_as_it_is_now(found: KubeResource, verdict: PlanVerdict) -> None:
+def test_the_verdict_of_a_plan_follows_from_the_current_document_and_status(
+    found: KubeResource, verdict: PlanVerdict
+) -> None:
     assert plan_document_of(found)["verdict"] == verdict
     assert f"Plan: {verdict}" in "".join(drawn(lambda console: draw_plan_of(console, found, verdict, LATER)))
 
@@ -312,7 +314,7 @@ MIGRATING = {
 
 
 @pytest.mark.parametrize("width", [60, 200])
-def test_a_migration_is_shown_with_its_way_back_with_and_without_a_plan(width: int) -> None:
+def test_a_migration_is_shown_with_its_way_back_whether_there_is_a_plan_or_not(width: int) -> None:
     plan = {
         "hash": "sha256:1",
         "steps": [{"id": "1", "detail": "DualWrite -> Finalized", "wayBack": "no way back: it ends there"}],
@@ -331,12 +333,12 @@ def test_a_migration_is_shown_with_its_way_back_with_and_without_a_plan(width: i
             assert ("no way back: it ends there" in words) is ("plan" in status)
 
 
-def test_of_a_cluster_without_a_migration_nothing_is_said_of_one() -> None:
+def test_the_status_of_a_cluster_without_a_migration_shows_none() -> None:
     assert "Migration" not in shown(KINDS["approval"])
     assert "Migration" not in shown(resource({"migration": {"keptMigrationNode": "{}"}}))
 
 
-def test_the_plan_document_of_a_migration_has_what_the_status_says_of_it() -> None:
+def test_the_plan_document_of_a_migration_has_migration_and_way_back_of_the_status() -> None:
     document = plan_document_of(resource(MIGRATING))
     assert (document["migration"], document["wayBack"]) == (MIGRATING["migration"], MIGRATING["wayBack"])
 

@@ -64,7 +64,9 @@ def approved(**more: Any) -> KubeResource:
         (resource(statuses.in_sync()), Goal("no.such", 1), None),
     ],
 )
-def test_what_is_concluded(found: KubeResource, goal: Goal, code: Exit | None) -> None:
+def test_the_status_and_the_goal_decide_whether_waiting_ends(
+    found: KubeResource, goal: Goal, code: Exit | None
+) -> None:
     ending = judge(found, goal)
     assert (ending.code if ending else None) == code
 
@@ -80,7 +82,7 @@ def test_a_wait_that_ends_early_reports_a_remedy() -> None:
     assert "kafkafeatures approve orders -n kafka --plan sha256:" in approval.text
 
 
-def test_the_remedy_of_a_stalled_resource_is_that_of_the_blocker_it_names() -> None:
+def test_the_remedy_for_a_stalled_resource_comes_from_the_blocker_named_by_its_condition() -> None:
     status = statuses.stalled()
     other = {**status["blockers"][0], "message": "broker 7 is old", "remedy": "upgrade Kafka on broker 7"}
     named, unnamed = (
@@ -93,7 +95,7 @@ def test_the_remedy_of_a_stalled_resource_is_that_of_the_blocker_it_names() -> N
     assert "broker 7" not in named.text + unnamed.text
 
 
-def test_a_remedy_that_the_message_has_is_not_said_twice() -> None:
+def test_a_remedy_that_the_message_contains_is_not_repeated() -> None:
     remedy = "repair the node, or revert the image"
     message = f"no other node is restarted: broker 2 is not back after 10m; {remedy}"
     status = statuses.stalled()
@@ -184,7 +186,7 @@ def test_a_wait_for_a_roll_ends_only_by_a_status_of_the_current_templates(
     assert progress(found, ROLLED, templates) == line
 
 
-def test_what_every_pod_runs_is_reported() -> None:
+def test_a_finished_roll_is_reported_with_the_revision_of_the_pods() -> None:
     ending = judge(rolled(ALL_CURRENT), ROLLED, NOW_ASKED)
     assert ending is not None
     assert ending.text == (
@@ -192,7 +194,7 @@ def test_what_every_pod_runs_is_reported() -> None:
     )
 
 
-def test_a_stalled_resource_of_older_templates_ends_it_only_after_the_operator_had_time_to_see_the_new_ones() -> None:
+def test_a_stalled_resource_ends_waiting_only_after_the_operator_could_read_the_new_templates() -> None:
     newer = {**NOW_ASKED, "broker": Template("newer", 6)}
     assert judge(rolled(HALTED), ROLLED, newer, waited=wait.SEEN_WITHIN - 1) is None
     ending = judge(rolled(HALTED), ROLLED, newer, waited=wait.SEEN_WITHIN)
@@ -207,7 +209,7 @@ def test_a_plan_that_waits_for_approval_ends_a_wait_early() -> None:
     assert ending.code is Exit.APPROVAL
 
 
-def test_without_a_driver_there_is_nothing_to_wait_for_and_by_hand_the_condition_tells() -> None:
+def test_waiting_for_a_roll_needs_a_driver_and_with_manual_restarts_the_condition_decides() -> None:
     ending = judge(resource(statuses.in_sync()), ROLLED, {})
     assert ending is not None
     assert (ending.code, ending.text) == (
@@ -220,14 +222,14 @@ def test_without_a_driver_there_is_nothing_to_wait_for_and_by_hand_the_condition
     assert judge(rolled(ONE_LEFT, workload=by_hand), ROLLED, {}) is None
 
 
-def test_a_template_has_a_revision_once_kubernetes_has_seen_it() -> None:
+def test_a_template_has_a_revision_once_kubernetes_has_observed_its_generation() -> None:
     raw: dict[str, Any] = {"metadata": {"generation": 3}, "spec": {"replicas": 6}}
     assert Template.of(raw) == Template("", 6)
     assert Template.of({**raw, "status": {"observedGeneration": 2, "updateRevision": "r"}}) == Template("", 6)
     assert Template.of({**raw, "status": {"observedGeneration": 3, "updateRevision": "r"}}) == Template("r", 6)
 
 
-def test_stateful_sets_are_read_after_the_status_and_waited_for(
+def test_stateful_sets_are_read_after_the_status_while_waiting_for_a_roll(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(polling, "EVERY", 0.0)
@@ -278,7 +280,7 @@ def until(*readings: KubeResource | CommandFailed) -> Ending:
 AWAY, DENIED = Away("away", Exit.UNREACHABLE), Denied("not allowed", Exit.BLOCKED)
 
 
-def test_what_was_readable_is_not_given_up_for_a_short_refusal(
+def test_waiting_continues_after_a_short_refusal_of_the_api_server(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An API server that starts answers 401 and 403 until it has read who may what."""
@@ -310,7 +312,7 @@ def test_a_lasting_refusal_of_the_api_server_ends_a_wait(monkeypatch: pytest.Mon
         ("feature=metadata.version>=4.1", MORE),
     ],
 )
-def test_goals_that_are_understood(text: str, goal: Goal) -> None:
+def test_valid_goals_of_wait_are_parsed(text: str, goal: Goal) -> None:
     assert _goal(text) == goal
 
 
@@ -328,6 +330,6 @@ def test_goals_that_are_understood(text: str, goal: Goal) -> None:
         "feature=Group>=1",
     ],
 )
-def test_goals_that_are_not(text: str) -> None:
+def test_invalid_goals_of_wait_are_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         _goal(text)

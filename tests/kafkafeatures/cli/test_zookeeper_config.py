@@ -15,7 +15,7 @@ USER = {"zookeeper.digest.username": "kafka", "zookeeper.digest.password": "its-
 SECURED = {"zookeeper.ssl.client.enable": "true"}
 
 
-def test_a_user_of_the_digest_scheme_and_nothing_else_of_a_brokers_file() -> None:
+def test_only_the_digest_user_is_read_from_the_file_of_a_broker() -> None:
     rest = {"broker.id": "1", "zookeeper.connect": "zk:2181", "ssl.keystore.type": "JKS", "zookeeper.set.acl": "true"}
     tls, digest = read_access({**rest, **USER}, "f")
     assert tls is None
@@ -24,7 +24,7 @@ def test_a_user_of_the_digest_scheme_and_nothing_else_of_a_brokers_file() -> Non
     assert "its-secret" not in repr(digest)
 
 
-def test_pem_files_for_tls(tmp_path: Path) -> None:
+def test_pem_files_give_the_tls_settings_of_zookeeper(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
     trust = {"zookeeper.ssl.truststore.location": str(tmp_path / "ca.pem"), "zookeeper.ssl.truststore.type": "PEM"}
     tls, _ = read_access({**SECURED, **trust}, "f")
@@ -45,14 +45,14 @@ def test_pem_files_for_tls(tmp_path: Path) -> None:
         ({"zookeeper.digest.password": "its-secret"}, "belong together"),
     ],
 )
-def test_what_would_matter_and_is_not_understood_is_refused(properties: dict[str, str], message: str) -> None:
+def test_an_unsupported_zookeeper_property_is_refused(properties: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigInvalid) as refused:
         read_access(properties, "f")
     assert message in str(refused.value)
     assert "its-secret" not in str(refused.value)
 
 
-def test_a_keystore_of_java_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_java_keystore_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "store.jks").write_bytes(b"\xfe\xed\xfe\xed")
     path = tmp_path / "zk.properties"
     path.write_text(f"zookeeper.ssl.client.enable=true\nzookeeper.ssl.keystore.location={tmp_path}/store.jks\n")
@@ -65,7 +65,7 @@ def test_a_keystore_of_java_is_refused_in_one_line(tmp_path: Path) -> None:
 KAFKA = ("--bootstrap-server", "127.0.0.1:1")
 
 
-def test_a_file_that_is_not_there_and_flags_that_do_not_go_together(
+def test_a_missing_zookeeper_config_file_and_a_missing_ensemble_are_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = str(tmp_path / "gone")
@@ -100,7 +100,7 @@ spec: {cluster: {bootstrapServers: "127.0.0.1:1"ENSEMBLE}}
         (("compare", "-f", "gone.yaml"), Exit.BLOCKED, "gone.yaml: No such file"),
     ],
 )
-def test_the_cluster_of_a_migration_is_named_by_a_document_or_by_flags(
+def test_the_cluster_of_a_migration_is_given_by_a_document_or_by_flags(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     words: tuple[str, ...], code: Exit, said: str,
 ) -> None:  # fmt: skip

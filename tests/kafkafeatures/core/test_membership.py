@@ -131,7 +131,7 @@ def test_a_silent_zookeeper_broker_has_the_state_that_other_brokers_report_while
     assert states(seen(*both, at=fenced, brokers=listed(*both)))[2] is NodeState.GHOST
 
 
-def test_a_quorum_that_waits_refuses_a_broker_in_kraft_mode_and_one_that_has_copied_one_in_zookeeper_mode() -> None:
+def test_a_waiting_quorum_refuses_brokers_in_kraft_mode_and_after_the_copy_brokers_in_zookeeper_mode() -> None:
     assert states(seen(*brokers_of(IN_KRAFT, 4), at=BEFORE_ANY_BROKER))[4] is NodeState.REFUSED
     assert states(seen(*brokers_of(PLAIN, 4), at=DUAL_WRITE))[4] is NodeState.REFUSED
     claims = reading(controller=claimed(3001, epoch=3), brokers=registered(4))
@@ -145,7 +145,7 @@ def test_the_epoch_of_a_broker_in_zookeeper_mode_is_the_czxid_of_its_znode() -> 
     assert node(it, 3001).czxid == -1
 
 
-def test_a_flagged_broker_has_both_epochs_and_the_two_are_kept_apart() -> None:
+def test_a_flagged_broker_has_the_epoch_of_the_log_and_the_czxid_of_its_znode() -> None:
     znodes = in_zookeeper(1, 2, 3)
     it = seen(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2, 3), at=ONE_FLAGGED, znodes=znodes)
     assert states(it) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
@@ -170,7 +170,7 @@ def test_a_broker_registered_only_in_znodes_is_observed_with_its_address() -> No
     assert (node(it, 2).host, node(it, 2).port) == ("b2", 9092)
 
 
-def test_a_znode_that_cannot_be_read_is_a_registration_all_the_same() -> None:
+def test_a_broker_whose_znode_cannot_be_read_counts_as_registered() -> None:
     damaged = Failure(FailureKind.REJECTED, "znode /brokers/ids/2", "cannot be read")
     znodes = reading(controller=elected(1), brokers={**registered(1), 2: damaged})
     it = seen(*brokers_of(PLAIN, 1, 2), at=BEFORE_ANY_BROKER, znodes=znodes)
@@ -185,14 +185,14 @@ def test_a_silent_broker_without_a_znode_has_the_state_of_its_registration_in_th
     assert node(seen(*brokers_of(SILENT, 1), at=fenced, **here), 1).state is NodeState.GHOST
 
 
-def test_between_two_controllers_brokers_are_counted_by_znodes_until_a_copy_was_made() -> None:
+def test_while_there_is_no_controller_znodes_list_the_brokers_until_zookeeper_was_copied() -> None:
     nobody = reading(controller=None, brokers=registered(1))
     assert states(seen(*brokers_of(PLAIN, 1), at=BEFORE_ANY_BROKER, znodes=nobody)) == {1: NodeState.LIVE}
     written = image({1: (NEW, True)}, {3001: NEW}, zk_migration_state=1)
     assert states(seen(*brokers_of(FLAGGED, 1), at=written, znodes=nobody)) == {1: NodeState.FENCED}
 
 
-def test_without_any_controller_of_a_quorum_znodes_say_who_is_registered() -> None:
+def test_without_any_controller_of_a_quorum_znodes_list_the_registered_brokers() -> None:
     it = seen(*brokers_of(PLAIN, 1, 2), at=None, znodes=in_zookeeper(1))
     assert states(it) == {1: NodeState.LIVE, 2: NodeState.FENCED}
     assert mode(it) is MetadataMode.ZOOKEEPER
@@ -205,7 +205,7 @@ def test_without_any_controller_of_a_quorum_znodes_say_who_is_registered() -> No
 # --- a controller of the quorum is ---
 
 
-def test_once_the_quorum_has_claimed_the_log_counts_brokers() -> None:
+def test_once_the_quorum_has_claimed_controller_the_metadata_log_lists_the_registered_brokers() -> None:
     znodes = reading(controller=claimed(3001, epoch=3), brokers=registered(1, 2, 3))
     it = seen(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2), at=ONE_FLAGGED, znodes=znodes)
     assert states(it) == {1: NodeState.LIVE, 2: NodeState.REFUSED}
@@ -216,7 +216,7 @@ def test_once_the_quorum_has_claimed_the_log_counts_brokers() -> None:
 # --- the mode ---
 
 
-def test_finalized_with_brokers_left_in_zookeeper_mode_is_no_kraft_cluster() -> None:
+def test_the_mode_is_unknown_where_the_migration_was_finalized_while_brokers_were_in_zookeeper_mode() -> None:
     """Seen on real nodes: the migration can be finalized while they are."""
     it = seen(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(FLAGGED, 3), at=finalized_with(3))
     assert isinstance(it.mode, Unknown)
@@ -236,7 +236,7 @@ def finalized_with(*left: int) -> Image:
     return replace(found, registrations=replace(found.registrations, brokers=brokers))
 
 
-def test_finalized_with_zookeeper_brokers_silent_or_never_registered_is_no_kraft_cluster() -> None:
+def test_the_mode_is_unknown_also_where_a_broker_in_zookeeper_mode_is_silent_or_was_never_registered() -> None:
     silent = seen(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(SILENT, 3), at=finalized_with(3))
     plain = seen(*brokers_of(IN_KRAFT, 1, 2, 3), *brokers_of(PLAIN, 4), at=FINALIZED)
     for it, id_ in ((silent, 3), (plain, 4)):
@@ -244,11 +244,11 @@ def test_finalized_with_zookeeper_brokers_silent_or_never_registered_is_no_kraft
         assert f"ZooKeeper mode: {id_}" in it.mode.failure.message
 
 
-def test_finalized_and_all_in_kraft_mode_is_kraft() -> None:
+def test_the_mode_is_kraft_once_the_migration_is_finalized_and_all_brokers_are_in_kraft_mode() -> None:
     assert mode(seen(*brokers_of(IN_KRAFT, 1, 2, 3), at=FINALIZED)) is MetadataMode.KRAFT
 
 
-def test_plain_brokers_beside_a_quorum_that_never_heard_of_a_migration_are_no_kraft_cluster() -> None:
+def test_the_mode_is_migrating_where_plain_brokers_run_beside_controllers_without_the_flag() -> None:
     """Controllers that were started once without the flag."""
     it = seen(*brokers_of(PLAIN, 1, 2), at=image({}, {3001: NEW}), znodes=in_zookeeper(1, 2))
     assert mode(it) is MetadataMode.MIGRATING
@@ -259,7 +259,7 @@ def test_plain_brokers_beside_a_quorum_that_never_heard_of_a_migration_are_no_kr
     ("said", "znodes"),
     [(FLAGGED, NOT_ASKED), (PLAIN, reading(controller=claimed())), (FLAGGED, reading(controller=elected(1)))],
 )
-def test_a_flag_or_a_claim_of_a_quorum_is_a_migration_also_where_no_controller_answers(
+def test_the_mode_is_migrating_where_a_broker_has_the_flag_or_a_quorum_the_claim_and_no_controller_answers(
     said: NodeAnswer, znodes: ZooKeeperReading | Failure
 ) -> None:
     assert mode(seen(*brokers_of(said, 1, 2), at=None, znodes=znodes)) is MetadataMode.MIGRATING
@@ -272,7 +272,9 @@ def test_plain_brokers_without_any_known_controller_are_in_zookeeper_mode() -> N
 
 
 @pytest.mark.parametrize("offset", [BEFORE_ANY_BROKER, ONE_FLAGGED, DUAL_WRITE])
-def test_while_a_migration_is_open_a_log_without_unfenced_brokers_is_no_proof_that_nothing_is_led(offset: int) -> None:
+def test_while_a_migration_is_open_a_log_without_unfenced_brokers_does_not_prove_that_no_partition_is_led(
+    offset: int,
+) -> None:
     fenced = replace_brokers(cut_at(offset), fenced=True)
     assert not seen(*brokers_of(PLAIN, 1, 2, 3), at=fenced, znodes=in_zookeeper(1, 2, 3)).nothing_is_led
     assert not seen(at=fenced).nothing_is_led

@@ -28,7 +28,7 @@ def test_a_change_that_has_ended_closes_its_own_intent_and_no_other(result: Resu
 
 
 @pytest.mark.parametrize(("via", "told_of"), [(Via.BROKER, "the last time"), (Via.CONTROLLER, "the first time")])
-def test_what_is_rejected_again_and_again_is_reported_once_and_of_a_broker_as_of_the_last_time(
+def test_a_change_that_is_rejected_again_has_one_history_entry_with_the_last_time_if_a_broker_rejects_it(
     via: Via, told_of: str
 ) -> None:
     """A broker may pass on each of them once more, for as long as it keeps one."""

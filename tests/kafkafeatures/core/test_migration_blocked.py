@@ -39,27 +39,29 @@ def fenced(id_: int, shape: Shape) -> Node:
     return replace(a_node(id_, shape), state=NodeState.FENCED)
 
 
-def test_a_fenced_broker_is_brought_back_before_the_others_are_moved() -> None:
+def test_no_broker_is_moved_to_kraft_mode_while_another_broker_is_fenced() -> None:
     found = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED, fenced(2, Shape.FLAGGED_BROKER)))
     assert not isinstance(found.decision, Act)
     assert "broker 2 is fenced" in said(found)
     assert "bring broker 2 back" in said(found)
 
 
-def test_a_fenced_broker_is_brought_back_before_the_others_are_moved_back() -> None:
+def test_no_broker_is_moved_back_to_zookeeper_mode_while_a_broker_is_fenced() -> None:
     found = looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE, fenced(2, Shape.KRAFT_BROKER)))
     assert not isinstance(found.decision, Act)
     assert "broker 2 is fenced" in said(found)
 
 
-def test_nothing_is_finalized_while_a_broker_is_fenced() -> None:
+def test_a_migration_is_not_finalized_while_a_broker_is_fenced() -> None:
     found = approved(cluster(P.DUAL_WRITE, fenced(2, Shape.KRAFT_BROKER)))
     assert not isinstance(found.decision, Act)
     assert "broker 2 is fenced" in said(found)
 
 
 @pytest.mark.parametrize(("position", "desired"), [(P.COPIED, D.ROLLED_BACK), (P.COPIED, D.DUAL_WRITE)], ids=str)
-def test_while_the_partitions_are_unknown_a_broker_may_be_in_no_list(position: Position, desired: Desired) -> None:
+def test_a_migration_waits_while_unread_partitions_hide_whether_every_broker_with_replicas_is_registered(
+    position: Position, desired: Desired
+) -> None:
     """A broker may run in KRaft mode then: the controllers are not stopped, and no other broker is moved."""
     found = looks(wanting(desired), replace(cluster(position), partitions=Unknown(SILENT)))
     assert isinstance(found.decision, Wait)
@@ -67,7 +69,7 @@ def test_while_the_partitions_are_unknown_a_broker_may_be_in_no_list(position: P
     assert "stop the controllers" not in said(found)
 
 
-def test_nothing_is_finalized_while_a_partition_is_reassigned() -> None:
+def test_a_migration_is_not_finalized_while_a_partition_is_reassigned() -> None:
     moving = (row("orders", 1, 2, 3, adding=(3,), removing=(1,)),)
     found = approved(cluster(P.DUAL_WRITE, partitions=moving))
     assert not isinstance(found.decision, Act)
@@ -81,7 +83,7 @@ def test_nothing_is_finalized_while_a_partition_is_reassigned() -> None:
         (P.DUAL_WRITE, D.ROLLED_BACK, Shape.KRAFT_BROKER, "broker 1", "bring broker 1 back"),
     ],
 )
-def test_a_node_that_no_restart_explains_is_not_waited_for_like_the_one_that_is_restarted(
+def test_a_silent_node_without_a_restart_in_flight_is_a_blocker_unlike_the_node_that_is_restarted(
     position: Position, desired: Desired, shape: Shape, named: str, remedy: str
 ) -> None:
     in_zookeeper = shape is Shape.PLAIN_BROKER
@@ -99,7 +101,7 @@ def test_a_node_that_no_restart_explains_is_not_waited_for_like_the_one_that_is_
     assert (unexplained.decision.subject, unexplained.decision.remedy) == (named, remedy)
 
 
-def test_once_a_migration_is_over_its_plan_has_no_consent_left() -> None:
+def test_the_consents_of_a_migration_are_cleared_from_the_status_once_it_is_finalized() -> None:
     status = after(approved(cluster(P.DUAL_WRITE)))
     assert status.migration is not None
     assert status.migration.consents == ("zk-finalize",)
@@ -112,7 +114,7 @@ def test_once_a_migration_is_over_its_plan_has_no_consent_left() -> None:
 @pytest.mark.parametrize(
     "meanwhile", [cluster(P.DUAL_WRITE), cluster(P.DUAL_WRITE, zookeeper=Unknown(SILENT))], ids=["known", "unknown"]
 )
-def test_a_consent_that_was_taken_back_holds_for_no_later_step_also_when_it_is_given_again(
+def test_a_consent_that_was_removed_from_the_document_and_added_again_allows_no_later_step(
     meanwhile: Observation,
 ) -> None:
     first = approved(cluster(P.DUAL_WRITE))
@@ -128,7 +130,7 @@ def test_a_consent_that_was_taken_back_holds_for_no_later_step_also_when_it_is_g
     assert not isinstance(again.decision, Act)
 
 
-def test_the_consent_to_finalize_is_used_up_also_where_a_person_finalized_by_hand() -> None:
+def test_the_consent_to_finalize_is_spent_also_where_a_person_finalized_the_migration_by_hand() -> None:
     assert after(looks(FINALIZING, cluster(P.FINALIZED))).spent_consents == ("zk-finalize",)
     assert after(looks(FINALIZING, cluster(P.DUAL_WRITE))).spent_consents == ()
     assert after(looks(wanting(D.FINALIZED), cluster(P.FINALIZED)), EMPTY).spent_consents == ()
@@ -143,7 +145,9 @@ def lived() -> MigrationMemory:
     return kept
 
 
-def test_what_stood_still_is_counted_anew_after_a_look_at_which_nothing_could_be_read(lived: MigrationMemory) -> None:
+def test_the_time_for_which_znodes_stood_still_starts_again_after_a_reconciliation_without_a_reading(
+    lived: MigrationMemory,
+) -> None:
     assert (lived.still_for(60.0), lived.lag(60.0), lived.comparison(60.0)) == (60.0, 0.0, StoreComparison(NOW, 99))
     blind = lived.interrupted("the cluster could not be read")
     blind = blind.observed(70.0, known=True, end=-1, offset=99, controllers=True)
@@ -156,6 +160,6 @@ def test_the_time_of_an_unknown_phase_continues_through_a_failed_observation() -
     assert lost.interrupted("the cluster could not be read").unknown_since == 10.0
 
 
-def test_all_gates_open_the_first_controller_goes() -> None:
+def test_the_first_controller_is_restarted_to_finalize_once_no_blocker_is_left() -> None:
     """Without it the tests above could not fail."""
     assert restarted(approved(cluster(P.DUAL_WRITE))) == 3001

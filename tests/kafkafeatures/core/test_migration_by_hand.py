@@ -20,7 +20,7 @@ from tests.kafkafeatures.worlds import SILENT, known
 P, D = Position, Desired
 
 
-def test_a_restart_that_was_asked_for_stands_while_its_node_does_not_say_how_it_is() -> None:
+def test_a_request_to_restart_a_node_by_hand_stands_while_the_settings_of_the_node_are_unknown() -> None:
     """A node that is being restarted stops, or has just been started."""
     step = RestartNode(2, "broker 2", czxid=102)
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
@@ -30,7 +30,7 @@ def test_a_restart_that_was_asked_for_stands_while_its_node_does_not_say_how_it_
     assert stage.withdrawn == ()
 
 
-def test_a_broker_that_is_away_for_its_restart_is_waited_for_although_no_list_has_it() -> None:
+def test_a_broker_that_a_person_restarts_is_waited_for_although_it_is_registered_nowhere() -> None:
     """In ZooKeeper a broker is registered while it runs, and with the quorum it was not yet."""
     before = cluster(P.PRE_MIGRATION, a_node(3, Shape.FLAGGED_BROKER))
     there = tuple(node for node in before.nodes if node.id != 2)
@@ -49,7 +49,7 @@ def test_a_broker_that_is_away_for_its_restart_is_waited_for_although_no_list_ha
     assert step.is_overtaken(replace(away, mode=known(MetadataMode.KRAFT)))
 
 
-def test_a_node_that_has_its_settings_is_not_asked_for_with_a_newer_kafka() -> None:
+def test_a_restart_in_a_migration_asks_for_new_settings_and_not_for_a_newer_kafka() -> None:
     step = RestartNode(2, "broker 2", czxid=102)
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     silent = replace(a_node(2, Shape.FLAGGED_BROKER), settings={}, proved_at="")
@@ -66,7 +66,7 @@ FORWARD_AND_BACK = pytest.mark.parametrize(
 
 
 @FORWARD_AND_BACK
-def test_a_broker_that_restarts_slowly_is_waited_for_although_the_phase_depends_on_it(
+def test_a_broker_that_restarts_slowly_is_waited_for_although_the_phase_of_the_migration_depends_on_it(
     desired: Desired, before: Shape, others: Shape
 ) -> None:
     """The last one forward, and the first one back: until it answers, the cluster is in dual write or not."""
@@ -86,7 +86,7 @@ def test_a_broker_that_restarts_slowly_is_waited_for_although_the_phase_depends_
 
 @FORWARD_AND_BACK
 @pytest.mark.parametrize("answers", [False, True])
-def test_a_restart_stands_while_its_node_stops(
+def test_a_request_to_restart_a_broker_by_hand_stands_while_the_broker_stops(
     desired: Desired, before: Shape, others: Shape, *, answers: bool
 ) -> None:
     """The quorum has fenced a broker before its process ends, and until it registers anew it has its old epoch."""

@@ -143,7 +143,7 @@ def test_a_consent_covers_the_differences_that_were_shown_and_no_others() -> Non
     assert goes(next_(status, cluster(P.COPIED), *LOSSY)[0])
 
 
-def test_what_changes_between_the_question_and_the_answer_is_asked_for_anew() -> None:
+def test_differences_that_change_before_the_consent_is_given_need_a_new_consent() -> None:
     _, status = next_(EMPTY, lacks("a"))
     found, _ = next_(status, lacks("a", "b"), *LOSSY)
     assert not goes(found)
@@ -194,7 +194,7 @@ PLACED = "replicas 1,2, in sync 1,2, leader 1 at epoch 4"
         (Kind.PRODUCER_ID, ("1000", "2000"), ("1000", "3000"), True),
     ],
 )
-def test_what_would_be_lost_decides_and_not_what_changes_with_each_restart(
+def test_the_digest_of_differences_depends_on_lost_metadata_and_not_on_values_that_each_restart_changes(
     kind: Kind, before: tuple[str, str], now: tuple[str, str], *, is_the_same: bool
 ) -> None:
     one, other = (Differs(99, (EntryDifference(kind, "a", "/a", *sides),)) for sides in (before, now))
@@ -203,7 +203,7 @@ def test_what_would_be_lost_decides_and_not_what_changes_with_each_restart(
 
 
 @pytest.mark.parametrize("since", [timedelta(0), timedelta(minutes=30)])
-def test_what_the_last_comparison_before_the_end_showed_is_what_is_consented_to(since: timedelta) -> None:
+def test_a_consent_to_delete_znodes_is_for_the_differences_of_the_last_comparison(since: timedelta) -> None:
     """What may have been lost after it is not known."""
     _, status = next_(EMPTY, lacks("a"))
     _, status = next_(status, lacks("a"), *LOSSY)

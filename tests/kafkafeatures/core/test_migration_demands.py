@@ -38,14 +38,14 @@ def node(**values: str) -> NodeSettings:
 PLAIN = node(broker_id="1", inter_broker_protocol_version="3.9", zookeeper_connect="zk:2181")
 
 
-def test_every_way_and_every_goal_says_what_the_nodes_are_there() -> None:
+def test_every_edge_and_every_target_of_a_migration_defines_the_shapes_of_the_nodes() -> None:
     assert {*(edge.end for edge in (*FORWARD, *BACK)), *TARGETS.values()} <= SHAPES.keys()
     for edge in (*FORWARD, *BACK):
         if edge.asks is not None:
             assert edge.asks in SHAPES[edge.end].values()
 
 
-def test_a_node_that_cannot_be_asked_is_unknown_with_its_remedy() -> None:
+def test_a_node_whose_settings_cannot_be_read_is_unknown_with_its_failure() -> None:
     said: Said = {(B, 1): PLAIN, (B, 2): SILENT, (C, 3001): node(node_id="3001")}
     found = demands(P.PRE_MIGRATION, P.COPIED, FLAG_THEM, known_of(said, "3.9-IV0"), said)
     assert found.unknown == (SILENT,)
@@ -53,7 +53,7 @@ def test_a_node_that_cannot_be_asked_is_unknown_with_its_remedy() -> None:
     assert [one.differs for one in found.nodes if one.id == 2] == [SILENT]
 
 
-def test_a_kind_of_nodes_that_has_to_be_there_and_is_not_known_is_unknown() -> None:
+def test_nodes_of_a_required_role_that_are_not_known_are_reported_as_missing_with_a_remedy() -> None:
     said: Said = {(B, 1): PLAIN}
     (missing,) = demands(P.PRE_MIGRATION, P.COPIED, FLAG_THEM, known_of(said, ""), said).missing
     assert (missing.location, missing.remedy) == ("controllers", "give --bootstrap-controller")
@@ -62,7 +62,7 @@ def test_a_kind_of_nodes_that_has_to_be_there_and_is_not_known_is_unknown() -> N
     assert missing.remedy == "give --bootstrap-server"
 
 
-def test_values_are_taken_from_what_the_nodes_say() -> None:
+def test_the_values_of_the_lines_to_set_are_taken_from_the_settings_of_the_nodes() -> None:
     brokers: Said = {(B, 1): node(**{LISTENER: "INTERNAL", AUTHORIZER: OF_ZOOKEEPER, IBP: "3.8"})}
     known = known_of(brokers, "")
     assert (known.ibp, known.listener, known.acls, known.dynamic) == ("3.8", "INTERNAL", True, False)
@@ -73,7 +73,7 @@ def test_values_are_taken_from_what_the_nodes_say() -> None:
     assert not known_of({(C, 3001): node(**{BOOTSTRAP: "c:9093", VOTERS: "1@c:9093"})}, "").dynamic
 
 
-def test_a_value_that_all_nodes_have_is_shown_and_one_that_differs_is_not() -> None:
+def test_the_lines_to_set_show_a_value_that_all_nodes_share_and_no_value_that_differs() -> None:
     said: Said = {
         (B, 1): PLAIN, (B, 2): SILENT, (B, 3): node(**{LISTENER: "INTERNAL"}),
         (C, 3001): node(zookeeper_connect="zk:2181", **{VOTERS: "3001@c:9093", QUORUM_LISTENERS: "CONTROLLER"}),
@@ -88,7 +88,7 @@ def test_a_value_that_all_nodes_have_is_shown_and_one_that_differs_is_not() -> N
 
 
 @pytest.mark.parametrize("release", ["", "3.9-IV0"])
-def test_nodes_that_are_still_to_come_have_lines_without_a_number(release: str) -> None:
+def test_nodes_that_do_not_exist_yet_have_lines_with_a_placeholder_for_the_node_id(release: str) -> None:
     said: Said = {(B, 1): PLAIN}
     found = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, release), said)
     add = {role: lines.add for role, _, lines in found.lines}
@@ -97,7 +97,7 @@ def test_nodes_that_are_still_to_come_have_lines_without_a_number(release: str) 
     assert found.differing == ()
 
 
-def test_controllers_are_asked_for_what_they_decide_by_where_all_brokers_have_it() -> None:
+def test_controllers_need_the_topic_defaults_that_all_brokers_share() -> None:
     two = node(**{"default.replication.factor": "3", "num.partitions": "6"})
     other = node(**{"default.replication.factor": "3", "num.partitions": "12"})
     for said, wanted in (
@@ -111,7 +111,7 @@ def test_controllers_are_asked_for_what_they_decide_by_where_all_brokers_have_it
         assert not [one for one in add[Shape.PLAIN_BROKER] if one.startswith(("default.", "num."))]
 
 
-def test_what_requests_have_set_is_copied_and_stands_in_no_file() -> None:
+def test_a_setting_that_a_request_has_set_is_copied_by_the_migration_and_is_in_no_line_to_set() -> None:
     name = "unclean.leader.election.enable"
     layers = {SettingSource.NODE: "true", SettingSource.FILE: "false"}
     for setting, wanted in (
@@ -124,7 +124,7 @@ def test_what_requests_have_set_is_copied_and_stands_in_no_file() -> None:
         assert [one for one in add[Shape.MIGRATING_CONTROLLER] if one.startswith(name)] == ([wanted] if wanted else [])
 
 
-def test_what_must_not_be_done_yet_is_in_the_document_as_well() -> None:
+def test_the_settings_document_has_the_caution_of_the_edge() -> None:
     (finalize,) = (edge for edge in FORWARD if edge.end is P.FINALIZED)
     found = demands(P.DUAL_WRITE, P.FINALIZED, finalize, known_of({}, ""), {})
     assert settings_document(found)["caution"] == finalize.caution != ""

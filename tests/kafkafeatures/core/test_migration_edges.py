@@ -61,7 +61,7 @@ def test_no_position_is_skipped_on_the_way_forward() -> None:
         assert one.end in other.start
 
 
-def test_every_position_but_the_last_two_leads_back() -> None:
+def test_every_position_but_finalizing_and_finalized_has_a_way_back_to_zookeeper() -> None:
     assert way(P.DUAL_WRITE, Desired.ROLLED_BACK) == [P.COPIED, P.NO_CONTROLLER, P.RELEASED, P.ZOOKEEPER]
     assert way(P.COPYING, Desired.ROLLED_BACK) == [P.NO_CONTROLLER, P.RELEASED, P.ZOOKEEPER]
     assert way(P.FLAGGING, Desired.ROLLED_BACK) == [P.RELEASED, P.ZOOKEEPER]
@@ -73,7 +73,7 @@ def test_every_position_but_the_last_two_leads_back() -> None:
         assert "cannot be rolled back" in found.message
 
 
-def test_a_way_that_was_begun_is_continued_from_the_middle() -> None:
+def test_an_edge_that_was_begun_is_continued_from_the_middle() -> None:
     for position in (P.PRE_MIGRATION, P.FLAGGING, P.COPYING):
         assert way(position, Desired.DUAL_WRITE) == [P.COPIED, P.DUAL_WRITE]
     assert way(P.FINALIZING, Desired.FINALIZED) == [P.FINALIZED]
@@ -87,7 +87,7 @@ def test_a_rollback_is_finished_before_a_migration_begins_anew(position: Positio
         assert "RolledBack" in found.remedy
 
 
-def test_less_than_what_is_reached_is_no_way_back() -> None:
+def test_a_target_below_the_position_that_was_reached_is_refused_with_a_remedy() -> None:
     for position in (Position.FLAGGING, Position.COPYING, Position.COPIED, Position.DUAL_WRITE):
         found = next_edge(position, Desired.PRE_MIGRATION, ALL_FLAGGED)
         assert isinstance(found, NoEdge)
@@ -100,7 +100,9 @@ def test_less_than_what_is_reached_is_no_way_back() -> None:
 
 @pytest.mark.parametrize("position", Position)
 @pytest.mark.parametrize("desired", TARGETS)
-def test_every_position_has_an_answer_for_every_wish(position: Position, desired: Desired) -> None:
+def test_every_position_has_an_edge_a_refusal_or_nothing_left_to_do_for_every_target(
+    position: Position, desired: Desired
+) -> None:
     found = next_edge(position, desired, ALL_FLAGGED)
     if found is None:
         assert position is TARGETS[desired]
@@ -125,7 +127,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("position", Position)
-def test_each_way_that_is_taken_and_each_that_is_refused(position: Position) -> None:
+def test_the_next_edge_from_each_position_to_each_target_is_the_one_of_the_table(position: Position) -> None:
     for desired, expected in zip(TARGETS, ANSWERS[position], strict=True):
         found = next_edge(position, desired, ALL_FLAGGED)
         if expected is NoEdge:
@@ -136,7 +138,7 @@ def test_each_way_that_is_taken_and_each_that_is_refused(position: Position) -> 
             assert found == expected, (position, desired)
 
 
-def test_every_way_of_the_table_is_taken_from_each_of_its_starts_and_says_how_far_one_can_go_back() -> None:
+def test_every_edge_is_taken_from_each_of_its_starts_and_has_a_way_back_entry() -> None:
     taken = {
         (position, edge.end_from(position))
         for position in Position
@@ -149,7 +151,7 @@ def test_every_way_of_the_table_is_taken_from_each_of_its_starts_and_says_how_fa
     assert RETURNS[FINALIZE].to is None
 
 
-def test_a_way_back_leads_to_where_the_ways_lead() -> None:
+def test_the_way_back_of_an_edge_ends_where_the_edges_of_the_rollback_end() -> None:
     """From the end of each way, by the ways back; from the first way back, by the way forward."""
     for edge, back in RETURNS.items():
         if edge in FORWARD and back.to is not None:
@@ -158,7 +160,7 @@ def test_a_way_back_leads_to_where_the_ways_lead() -> None:
     assert RETURNS[MOVE_BROKERS_BACK].to is P.DUAL_WRITE
 
 
-def test_nothing_is_deleted_while_a_controller_may_write_it_again() -> None:
+def test_znodes_are_deleted_only_at_positions_after_all_controllers_were_stopped() -> None:
     deleting = [edge for edge in (*FORWARD, *BACK) if edge.deletes]
     stopping = [edge for edge in BACK if RestartBetween.NO_CONTROLLERS in edge.beside]
     without = {edge.end_from(start) for edge in stopping for start in edge.start}
@@ -166,7 +168,7 @@ def test_nothing_is_deleted_while_a_controller_may_write_it_again() -> None:
     assert not [edge for edge in FORWARD if edge.deletes]
 
 
-def test_what_a_quorum_left_that_never_took_over_is_deleted_before_anything_else() -> None:
+def test_the_migration_znode_of_a_quorum_that_never_took_over_is_deleted_before_any_other_step() -> None:
     left = replace(ALL_FLAGGED, has_progress=True)
     for position in (P.ZOOKEEPER, P.RELEASED):
         found = next_edge(position, Desired.ROLLED_BACK, left)

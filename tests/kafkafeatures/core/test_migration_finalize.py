@@ -82,7 +82,7 @@ def names_only_the_flag(found: Look, *ids: int) -> None:
 
 @pytest.mark.parametrize("ids", [(3001,), (3003,), (3001, 3002), CONTROLLERS], ids=str)
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.FINALIZED, D.ROLLED_BACK], ids=str)
-def test_a_controller_that_lost_the_flag_by_accident_is_named_and_nothing_is_restarted(
+def test_a_controller_that_lost_the_flag_by_accident_is_a_blocker_and_no_node_is_restarted(
     desired: Desired, ids: tuple[int, ...]
 ) -> None:
     """The active controller, too."""
@@ -105,14 +105,16 @@ def test_a_controller_that_is_no_voter_and_lost_the_flag_is_named_as_well() -> N
     ],
     ids=["a consent", "time in dual write", "an approval", "an approval of this plan"],
 )
-def test_no_gate_to_finalizing_opens_because_a_controller_lost_the_flag(lacks: dict[str, Any]) -> None:
+def test_a_controller_that_lost_the_flag_replaces_no_consent_hold_or_approval_to_finalize(
+    lacks: dict[str, Any],
+) -> None:
     wanted = replace(FINALIZING, may_approve_unseen=True)
     shown = Look(wanted, lost(3001)).proposal.plan.hash
     given = {"approvals": frozenset({shown}), **lacks}
     names_only_the_flag(looks(replace(wanted, **given), lost(3001)), 3001)
 
 
-def test_stores_that_differ_hold_it_and_no_remedy_makes_another_controller_the_leader() -> None:
+def test_while_the_stores_differ_the_remedy_puts_the_flag_back_before_the_active_controller_is_restarted() -> None:
     found = approved(lost(3001, compared=DIFFERS))
     names_only_the_flag(found, 3001)
     assert f"first put {FLAG} back on controller 3001, which would end the migration; then restart the active" in said(
@@ -120,7 +122,7 @@ def test_stores_that_differ_hold_it_and_no_remedy_makes_another_controller_the_l
     )
 
 
-def test_a_consent_that_an_earlier_plan_has_used_begins_nothing() -> None:
+def test_a_consent_to_finalize_that_an_earlier_plan_has_used_does_not_begin_to_finalize() -> None:
     wanted = replace(FINALIZING, may_approve_unseen=True)
     shown = Look(wanted, lost(3001)).proposal.plan.hash
     status = Status(cluster_id=CLUSTER, spent_consents=("zk-finalize",))
@@ -129,7 +131,7 @@ def test_a_consent_that_an_earlier_plan_has_used_begins_nothing() -> None:
     names_only_the_flag(found, 3001)
 
 
-def test_what_was_begun_with_its_consent_continues_and_not_after_the_consent_is_taken_back() -> None:
+def test_finalizing_continues_with_its_consent_and_stops_after_the_consent_was_removed() -> None:
     first = approved(cluster(P.DUAL_WRITE))
     assert restarted(first) == 3001
     status = after(first)
@@ -143,7 +145,7 @@ def test_what_was_begun_with_its_consent_continues_and_not_after_the_consent_is_
     names_only_the_flag(with_memory(first, status, lost(3001), migration=wanting(D.DUAL_WRITE).migration), 3001)
 
 
-def test_a_status_that_was_lost_remembers_no_step_and_the_plan_is_approved_anew() -> None:
+def test_finalizing_needs_a_new_approval_after_the_status_was_lost() -> None:
     first = approved(cluster(P.DUAL_WRITE))
     names_only_the_flag(looks(FINALIZING, lost(3001), status=EMPTY), 3001)
     unseen = replace(first.wanted, may_approve_unseen=False)  # as where the status remembers no contact
@@ -154,7 +156,7 @@ ASKED = approved(cluster(P.DUAL_WRITE))  # for controller 3001
 LONGER: dict[str, Any] = {"migration": wanting(D.FINALIZED, hold=timedelta(days=7)).migration}
 
 
-def test_another_controller_than_the_one_that_was_asked_for_begins_nothing() -> None:
+def test_a_restart_of_another_controller_than_the_requested_one_does_not_begin_to_finalize() -> None:
     differing = replace(lost(3002), compared=DIFFERS)
     names_only_the_flag(with_memory(ASKED, after(ASKED), differing), 3002)
     names_only_the_flag(with_memory(ASKED, after(ASKED), lost(3002), **LONGER), 3002)
@@ -190,7 +192,9 @@ def test_requested_controllers_are_recorded_until_every_controller_is_without_th
     ],
     ids=["a longer hold", "stores that differ", "another one lost it", "no consent", "no approval"],
 )
-def test_a_person_who_was_asked_is_let_off_once_a_gate_is_shut(seen: Observation, of_wanted: dict[str, Any]) -> None:
+def test_a_restart_request_to_a_person_is_withdrawn_once_a_blocker_to_finalizing_appears(
+    seen: Observation, of_wanted: dict[str, Any]
+) -> None:
     status = after(ASKED)
     found = with_memory(ASKED, status, seen, sent=in_flight_of(ASKED), **of_wanted)
     assert withdrawn_in(found) == ["controller 3001"]
@@ -204,7 +208,7 @@ def test_a_controller_that_lost_the_flag_is_named_whatever_the_document_wants() 
     assert "put the flag back on controller 3001" in said(found)
 
 
-def test_all_gates_open_it_begins_although_a_controller_has_lost_the_flag_before() -> None:
+def test_finalizing_begins_with_another_controller_although_one_lost_the_flag_before() -> None:
     assert restarted(approved(lost(3001))) == 3002
 
 
@@ -218,7 +222,7 @@ OFF = Unknown(Failure(FailureKind.UNREACHABLE, "ZooKeeper zk1:2181/kafka", "conn
 
 
 @pytest.mark.parametrize("kept", [(), (3002,)], ids=["all without the flag", "one has it"])
-def test_once_it_is_finalized_a_zookeeper_that_was_switched_off_is_not_waited_for(kept: tuple[int, ...]) -> None:
+def test_a_finalized_migration_does_not_wait_for_a_zookeeper_that_was_switched_off(kept: tuple[int, ...]) -> None:
     over = cluster(P.FINALIZED, *(a_node(id_, Shape.MIGRATING_CONTROLLER) for id_ in kept), zookeeper=OFF)
     if kept:
         assert restarted(approved(over)) == 3002
@@ -229,13 +233,13 @@ def test_once_it_is_finalized_a_zookeeper_that_was_switched_off_is_not_waited_fo
     assert "connection failed" in found.message
 
 
-def test_before_it_is_finalized_zookeeper_is_needed() -> None:
+def test_a_migration_waits_for_zookeeper_before_it_is_finalized() -> None:
     found = looks(FINALIZING, cluster(P.DUAL_WRITE, zookeeper=OFF)).decision
     assert isinstance(found, Wait)
     assert "ZooKeeper zk1:2181/kafka: connection failed" in found.message
 
 
-def test_a_first_migration_that_was_begun_with_the_brokers_is_to_begin_with_the_controllers() -> None:
+def test_flagged_brokers_without_a_controller_are_a_blocker_as_a_migration_starts_with_the_controllers() -> None:
     flagged = (a_node(id_, Shape.FLAGGED_BROKER) for id_ in (1, 2))
     found = looks(wanting(D.PRE_MIGRATION), cluster(P.ZOOKEEPER, *flagged))
     assert isinstance(found.decision, Stalled)
@@ -252,19 +256,19 @@ def through_pods(seen: Observation, outdated: tuple[int, ...], *approvals: str, 
     return looks(wanted, in_pods(seen, outdated))
 
 
-def test_an_early_template_and_a_drained_pod_do_not_lead_to_the_next_controller() -> None:
+def test_a_template_that_lacks_the_flag_too_early_and_a_drained_pod_restart_no_second_controller() -> None:
     found = through_pods(lost(3001), (3002, 3003), "sha256:12345678")
     assert isinstance(found.decision, Stalled), found.decision
     assert "controller-3002, controller-3003 would start with it" in said(found)
     assert "put the flag back on controller 3001" in said(found)
 
 
-def test_an_approval_of_another_plan_does_not_hide_an_early_template() -> None:
+def test_a_template_that_is_ahead_is_a_blocker_also_under_an_approval_of_another_plan() -> None:
     found = through_pods(cluster(P.DUAL_WRITE), CONTROLLERS, "sha256:12345678")
     assert Reason.TEMPLATE_AHEAD in {one.reason for one in found.decision.blockers}
 
 
-def test_an_early_template_is_named_while_both_stores_differ() -> None:
+def test_a_template_that_is_ahead_is_a_blocker_also_while_both_stores_differ() -> None:
     wanted = replace(FINALIZING, rollout=THROUGH_PODS, may_approve_unseen=True)
     seen = in_pods(replace(cluster(P.DUAL_WRITE), compared=DIFFERS), CONTROLLERS)
     shown = Look(wanted, seen).proposal.plan.hash
@@ -273,7 +277,7 @@ def test_an_early_template_is_named_while_both_stores_differ() -> None:
     assert not isinstance(found.decision, Act)
 
 
-def test_a_template_that_was_reverted_is_not_ahead_for_the_pod_that_has_to_take_it() -> None:
+def test_the_template_that_restores_a_lost_flag_does_not_hold_back_the_pod_that_needs_it() -> None:
     found = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), in_pods(lost(3001), (3001,)))
     names_only_the_flag(found, 3001)
     assert "would start with it" not in said(found)
@@ -283,7 +287,7 @@ def test_a_template_that_was_reverted_is_not_ahead_for_the_pod_that_has_to_take_
 
 
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.FINALIZED], ids=str)
-def test_the_way_back_stays_open_and_begins_with_the_flag(desired: Desired) -> None:
+def test_the_way_back_after_a_controller_lost_the_flag_begins_with_putting_the_flag_back(desired: Desired) -> None:
     status = status_after(looks(wanting(desired), lost(3001, 3002)))
     assert status.way_back is not None
     assert (
@@ -291,7 +295,7 @@ def test_the_way_back_stays_open_and_begins_with_the_flag(desired: Desired) -> N
     )
 
 
-def test_what_was_begun_can_be_left_while_the_log_says_migration() -> None:
+def test_finalizing_has_a_way_back_while_the_metadata_log_says_migration() -> None:
     first = approved(cluster(P.DUAL_WRITE))
     status = status_after(with_memory(first, after(first), lost(3001)))
     assert status.way_back is not None

@@ -64,7 +64,9 @@ def test_znodes_of_a_quorum_that_never_took_over_are_deleted_once_its_controller
 
 
 @pytest.mark.parametrize(("desired", "stops"), [(D.ROLLED_BACK, True), (D.DUAL_WRITE, False)])
-def test_a_controller_that_came_back_alone_is_named_with_what_to_do(desired: Desired, stops: bool) -> None:
+def test_a_controller_that_came_back_alone_during_a_rollback_is_a_blocker_with_a_remedy(
+    desired: Desired, stops: bool
+) -> None:
     """All were to be stopped, and one was started again: without a majority nothing says where the cluster is."""
     why = Failure(FailureKind.NO_LEADER, "metadata log", "no active controller is known")
     silent = (replace(a_node(id_, Shape.MIGRATING_CONTROLLER), answer=Unknown(SILENT)) for id_ in (3002, 3003))
@@ -119,7 +121,7 @@ def steps(look: Look) -> list[str]:
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
-def test_nothing_is_deleted_while_a_pod_of_a_controller_is_left(position: Position) -> None:
+def test_no_znode_is_deleted_while_a_pod_of_a_controller_is_left(position: Position) -> None:
     """One that is not ready may still write."""
     pods = known(
         WorkloadsReading(NOW, (stateful_set(pod(3001, ready=False), name="controllers", role="controllers"),)),
@@ -134,7 +136,7 @@ def test_nothing_is_deleted_while_a_pod_of_a_controller_is_left(position: Positi
         assert says in said(found)
 
 
-def test_a_copy_that_a_quorum_left_behind_is_named_before_new_controllers_start() -> None:
+def test_a_migration_znode_of_an_earlier_copy_is_a_blocker_before_new_controllers_start() -> None:
     """New controllers would skip the copy, and delete every topic."""
     stale = known(znodes(controller=elected(1), migration=progress(409)), SourceKind.ZOOKEEPER)
     found = looks(wanting(D.PRE_MIGRATION), replace(cluster(P.ZOOKEEPER), zookeeper=stale))

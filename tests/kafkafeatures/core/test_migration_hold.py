@@ -46,7 +46,7 @@ def test_dual_write_is_kept_for_as_long_as_the_document_says_by_the_metadata_log
     assert isinstance(looks(held, kept_for(timedelta(hours=25))).decision, Held)
 
 
-def test_where_the_log_does_not_say_since_when_it_is_dual_write_the_hold_stays() -> None:
+def test_the_hold_stays_while_the_metadata_log_does_not_say_when_dual_write_began() -> None:
     held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     status = Status(migration=MigrationStatus(phase="DualWrite", since=Stamp("2025-01-01T00:00:00Z")))
     unread = replace(cluster(P.DUAL_WRITE), last_registration=None)
@@ -108,7 +108,7 @@ def test_a_controllers_clock_that_was_behind_at_the_registration_does_not_shorte
     assert found.message.startswith("dual write is kept for 24 h, of which 24 h")
 
 
-def test_clocks_that_differ_by_seconds_do_not_lengthen_it() -> None:
+def test_controllers_clocks_that_differ_by_seconds_do_not_lengthen_the_hold() -> None:
     held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     at = NOW - timedelta(hours=24, seconds=3)
     late = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, at, NOW - timedelta(seconds=3)))
@@ -166,7 +166,7 @@ EVERY = [timedelta(seconds=0.5), timedelta(minutes=5), timedelta(hours=2), timed
 
 
 @pytest.mark.parametrize("every", EVERY, ids=str)
-def test_the_hold_is_as_long_as_asked_for_however_seldom_the_log_is_written_and_often_the_operator_begins_anew(
+def test_the_hold_has_the_length_of_the_document_also_with_a_silent_log_and_many_operator_restarts(
     every: timedelta,
 ) -> None:
     log = SilentLog(every)
@@ -178,7 +178,7 @@ def test_the_hold_is_as_long_as_asked_for_however_seldom_the_log_is_written_and_
 
 
 @pytest.mark.parametrize("every", EVERY, ids=str)
-def test_a_leader_that_cannot_be_asked_for_its_time_makes_the_hold_no_longer_and_is_waited_for(
+def test_the_hold_waits_for_a_leader_whose_clock_cannot_be_read_and_does_not_become_longer(
     every: timedelta,
 ) -> None:
     """The end of the log may be hours old, and would seem to be a clock that is behind, and is set right later."""
@@ -208,6 +208,6 @@ def test_a_clock_that_is_set_forward_or_runs_too_fast_shortens_no_hold(every: ti
 
 
 @pytest.mark.parametrize("every", EVERY[1:], ids=str)
-def test_a_process_that_knows_nothing_of_a_silent_log_counts_no_time_that_it_cannot_prove(every: timedelta) -> None:
+def test_a_process_without_a_status_counts_no_time_of_a_silent_log_towards_the_hold(every: timedelta) -> None:
     """The leader's clock may have been behind when the broker registered, and have been set right since."""
     assert SilentLog(every).look(119).reason is Reason.SOAKING

@@ -124,7 +124,7 @@ RESTARTING_NONE = [one for one in WAYS if restarts_no_node(*one)]
 OTHERS = [one for one in WAYS if one not in RESTARTING_NONE]
 
 
-def test_every_position_is_walked() -> None:
+def test_the_cases_of_this_file_cover_every_position_but_finalizing() -> None:
     assert {position for position, _ in WAYS} == {*Position} - {P.FINALIZING}
     assert {position for position, desired in RESTARTING_NONE if desired is D.ROLLED_BACK} == {
         P.PRE_MIGRATION, P.FLAGGING, P.COPYING, P.COPIED, P.NO_CONTROLLER,
@@ -134,7 +134,7 @@ def test_every_position_is_walked() -> None:
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("is_read", [True, False])
 @pytest.mark.parametrize(("position", "desired"), RESTARTING_NONE)
-def test_a_broker_that_is_back_is_waited_for_on_no_way_that_restarts_no_node(
+def test_an_edge_that_restarts_no_node_does_not_wait_for_a_broker_that_is_back(
     position: Position, desired: Desired, driver: str, *, is_read: bool
 ) -> None:
     """Nothing tells its partitions any more, or it was not back for long enough: what is next, is next."""
@@ -147,7 +147,7 @@ def test_a_broker_that_is_back_is_waited_for_on_no_way_that_restarts_no_node(
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("is_read", [True, False])
 @pytest.mark.parametrize(("position", "desired"), RESTARTING_NONE)
-def test_a_broker_that_is_away_is_named_on_every_way_that_restarts_no_node(
+def test_an_edge_that_restarts_no_node_names_a_broker_that_is_away(
     position: Position, desired: Desired, driver: str, *, is_read: bool
 ) -> None:
     seen = shown(AT[position] if is_read else unread(AT[position]), rollout := DRIVERS[driver])
@@ -161,7 +161,7 @@ def test_a_broker_that_is_away_is_named_on_every_way_that_restarts_no_node(
     )
 
 
-def test_a_broker_whose_records_may_be_lost_is_not_waited_for() -> None:
+def test_a_broker_in_flight_is_not_waited_for_with_a_consent_to_lose_its_records() -> None:
     away = without(AT[P.NO_CONTROLLER], FLYING)
     away = replace(away, surveyed=known(Survey(assigned={FLYING: "orders-1"}, controller_epoch=3)))
     found = looked(D.ROLLED_BACK, away, BY_HAND, in_flight(FLYING, BY_HAND), consents="zk-lose-broker:2")
@@ -171,7 +171,7 @@ def test_a_broker_whose_records_may_be_lost_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("position", [one for one, desired in RESTARTING_NONE if desired is D.ROLLED_BACK])
-def test_a_controller_that_was_in_flight_is_waited_for_on_no_way_that_restarts_no_node(
+def test_an_edge_of_the_rollback_that_restarts_no_node_does_not_wait_for_a_controller_in_flight(
     position: Position, driver: str
 ) -> None:
     """Controllers are to stop."""
@@ -183,7 +183,7 @@ def test_a_controller_that_was_in_flight_is_waited_for_on_no_way_that_restarts_n
 
 
 @pytest.mark.parametrize(("position", "desired"), OTHERS)
-def test_where_nodes_are_restarted_or_nothing_is_next_one_that_is_back_has_to_stay_for_a_while(
+def test_a_node_that_is_back_stays_in_flight_until_it_is_stable_where_the_edge_restarts_nodes(
     position: Position, desired: Desired
 ) -> None:
     stage = stage_of(Look(wanting(desired), AT[position], sent=(in_flight(FLYING, BY_HAND),)))
@@ -192,7 +192,7 @@ def test_where_nodes_are_restarted_or_nothing_is_next_one_that_is_back_has_to_st
     assert [one.step.node_id for one in stage.roll.in_flight] == [FLYING]
 
 
-def test_how_it_ended_is_recorded() -> None:
+def test_the_results_of_restarts_that_ended_are_recorded() -> None:
     flying = in_flight(FLYING, BY_HAND), in_flight(3002, BY_HAND)
     stage = stage_of(Look(wanting(D.ROLLED_BACK), AT[P.NO_CONTROLLER], sent=flying, status=STATUS))
     assert stage.over == ((flying[0], Result.APPLIED), (flying[1], Result.SUPERSEDED))
@@ -207,14 +207,14 @@ UNPROVEN: dict[str, Node] = {
 
 
 @pytest.mark.parametrize("lacks", UNPROVEN)
-def test_a_restart_is_not_over_before_it_is_proven_how_its_node_runs(lacks: str) -> None:
+def test_a_restart_is_not_over_while_the_new_process_of_its_node_is_unproven(lacks: str) -> None:
     seen = unread(cluster(P.COPIED, UNPROVEN[lacks]))
     stage = stage_of(Look(wanting(D.ROLLED_BACK), seen, sent=(in_flight(FLYING, THROUGH_PODS),)))
     assert stage.over == ()
 
 
 @pytest.mark.parametrize("position", [P.COPYING, P.COPIED])
-def test_an_eviction_that_was_not_sent_ends_on_a_way_that_restarts_no_node(position: Position) -> None:
+def test_an_eviction_that_was_not_sent_ends_on_an_edge_that_restarts_no_node(position: Position) -> None:
     """A pod that runs as before is not asked for again."""
     seen = shown(AT[position], THROUGH_PODS)
     assert not isinstance(seen.workloads, Unknown)

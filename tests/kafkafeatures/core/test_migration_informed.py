@@ -47,7 +47,7 @@ def released(*plain: int, named: dict[int, frozenset[int] | Failure]) -> Observa
 INFORMED: dict[int, frozenset[int] | Failure] = dict.fromkeys(BROKERS, frozenset({1}))
 
 
-def test_once_each_names_it_brokers_are_restarted_one_by_one() -> None:
+def test_brokers_are_restarted_one_by_one_once_every_broker_names_the_controller() -> None:
     assert restarted(looks(BACK, released(named=INFORMED))) == 2
     assert restarted(looks(BACK, released(2, named=INFORMED))) == 3
 
@@ -64,7 +64,7 @@ def test_once_each_names_it_brokers_are_restarted_one_by_one() -> None:
     ids=["another", "one by chance", "none", "silent", "not asked"],
 )
 @pytest.mark.parametrize("plain", [(), (2,)], ids=["none is plain yet", "one is"])
-def test_no_broker_is_restarted_while_one_does_not_report_the_controller_it_follows(
+def test_no_broker_is_restarted_while_another_broker_does_not_report_the_controller_it_follows(
     named: frozenset[int] | Failure | None, says: str, plain: tuple[int, ...]
 ) -> None:
     others = {id_: one for id_, one in INFORMED.items() if id_ != 3}
@@ -76,7 +76,7 @@ def test_no_broker_is_restarted_while_one_does_not_report_the_controller_it_foll
 
 
 @pytest.mark.parametrize("is_back", [True, False])
-def test_only_where_the_controllers_are_gone_a_broker_may_take_long_to_stop(is_back: bool) -> None:
+def test_the_message_of_a_restart_warns_of_a_long_stop_only_where_the_controllers_are_gone(is_back: bool) -> None:
     seen = released(named=INFORMED) if is_back else cluster(Position.PRE_MIGRATION)
     node = seen.node(2)
     assert node is not None
@@ -87,14 +87,14 @@ def test_only_where_the_controllers_are_gone_a_broker_may_take_long_to_stop(is_b
     assert ("give it 6 minutes to stop before you kill it" in asked) is is_back
 
 
-def test_nothing_is_expected_of_one_that_is_being_restarted() -> None:
+def test_a_broker_that_is_being_restarted_need_not_name_the_controller() -> None:
     look = looks(BACK, released(named={1: frozenset({1}), 2: frozenset({1})}))
     (stage,) = (one for one in look.stages if one.kind == "Migration")
     assert not list(uninformed(stage.progress, frozenset({3})))  # type: ignore[attr-defined]  # of a migration
     assert [str(one) for one in uninformed(stage.progress, frozenset())]  # type: ignore[attr-defined]
 
 
-def test_brokers_are_asked_on_this_way_alone() -> None:
+def test_brokers_are_asked_for_the_controller_only_before_they_lose_the_flag() -> None:
     def are_asked(seen: Observation, desired: Desired = Desired.ROLLED_BACK) -> bool:
         look = looks(wanting(desired), seen)
         return demands_of(ReadContext(look.wanted, look.facts.remembered, NOT_ASKED, NOW, seen)).named_controllers

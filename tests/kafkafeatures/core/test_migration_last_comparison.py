@@ -60,7 +60,7 @@ def decided(status: Status, wanted: DesiredState = BACK) -> Look:
     return Look(wanted, GONE, before=Look(wanted, GONE), seconds=5.0, status=status)
 
 
-def test_what_was_equal_until_a_moment_before_the_end_is_released() -> None:
+def test_znodes_are_deleted_where_the_stores_were_equal_until_shortly_before_the_last_write() -> None:
     assert released(decided(compared())).deletes
     assert released(decided(compared(ago=timedelta(minutes=4)))).deletes
     assert released(decided(compared(ago=timedelta(seconds=-5)))).deletes  # by another server of the ensemble
@@ -79,7 +79,7 @@ def test_from_the_stop_of_the_controllers_until_the_deletion_the_operator_observ
         assert found.decision.steady
 
 
-def test_controllers_none_of_which_answers_may_just_be_restarting() -> None:
+def test_controllers_that_all_stop_answering_are_waited_for_for_a_minute_before_the_migration_stalls() -> None:
     """Where nothing leads back: that this needs a rollback is said after a minute."""
     wanted = wanting(Desired.DUAL_WRITE)
     first = Look(wanted, GONE)
@@ -89,7 +89,7 @@ def test_controllers_none_of_which_answers_may_just_be_restarting() -> None:
 
 
 @pytest.mark.parametrize("says", LACKING)
-def test_nothing_is_released_where_the_last_comparison_does_not_show_that_zookeeper_has_all(says: str) -> None:
+def test_no_znode_is_deleted_where_the_last_comparison_does_not_show_that_zookeeper_has_all_metadata(says: str) -> None:
     found = decided(LACKING[says])
     assert isinstance(found.decision, Stalled)
     assert says in said(found)
@@ -97,13 +97,13 @@ def test_nothing_is_released_where_the_last_comparison_does_not_show_that_zookee
     assert f"add {ZK_ROLLBACK_LOSSY} to consents" in said(found)
 
 
-def test_stores_that_differed_are_named_as_such() -> None:
+def test_the_reason_is_metadata_differs_only_where_the_last_comparison_showed_differences() -> None:
     assert decided(compared(2)).decision.reason is Reason.METADATA_DIFFERS
     assert decided(EMPTY).decision.reason is Reason.MIGRATION_BLOCKED
 
 
 @pytest.mark.parametrize("says", LACKING)
-def test_a_consent_lets_it_go_once(says: str) -> None:
+def test_a_rollback_consent_allows_the_deletion_of_znodes_and_is_spent_by_it(says: str) -> None:
     status = asked_for(ACCEPTED, GONE, LACKING[says])
     found = decided(status, ACCEPTED)
     assert released(found).deletes
@@ -112,7 +112,7 @@ def test_a_consent_lets_it_go_once(says: str) -> None:
     assert ZK_ROLLBACK_LOSSY not in after(decided(compared(), ACCEPTED), compared()).spent_consents
 
 
-def test_a_consent_that_was_used_before_is_not_used_again() -> None:
+def test_a_rollback_consent_that_was_spent_does_not_allow_the_deletion_of_znodes() -> None:
     spent = decided(compared(2), ACCEPTED)
     memory = replace(spent.facts.memory, spent=frozenset({ZK_ROLLBACK_LOSSY}))
     before = Look(ACCEPTED, GONE, memory=memory)
@@ -120,14 +120,16 @@ def test_a_consent_that_was_used_before_is_not_used_again() -> None:
     assert found.reason is Reason.CONSENT_SPENT
 
 
-def test_a_quorum_that_copied_nothing_leaves_nothing_to_compare() -> None:
+def test_znodes_are_deleted_without_a_comparison_where_the_quorum_copied_nothing() -> None:
     claims = known(znodes(controller=claimed(), migration=progress(-1)), SourceKind.ZOOKEEPER)
     seen = replace(GONE, zookeeper=claims)
     assert released(Look(BACK, seen, before=Look(BACK, seen), seconds=5.0, status=SEEN_VOTERS)).deletes
 
 
 @pytest.mark.parametrize("left", [None, progress(-1)], ids=["deleted", "written anew"])
-def test_with_another_migration_node_only_a_consent_leads_on(left: MigrationZnode | None) -> None:
+def test_znodes_are_deleted_only_with_a_consent_where_the_migration_znode_was_changed_by_others(
+    left: MigrationZnode | None,
+) -> None:
     """Controllers that start again would write nothing to ZooKeeper."""
     seen = replace(GONE, zookeeper=known(znodes(controller=claimed(), migration=left), SourceKind.ZOOKEEPER))
     for status in (compared(), compared(2)):
@@ -137,7 +139,7 @@ def test_with_another_migration_node_only_a_consent_leads_on(left: MigrationZnod
         assert f"add {ZK_ROLLBACK_LOSSY} to consents" in said(found)
 
 
-def test_while_the_controllers_are_to_be_stopped_both_are_compared_in_each_look() -> None:
+def test_the_stores_are_compared_in_each_reconciliation_while_the_controllers_are_to_be_stopped() -> None:
     found = looks(BACK, cluster(Position.COPIED))
     assert isinstance(found.decision, Wait)
     assert found.decision.reason is Reason.WAITING_FOR_GIT
@@ -161,7 +163,7 @@ def test_while_the_controllers_are_to_be_stopped_both_are_compared_in_each_look(
     assert compares(10, tried=failed)
 
 
-def test_what_a_look_has_found_is_not_lost_with_the_status_that_it_could_not_write() -> None:
+def test_a_comparison_is_remembered_by_the_process_when_its_status_could_not_be_written() -> None:
     """The controllers stop in that moment, and what the status says is older, and better: of another process, whose
     clock was wrong.
     """
@@ -202,7 +204,7 @@ def test_a_comparison_counts_also_while_the_phase_of_the_migration_is_unknown(en
     assert released(Look(BACK, GONE, status=same, before=Look(BACK, GONE, status=same), seconds=5.0)).deletes
 
 
-def test_what_another_process_has_found_since_counts() -> None:
+def test_a_later_comparison_of_another_process_in_the_status_counts() -> None:
     equal = after(looks(BACK, cluster(Position.COPIED)))
     ours = Look(BACK, cluster(Position.COPIED), status=equal)
     differs = compared(2, ago=timedelta(seconds=-60))
@@ -215,7 +217,7 @@ def test_an_observation_without_an_answer_keeps_the_last_comparison() -> None:
     assert MigrationMemory(equality=made).interrupted("no node answers").equality == made
 
 
-def test_what_was_compared_of_another_cluster_does_not_count() -> None:
+def test_a_comparison_of_another_cluster_does_not_count() -> None:
     """A resource that was deleted and created again for another cluster, before the operator saw that it was gone."""
     other = replace(
         cluster(Position.COPIED), cluster_id=known("another"), zookeeper=known(znodes(cluster_id="another"))
@@ -241,12 +243,12 @@ def test_a_comparison_without_a_result_keeps_the_previous_comparison() -> None:
     assert released(decided(without_a_result(FailureKind.NO_LEADER))).deletes
 
 
-def test_where_zookeeper_was_behind_the_comparison_before_that_no_longer_counts() -> None:
+def test_an_earlier_comparison_no_longer_counts_once_zookeeper_was_behind() -> None:
     """What the controllers could not write is in no comparison, and `/migration` does not move meanwhile."""
     assert isinstance(decided(without_a_result(FailureKind.STALE)).decision, Stalled)
 
 
-def test_no_controller_is_to_be_stopped_where_the_last_comparison_failed() -> None:
+def test_controllers_are_not_to_be_stopped_where_the_last_comparison_failed() -> None:
     first = looks(BACK, cluster(Position.COPIED))
     assert first.decision.reason is Reason.WAITING_FOR_GIT
     failed = Unknown(Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time"))
@@ -257,7 +259,7 @@ def test_no_controller_is_to_be_stopped_where_the_last_comparison_failed() -> No
     assert "it is not known whether ZooKeeper and the metadata log" in said(Look(BACK, unread, before=then))
 
 
-def test_no_controller_is_to_be_stopped_while_zookeeper_is_behind() -> None:
+def test_controllers_are_not_to_be_stopped_while_zookeeper_is_behind() -> None:
     level = cluster(Position.COPIED, offset=99)
     level = replace(level, source=replace(level.source, offset=100))
     behind = replace(level, source=replace(level.source, offset=900))
@@ -266,7 +268,7 @@ def test_no_controller_is_to_be_stopped_while_zookeeper_is_behind() -> None:
     assert Look(BACK, behind, before=Look(BACK, level), seconds=9.0).decision.reason is Reason.WAITING_FOR_GIT
 
 
-def test_a_comparison_belongs_to_one_migration_and_is_written_once_in_half_a_minute() -> None:
+def test_a_comparison_belongs_to_one_migration_and_is_written_to_the_status_once_in_half_a_minute() -> None:
     first = after(looks(BACK, cluster(Position.COPIED)))
     assert equality(after(looks(BACK, cluster(Position.ZOOKEEPER), status=first), first)) is None
 

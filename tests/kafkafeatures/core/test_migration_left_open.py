@@ -38,7 +38,7 @@ NONE_WANTED = replace(wanting(D.DUAL_WRITE), migration=None)
 
 @pytest.mark.parametrize("levels", [{}, {"metadata.version": 21}])
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE])
-def test_a_migration_that_is_no_longer_asked_for_is_open_and_the_cluster_not_in_sync(
+def test_a_cluster_with_an_open_migration_that_the_document_no_longer_asks_for_is_not_in_sync(
     position: Position, levels: dict[str, int]
 ) -> None:
     """That holds where nothing else is to be done, and where a document never asked for one."""
@@ -52,7 +52,7 @@ def test_a_migration_that_is_no_longer_asked_for_is_open_and_the_cluster_not_in_
     assert (ready.status, ready.reason) == ("False", "Migrating")
 
 
-def test_a_way_back_that_is_no_longer_asked_for_is_remembered_where_the_cluster_does_not_show_it() -> None:
+def test_the_status_remembers_a_rollback_that_the_document_no_longer_asks_for_and_the_cluster_does_not_show() -> None:
     """With its quorum stopped a cluster looks like one in ZooKeeper mode, and has no controller."""
     seen = without_quorum(replace(cluster(P.COPIED), mode=known(MetadataMode.ZOOKEEPER)))
     before = status_after(Look(wanting(D.ROLLED_BACK), seen))
@@ -86,12 +86,12 @@ def test_a_cluster_that_was_finalized_without_some_brokers_is_not_in_sync() -> N
     assert "finalized while brokers were in ZooKeeper mode: 2; restart it" in said(found)
 
 
-def test_at_its_goal_it_is_said_that_the_migration_is_there() -> None:
+def test_the_message_names_the_phase_of_a_migration_at_its_target() -> None:
     found = looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE)).decision
     assert found == Done(Reason.IN_SYNC, "the migration is at DualWrite")
 
 
-def test_while_brokers_elect_a_controller_nothing_contradicts() -> None:
+def test_the_migration_waits_without_a_contradiction_while_brokers_elect_a_controller() -> None:
     """Right after the transaction of a way back."""
     released = without_quorum(cluster(P.COPIED, offset=-1))
     found = replace(released, zookeeper=known(znodes(controller=None, migration=None), SourceKind.ZOOKEEPER))
@@ -120,7 +120,9 @@ SLIPS: dict[str, tuple[DesiredState, Observation]] = {
 
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("slip", SLIPS)
-def test_a_document_that_is_another_one_for_a_while_does_not_lose_the_proof(slip: str, times: int) -> None:
+def test_the_status_keeps_the_last_comparison_while_the_rollback_is_removed_suspended_or_unread(
+    slip: str, times: int
+) -> None:
     before = status_after(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=PROOF), PROOF)
     assert before.migration is not None
     now = before
@@ -133,8 +135,8 @@ def test_a_document_that_is_another_one_for_a_while_does_not_lose_the_proof(slip
     assert released(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=now, before=first, seconds=5.0)).deletes
 
 
-def test_an_observation_of_another_cluster_does_not_lose_the_proof_of_equality() -> None:
-    """No stage of a migration reports anything of it."""
+def test_an_observation_without_a_quorum_keeps_the_proof_of_equality_and_the_voters() -> None:
+    """No stage of a migration is there that would report it."""
     before = status_after(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=PROOF), PROOF)
     found = kept_of(before.migration, AT_NO_CONTROLLER)
     assert before.migration is not None
@@ -143,7 +145,7 @@ def test_an_observation_of_another_cluster_does_not_lose_the_proof_of_equality()
     assert kept_of(before.migration, cluster(P.FINALIZED)) is None
 
 
-def test_what_a_process_knows_of_the_last_comparison_outlives_a_look_for_which_none_was_wanted() -> None:
+def test_a_process_keeps_the_last_comparison_through_a_reconciliation_without_spec_migration() -> None:
     """The status could not be written before."""
     first = Look(wanting(D.ROLLED_BACK), cluster(P.COPIED))
     slip = Look(
@@ -154,7 +156,7 @@ def test_what_a_process_knows_of_the_last_comparison_outlives_a_look_for_which_n
 
 
 @pytest.mark.parametrize("slip", SLIPS)
-def test_whatever_holds_it_back_says_that_no_partition_gets_a_leader(slip: str) -> None:
+def test_the_message_of_a_held_rollback_without_controllers_says_that_no_partition_gets_a_leader(slip: str) -> None:
     status = status_after(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=PROOF), PROOF)
     found = Look(*SLIPS[slip], status=status)
     assert UNLED in found.decision.message
@@ -162,7 +164,7 @@ def test_whatever_holds_it_back_says_that_no_partition_gets_a_leader(slip: str) 
 
 
 @pytest.mark.parametrize("lacks", ["an approval", "proof"])
-def test_a_way_back_that_waits_for_a_person_says_so_too(lacks: str) -> None:
+def test_a_rollback_that_waits_for_a_person_says_that_no_partition_gets_a_leader(lacks: str) -> None:
     wanted = replace(wanting(D.ROLLED_BACK), policy=ApprovalPolicy.ALWAYS)
     found = Look(wanted, AT_NO_CONTROLLER, status=PROOF if lacks == "an approval" else Status())
     found = Look(wanted, AT_NO_CONTROLLER, status=found.facts.remembered, before=found, seconds=5.0)

@@ -18,7 +18,7 @@ HALF = MigrationStatus(
 )  # fmt: skip
 
 
-def test_all_that_is_known_is_said() -> None:
+def test_the_lines_of_a_migration_show_phase_modes_lag_comparison_and_restarts() -> None:
     assert [*migration_lines(HALF)] == [
         "phase Migrating (Copied), since 2026-01-02T03:04:05Z",
         "brokers: 0 in ZooKeeper mode, 2 with the flag, 1 in KRaft mode",
@@ -28,13 +28,13 @@ def test_all_that_is_known_is_said() -> None:
     ]
 
 
-def test_what_is_not_known_is_left_out_or_said_to_be_unknown() -> None:
+def test_the_lines_of_a_migration_leave_out_unknown_values_or_call_them_unknown() -> None:
     assert [*migration_lines(MigrationStatus(phase="None", position="ZooKeeper"))] == [
         "phase None (ZooKeeper)", "how many restarts are left is not known",
     ]  # fmt: skip
 
 
-def test_what_was_in_the_znode_that_was_deleted_is_shown() -> None:
+def test_the_lines_of_a_migration_show_the_content_of_the_deleted_znode() -> None:
     assert '/migration was {"version":0}' in [*migration_lines(replace(HALF, kept_migration_node='{"version":0}'))]
 
 
@@ -88,5 +88,7 @@ def test_the_forecast_is_the_number_of_restarts_times_the_duration_of_one(left: 
                    "2026-01-02T03:04:05Z"),
     ],
 )  # fmt: skip
-def test_a_comparison_is_called_equal_only_where_it_was(state: str, differences: int | None, says: str) -> None:
+def test_the_comparison_line_says_the_same_metadata_only_where_the_stores_were_equal(
+    state: str, differences: int | None, says: str
+) -> None:
     assert equality_line(EqualityStatus(at=AT, state=state, differences=differences)) == says

@@ -93,14 +93,14 @@ def restarted(found: Look) -> RestartNode:
     return found.decision.step
 
 
-def test_git_is_asked_for_a_template_before_any_pod_goes() -> None:
+def test_a_migration_waits_for_git_to_change_the_template_before_any_pod_is_evicted() -> None:
     found = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION))).decision
     assert isinstance(found, Wait)
     assert found.reason is Reason.WAITING_FOR_GIT
     assert f"broker 1, broker 2, broker 3 must become {Shape.FLAGGED_BROKER}" in found.message
 
 
-def test_a_person_has_no_single_pod_restarted_meanwhile() -> None:
+def test_a_request_to_restart_a_single_pod_changes_nothing_during_a_migration() -> None:
     for outdated in ((), (1, 3)):
         seen = in_pods(cluster(P.PRE_MIGRATION), outdated)
         found, before = look(D.DUAL_WRITE, requested(seen, "broker-2")), look(D.DUAL_WRITE, seen)
@@ -108,7 +108,7 @@ def test_a_person_has_no_single_pod_restarted_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
-def test_a_pod_goes_once_its_template_was_changed(position: Position) -> None:
+def test_a_pod_is_evicted_once_its_template_was_changed(position: Position) -> None:
     step = restarted(look(D.DUAL_WRITE, in_pods(cluster(position), BROKERS)))
     assert step.pod == name_of(step.node_id)
     assert step.next_revision == NEW
@@ -127,7 +127,7 @@ MOVES = [(P.COPIED, D.DUAL_WRITE), (P.DUAL_WRITE, D.ROLLED_BACK)]
 
 @pytest.mark.parametrize(("position", "desired"), MOVES)
 @pytest.mark.parametrize("way", ["by a person", "through pods"])
-def test_brokers_are_moved_as_long_as_a_majority_of_the_controllers_leads_whose_missing_ones_had_the_flag(
+def test_brokers_are_moved_while_a_majority_of_controllers_leads_and_the_missing_ones_had_the_flag(
     position: Position, desired: Desired, way: str
 ) -> None:
     """A broker that is restarted takes nothing from the quorum; to stay half way takes more."""
@@ -150,7 +150,9 @@ def test_brokers_are_moved_as_long_as_a_majority_of_the_controllers_leads_whose_
 
 
 @pytest.mark.parametrize("moved", [(1, 2), (1, 2, 3)])
-def test_a_broker_that_lost_its_disk_on_the_way_holds_the_next_one_and_the_next_phase(moved: tuple[int, ...]) -> None:
+def test_a_broker_that_lost_its_disk_during_a_migration_holds_the_next_broker_and_the_next_phase(
+    moved: tuple[int, ...],
+) -> None:
     """A restart that was the last one of its way is no exception."""
 
     def in_kraft(*, lost: bool) -> Observation:
@@ -177,7 +179,7 @@ def test_a_broker_that_lost_its_disk_on_the_way_holds_the_next_one_and_the_next_
     assert after(given, begun).spent_consents == (asked[0],)
 
 
-def test_before_the_quorum_takes_over_and_once_it_is_finalized_no_controller_may_be_missing() -> None:
+def test_no_controller_may_be_missing_before_the_quorum_takes_over_and_while_finalizing() -> None:
     early = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION, dead(3002)), BROKERS)).decision
     assert isinstance(early, Wait)
     assert early.subject == "controller 3002"
@@ -185,7 +187,7 @@ def test_before_the_quorum_takes_over_and_once_it_is_finalized_no_controller_may
     assert not isinstance(finalizing.decision, Act)
 
 
-def test_the_pod_of_the_broker_that_is_controller_goes_last() -> None:
+def test_the_pod_of_the_broker_that_is_the_controller_is_evicted_last() -> None:
     first = restarted(look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION), BROKERS))).node_id
     assert first != 1
     others = [a_node(id_, Shape.FLAGGED_BROKER) for id_ in (2, 3)]
@@ -193,7 +195,7 @@ def test_the_pod_of_the_broker_that_is_controller_goes_last() -> None:
     assert restarted(look(D.DUAL_WRITE, left)).node_id == 1
 
 
-def test_the_first_pod_goes_alone_and_if_its_node_lacks_a_setting_no_second_one_goes() -> None:
+def test_no_second_pod_is_evicted_if_the_first_node_on_the_new_template_lacks_a_setting() -> None:
     """Broker 2 runs the new template, and still has no flag."""
     found = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION), [1, 3])).decision
     assert isinstance(found, Stalled)
@@ -201,7 +203,7 @@ def test_the_first_pod_goes_alone_and_if_its_node_lacks_a_setting_no_second_one_
     assert f"broker 2 is not yet {Shape.FLAGGED_BROKER}: set zookeeper.metadata.migration.enable=true" in found.message
 
 
-def test_a_template_that_was_corrected_is_tried_by_all_nodes_again() -> None:
+def test_nodes_are_restarted_again_with_a_template_that_was_corrected() -> None:
     seen = in_pods(cluster(P.PRE_MIGRATION, a_node(3, Shape.FLAGGED_BROKER)), BROKERS)
     assert restarted(look(D.DUAL_WRITE, seen)).node_id == 2
 
@@ -231,7 +233,9 @@ def test_a_template_changed_ahead_of_its_step_stops_the_migration(
     [{"hold": timedelta(hours=1)}, {"consents": frozenset()}, {"approvals": frozenset()}],
     ids=["time in dual write", "a consent", "an approval"],
 )
-def test_a_controllers_template_is_ahead_until_nothing_else_is_missing_to_finalize(lacks: dict[str, Any]) -> None:
+def test_a_template_of_controllers_is_ahead_while_the_hold_a_consent_or_an_approval_is_missing_to_finalize(
+    lacks: dict[str, Any],
+) -> None:
     """A controller that is drained meanwhile would end the migration."""
     seen = in_pods(cluster(P.DUAL_WRITE), CONTROLLERS)
     given: dict[str, Any] = {"consents": CONSENT, "approvals": frozenset({"sha256:0"}), **lacks}
@@ -240,7 +244,7 @@ def test_a_controllers_template_is_ahead_until_nothing_else_is_missing_to_finali
     assert isinstance(found.decision, Stalled)
 
 
-def test_once_finalizing_is_approved_a_standby_goes_first_and_before_git_is_asked() -> None:
+def test_once_finalizing_is_approved_git_is_asked_for_the_template_and_a_standby_is_evicted_first() -> None:
     seen = in_pods(cluster(P.DUAL_WRITE))
     wanted = wanting(D.FINALIZED, rollout=THROUGH_PODS, consents=CONSENT, may_approve_unseen=True)
     shown = Look(wanted, seen).proposal.plan.hash
@@ -252,7 +256,7 @@ def test_once_finalizing_is_approved_a_standby_goes_first_and_before_git_is_aske
     assert restarted(looks(approved, in_pods(cluster(P.DUAL_WRITE), CONTROLLERS))).node_id != 3003
 
 
-def test_without_an_approval_nothing_is_asked_of_git() -> None:
+def test_without_an_approval_git_is_not_asked_for_a_template() -> None:
     found = look(D.FINALIZED, in_pods(cluster(P.DUAL_WRITE)), consents=CONSENT).decision
     assert isinstance(found, Held)
 
@@ -279,7 +283,7 @@ def sent(step: RestartNode) -> RestartInFlight:
     return RestartInFlight(step, stamp(NOW), Via.API_SERVER)
 
 
-def test_a_broker_in_zookeeper_mode_that_is_away_was_not_unregistered_and_its_restart_is_not_over() -> None:
+def test_the_restart_of_a_broker_in_zookeeper_mode_is_not_over_while_the_broker_is_not_registered() -> None:
     before = in_pods(cluster(P.PRE_MIGRATION), BROKERS)
     one = sent(restarted(look(D.DUAL_WRITE, before)))
     seen = away(before, one.step.node_id)
@@ -293,7 +297,7 @@ def test_a_broker_in_zookeeper_mode_that_is_away_was_not_unregistered_and_its_re
     assert name_of(one.step.node_id) in found.message
 
 
-def test_a_pod_that_is_being_restarted_is_not_ahead_whatever_way_comes_next_meanwhile() -> None:
+def test_the_template_of_a_pod_that_is_being_restarted_is_not_ahead_whatever_edge_comes_next() -> None:
     """One broker in KRaft mode is on its way back, and of those that answer none is left in KRaft mode."""
     step = RestartNode(2, "broker 2", name_of(2), "uid-2", next_revision=NEW, broker_epoch=102)
     seen = away(in_pods(cluster(P.COPIED, a_node(2, Shape.KRAFT_BROKER)), [2]), 2)
@@ -305,7 +309,7 @@ def test_a_pod_that_is_being_restarted_is_not_ahead_whatever_way_comes_next_mean
 # --- the way back ---
 
 
-def test_git_is_asked_to_lead_a_broker_back_whose_template_was_not_changed_yet() -> None:
+def test_git_is_asked_for_the_template_of_a_broker_that_goes_back_before_the_broker_is_restarted() -> None:
     """Broker 2 was the first in KRaft mode, and all others would be the next."""
     seen = in_pods(cluster(P.COPIED, a_node(2, Shape.KRAFT_BROKER)), [1, 3])
     found = look(D.ROLLED_BACK, seen).decision
@@ -314,7 +318,7 @@ def test_git_is_asked_to_lead_a_broker_back_whose_template_was_not_changed_yet()
     assert f"broker 2 must become {Shape.FLAGGED_BROKER}" in found.message
 
 
-def test_controllers_stay_while_a_broker_does_not_say_in_which_mode_it_is() -> None:
+def test_controllers_are_not_stopped_while_the_mode_of_a_broker_is_unknown() -> None:
     """A broker in KRaft mode cannot live without them, and this one may be."""
     silent = replace(a_node(2, Shape.KRAFT_BROKER), answer=Unknown(SILENT))
     found = look(D.ROLLED_BACK, in_pods(cluster(P.COPIED, silent))).decision
@@ -333,7 +337,7 @@ def released(seen: Observation, status: Status | None = None) -> Look:
     return Look(wanted, seen, before=Look(wanted, seen), seconds=5.0, status=status or compared())
 
 
-def test_a_quorum_without_a_pod_is_released() -> None:
+def test_znodes_of_the_quorum_are_deleted_once_no_controller_has_a_pod() -> None:
     found = released(gone()).decision
     assert isinstance(found, Act), found
     assert isinstance(found.step, DeleteZnodes)
@@ -352,7 +356,7 @@ def test_a_person_who_has_to_start_the_controllers_again_is_not_asked_to_stop_th
     assert "0 replicas" not in found
 
 
-def test_nothing_is_released_while_a_pod_on_a_lost_kubernetes_node_never_ends() -> None:
+def test_no_znode_is_deleted_while_a_controller_pod_on_a_lost_kubernetes_node_is_stopping() -> None:
     """Kubernetes shows it as stopping for ever, and cannot know whether its container runs."""
     seen = gone([*BROKERS, 3002])
     assert isinstance(seen.workloads, Known)
@@ -365,7 +369,7 @@ def test_nothing_is_released_while_a_pod_on_a_lost_kubernetes_node_never_ends() 
     assert "kubectl delete pod controller-3002 --force" in found.blockers[0].remedy
 
 
-def test_nothing_is_released_while_git_still_asks_for_a_controller() -> None:
+def test_no_znode_is_deleted_while_a_stateful_set_of_controllers_still_has_replicas() -> None:
     """The pod of a controller was deleted, and another one is about to be made."""
     seen = gone()
     assert isinstance(seen.workloads, Known)
@@ -376,7 +380,7 @@ def test_nothing_is_released_while_git_still_asks_for_a_controller() -> None:
     assert "a future pod of StatefulSet controller" in found.message
 
 
-def test_nothing_is_released_while_the_pods_cannot_be_read() -> None:
+def test_no_znode_is_deleted_while_the_pods_cannot_be_read() -> None:
     found = released(replace(gone(), workloads=Unknown(UNREAD))).decision
     assert isinstance(found, Wait)
     assert "connection refused" in found.message

@@ -36,7 +36,7 @@ def matching(case: Case, found: tuple[Blocker, ...]) -> list[Blocker]:
 
 
 @pytest.mark.parametrize("end", BOTH)
-def test_nothing_prevents_the_migration_of_a_cluster_that_is_as_it_should_be(end: Position) -> None:
+def test_the_preflight_has_no_finding_for_a_healthy_cluster(end: Position) -> None:
     assert findings(healthy(end)) == ()
 
 
@@ -50,17 +50,17 @@ def test_each_preflight_failure_is_reported_with_a_remedy(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.ends == (AGAIN,)])
-def test_before_there_are_controllers_nothing_is_said_of_them(name: str) -> None:
+def test_the_preflight_has_no_finding_on_controllers_before_there_are_controllers(name: str) -> None:
     case = CASES[name]
     assert not matching(case, findings(case.change(healthy(FIRST))))
 
 
-def test_no_other_way_has_a_preflight() -> None:
+def test_only_the_first_two_edges_of_a_migration_have_a_preflight() -> None:
     with pytest.raises(ValueError, match="nothing is looked at before DualWrite"):
         findings(replace(healthy(), end=Position.DUAL_WRITE))
 
 
-def test_nodes_of_which_the_same_is_true_are_named_in_one_line() -> None:
+def test_nodes_with_the_same_finding_are_one_line() -> None:
     unset = settings()["inter.broker.protocol.version"]
     (found,) = grouped(findings(with_settings((1, 2), inter__broker__protocol__version=unset)(healthy())))
     assert str(found) == (
@@ -69,11 +69,11 @@ def test_nodes_of_which_the_same_is_true_are_named_in_one_line() -> None:
     )
 
 
-def test_the_nodes_are_asked_for_what_is_looked_at_and_for_nothing_else() -> None:
+def test_the_settings_that_are_read_are_those_that_the_checks_use() -> None:
     assert {*DEFAULTS, *SECRETS, *NOT_DEFINED} == NAMES
 
 
-def test_what_a_request_has_set_for_all_brokers_is_no_difference_to_controllers() -> None:
+def test_a_setting_that_a_request_has_set_for_all_brokers_is_no_difference_to_controllers() -> None:
     """What a request has set is copied with the configs of brokers, and holds for controllers as well."""
     layers = {SettingSource.ALL_BROKERS: "true", SettingSource.DEFAULT: "false"}
     dynamic = Setting(SettingSource.ALL_BROKERS, "true", layers=layers)
@@ -81,18 +81,18 @@ def test_what_a_request_has_set_for_all_brokers_is_no_difference_to_controllers(
 
 
 @pytest.mark.parametrize("name", ["another one", "Kafka's own"])
-def test_an_authorizer_that_lets_brokers_register_is_fine(name: str) -> None:
+def test_an_authorizer_that_lets_brokers_register_is_no_finding(name: str) -> None:
     with_super_users = as_one(ACLS, with_settings(CONTROLLERS, super__users=secret()))
     the_same = with_settings((1, 2, *CONTROLLERS), authorizer__class__name=OPA)
     assert not findings((the_same if name == "another one" else with_super_users)(healthy()))
 
 
-def test_what_brokers_allow_where_no_acl_is_lets_them_register() -> None:
+def test_allowing_everyone_where_no_acl_exists_lets_brokers_register() -> None:
     of_all = with_settings((1, 2, *CONTROLLERS), allow__everyone__if__no__acl__found=secret())
     assert not findings(as_one(ACLS, of_all)(healthy()))
 
 
-def test_scram_is_fine_where_the_listener_of_controllers_has_no_passwords() -> None:
+def test_scram_is_no_finding_where_the_listener_of_controllers_uses_no_scram() -> None:
     listener = with_settings(
         (1, *CONTROLLERS),
         controller__listener__names="CONTROLLER",
@@ -101,7 +101,7 @@ def test_scram_is_fine_where_the_listener_of_controllers_has_no_passwords() -> N
     assert not findings(listener(healthy()))
 
 
-def test_the_leader_that_has_claimed_zookeeper_and_copies_is_none_of_an_earlier_migration() -> None:
+def test_the_active_controller_in_the_controller_znode_is_not_taken_for_one_of_an_earlier_migration() -> None:
     asked = with_znodes(controller=claimed(3001, epoch=4))(healthy())
     assert not findings(asked)
     later = with_znodes(controller=claimed(3001, epoch=5))(healthy())
@@ -110,7 +110,7 @@ def test_the_leader_that_has_claimed_zookeeper_and_copies_is_none_of_an_earlier_
     ]
 
 
-def test_nothing_is_expected_of_a_broker_that_is_being_restarted() -> None:
+def test_a_broker_that_is_being_restarted_has_no_preflight_finding() -> None:
     away = as_one(
         with_node(2, answer=Unknown(SILENT), proved_at="", settings={}), with_znodes(brokers={1: registered(1)})
     )(healthy())
@@ -118,7 +118,7 @@ def test_nothing_is_expected_of_a_broker_that_is_being_restarted() -> None:
     assert not findings(replace(away, flying=frozenset({2})))
 
 
-def test_a_broker_that_the_quorum_knows_counts_as_there() -> None:
+def test_a_broker_without_a_znode_counts_as_registered_if_it_is_registered_with_the_quorum() -> None:
     asked = with_znodes(brokers={1: registered(1)})(healthy())
     assert [one.message for one in findings(asked)] == [
         "broker 2 has replicas, of orders-0 for example, but is not registered"
@@ -126,7 +126,7 @@ def test_a_broker_that_the_quorum_knows_counts_as_there() -> None:
     assert not findings(with_seen(registered_brokers=known(frozenset({2})))(asked))
 
 
-def test_each_check_finds_something_in_a_case() -> None:
+def test_each_preflight_check_has_a_finding_in_some_case() -> None:
     silent = [
         row.check.__name__
         for row in ROWS
@@ -136,7 +136,9 @@ def test_each_check_finds_something_in_a_case() -> None:
 
 
 @given(st.lists(st.sampled_from(sorted(CASES)), unique=True, max_size=6), st.sampled_from(BOTH))
-def test_no_check_raises_or_falls_silent_whatever_else_is_wrong(names: list[str], end: Position) -> None:
+def test_no_preflight_check_raises_or_loses_its_finding_whatever_defects_are_combined(
+    names: list[str], end: Position
+) -> None:
     asked, done = healthy(end), list[Case]()
     for name in names:
         try:
@@ -159,7 +161,7 @@ INDEPENDENT = (
 
 
 @given(st.sets(st.sampled_from(INDEPENDENT), min_size=1))
-def test_no_finding_is_lost_when_others_are_there(names: set[str]) -> None:
+def test_independent_findings_are_all_reported_together(names: set[str]) -> None:
     asked = healthy()
     for name in INDEPENDENT:
         if name in names:

@@ -22,7 +22,7 @@ from tests.kafkafeatures.worlds import known
 P, D = Position, Desired
 
 
-def test_what_would_fail_later_prevents_the_first_step_and_is_said_all_at_once() -> None:
+def test_all_preflight_findings_prevent_the_first_step_and_are_reported_at_once() -> None:
     other = replace(a_node(2, Shape.PLAIN_BROKER), settings={})
     for position, desired in ((P.ZOOKEEPER, D.PRE_MIGRATION), (P.PRE_MIGRATION, D.DUAL_WRITE)):
         seen = cluster(position, other)
@@ -33,7 +33,7 @@ def test_what_would_fail_later_prevents_the_first_step_and_is_said_all_at_once()
         assert "broker 2" in said(found)
 
 
-def test_the_preflight_is_made_again_until_the_quorum_takes_over() -> None:
+def test_the_preflight_is_repeated_until_the_quorum_takes_over() -> None:
     flagged = a_node(2, Shape.FLAGGED_BROKER)
     assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, flagged))) == 3
     unread = replace(cluster(P.PRE_MIGRATION, flagged), surveyed=Unknown(NOT_ASKED))
@@ -45,7 +45,7 @@ def test_the_preflight_is_made_again_until_the_quorum_takes_over() -> None:
     assert "controller 3001 has num.partitions 7" in said(found)
 
 
-def test_controllers_that_do_not_reach_zookeeper_within_a_minute_are_named() -> None:
+def test_controllers_that_do_not_use_zookeeper_within_a_minute_stall_the_migration() -> None:
     read = znodes(controller=elected(1), migration=None, brokers={id_: registered(id_) for id_ in BROKERS})
     seen = replace(cluster(P.PRE_MIGRATION), zookeeper=known(read))
     first = Look(wanting(D.DUAL_WRITE), seen)
@@ -56,7 +56,7 @@ def test_controllers_that_do_not_reach_zookeeper_within_a_minute_are_named() -> 
 
 
 @pytest.mark.parametrize("position", [P.ZOOKEEPER, P.PRE_MIGRATION])
-def test_a_release_before_3_9_is_refused_with_the_upgrade_that_comes_first(position: Position) -> None:
+def test_a_kafka_release_before_3_9_is_refused_with_the_upgrade_as_remedy(position: Position) -> None:
     node = a_node(2, Shape.PLAIN_BROKER)
     assert isinstance(node.answer, Known)
     apis = {**node.answer.value.apis, 18: VersionRange(0, 3)}

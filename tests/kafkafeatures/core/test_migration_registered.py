@@ -60,7 +60,7 @@ def test_no_broker_is_restarted_while_a_voter_does_not_answer_or_has_not_registe
     assert "controller 3002 is a voter that has not registered" in said(found)
 
 
-def test_a_controller_that_runs_and_was_never_added_to_the_quorum_is_named_before_it_takes_over() -> None:
+def test_a_running_controller_that_is_no_voter_is_reported_before_the_quorum_takes_over() -> None:
     """A quorum that was begun with one controller alone: Kafka does not ask who is to be in it."""
     never_added = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), is_voter=False)
     found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, never_added))
@@ -72,7 +72,7 @@ def test_a_controller_that_runs_and_was_never_added_to_the_quorum_is_named_befor
     assert "not a voter" not in said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, stopped)))
 
 
-def test_a_controller_that_stopped_and_never_voted_prevents_nothing_as_kafka_cannot_unregister_it() -> None:
+def test_a_stopped_controller_that_is_no_voter_is_no_blocker_as_kafka_cannot_unregister_it() -> None:
     ghost = replace(
         a_node(3004, Shape.MIGRATING_CONTROLLER),
         state=NodeState.GHOST, answer=Unknown(SILENT), is_voter=False, settings={}, proved_at="",
@@ -85,7 +85,7 @@ def test_a_controller_that_stopped_and_never_voted_prevents_nothing_as_kafka_can
 
 
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
-def test_a_broker_that_came_back_with_another_protocol_is_named_once_the_quorum_has_taken_over(
+def test_a_broker_with_another_protocol_version_is_a_blocker_once_the_quorum_has_taken_over(
     desired: Desired,
 ) -> None:
     """Kafka fences it, and says so in its log alone."""
@@ -97,11 +97,11 @@ def test_a_broker_that_came_back_with_another_protocol_is_named_once_the_quorum_
     assert f"set {IBP}=3.9 on broker 2, and restart it" in said(found)
 
 
-def test_a_protocol_that_is_written_with_its_minor_level_is_the_same() -> None:
+def test_a_protocol_version_with_its_minor_level_equals_its_short_name() -> None:
     assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED, with_level(2, "3.9-IV0")))) == 1
 
 
-def test_no_quorum_is_formatted_anew_for_one_broker_that_has_another_protocol() -> None:
+def test_the_remedy_for_one_broker_with_another_protocol_version_does_not_format_the_quorum_again() -> None:
     found = said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, with_level(2, "3.8"))))
     assert f"set {IBP}=3.9 on broker 2, and restart it" in found
     assert "--release-version" not in found
@@ -110,7 +110,7 @@ def test_no_quorum_is_formatted_anew_for_one_broker_that_has_another_protocol() 
 @pytest.mark.parametrize(
     ("position", "desired"), [(P.COPIED, D.DUAL_WRITE), (P.DUAL_WRITE, D.ROLLED_BACK), (P.COPIED, D.ROLLED_BACK)]
 )
-def test_a_broker_that_was_unregistered_and_has_replicas_is_named(position: Position, desired: Desired) -> None:
+def test_an_unregistered_broker_with_replicas_is_reported_with_a_remedy(position: Position, desired: Desired) -> None:
     found = looks(wanting(desired), without(cluster(position), 2))
     assert isinstance(found.decision, Wait)
     assert "broker 2 has replicas but is not registered: it is not known in which mode it would start again" in said(
@@ -119,13 +119,13 @@ def test_a_broker_that_was_unregistered_and_has_replicas_is_named(position: Posi
     assert "start broker 2 in the mode of the other brokers, or move its replicas to other brokers" in said(found)
 
 
-def test_nothing_is_finalized_while_a_broker_with_replicas_is_not_registered() -> None:
+def test_a_migration_is_not_finalized_while_a_broker_with_replicas_is_not_registered() -> None:
     found = approved(without(cluster(P.DUAL_WRITE), 2))
     assert not isinstance(found.decision, Act)
     assert "broker 2 has replicas but is not registered" in said(found)
 
 
-def test_a_broker_that_is_being_restarted_is_in_no_list_and_expected_back() -> None:
+def test_a_broker_that_is_being_restarted_need_not_be_registered() -> None:
     step = RestartNode(2, "broker 2", earlier_support="", czxid=102)
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     found = looks(wanting(D.DUAL_WRITE), without(cluster(P.COPIED), 2), sent=(one,))
@@ -137,7 +137,7 @@ def test_partitions_are_read_before_the_controllers_are_stopped() -> None:
     assert demands_of(asked, Migration(D.ROLLED_BACK)).partitions
 
 
-def test_a_broker_that_runs_and_was_unregistered_is_to_be_restarted() -> None:
+def test_the_remedy_for_a_running_unregistered_broker_is_to_restart_it() -> None:
     """A broker that runs does not register again by itself."""
     one = node(2, state=NodeState.REFUSED, said=SILENT)
     found = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, one))

@@ -57,7 +57,7 @@ def test_after_finalization_no_lag_of_zookeeper_is_reported() -> None:
     assert migration_of(status_after(looks(wanted, left))).lag_records is None
 
 
-def test_since_is_of_the_phase_and_not_of_the_look() -> None:
+def test_since_is_the_time_at_which_the_phase_began_and_not_the_last_reconciliation() -> None:
     found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE)), IN_DUAL_WRITE))
     assert found.since == EARLIER
     found = migration_of(status_after(looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE)), IN_DUAL_WRITE))
@@ -71,7 +71,7 @@ def test_the_last_migration_status_stays_while_the_phase_is_unknown() -> None:
     assert status.way_back is None
 
 
-def test_a_comparison_without_a_result_is_said_and_when_the_last_one_had_a_result() -> None:
+def test_a_comparison_without_a_result_is_unknown_in_the_status_with_the_time_of_the_last_result() -> None:
     before = replace(IN_DUAL_WRITE, migration=replace(migration_of(IN_DUAL_WRITE), equality=EqualityStatus(
         at=EARLIER, state="Equal", differences=0,
     )))  # fmt: skip
@@ -98,11 +98,13 @@ def test_a_comparison_without_a_result_is_said_and_when_the_last_one_had_a_resul
         (P.COPIED, D.ROLLED_BACK, 3),
     ],
 )
-def test_restarts_of_the_whole_way_are_counted(position: Position, desired: Desired, left: int) -> None:
+def test_the_restarts_left_are_those_of_all_edges_to_the_target(
+    position: Position, desired: Desired, left: int
+) -> None:
     assert migration_of(status_after(looks(wanting(desired), cluster(position)))).restarts_left == left
 
 
-def test_a_node_that_is_back_as_it_should_be_is_not_counted() -> None:
+def test_a_node_that_was_already_moved_is_not_among_the_restarts_left() -> None:
     seen = cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER))
     assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen))).restarts_left == 2
 
@@ -116,7 +118,7 @@ def test_remaining_restarts_are_unknown_with_a_node_of_unknown_settings_that_is_
     assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen, sent=sent))).restarts_left == 3
 
 
-def test_what_a_restart_took_is_kept_from_roll_to_roll() -> None:
+def test_the_status_keeps_the_seconds_of_a_restart_from_roll_to_roll() -> None:
     measured = Status(rollout=RolloutStatus(id="1", total=3, done=3, restarted=3, node_seconds=42))
     first = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED)), measured)
     assert migration_of(first).node_seconds == 42
@@ -125,7 +127,7 @@ def test_what_a_restart_took_is_kept_from_roll_to_roll() -> None:
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
-def test_a_restart_that_is_over_is_not_shown_as_waited_for_beside_what_is_asked_for_now(
+def test_the_rollout_status_counts_a_restart_as_done_while_the_controllers_are_to_be_stopped(
     position: Position,
 ) -> None:
     """The controllers are to be stopped."""
@@ -138,7 +140,7 @@ def test_a_restart_that_is_over_is_not_shown_as_waited_for_beside_what_is_asked_
 # --- the way back ---
 
 
-def test_each_step_of_a_plan_says_how_far_one_can_go_back_and_what_would_be_lost() -> None:
+def test_each_step_of_a_migration_plan_has_its_way_back_and_what_would_be_lost() -> None:
     plan = status_after(Look(wanting(D.DUAL_WRITE), cluster(P.ZOOKEEPER))).plan
     assert plan is not None
     assert [step.way_back for step in plan.steps] == [
@@ -159,7 +161,7 @@ def test_each_step_of_a_plan_says_how_far_one_can_go_back_and_what_would_be_lost
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE])
-def test_before_the_last_way_the_status_says_how_to_go_back(position: Position) -> None:
+def test_the_status_says_how_to_go_back_before_the_migration_is_finalized(position: Position) -> None:
     status = status_after(looks(wanting(D.DUAL_WRITE), cluster(position)))
     assert status.way_back is not None
     assert status.way_back.until is None
@@ -169,13 +171,13 @@ def test_before_the_last_way_the_status_says_how_to_go_back(position: Position) 
 
 
 @pytest.mark.parametrize(("position", "desired"), [(P.FINALIZED, D.FINALIZED), (P.ZOOKEEPER, D.PRE_MIGRATION)])
-def test_where_nothing_leads_back_or_nothing_was_begun_there_is_no_way_back(
+def test_there_is_no_way_back_from_a_finalized_migration_or_one_that_has_not_begun(
     position: Position, desired: Desired
 ) -> None:
     assert status_after(looks(wanting(desired), cluster(position))).way_back is None
 
 
-def test_what_would_be_lost_is_what_the_last_comparison_has_shown() -> None:
+def test_the_way_back_names_the_differences_of_the_last_comparison_as_what_would_be_lost() -> None:
     differs = known(StoreComparison(NOW, 99, 7, "they differ", ("topic a",)))
     lossy = replace(cluster(P.DUAL_WRITE), compared=differs)
     assert "7 differences at 2026-01-02T03:04:05Z; to go back anyway needs the consent zk-rollback-lossy" in how_back(
@@ -185,7 +187,7 @@ def test_what_would_be_lost_is_what_the_last_comparison_has_shown() -> None:
     assert "it is not known what would be lost" in how_back(status_after(looks(wanting(D.DUAL_WRITE), unread)))
 
 
-def test_the_way_is_held_open_until_dual_write_was_kept_for_as_long_as_the_document_says() -> None:
+def test_the_way_back_of_dual_write_is_open_until_the_hold_of_the_document_ends() -> None:
     wanted = wanting(D.FINALIZED, hold=timedelta(hours=48))
 
     def until(hours: float, before: Status, *, is_shown: bool = True) -> str | None:
@@ -232,13 +234,13 @@ def test_before_the_controllers_stop_the_status_of_a_rollback_says_how_to_return
 
 
 @pytest.mark.parametrize(("position", "desired"), [(P.ZOOKEEPER, D.PRE_MIGRATION), (P.COPIED, D.ROLLED_BACK)])
-def test_a_plan_that_waits_for_git_has_changes(position: Position, desired: Desired) -> None:
+def test_the_verdict_of_a_migration_plan_that_waits_for_git_is_changes(position: Position, desired: Desired) -> None:
     found = looks(wanting(desired), cluster(position))
     assert found.decision.reason is Reason.WAITING_FOR_GIT
     assert plan_verdict(status_after(found), 1) is PlanVerdict.CHANGES
 
 
-def test_a_plan_whose_position_is_not_known_is_never_one_of_changes() -> None:
+def test_the_verdict_of_a_migration_plan_is_unknown_while_the_position_is_unknown() -> None:
     unread = replace(cluster(P.DUAL_WRITE), zookeeper=Unknown(SILENT), quorum=Unknown(SILENT))
     assert plan_verdict(status_after(looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE))), 1) is PlanVerdict.CHANGES
     assert plan_verdict(status_after(looks(wanting(D.ROLLED_BACK), unread)), 1) is PlanVerdict.UNKNOWN

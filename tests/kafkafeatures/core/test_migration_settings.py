@@ -46,7 +46,9 @@ def right(shape: Shape, known: SettingFacts = KNOWN) -> dict[str, Setting]:
         SettingFacts(1, "3.9-IV0", quorum_listener="CONTROLLER"),
     ],
 )
-def test_a_node_with_the_lines_that_are_asked_for_has_no_difference(shape: Shape, known: SettingFacts) -> None:
+def test_a_node_with_the_lines_of_its_shape_has_no_difference_and_each_missing_line_is_one(
+    shape: Shape, known: SettingFacts
+) -> None:
     found = right(shape, known)
     assert differences(shape, known, found) == ()
     for name in found:
@@ -54,7 +56,7 @@ def test_a_node_with_the_lines_that_are_asked_for_has_no_difference(shape: Shape
         assert [one.name for one in differences(shape, known, left)] == [name]
 
 
-def test_each_step_of_the_documentation_changes_what_it_names() -> None:
+def test_the_lines_of_each_shape_differ_by_what_the_documentation_of_kafka_changes() -> None:
     flagged, kraft, plain = (
         set(lines_of(shape, KNOWN).add) for shape in (Shape.FLAGGED_BROKER, Shape.KRAFT_BROKER, Shape.PLAIN_BROKER)
     )
@@ -66,7 +68,7 @@ def test_each_step_of_the_documentation_changes_what_it_names() -> None:
     assert set(with_flag.add) - set(without.add) == {f"{FLAG}=true", f"{CONNECT}=..."}
 
 
-def test_controllers_get_super_users_as_soon_as_brokers_have_an_authorizer() -> None:
+def test_the_lines_of_controllers_have_super_users_if_brokers_have_an_authorizer() -> None:
     principals = "super.users=User:<each broker>;User:<each controller>;User:<KafkaFeatures>"
     for shape in Shape:
         of_controllers = shape in (Shape.MIGRATING_CONTROLLER, Shape.CONTROLLER)
@@ -76,7 +78,7 @@ def test_controllers_get_super_users_as_soon_as_brokers_have_an_authorizer() -> 
         assert principals not in lines_of(shape, replace(KNOWN, allows_everyone=True)).add
 
 
-def test_a_default_is_not_set_and_a_flag_that_is_off_is_as_good_as_absent() -> None:
+def test_a_default_value_and_a_flag_of_false_do_not_have_to_be_removed() -> None:
     found = right(Shape.KRAFT_BROKER) | {
         IBP: Setting(SettingSource.DEFAULT, "3.9-IV0"),
         FLAG: Setting(SettingSource.FILE, "false"),
@@ -86,7 +88,7 @@ def test_a_default_is_not_set_and_a_flag_that_is_off_is_as_good_as_absent() -> N
     assert [str(one) for one in differences(Shape.KRAFT_BROKER, KNOWN, left)] == [f"remove {IBP}"]
 
 
-def test_a_protocol_version_is_the_same_by_its_short_name_and_no_other() -> None:
+def test_a_protocol_version_equals_its_short_name_and_no_other_version() -> None:
     short = right(Shape.FLAGGED_BROKER) | {IBP: Setting(SettingSource.FILE, "3.9")}
     assert differences(Shape.FLAGGED_BROKER, KNOWN, short) == ()
     older = short | {IBP: Setting(SettingSource.FILE, "3.8")}
@@ -94,7 +96,7 @@ def test_a_protocol_version_is_the_same_by_its_short_name_and_no_other() -> None
     assert str(difference) == f"set {IBP}=3.9-IV0 (now 3.8)"
 
 
-def test_a_broker_that_migrates_maps_the_listener_of_the_controllers_to_a_security_protocol() -> None:
+def test_a_flagged_broker_must_map_the_listener_of_the_controllers_to_a_security_protocol() -> None:
     """Seen on Kafka 3.9: else it does not start, also where its map is not set."""
     known = SettingFacts(1, "3.9-IV0", quorum_listener="CONTROLLER")
     found = right(Shape.FLAGGED_BROKER, known)
@@ -110,7 +112,7 @@ def test_a_broker_that_migrates_maps_the_listener_of_the_controllers_to_a_securi
     assert PROTOCOLS not in dict(required(Shape.FLAGGED_BROKER, by_default))
 
 
-def test_a_dynamic_quorum_is_named_by_its_bootstrap_servers() -> None:
+def test_the_lines_for_a_dynamic_quorum_set_its_bootstrap_servers() -> None:
     dynamic = SettingFacts(3001, "3.9-IV0", dynamic=True)
     found = right(Shape.MIGRATING_CONTROLLER, KNOWN) | settings(node_id="3001")
     assert [one.name for one in differences(Shape.MIGRATING_CONTROLLER, dynamic, found)] == [BOOTSTRAP]

@@ -62,7 +62,7 @@ GOALS = {
 
 
 @pytest.mark.parametrize("position", GOALS)
-def test_where_the_document_wants_it_nothing_is_done(position: Position) -> None:
+def test_a_migration_at_the_target_of_the_document_is_done(position: Position) -> None:
     decision = looks(wanting(GOALS[position]), cluster(position)).decision
     assert isinstance(decision, Done)
     assert decision.message == f"the migration is at {GOALS[position]}"
@@ -85,7 +85,7 @@ def test_a_migration_is_finalized_only_from_dual_write(position: Position) -> No
 
 
 @pytest.mark.parametrize("desired", [D.PRE_MIGRATION, D.DUAL_WRITE, D.ROLLED_BACK])
-def test_nothing_leads_back_from_a_finalized_cluster(desired: Desired) -> None:
+def test_a_rollback_of_a_finalized_migration_is_refused_as_irreversible(desired: Desired) -> None:
     found = looks(wanting(desired), cluster(P.FINALIZED)).decision
     assert isinstance(found, Stalled)
     assert "irreversible" in found.message
@@ -102,7 +102,7 @@ def test_the_broker_that_is_the_controller_is_restarted_last() -> None:
     assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, *flagged))) == 1
 
 
-def test_a_person_is_asked_for_the_lines_that_the_node_needs() -> None:
+def test_a_person_who_restarts_a_node_gets_the_lines_that_the_node_needs() -> None:
     seen = cluster(P.PRE_MIGRATION)
     step = RestartNode(2, "broker 2", earlier_support="", czxid=102)
     one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
@@ -113,7 +113,7 @@ def test_a_person_is_asked_for_the_lines_that_the_node_needs() -> None:
 
 
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
-def test_of_a_broker_that_does_not_come_in_sync_the_line_in_the_log_of_its_leader_is_named(desired: Desired) -> None:
+def test_the_message_about_a_broker_that_stays_out_of_sync_names_the_log_line_of_its_leader(desired: Desired) -> None:
     """A broker of Kafka 3.9 whose thread for it has ended expands no list of replicas in sync until it is restarted."""
     lacking = (row("orders", 1, 2, 3, isr=(1, 3)), row("orders", 3, 2, 1, isr=(1, 3), number=1))
     seen = cluster(P.COPIED, partitions=lacking)
@@ -129,7 +129,7 @@ def test_of_a_broker_that_does_not_come_in_sync_the_line_in_the_log_of_its_leade
     )
 
 
-def test_the_first_broker_goes_alone_whatever_the_document_allows() -> None:
+def test_the_first_broker_of_an_edge_is_restarted_alone_whatever_max_parallel_is() -> None:
     """The first broker shows whether the settings are right."""
     first = place_of(cluster(P.COPIED), D.DUAL_WRITE)
     assert permit_for(first).is_first
@@ -155,14 +155,14 @@ def test_no_broker_is_restarted_while_a_setting_of_a_controller_differs() -> Non
     assert "set zookeeper.connect" in said(found)
 
 
-def test_a_broker_whose_settings_are_not_known_keeps_all_from_being_restarted() -> None:
+def test_no_broker_is_restarted_while_the_settings_of_a_broker_are_unknown() -> None:
     silent = replace(a_node(3, Shape.PLAIN_BROKER), settings={}, proved_at="")
     found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent))
     assert isinstance(found.decision, Wait)
     assert "settings of broker 3 are not known" in said(found)
 
 
-def test_a_broker_that_has_not_registered_with_the_quorum_keeps_others_in_zookeeper_mode() -> None:
+def test_no_broker_is_moved_to_kraft_mode_while_a_broker_is_not_registered_with_the_quorum() -> None:
     seen = cluster(P.COPIED)
     found = looks(wanting(D.DUAL_WRITE), replace(seen, registered_brokers=known(frozenset({1, 2}))))
     assert isinstance(found.decision, Wait)
@@ -172,14 +172,14 @@ def test_a_broker_that_has_not_registered_with_the_quorum_keeps_others_in_zookee
 # --- the last door ---
 
 
-def test_to_finalize_takes_an_approval_under_every_policy() -> None:
+def test_finalizing_needs_an_approval_under_every_policy() -> None:
     for policy in ApprovalPolicy:
         found = looks(replace(FINALIZING, policy=policy), cluster(P.DUAL_WRITE)).decision
         assert isinstance(found, Held)
         assert found.condition == (Condition.APPROVAL_REQUIRED, Reason.MIGRATION_FINALIZE)
 
 
-def test_an_approved_one_begins_with_a_controller_that_is_not_the_leader() -> None:
+def test_approved_finalizing_begins_with_a_controller_that_is_not_the_leader() -> None:
     assert restarted(approved(cluster(P.DUAL_WRITE))) == 3001
     standbys = [a_node(id_, Shape.CONTROLLER) for id_ in (3001, 3002)]
     assert restarted(approved(cluster(P.DUAL_WRITE, *standbys))) == 3003
@@ -212,14 +212,14 @@ def test_a_migration_is_not_finalized_without_a_consent() -> None:
     )
 
 
-def test_an_ensemble_that_cannot_be_read_is_named_and_waited_for() -> None:
+def test_a_migration_waits_for_an_ensemble_that_cannot_be_read_and_names_its_failure() -> None:
     why = Failure(FailureKind.UNREACHABLE, "ZooKeeper zk:2181", "connection refused", "start it")
     found = looks(wanting(D.DUAL_WRITE), replace(cluster(P.COPIED), zookeeper=Unknown(why)))
     assert isinstance(found.decision, Wait)
     assert "ZooKeeper zk:2181: connection refused" in said(found)
 
 
-def test_a_contradiction_is_given_a_minute_before_a_person_has_to_look() -> None:
+def test_a_contradiction_stalls_the_migration_only_after_a_minute() -> None:
     """An election: /controller still names the leader of before."""
     seen = cluster(P.DUAL_WRITE)
     other = known(znodes(controller=claimed(3001, epoch=2), migration=progress(99)))
@@ -232,7 +232,7 @@ def test_a_contradiction_is_given_a_minute_before_a_person_has_to_look() -> None
     assert isinstance(again.decision, Done)
 
 
-def test_a_state_that_kafka_does_not_leave_by_itself_is_said_at_once() -> None:
+def test_a_state_that_kafka_does_not_leave_by_itself_stalls_the_migration_at_once() -> None:
     seen = cluster(P.PRE_MIGRATION)
     stale = known(znodes(controller=claimed(3003, epoch=3), migration=progress(409)))
     flagged = [a_node(id_, Shape.FLAGGED_BROKER) for id_ in BROKERS]
@@ -246,14 +246,14 @@ def test_a_state_that_kafka_does_not_leave_by_itself_is_said_at_once() -> None:
 
 
 @pytest.mark.parametrize("position", [one for one in AT if one is not P.FINALIZED])
-def test_no_level_moves_and_no_other_roll_is_planned_meanwhile(position: Position) -> None:
+def test_no_level_is_changed_and_no_roll_is_planned_during_a_migration(position: Position) -> None:
     wanted = replace(wanting(GOALS.get(position, D.DUAL_WRITE)), levels={"metadata.version": 22})
     found = looks(wanted, cluster(position))
     assert not isinstance(found.decision, Act) or found.decision.step.kind == RestartNode.kind
     assert not any(stage.kind == "Roll" for stage in found.proposal.plan.stages)
 
 
-def test_a_plan_says_from_which_phase_to_which_and_stands_while_nodes_are_restarted() -> None:
+def test_a_migration_plan_has_its_start_and_target_phase_and_stands_while_nodes_are_restarted() -> None:
     wanted = wanting(D.DUAL_WRITE)
     first = Look(wanted, cluster(P.PRE_MIGRATION))
     (stage,) = first.proposal.plan.stages
@@ -265,7 +265,7 @@ def test_a_plan_says_from_which_phase_to_which_and_stands_while_nodes_are_restar
     assert first.proposal.plan.is_safe_to_undo
 
 
-def test_the_way_back_is_shown_whole_before_it_begins() -> None:
+def test_the_plan_of_a_rollback_shows_all_its_steps_before_it_begins() -> None:
     found = Look(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE)).proposal.plan
     steps = [one.detail for work in found.work for one in work.steps()]
     assert len(steps) == 4
@@ -286,7 +286,7 @@ LOST = known(
 )
 
 
-def test_no_door_is_closed_while_both_stores_differ_or_were_not_compared() -> None:
+def test_the_next_edge_is_held_while_the_stores_differ_or_were_not_compared() -> None:
     for position, desired in ((P.COPIED, D.DUAL_WRITE), (P.DUAL_WRITE, D.ROLLED_BACK), (P.COPIED, D.ROLLED_BACK)):
         differs = looks(wanting(desired), replace(cluster(position), compared=LOST))
         assert isinstance(differs.decision, Stalled)
@@ -298,7 +298,7 @@ def test_no_door_is_closed_while_both_stores_differ_or_were_not_compared() -> No
     assert isinstance(approved(replace(cluster(P.DUAL_WRITE), compared=LOST)).decision, Stalled)
 
 
-def test_to_go_back_to_a_zookeeper_that_lacks_something_takes_a_consent() -> None:
+def test_a_rollback_to_a_zookeeper_that_lacks_metadata_needs_a_consent() -> None:
     consents = frozenset({"zk-rollback-lossy"})
     seen = replace(cluster(P.DUAL_WRITE), compared=LOST)
     wanted = wanting(D.ROLLED_BACK, consents=consents)
@@ -307,7 +307,7 @@ def test_to_go_back_to_a_zookeeper_that_lacks_something_takes_a_consent() -> Non
     assert isinstance(forward.decision, Stalled)
 
 
-def test_a_process_that_has_just_started_compares_at_once_and_then_once_a_minute() -> None:
+def test_a_process_that_has_just_started_compares_the_stores_at_once_and_then_once_a_minute() -> None:
     """What another process has seen closes no door, however short ago that was."""
     found = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED))
     status = status_after(found)
@@ -324,14 +324,14 @@ def test_a_process_that_has_just_started_compares_at_once_and_then_once_a_minute
     assert compares(timedelta(seconds=60), started=False)
 
 
-def test_a_comparison_counts_for_two_minutes() -> None:
+def test_a_comparison_of_the_stores_counts_for_two_minutes() -> None:
     first = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED))
     unread = replace(cluster(P.COPIED), compared=Unknown(NOT_ASKED))
     assert isinstance(Look(wanting(D.DUAL_WRITE), unread, before=first, seconds=100).decision, Act)
     assert isinstance(Look(wanting(D.DUAL_WRITE), unread, before=first, seconds=130).decision, Wait)
 
 
-def test_both_are_compared_again_after_a_minute_also_where_the_clock_was_set_back_since() -> None:
+def test_the_stores_are_compared_again_after_a_minute_also_where_the_clock_was_set_back() -> None:
     def compares(wanted: DesiredState, **ago: timedelta) -> bool:
         tried = NOW - ago.get("compared", timedelta(minutes=5))
         since = NOW - ago.get("reached", timedelta(hours=1))
@@ -366,19 +366,19 @@ def test_znodes_of_a_quorum_without_controllers_are_deleted_once_unchanged_for_t
     assert isinstance(Look(wanting(D.ROLLED_BACK), moved, before=first, seconds=3.5, status=compared()).decision, Wait)
 
 
-def test_the_epoch_is_raised_above_that_of_every_partition() -> None:
+def test_the_controller_epoch_is_raised_above_that_of_every_partition() -> None:
     seen = replace(without_quorum(cluster(P.COPIED)), surveyed=known(Survey(controller_epoch=41)))
     first = Look(wanting(D.ROLLED_BACK), seen, status=compared())
     assert released(Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4, status=compared())).raise_to == 42
 
 
-def test_nothing_is_released_while_the_epochs_of_partitions_are_not_known() -> None:
+def test_no_znode_is_deleted_while_the_epochs_of_partitions_are_unknown() -> None:
     seen = replace(without_quorum(cluster(P.COPIED)), surveyed=Unknown(NOT_ASKED))
     first = Look(wanting(D.ROLLED_BACK), seen, status=compared())
     assert isinstance(Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4, status=compared()).decision, Stalled)
 
 
-def test_a_quorum_that_has_just_elected_its_leader_is_not_taken_for_a_new_cluster() -> None:
+def test_a_quorum_that_has_just_elected_its_leader_is_waited_for_and_not_taken_for_a_new_cluster() -> None:
     """A new leader writes the state of the migration a moment later."""
     seen = replace(cluster(P.PRE_MIGRATION), zk_migration_state=known(0))
     first = Look(wanting(D.DUAL_WRITE), seen)
@@ -393,7 +393,7 @@ def test_a_quorum_that_has_just_elected_its_leader_is_not_taken_for_a_new_cluste
     assert "wipe" in later.decision.message
 
 
-def test_a_controller_that_kept_the_flag_loses_it_although_zookeeper_is_no_longer_written() -> None:
+def test_a_controller_that_kept_the_flag_is_restarted_without_it_long_after_the_migration_was_finalized() -> None:
     """The leader died and was started as before; the next one, without the flag, has ended the migration."""
     over = cluster(P.FINALIZED, a_node(3002, Shape.MIGRATING_CONTROLLER))
     long_after = replace(over, source=replace(over.source, offset=over.source.offset + 10_000))

@@ -73,7 +73,7 @@ def in_their_pods(status: Status) -> Status:
 
 @pytest.mark.parametrize("kind", [K.UNREACHABLE, K.TIMED_OUT, K.DISCONNECTED, K.TLS, K.AUTHENTICATION, K.FORBIDDEN])
 @pytest.mark.parametrize("position", BEGUN)
-def test_nothing_is_deleted_while_controllers_are_only_silent(position: str, kind: FailureKind) -> None:
+def test_no_znode_is_deleted_while_controllers_are_only_silent(position: str, kind: FailureKind) -> None:
     found = still(without_quorum(BEGUN[position], silent(kind)), 600)
     assert isinstance(found.decision, Wait)
     assert "controllers may still run: c:9093: no connection within 10 s" in said(found)
@@ -82,7 +82,7 @@ def test_nothing_is_deleted_while_controllers_are_only_silent(position: str, kin
 
 
 @pytest.mark.parametrize("position", BEGUN)
-def test_nothing_is_deleted_where_no_controller_was_asked(position: str) -> None:
+def test_no_znode_is_deleted_where_the_document_names_no_controller_to_try(position: str) -> None:
     none_named = Failure(K.NOT_ASKED, "bootstrapControllers", "no address")
     seen = replace(without_quorum(BEGUN[position], none_named), former_controllers={})
     found = still(seen, 600, status=forgotten(compared()))
@@ -104,11 +104,11 @@ def test_a_consent_confirms_that_silent_controllers_have_stopped_and_is_spent(po
     assert spent_by(found) == {ZK_CONTROLLERS_STOPPED}
 
 
-def test_hosts_that_refuse_the_connection_prove_it() -> None:
+def test_hosts_that_refuse_the_connection_prove_that_the_controllers_have_stopped() -> None:
     assert "/controller" in released(still(without_quorum(cluster(P.COPIED)), 3)).deletes
 
 
-def test_pods_prove_it_whatever_their_addresses_say() -> None:
+def test_a_stateful_set_without_pods_proves_that_its_controllers_have_stopped_whatever_their_addresses_do() -> None:
     seen = without_quorum(gone(), silent(K.UNREACHABLE))
     status = in_their_pods(compared())
     assert (
@@ -117,7 +117,7 @@ def test_pods_prove_it_whatever_their_addresses_say() -> None:
 
 
 @pytest.mark.parametrize("why", [silent(K.UNREACHABLE), silent(K.NOT_LISTENING)])
-def test_a_stateful_set_that_is_being_deleted_may_still_have_pods(why: Failure) -> None:
+def test_a_missing_stateful_set_does_not_prove_that_its_controllers_have_stopped(why: Failure) -> None:
     seen = without_quorum(gone(), why)
     assert isinstance(seen.workloads, Known)
     brokers, _ = seen.workloads.value.stateful_sets
@@ -128,7 +128,7 @@ def test_a_stateful_set_that_is_being_deleted_may_still_have_pods(why: Failure) 
     assert "StatefulSet controller does not exist or is being deleted; its pods may still run" in said(found)
 
 
-def test_pods_of_brokers_alone_prove_nothing() -> None:
+def test_pods_of_brokers_do_not_prove_that_controllers_have_stopped() -> None:
     seen = without_quorum(gone(), silent(K.UNREACHABLE))
     assert isinstance(seen.workloads, Known)
     reading = replace(seen.workloads.value, stateful_sets=seen.workloads.value.stateful_sets[:1])
@@ -161,7 +161,7 @@ def spent_by(look: Look) -> set[str]:
     return {one for stage in look.stages for one in stage.decided(look.decision, compared()).spent_consents}
 
 
-def test_what_a_controller_still_writes_is_said() -> None:
+def test_a_controller_that_still_writes_to_zookeeper_is_reported_although_none_answers() -> None:
     """One that cannot be reached may be meant to run: the remedy has both."""
     seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
     wanted, look, offset = wanting(D.ROLLED_BACK), None, 100
@@ -183,7 +183,7 @@ def test_what_a_controller_still_writes_is_said() -> None:
     assert "a controller writes to ZooKeeper, but none can be reached" in said(forward)
 
 
-def test_a_late_write_and_a_look_that_saw_nothing_are_no_writes_of_a_controller_that_runs() -> None:
+def test_a_single_late_write_and_an_unread_zookeeper_are_no_sign_of_a_running_controller() -> None:
     """What has stood still since, or was deleted by us, is not written either."""
     seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
     unread = replace(seen, zookeeper=Unknown(silent(K.TIMED_OUT)))
@@ -199,7 +199,7 @@ def test_a_late_write_and_a_look_that_saw_nothing_are_no_writes_of_a_controller_
     assert "start the controllers with their disks" in said(look)
 
 
-def test_where_our_own_transaction_was_the_last_word_the_rollback_is_to_be_completed() -> None:
+def test_the_rollback_has_to_be_completed_after_its_own_transaction_deleted_the_znodes() -> None:
     seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
     before = Look(wanting(D.ROLLED_BACK), moved(seen, 100), status=compared())
     gone_ = replace(seen, zookeeper=known(reading(controller=elected(1), migration=None), SourceKind.ZOOKEEPER))
@@ -208,7 +208,7 @@ def test_where_our_own_transaction_was_the_last_word_the_rollback_is_to_be_compl
     assert "its rollback must be complete" in said(found)
 
 
-def test_a_stateful_set_of_brokers_that_is_missing_says_nothing_of_controllers() -> None:
+def test_a_missing_stateful_set_of_brokers_does_not_hold_the_deletion_of_znodes() -> None:
     seen = without_quorum(gone(), silent(K.UNREACHABLE))
     assert isinstance(seen.workloads, Known)
     workloads = replace(seen.workloads.value, missing=("broker",))
@@ -227,7 +227,7 @@ def moved(seen: Observation, offset: int) -> Observation:
 
 
 @pytest.mark.parametrize("position", ["Flagging", "Copied"])
-def test_controllers_that_do_not_answer_are_first_to_be_started(position: str) -> None:
+def test_the_remedy_for_controllers_that_do_not_answer_is_first_to_start_them(position: str) -> None:
     """Not to be given up: that is the last thing to do for a quorum that only restarts."""
     seen = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
     first = Look(wanting(D.DUAL_WRITE), seen)
@@ -238,7 +238,7 @@ def test_controllers_that_do_not_answer_are_first_to_be_started(position: str) -
     assert "start the controllers with their disks, or make them reachable; or, to go back" in said(later)
 
 
-def test_controllers_that_run_already_may_have_to_be_named() -> None:
+def test_the_remedy_for_silent_controllers_is_to_check_bootstrap_controllers_if_they_run() -> None:
     found = looks(wanting(D.DUAL_WRITE), without_quorum(cluster(P.PRE_MIGRATION), silent(K.UNREACHABLE)))
     assert "there is a znode /migration: if they run already, check spec.cluster.bootstrapControllers" in said(found)
 
@@ -254,7 +254,7 @@ CONTRADICTIONS = {
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_each_mishap_names_its_nodes_and_a_remedy(name: str) -> None:
+def test_each_contradiction_that_concerns_a_node_names_the_node_and_a_remedy(name: str) -> None:
     seen, text, remedy = CONTRADICTIONS[name]
     first = Look(wanting(D.ROLLED_BACK), seen)
     found = Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=61)
@@ -286,7 +286,7 @@ def test_a_consent_that_stood_in_the_document_before_the_request_does_not_count(
     assert released(found).deletes
 
 
-def test_a_consent_to_controllers_that_had_stopped_is_not_for_those_that_run_again() -> None:
+def test_a_consent_that_controllers_have_stopped_does_not_count_after_they_have_run_again() -> None:
     seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
     _, status = next_(COMPARED, seen)
     _, status = next_(status, cluster(P.COPIED), ZK_CONTROLLERS_STOPPED)
@@ -303,7 +303,7 @@ def test_the_request_for_a_consent_is_remembered_while_the_phase_is_unknown() ->
     assert released(found).deletes
 
 
-def test_a_broker_that_has_replicas_by_zookeeper_and_is_in_no_list_may_be_lost() -> None:
+def test_an_unregistered_broker_with_replicas_holds_the_deletion_until_a_consent_to_lose_it() -> None:
     """Without a controller no partition can be read."""
     survey = Survey(assigned={1: "orders-0", 7: "orders-1"}, controller_epoch=3)
     seen = replace(without_quorum(cluster(P.COPIED)), partitions=Unknown(SILENT), surveyed=known(survey))
@@ -322,7 +322,7 @@ def silent_controllers(*ids: int) -> Observation:
     return replace(gone_, former_controllers=told)
 
 
-def test_that_one_controller_has_stopped_is_no_word_about_the_others() -> None:
+def test_a_consent_that_some_controllers_have_stopped_does_not_count_for_further_silent_controllers() -> None:
     status = asked_for(SURE, silent_controllers(3001, 3002), COMPARED)
     assert isinstance(still(silent_controllers(3001, 3002), 60, SURE, status=status).decision, Act)
     assert isinstance(still(silent_controllers(3001), 60, SURE, status=status).decision, Act)

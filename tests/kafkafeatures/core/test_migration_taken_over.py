@@ -43,7 +43,7 @@ def decided(seen: Observation) -> Wait:
     return found
 
 
-def test_where_the_quorum_does_not_take_over_its_leader_and_the_lines_of_its_log_are_named() -> None:
+def test_a_quorum_that_does_not_take_over_is_reported_with_its_leader_and_the_log_lines_to_look_for() -> None:
     found = decided(with_every_flag())
     assert "controller 3003 has not taken over yet" in found.message
     for line in ("controller 3003", "Still waiting for", "CLUSTER_ACTION", "cannot write to ZooKeeper", "RolledBack"):
@@ -52,7 +52,7 @@ def test_where_the_quorum_does_not_take_over_its_leader_and_the_lines_of_its_log
     assert "controller 3001" in unled.remedy
 
 
-def test_whom_the_quorum_misses_is_named_before_its_log() -> None:
+def test_a_broker_that_the_quorum_misses_is_reported_before_the_log_of_the_leader() -> None:
     seen = with_every_flag()
     unregistered = replace(seen, registered_brokers=known(frozenset({1, 3})))
     assert decided(unregistered).message.startswith("broker 2 is not registered with the controllers yet")
@@ -65,7 +65,7 @@ def test_whom_the_quorum_misses_is_named_before_its_log() -> None:
     assert "has not registered" in found.message
 
 
-def test_a_copy_that_does_not_end_has_a_name_and_a_log_at_once_and_after_an_hour() -> None:
+def test_a_copy_of_zookeeper_that_does_not_end_is_waited_for_with_the_log_lines_to_look_for() -> None:
     look = None
     for seconds in (2.0, 2.0, 3600.0):
         look = Look(wanting(D.DUAL_WRITE), copying(), before=look, seconds=seconds)
@@ -111,7 +111,7 @@ DO_FIRST = "first restart the active controller, with its settings unchanged"
         ),
     ],
 )
-def test_what_was_deleted_by_hand_is_named_with_what_to_do_first(
+def test_a_znode_that_was_deleted_or_changed_by_hand_is_a_contradiction_with_a_remedy(
     changed: MigrationEvidence, subject: str, says: str, remedy: str
 ) -> None:
     found = position_of(changed)
@@ -124,7 +124,9 @@ def test_what_was_deleted_by_hand_is_named_with_what_to_do_first(
 @pytest.mark.parametrize(
     "changed", [facts(ClaimKind.BROKER, KRAFT), facts(ClaimKind.NONE, KRAFT), facts(ClaimKind.LEADER, KRAFT, -1)]
 )
-def test_no_controller_is_made_the_active_one_that_would_end_the_migration(changed: MigrationEvidence) -> None:
+def test_the_remedy_puts_a_missing_flag_back_before_another_controller_becomes_active(
+    changed: MigrationEvidence,
+) -> None:
     found = position_of(replace(changed, controllers={**FLAGS, 3002: False}))
     assert isinstance(found, Misplaced)
     assert found.remedy.startswith("first put zookeeper.metadata.migration.enable back on controller 3002")
@@ -145,7 +147,7 @@ def test_the_remedy_for_a_broker_that_is_controller_names_the_topics_that_are_lo
 
 
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
-def test_two_controllers_at_once_halt_whatever_is_wanted(desired: Desired) -> None:
+def test_two_controllers_at_once_stall_the_migration_for_any_target(desired: Desired) -> None:
     seen = cluster(P.COPIED)
     assert isinstance(seen.zookeeper, Known)
     both = replace(seen.zookeeper, value=replace(seen.zookeeper.value, controller=elected(1)))
@@ -169,7 +171,9 @@ def without(seen: Observation, id_: int, *, flag: bool | None) -> Observation:
 
 @pytest.mark.parametrize("id_", [2, 3002])
 @pytest.mark.parametrize("position", [P.COPIED, P.DUAL_WRITE])
-def test_one_node_that_is_away_hides_no_phase_where_its_registration_is_known(position: Position, id_: int) -> None:
+def test_a_node_that_is_away_does_not_hide_the_phase_where_its_registration_is_known(
+    position: Position, id_: int
+) -> None:
     look = None
     for seconds in (2.0, 2.0, 3600.0):
         seen = without(cluster(position), id_, flag=True if id_ > 3000 else None)
@@ -185,7 +189,7 @@ def test_one_node_that_is_away_hides_no_phase_where_its_registration_is_known(po
         assert str(id_) in look.decision.remedy
 
 
-def test_a_node_that_is_away_is_no_cause_where_no_phase_fits_whatever_it_is() -> None:
+def test_a_node_that_is_away_is_not_reported_as_cause_where_no_phase_fits_any_state_of_it() -> None:
     wrong = replace(facts(ClaimKind.BROKER, FLAGGED, state=S.NONE), controllers={3001: None})
     found = position_of(wrong)
     assert isinstance(found, Misplaced)

@@ -60,7 +60,7 @@ def remembering(*voters: VoterStatus) -> Status:
 
 
 @pytest.mark.parametrize("position", BEGUN)
-def test_that_some_of_them_refuse_proves_nothing_of_the_others(position: str) -> None:
+def test_controllers_that_refuse_the_connection_do_not_prove_that_a_silent_voter_has_stopped(position: str) -> None:
     """One is not named in the document, or is silent."""
     assert released(still(tried(position), 3)).deletes
     found = still(tried(position, _3002=silent(K.UNREACHABLE)), 600)
@@ -70,7 +70,9 @@ def test_that_some_of_them_refuse_proves_nothing_of_the_others(position: str) ->
 
 
 @pytest.mark.parametrize("position", BEGUN)
-def test_no_consent_helps_where_a_controller_answers_that_the_document_no_longer_names(position: str) -> None:
+def test_no_consent_allows_the_deletion_while_a_controller_that_the_document_does_not_name_answers(
+    position: str,
+) -> None:
     """A wrong port in the document refuses as well."""
     consents = frozenset({"zk-controllers-stopped"})
     found = still(tried(position, _3002=None), 600, wanting(D.ROLLED_BACK, consents=consents))
@@ -79,7 +81,7 @@ def test_no_consent_helps_where_a_controller_answers_that_the_document_no_longer
 
 
 @pytest.mark.parametrize("position", BEGUN)
-def test_addresses_that_refuse_prove_nothing_where_no_controller_was_ever_seen_there(position: str) -> None:
+def test_refused_connections_prove_nothing_where_the_status_remembers_no_voter(position: str) -> None:
     """A status that was lost, or one of an older release."""
     found = still(tried(position), 600, status=forgotten(compared()))
     assert isinstance(found.decision, Wait)
@@ -88,13 +90,13 @@ def test_addresses_that_refuse_prove_nothing_where_no_controller_was_ever_seen_t
 
 
 @pytest.mark.parametrize("position", BEGUN)
-def test_a_voter_that_never_proved_who_it_is_is_not_proven_to_have_stopped(position: str) -> None:
+def test_a_voter_without_a_confirmed_address_is_not_proven_to_have_stopped(position: str) -> None:
     voters = [VoterStatus(node_id=id_, address=AT[id_]) for id_ in CONTROLLERS[:2]]
     found = still(tried(position), 600, status=remembering(*voters, VoterStatus(node_id=3003)))
     assert "not proven to have stopped: controller 3003" in said(found)
 
 
-def test_one_address_of_two_voters_proves_nothing_of_either() -> None:
+def test_an_address_that_two_voters_share_proves_of_neither_that_it_has_stopped() -> None:
     """One address of a Service leads to whichever is there."""
     voters = [VoterStatus(node_id=id_, address="h:3001") for id_ in (3001, 3002)]
     found = still(tried("PreMigration"), 600, status=remembering(*voters))
@@ -114,7 +116,7 @@ def test_a_voter_that_brokers_name_and_that_was_never_seen_is_not_proven_to_have
     assert "a controller answers at h:3009" in said(still(answers, 600))
 
 
-def test_a_stateful_set_without_a_pod_accounts_for_its_own_voters_alone() -> None:
+def test_a_stateful_set_without_a_pod_proves_only_of_its_own_voters_that_they_have_stopped() -> None:
     seen = without_quorum(gone(), silent(K.UNREACHABLE))
     wanted = wanting(D.ROLLED_BACK, rollout=THROUGH_PODS)
     status = in_their_pods(compared())
@@ -126,7 +128,7 @@ def test_a_stateful_set_without_a_pod_accounts_for_its_own_voters_alone() -> Non
     assert "not proven to have stopped: controller 3003" in said(found)
 
 
-def test_voters_are_remembered_as_they_answer_and_forgotten_once_nothing_of_the_quorum_is_left() -> None:
+def test_the_status_keeps_voters_until_no_znode_of_the_quorum_is_left() -> None:
     status = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION)))
     assert status.migration is not None
     assert [(one.node_id, one.address) for one in status.migration.voters] == [(id_, AT[id_]) for id_ in CONTROLLERS]
@@ -140,7 +142,7 @@ def test_voters_are_remembered_as_they_answer_and_forgotten_once_nothing_of_the_
     assert status.migration.voters == ()
 
 
-def test_of_a_dynamic_quorum_those_count_that_vote_now() -> None:
+def test_the_voters_to_account_for_are_those_of_the_current_quorum() -> None:
     before = (VoterStatus(node_id=3001, address="old:1"), VoterStatus(node_id=3009, address="gone:1"))
     seen = cluster(P.COPIED)
     grown = replace(quorum(), voters=(*quorum().voters, ReplicaProgress(3004, 100, 1000, 1000)))
@@ -155,7 +157,7 @@ def test_of_a_dynamic_quorum_those_count_that_vote_now() -> None:
 
 
 @pytest.mark.parametrize("position", BEGUN)
-def test_all_of_them_are_tried_before_znodes_are_deleted_and_at_no_other_time(position: str) -> None:
+def test_all_remembered_voters_are_probed_only_before_znodes_are_deleted(position: str) -> None:
     wanted, status = wanting(D.ROLLED_BACK), compared()
     seen = brokers_name(without_quorum(BEGUN[position]), VOTERS, "3001@h:3001,3004@[::1]:3004")
     asked = ReadContext(wanted, status, NOT_ASKED, NOW, observation=seen)
@@ -164,5 +166,5 @@ def test_all_of_them_are_tried_before_znodes_are_deleted_and_at_no_other_time(po
 
 
 @pytest.mark.parametrize("value", ["", "@", "x@h:1", "3001@", ",,", "3001", "\u00b2@h:1", f"{'9' * 5000}@h:1"])
-def test_a_setting_that_is_none_names_no_voter(value: str) -> None:
+def test_an_invalid_quorum_voters_setting_names_no_voter(value: str) -> None:
     assert isinstance(still(brokers_name(tried("Copied"), VOTERS, value), 3).decision, Act)

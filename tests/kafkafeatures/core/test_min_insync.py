@@ -39,7 +39,7 @@ def found_in(*nodes: Node, change: UpdateFeature = RAISE) -> list[Blocker]:
     return list(min_insync_replicas_stay(LevelCheckInput(observation(*nodes), (change,))))
 
 
-def test_a_value_that_only_files_of_brokers_have_would_be_lost() -> None:
+def test_a_value_that_only_files_of_brokers_have_is_a_blocker_as_the_raise_would_lose_it() -> None:
     """The usual place; seen on Kafka 4.1.1: 2 became 1 for every topic without a value of its own."""
     (one,) = found_in(node_with(3001), node_with(3002), node_with(1, file="2"), node_with(2, file="2"))
     assert "makes min.insync.replicas 1 for all brokers; 2 brokers (1, 2) use 2 today" in one.message
@@ -62,16 +62,16 @@ def test_a_value_that_only_files_of_brokers_have_would_be_lost() -> None:
         "which goes before every file",
     ],
 )
-def test_nothing_is_said_where_every_broker_keeps_its_value(nodes: tuple[Node, ...]) -> None:
+def test_a_raise_is_not_blocked_where_every_broker_keeps_its_min_insync_replicas(nodes: tuple[Node, ...]) -> None:
     assert not found_in(*nodes)
 
 
-def test_any_controller_may_be_the_one_that_writes() -> None:
+def test_the_blocker_names_the_value_of_every_controller_that_may_write_it() -> None:
     (one,) = found_in(node_with(3001, file="2"), node_with(3002), node_with(1, file="2"))
     assert "makes min.insync.replicas 1 or 2 for all brokers" in one.message
 
 
-def test_the_value_that_a_request_set_for_one_broker_would_be_removed() -> None:
+def test_a_value_that_a_request_set_for_one_broker_is_a_blocker_as_kafka_would_remove_it() -> None:
     (one,) = found_in(node_with(3001), node_with(1, all="2"), node_with(2, own="3", all="2"))
     assert "2 for all brokers, and removes what requests set for single ones; broker 2 uses 3 today" in one.message
     assert one.remedy.endswith("--entity-name 2 --alter --delete-config min.insync.replicas")
@@ -83,7 +83,7 @@ def test_brokers_with_several_values_need_a_choice() -> None:
     assert "choose one value N for all brokers" in one.remedy
 
 
-def test_a_controller_that_does_not_tell_its_value_is_no_problem_once_all_brokers_have_one() -> None:
+def test_an_unknown_value_of_a_controller_blocks_the_raise_until_a_value_is_set_for_all_brokers() -> None:
     silent = node(3001)
     (one,) = found_in(silent, node_with(1, file="2"))[:1]
     assert "min.insync.replicas of controller 3001 is not known" in one.message
@@ -91,13 +91,13 @@ def test_a_controller_that_does_not_tell_its_value_is_no_problem_once_all_broker
     assert not found_in(silent, node_with(1, all="2"))
 
 
-def test_a_broker_that_does_not_tell_its_value_prevents_it() -> None:
+def test_an_unknown_value_of_a_broker_blocks_the_raise() -> None:
     (one,) = found_in(node_with(3001), node_with(1, all="2"), node(2))
     assert "min.insync.replicas of broker 2 is not known" in one.message
     assert "DESCRIBE_CONFIGS" in one.remedy
 
 
-def test_a_ghost_is_not_asked() -> None:
+def test_a_ghost_needs_no_known_value_of_min_insync_replicas() -> None:
     ghost = replace(node(2), state=NodeState.GHOST)
     assert not found_in(node_with(3001), node_with(1), ghost)
 
@@ -105,15 +105,17 @@ def test_a_ghost_is_not_asked() -> None:
 @pytest.mark.parametrize(
     "change", [UpdateFeature(ELIGIBLE_LEADER_REPLICAS, 1, 0), UpdateFeature("group.version", 0, 1)]
 )
-def test_no_other_change_is_held_back(change: UpdateFeature) -> None:
+def test_a_downgrade_and_changes_of_other_features_are_not_blocked_by_min_insync_replicas(
+    change: UpdateFeature,
+) -> None:
     assert not found_in(node_with(3001), node_with(1, file="2"), change=change)
 
 
-def test_the_way_back_leaves_the_value_that_was_written() -> None:
+def test_the_way_back_of_the_raise_says_that_the_written_value_stays() -> None:
     assert "the min.insync.replicas that was written for all brokers stays" in way_back_of(RAISE)
 
 
-def test_a_combined_node_is_both() -> None:
+def test_the_value_of_a_combined_node_counts_for_broker_and_controller() -> None:
     combined = replace(node_with(1, file="2"), roles=(Role.CONTROLLER, Role.BROKER))
     assert not found_in(combined)
 

@@ -10,7 +10,7 @@ from tests.kafkafeatures.core.test_identity import AS_BROKER, CONTROLLERS, regis
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, asked, image
 
 
-def test_a_registration_that_the_process_denied_has_no_claim_to_its_address() -> None:
+def test_a_fenced_registration_is_a_ghost_if_the_process_at_its_address_is_another_broker() -> None:
     listed = BrokerList(tuple(Host(id_, "h", 99, is_fenced=True) for id_ in (3, 13)), lists_fenced=True)
     denied = Failure(FailureKind.ANOTHER_NODE, "h:99", "its address h:99 is that of broker 13 now")
     brokers = [replace(asked(id_, one), port=99) for id_, one in ((3, denied), (13, AS_BROKER))]
@@ -20,7 +20,7 @@ def test_a_registration_that_the_process_denied_has_no_claim_to_its_address() ->
     assert isinstance(it.nodes[-1].answer, Known)
 
 
-def test_a_process_that_denies_the_newest_registration_is_the_older_one() -> None:
+def test_an_address_belongs_to_the_older_registration_if_its_process_denies_the_newer_one() -> None:
     log = registered(
         image({3: (OLD, False), 13: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 99), 13: (50, 99)}
     )
@@ -31,7 +31,7 @@ def test_a_process_that_denies_the_newest_registration_is_the_older_one() -> Non
     assert "broker 3 now" in str(it.nodes[-1].answer)
 
 
-def test_an_address_that_denies_all_its_registrations_is_that_of_none() -> None:
+def test_an_address_whose_process_denies_all_registrations_belongs_to_none_of_them() -> None:
     listed = BrokerList(tuple(Host(id_, "h", 99, is_fenced=True) for id_ in (3, 13)), lists_fenced=True)
     denied = Failure(FailureKind.ANOTHER_NODE, "h:99", "its address h:99 is that of broker 7 now")
     brokers = [replace(asked(id_, denied), port=99) for id_ in (3, 13)]
@@ -39,7 +39,7 @@ def test_an_address_that_denies_all_its_registrations_is_that_of_none() -> None:
     assert [node.replaced_by for node in it.nodes[-2:]] == [denied, denied]
 
 
-def test_a_broker_whose_address_leads_elsewhere_is_not_to_be_started() -> None:
+def test_the_remedy_for_a_broker_whose_address_leads_elsewhere_is_not_to_start_it() -> None:
     log = registered(image({1: (NEW, False), 2: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {})
     elsewhere = Failure(FailureKind.WRONG_CLUSTER, "h:2", "its address h:2 leads to cluster B, expected A", "see DNS")
     (blocker,) = check(seen(asked(1), asked(2, elsewhere), *map(asked, CONTROLLERS), log=log), {}, "FLAGS").blockers
@@ -56,7 +56,7 @@ def test_brokers_whose_addresses_lead_elsewhere_are_one_blocker() -> None:
     assert blocker.remedy.startswith("make the address of each lead to it: see advertised.listeners")
 
 
-def test_silent_brokers_are_to_be_started() -> None:
+def test_the_remedy_for_silent_brokers_is_to_start_them() -> None:
     log = registered(image({1: (NEW, False), 2: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {})
     it = seen(asked(1, SILENT), asked(2, SILENT), *map(asked, CONTROLLERS), log=log)
     assert check(it, {}, "FLAGS").blockers[0].remedy == "start them, or see whether they listen at their addresses"

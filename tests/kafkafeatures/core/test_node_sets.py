@@ -9,7 +9,7 @@ from kafkafeatures.core.facts.node_sets import holds, with_node, without_node
 
 
 @given(st.sets(st.integers(0, 60)), st.integers(0, 60))
-def test_what_was_put_in_is_in_it_and_nothing_else(ids: set[int], other: int) -> None:
+def test_a_node_set_holds_the_nodes_that_were_added_and_no_other_node(ids: set[int], other: int) -> None:
     text = ""
     for id_ in ids:
         text = with_node(text, id_)
@@ -29,7 +29,7 @@ def test_a_set_of_node_ids_as_text_holds_the_added_ids_without_the_removed_ones(
     assert {id_ for id_ in range(61) if holds(text, id_)} == ids - others
 
 
-def test_a_run_is_written_as_one_and_what_is_no_run_is_passed_over() -> None:
+def test_consecutive_ids_of_a_node_set_are_one_range_and_invalid_parts_are_ignored() -> None:
     assert with_node("1-2, 7", 3) == "1-3, 7"
     assert with_node("x, 5-, 9-4, 2", 11) == "2, 11"
     assert without_node("1-3, 7", 2) == "1, 3, 7"

@@ -61,7 +61,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_pods_that_do_not_run_are_named_and_those_to_delete_where(case: Case) -> None:
+def test_the_message_names_pods_that_do_not_run_and_those_to_delete(case: Case) -> None:
     text = str(told(*case.pods))
     assert text.startswith("kafka:9092: connection refused; ")
     assert case.said in text
@@ -72,7 +72,7 @@ def test_the_number_of_crashes_is_not_in_the_message() -> None:
     assert told(crashing(1)) == told(crashing(1, restarts=8))
 
 
-def test_nothing_is_said_of_pods_that_run_or_stop_or_where_a_node_answers_or_pods_were_not_read() -> None:
+def test_the_message_names_no_pods_that_run_or_stop_and_none_where_another_failure_explains_the_silence() -> None:
     assert told(pod(1), pod(2, ready=False), crashing(3, terminating=True)) == REFUSED
     denied = Failure(FailureKind.AUTHENTICATION, "kafka:9092", "login refused")
     assert told(crashing(1), failure=denied) == denied

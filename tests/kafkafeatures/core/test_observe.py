@@ -72,7 +72,7 @@ REGISTERED = image(
         (Failure(FailureKind.AUTHORIZATION, "znode /cluster/id", "not authorized to read it"), "not authorized"),
     ],
 )
-def test_nothing_of_an_ensemble_counts_that_is_not_certainly_the_one_of_this_cluster(
+def test_an_ensemble_that_is_not_certainly_the_one_of_this_cluster_is_ignored(
     found: str | Failure | None, says: str
 ) -> None:
     """Neither its brokers, nor who is controller there."""
@@ -86,7 +86,7 @@ def test_nothing_of_an_ensemble_counts_that_is_not_certainly_the_one_of_this_clu
     assert 77 in {node.id for node in observe(here, NO_LOG, zookeeper=own).nodes}
 
 
-def test_an_ensemble_counts_for_nothing_while_it_is_not_known_which_cluster_answers() -> None:
+def test_an_ensemble_is_ignored_while_the_cluster_id_is_unknown() -> None:
     here = replace(probe(asked(1, role=Role.BROKER)), cluster_id=SILENT)
     assert observe(here, NO_LOG, zookeeper=reading()).zookeeper == Unknown(SILENT)
 
@@ -107,18 +107,20 @@ def test_an_ensemble_counts_for_nothing_while_it_is_not_known_which_cluster_answ
         (3003, SILENT, SILENT, NodeState.UNREACHABLE),
     ],
 )
-def test_what_a_registered_node_is_to_the_cluster(id_: int, said: object, voting: object, expected: NodeState) -> None:
+def test_the_state_of_a_registered_node_follows_from_log_answer_and_quorum(
+    id_: int, said: object, voting: object, expected: NodeState
+) -> None:
     it = probe(C1, asked(id_, said), quorum=voting)  # type: ignore[arg-type]
     assert state(seen(it, REGISTERED), id_) is expected
 
 
-def test_a_node_that_only_fetches_is_refused() -> None:
+def test_an_unregistered_node_that_only_fetches_the_metadata_log_is_refused() -> None:
     it = probe(C1, asked(1), quorum=fetching(9))
     assert state(seen(it, image({1: (NEW, False)}, {3001: NEW})), 9) is NodeState.REFUSED
 
 
 @pytest.mark.parametrize(("since_ms", "there"), [(2_000, False), (1_000, False), (999, True)])
-def test_an_observer_that_fetched_last_before_it_was_unregistered_is_not_there(since_ms: int, there: bool) -> None:
+def test_an_observer_that_fetched_last_before_it_was_unregistered_is_no_node(since_ms: int, there: bool) -> None:
     """The leader's list of observers keeps a controller for minutes that was stopped and then unregistered."""
     it = probe(C1, asked(1), quorum=fetching(3002, since_ms=since_ms))
     found = seen(it, image({1: (NEW, False)}, {3001: NEW}, unregistered={3002: 98_000}))
@@ -126,24 +128,24 @@ def test_an_observer_that_fetched_last_before_it_was_unregistered_is_not_there(s
     assert not there or state(found, 3002) is NodeState.REFUSED
 
 
-def test_what_fetches_is_no_refused_broker_where_it_may_be_a_registered_controller() -> None:
+def test_an_observer_that_may_be_a_registered_controller_is_not_refused() -> None:
     it = seen(probe(C1, asked(1), quorum=fetching(3002), controllers=SILENT), NO_LOG)
     (found,) = (node for node in it.nodes if node.id == 3002)
     assert (found.state, found.roles, found.title) == (NodeState.UNREACHABLE, (), "node 3002")
 
 
-def test_without_the_log_a_fetching_node_in_neither_list_is_refused_and_its_role_is_not_guessed() -> None:
+def test_without_the_log_an_observer_that_is_registered_nowhere_is_refused_without_a_role() -> None:
     it = seen(probe(C1, asked(1), quorum=fetching(9)), NO_LOG)
     (found,) = (node for node in it.nodes if node.id == 9)
     assert (found.state, found.roles) == (NodeState.REFUSED, ())
 
 
-def test_an_observer_that_is_gone_for_a_minute_is_not_there() -> None:
+def test_an_observer_that_fetched_last_a_minute_ago_is_no_node() -> None:
     it = probe(C1, asked(1), quorum=fetching(9, since_ms=60_000))
     assert [node.id for node in seen(it, image({1: (NEW, False)}, {3001: NEW})).nodes] == [3001, 1]
 
 
-def test_without_fenced_lists_a_silent_broker_is_called_unreachable_and_the_gap_is_said() -> None:
+def test_without_lists_of_fenced_brokers_a_silent_broker_is_unreachable_and_a_gap_is_reported() -> None:
     old_list = BrokerList((Host(1, "h", 1),), lists_fenced=False)
     it = seen(probe(C1, asked(1), asked(2, SILENT), brokers=old_list), NO_LOG)
     assert state(it, 2) is NodeState.UNREACHABLE
@@ -151,21 +153,21 @@ def test_without_fenced_lists_a_silent_broker_is_called_unreachable_and_the_gap_
     assert NO_LOG in it.gaps
 
 
-def test_without_the_log_a_fenced_silent_broker_is_a_ghost_all_the_same() -> None:
+def test_without_the_metadata_log_a_fenced_silent_broker_is_a_ghost() -> None:
     listed = BrokerList((Host(1, "h", 1), Host(4, "h", 4, is_fenced=True)), lists_fenced=True)
     it = seen(probe(C1, asked(1), asked(4, SILENT), brokers=listed), NO_LOG)
     assert state(it, 4) is NodeState.GHOST
     assert it.source.kind is SourceKind.API_REQUESTS
 
 
-def test_the_log_is_the_source_and_says_its_offset() -> None:
+def test_an_observation_with_the_metadata_log_has_its_offset_and_levels() -> None:
     it = seen(probe(C1, asked(1)), REGISTERED)
     assert (it.source.kind, it.source.offset, it.source.epoch) == (SourceKind.METADATA_LOG, 100, 4)
     assert isinstance(it.finalized, Known)
     assert it.finalized.value["metadata.version"] == 21
 
 
-def test_the_log_says_which_levels_were_given_up_and_since_when_it_would() -> None:
+def test_past_levels_have_the_time_at_which_the_log_gave_them_up_and_the_start_of_the_log() -> None:
     """Whatever time a record bears."""
     at = image(offset=500)
     assert at.finalized is not None
@@ -186,14 +188,14 @@ def test_a_log_and_a_controller_that_disagree_make_the_levels_unknown() -> None:
     assert "metadata.version 21 in the log, 20 on the controller" in it.finalized.failure.message
 
 
-def test_of_kraft_version_the_controller_has_the_last_word() -> None:
+def test_the_level_of_kraft_version_is_the_one_that_the_controller_reports() -> None:
     says_one = answer(NEW, {"metadata.version": 21, "kraft.version": 1})
     it = seen(probe(asked(3001, says_one), asked(1)), REGISTERED)
     assert isinstance(it.finalized, Known)
     assert it.finalized.value["kraft.version"] == 1
 
 
-def test_without_log_and_leader_the_nodes_must_agree() -> None:
+def test_without_log_and_leader_the_levels_are_known_only_if_all_nodes_report_the_same() -> None:
     same = probe(asked(1), asked(2), quorum=SILENT, controllers=SILENT)
     assert isinstance(seen(same, NO_LOG).finalized, Known)
     apart = probe(asked(1), asked(2, answer(NEW, {"metadata.version": 20})), quorum=SILENT, controllers=SILENT)
@@ -212,7 +214,9 @@ def test_without_log_and_leader_the_nodes_must_agree() -> None:
         (probe(C1, asked(1)), NO_LOG, MetadataMode.KRAFT),
     ],
 )
-def test_the_metadata_mode(it: ClusterProbe, at: Image | Failure, expected: MetadataMode) -> None:
+def test_the_metadata_mode_follows_from_the_migration_state_of_the_log_and_the_answers_of_nodes(
+    it: ClusterProbe, at: Image | Failure, expected: MetadataMode
+) -> None:
     mode = seen(it, at).mode
     assert isinstance(mode, Known)
     assert mode.value is expected
@@ -249,7 +253,7 @@ def test_controllers_that_may_be_of_another_cluster_leave_its_id_unknown(
 # --- ZooKeeper ---
 
 
-def test_znodes_are_known_with_the_ensemble_they_were_read_of_and_unknown_where_none_was_asked() -> None:
+def test_znodes_have_their_ensemble_as_origin_and_are_unknown_where_no_ensemble_was_read() -> None:
     it, at, znodes = probe(C1), log(image()), reading(cluster_id=probe(C1).cluster_id)
     found = observe(it, at, zookeeper=znodes).zookeeper
     assert isinstance(found, Known)
@@ -262,7 +266,7 @@ def test_znodes_are_known_with_the_ensemble_they_were_read_of_and_unknown_where_
 # --- pods ---
 
 
-def test_of_many_pods_whose_restart_is_requested_the_first_eight_count() -> None:
+def test_only_the_first_eight_pods_whose_restart_is_requested_count() -> None:
     """A plan names each of them. The others count once these are over."""
     names = [f"broker-{number}" for number in range(10, 20)]
     pods = [pod(number, name=name, restart_requested=True) for number, name in enumerate(names)]
@@ -273,7 +277,7 @@ def test_of_many_pods_whose_restart_is_requested_the_first_eight_count() -> None
         assert [one.name for one in found.value.stateful_sets[0].pods if one.restart_requested] == counted
 
 
-def test_when_nodes_came_back_is_known_by_the_clock_of_the_end_of_the_log_and_not_before_it_can_have_been() -> None:
+def test_the_time_of_a_nodes_return_is_counted_from_the_end_of_the_log() -> None:
     """A broker registered 10 s ago, a controller 90 s ago, by the time that passed between batches since."""
     found = image(brokers={1: (NEW, False), 2: (NEW, False)}, controllers={3001: NEW})
     end_ms = int(NOW.timestamp() * 1000)
@@ -288,7 +292,7 @@ def test_when_nodes_came_back_is_known_by_the_clock_of_the_end_of_the_log_and_no
 
 
 @pytest.mark.parametrize(("silent_s", "counted_s"), [(5, 5), (60, 60), (900, 60)])
-def test_where_nothing_is_written_the_leaders_clock_tells_the_time_and_no_more_counts_than_is_certain(
+def test_a_silent_log_adds_at_most_a_minute_of_the_leaders_clock_to_the_time_since_a_return(
     silent_s: int, counted_s: int
 ) -> None:
     found = image(brokers={1: (NEW, False)}, controllers={3001: NEW})

@@ -30,7 +30,7 @@ def leader(*voters: int) -> bytes:
     return control_batch(0, (table.LEADER_CHANGE, {"leaderId": voters[0], **data}))
 
 
-def test_no_node_is_live_and_each_says_that_it_was_not_asked() -> None:
+def test_no_node_of_a_log_in_files_is_live_and_each_has_the_failure_not_asked() -> None:
     nodes = [controller(3001), broker(1, 1), broker(2, 2, fenced=False)]
     found = seen(leader(3001), log(nodes, [level("metadata.version", 21)], start=1))
     assert [(node.id, node.roles, node.state) for node in found.nodes] == [
@@ -46,7 +46,7 @@ def test_no_node_is_live_and_each_says_that_it_was_not_asked() -> None:
         assert (held.value.min, held.value.max, held.source) == (7, 29, SourceKind.METADATA_LOG)
 
 
-def test_levels_mode_leader_and_source_are_those_of_the_log() -> None:
+def test_levels_mode_leader_and_source_are_those_of_the_log_in_files() -> None:
     found = seen(leader(3001, 3002), log([level("metadata.version", 21)], start=1))
     assert isinstance(found.finalized, Known)
     assert dict(found.finalized.value) == {"metadata.version": 21}
@@ -60,7 +60,7 @@ def test_levels_mode_leader_and_source_are_those_of_the_log() -> None:
     assert isinstance(found.quorum, Unknown)
 
 
-def test_what_the_files_do_not_say_is_unknown() -> None:
+def test_the_cluster_id_and_the_leader_are_unknown_where_the_files_do_not_have_them() -> None:
     found = seen(log([level("metadata.version", 21)]), cluster_id="")
     assert isinstance(found.cluster_id, Unknown)
     assert "no meta.properties" in str(found.cluster_id.failure)

@@ -127,7 +127,7 @@ UNKNOWN: dict[str, tuple[ClusterProbe, LogReading | Failure, Read[ControllerClai
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_what_fits_nothing_is_unknown_with_the_reason(name: str) -> None:
+def test_the_source_of_partitions_is_a_failure_with_its_reason_where_no_controller_is_certain(name: str) -> None:
     seen, read, claim, kind, words = UNKNOWN[name]
     found = partition_source(seen, read, claim)
     assert isinstance(found, Failure)
@@ -171,12 +171,12 @@ def test_partitions_count_only_if_the_claim_is_the_same_afterwards(before: str) 
         assert isinstance(while_claimed(found, after), Failure)
 
 
-def test_what_rests_on_no_claim_is_not_judged_by_one() -> None:
+def test_partitions_that_were_read_without_a_claim_do_not_depend_on_a_later_claim() -> None:
     found = reading(None)
     assert while_claimed(found, None) is found
     assert while_claimed(NO_LOG, elected()) is NO_LOG
 
 
-def test_a_znode_that_was_made_anew_is_another_claim_also_with_the_same_content() -> None:
+def test_a_controller_znode_that_was_created_again_is_another_claim_even_with_the_same_content() -> None:
     assert same_claim(elected(1, czxid=90), elected(1, czxid=90))
     assert not same_claim(elected(1, czxid=90), elected(1, czxid=95))

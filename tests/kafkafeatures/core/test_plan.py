@@ -36,7 +36,7 @@ def test_dependents_are_raised_after_metadata_version_and_lowered_before_it() ->
     assert [one.feature for one in down] == ["share.version", "metadata.version", "kraft.version"]
 
 
-def test_a_level_that_is_there_is_in_no_plan() -> None:
+def test_a_level_that_is_already_finalized_is_in_no_plan() -> None:
     assert changes_between({"a": 1, "b": 0}, {"a": 1}) == ()
 
 
@@ -62,7 +62,7 @@ def test_every_state_on_the_way_keeps_what_depends_on_metadata_version(
 # --- bundles ---
 
 
-def test_a_bundle_never_contains_kraft_version_and_never_lowers() -> None:
+def test_a_bundle_never_contains_kraft_version_and_never_lowers_a_level() -> None:
     for version in METADATA_VERSIONS.values():
         found = bundle(version.name)
         assert found is not None
@@ -72,7 +72,7 @@ def test_a_bundle_never_contains_kraft_version_and_never_lowers() -> None:
     assert isinstance(deciding(old), Done)
 
 
-def test_levels_that_are_named_win_over_the_bundle() -> None:
+def test_levels_that_the_document_names_override_those_of_its_release_version() -> None:
     wanted = DesiredState({"share.version": 0}, bundle("4.2") or {})
     assert wanted.desired({})["share.version"] == 0
     assert wanted.desired({})["metadata.version"] == 29
@@ -95,7 +95,7 @@ def test_levels_that_are_named_win_over_the_bundle() -> None:
         ("confluent.metadata.version 3->4", Undo.LOSSY),
     ],
 )
-def test_how_a_change_can_be_undone(text: str, expected: Undo) -> None:
+def test_each_change_is_safe_lossy_or_impossible_to_undo(text: str, expected: Undo) -> None:
     assert change(text).undo is expected
 
 
@@ -128,7 +128,9 @@ def test_a_downgrade_says_whether_metadata_may_be_lost_and_is_approved_by_its_co
     ("level", "floor"),
     [(21, 17), (22, 17), (25, 23), (29, 23), (30, 30), (31, 30), (17, 17), (99, None), (8, 8), (4, 4), (1, 1)],
 )
-def test_how_far_metadata_version_can_go_back(level: int, floor: int | None) -> None:
+def test_the_floor_of_a_metadata_version_is_the_lowest_level_that_kafka_lets_it_go_back_to(
+    level: int, floor: int | None
+) -> None:
     assert floor_of(level) == floor
 
 
@@ -138,7 +140,7 @@ LOWER = DesiredState({"transaction.version": 1})
 CONSENT = "transaction.version:2->1"
 
 
-def test_a_downgrade_without_its_consent_is_refused_loudly() -> None:
+def test_a_downgrade_without_its_consent_stalls_with_the_consent_as_remedy() -> None:
     decision = deciding(LOWER, world(transaction_version=2))
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.CONSENT_REQUIRED
@@ -146,7 +148,7 @@ def test_a_downgrade_without_its_consent_is_refused_loudly() -> None:
 
 
 @pytest.mark.parametrize("consent", ["transaction.version:2->0", "transaction.version:1->2", "group.version:2->1"])
-def test_a_consent_for_something_else_is_none(consent: str) -> None:
+def test_a_consent_for_another_change_does_not_allow_a_downgrade(consent: str) -> None:
     wanted = DesiredState({"transaction.version": 1}, consents=frozenset({consent}))
     assert isinstance(deciding(wanted, world(transaction_version=2)), Stalled)
 
@@ -161,7 +163,9 @@ def test_a_consent_is_used_once() -> None:
 
 
 @pytest.mark.parametrize("consents", [frozenset({"metadata.version:25->22"}), frozenset[str]()])
-def test_no_consent_crosses_a_level_that_changed_metadata_and_none_is_asked_for(consents: frozenset[str]) -> None:
+def test_no_consent_allows_a_downgrade_below_a_level_that_changed_metadata_and_no_remedy_asks_for_one(
+    consents: frozenset[str],
+) -> None:
     decision = deciding(DesiredState({"metadata.version": 22}, consents=consents))
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.DOWNGRADE_REFUSED
@@ -170,7 +174,7 @@ def test_no_consent_crosses_a_level_that_changed_metadata_and_none_is_asked_for(
     assert deciding(allowed) == Act(change("metadata.version 25->23"))
 
 
-def test_kraft_version_never_goes_back_and_old_controllers_are_not_asked_to_raise_it() -> None:
+def test_kraft_version_is_never_downgraded_and_not_raised_while_controllers_are_too_old() -> None:
     back = DesiredState({"kraft.version": 0}, consents=frozenset({"dynamic-quorum"}))
     decision = deciding(back, world(kraft_version=1))
     assert isinstance(decision, Stalled)
@@ -183,13 +187,13 @@ def test_kraft_version_never_goes_back_and_old_controllers_are_not_asked_to_rais
     assert kinds(deciding(up, seen)) == {BlockerKind.NODE_RANGE}
 
 
-def test_kraft_version_goes_after_everything_else_whatever_its_name() -> None:
+def test_kraft_version_is_raised_after_all_other_features() -> None:
     both = {"kraft.version": 1, "share.version": 1}
     wanted = DesiredState(both, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
     assert deciding(wanted) == Act(change("share.version 0->1"))
 
 
-def test_what_brokers_say_of_kraft_version_does_not_count() -> None:
+def test_the_kraft_version_that_brokers_report_does_not_count() -> None:
     """KAFKA-18979, KAFKA-18602: it differs between releases; the controllers' word is the one."""
     levels = {"metadata.version": 25, "kraft.version": 1}
     controllers = [node(i, said=answer(EVERY, levels), written=EVERY) for i in (3001, 3002)]
@@ -201,7 +205,7 @@ def test_what_brokers_say_of_kraft_version_does_not_count() -> None:
 # --- dependencies ---
 
 
-def test_a_dependency_that_is_not_met_is_named_and_one_that_comes_along_is_met() -> None:
+def test_a_missing_dependency_is_a_blocker_unless_the_same_plan_raises_it() -> None:
     seen = world(metadata_version=22)
     seen = replace(seen, nodes=tuple(telling(one, min__insync__replicas="1") for one in seen.nodes))
     alone = DesiredState({"eligible.leader.replicas.version": 1})
@@ -210,7 +214,7 @@ def test_a_dependency_that_is_not_met_is_named_and_one_that_comes_along_is_met()
     assert deciding(together, seen) == Act(change("metadata.version 22->23"))
 
 
-def test_a_dependency_that_is_lowered_away_is_named_though_kafka_would_not_look() -> None:
+def test_a_downgrade_of_a_level_that_another_feature_needs_is_a_blocker_though_kafka_would_accept_it() -> None:
     """Kafka checks what a feature depends on while it is raised, and never again."""
     down = DesiredState({"metadata.version": 22}, consents=frozenset({"metadata.version:25->22"}))
     decision = deciding(down, world(eligible_leader_replicas_version=1))
@@ -239,7 +243,7 @@ def test_a_suspended_resource_with_nothing_to_do_is_in_sync() -> None:
 # --- the server's word ---
 
 
-def test_without_a_verdict_nothing_is_sent_but_kraft_version_which_no_release_can_judge() -> None:
+def test_without_a_dry_run_no_change_is_sent_but_kraft_version_which_has_no_dry_run() -> None:
     assert isinstance(decide(NAMED, world()), Wait)
     up = DesiredState({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
     assert isinstance(decide(up, world()), Act)
@@ -248,21 +252,21 @@ def test_without_a_verdict_nothing_is_sent_but_kraft_version_which_no_release_ca
 # --- what is not known ---
 
 
-def test_a_mistyped_feature_is_no_feature_at_level_zero() -> None:
+def test_an_unknown_feature_at_level_0_stalls_and_a_known_one_at_level_0_is_done() -> None:
     wrong = deciding(DesiredState({"transaction.verison": 0}))
     assert isinstance(wrong, Stalled)
     assert wrong.reason is Reason.UNKNOWN_FEATURE
     assert isinstance(deciding(DesiredState({"streams.version": 0})), Done)  # Kafka has it, these nodes do not yet
 
 
-def test_a_verdict_does_not_overrule_a_process_that_contradicts_its_registration() -> None:
+def test_an_accepted_dry_run_does_not_remove_the_blocker_of_a_node_that_contradicts_its_registration() -> None:
     """The controller judges the registration, which is the half in doubt: the process may be an older binary."""
     back = node(2, said=answer({**EVERY, "metadata.version": (7, 25)}), written=EVERY)
     decision = deciding(DesiredState({"metadata.version": 27}), observation(node(3001), node(1), back))
     assert BlockerKind.NODE_UNKNOWN in kinds(decision)
 
 
-def test_two_clusters_require_an_action() -> None:
+def test_bootstrap_addresses_of_two_clusters_stall_with_cluster_id_mismatch() -> None:
     wrong = Failure(FailureKind.WRONG_CLUSTER, "x", "they lead to 2 clusters", "name one")
     decision = deciding(NAMED, observation(cluster_id=wrong))
     assert isinstance(decision, Stalled)
@@ -282,7 +286,7 @@ _CONSENTS = st.sets(st.sampled_from(["dynamic-quorum", "metadata.version:25->24"
     verdict=st.sampled_from([DryRunAccepted(), DryRunRejected(95, "no"), DryRunUnavailable("x"), None]),
     silent=st.booleans(),
 )  # fmt: skip
-def test_whatever_is_wanted_an_act_is_one_that_was_allowed(
+def test_every_change_that_is_sent_was_allowed_by_mode_policy_and_consents(
     levels: dict[str, int], bundled: dict[str, int], finalized: dict[str, int], consents: set[str], spent: set[str],
     reached: dict[str, int], mode: Mode, suspend: bool, policy: ApprovalPolicy, on_drift: OnDrift, verdict: Any,
     silent: bool,

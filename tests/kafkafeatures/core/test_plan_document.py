@@ -133,7 +133,7 @@ def decided(found: Evaluation) -> PlanVerdict:
 
 
 @given(evaluations())
-def test_a_file_and_a_resource_get_the_same_verdict_and_it_is_what_was_decided(found: Evaluation) -> None:
+def test_the_verdict_of_a_file_equals_that_of_its_stored_status_and_the_decision(found: Evaluation) -> None:
     of_file = plan_verdict(found.status, 1)
     stored = json.loads(json.dumps(found.status.as_json()))
     assert of_file == plan_document_of(statuses.resource(stored))["verdict"] == decided(found)
@@ -180,7 +180,7 @@ def test_a_status_that_lost_a_field_is_never_in_sync(made: Callable[[], dict[str
     assert plan_document_of(statuses.resource(left))["verdict"] is not PlanVerdict.IN_SYNC
 
 
-def test_blockers_of_which_none_fits_into_the_status_block_all_the_same() -> None:
+def test_the_verdict_is_blocked_also_where_no_blocker_fits_into_the_status() -> None:
     status, _ = read_status({**statuses.observed(), "blockersTotal": 3})
     assert plan_verdict(status, 1) is PlanVerdict.BLOCKED
 

@@ -43,13 +43,13 @@ def racks(*stray: Row) -> Replication:
     return Replication(reading(*(row("t", *each, number=number) for number, each in enumerate(every)), *stray))
 
 
-def test_brokers_of_a_rack_go_one_behind_the_other_although_the_racks_are_not_named() -> None:
+def test_brokers_of_a_rack_are_ordered_together_although_the_racks_are_unknown() -> None:
     assert order(racks(), range(1, 10)) == (1, 2, 3, 4, 5, 6, 7, 8, 9)
     assert planned_rounds(racks(), range(1, 10)) == 3
     assert planned_rounds(racks(), range(1, 10), most=2) == 6
 
 
-def test_the_stuck_go_first_and_only_who_needs_it_goes() -> None:
+def test_the_order_has_stuck_brokers_first_and_only_brokers_that_need_a_restart() -> None:
     assert order(racks(), {9: "", 8: "", 4: "", 1: ""}, frozenset({8, 6})) == (8, 1, 4, 9)
     assert order(racks(), NOBODY, frozenset({8})) == ()
     assert planned_rounds(racks(), NOBODY) == 0
@@ -60,25 +60,25 @@ def test_brokers_without_replicas_fill_the_rounds() -> None:
     assert planned_rounds(racks(), [1, 2, 3, 4, 5, 6, 20, 21], most=4) == 2
 
 
-def test_a_misplaced_partition_costs_a_round_and_the_advice_is_to_move_it() -> None:
+def test_a_misplaced_partition_costs_a_round_and_is_in_the_advice() -> None:
     stray = racks(row("stray", 1, 2, 9, number=4))
     assert planned_rounds(stray, range(1, 10)) == 4
     assert advice_on_moves(stray, range(1, 10)) == Advice(1, ("stray-4",), rounds=4, then=3)
 
 
-def test_there_is_no_advice_where_no_few_partitions_would_save_a_round() -> None:
+def test_there_is_no_advice_where_moving_a_few_partitions_would_save_no_round() -> None:
     assert advice_on_moves(racks(), range(1, 10)) is None
     assert advice_on_moves(racks(row("stray", 1, 2, 9)), range(1, 10), most=2) is None, "the room costs as many rounds"
     assert advice_on_moves(Replication(anywhere(20, 5_000, seed=1)), range(20)) is None, "every pair shares many"
     assert advice_on_moves(racks(), NOBODY) is None
 
 
-def test_a_single_replica_is_in_conflict_with_no_other() -> None:
+def test_partitions_with_a_single_replica_make_no_conflict_between_brokers() -> None:
     single = Replication(reading(*(row("single", broker, number=broker) for broker in range(5))))
     assert planned_rounds(single, range(5)) == 1
 
 
-def test_replicas_to_spare_make_no_conflict_where_min_isr_is_the_promise() -> None:
+def test_partitions_with_replicas_above_min_isr_make_no_conflict_under_respect_min_isr() -> None:
     spare = Replication(reading(row("t", 1, 2, 3, 4)))
     assert planned_rounds(spare, range(1, 5), availability=RESPECT) == 1
     assert planned_rounds(spare, range(1, 5), availability=STRICT) == 4
@@ -86,7 +86,7 @@ def test_replicas_to_spare_make_no_conflict_where_min_isr_is_the_promise() -> No
     assert planned_rounds(pair, (1, 2), availability=RESPECT) == 2
 
 
-def test_of_more_brokers_than_are_planned_everybody_is_in_the_order_once() -> None:
+def test_two_thousand_brokers_are_each_in_the_order_once() -> None:
     many = Replication(reading(*(row("t", at, at + 1, at + 2, number=at) for at in range(0, 2100, 3)), per_chunk=4096))
     assert sorted(order(many, range(2100))) == list(range(2100))
     assert planned_rounds(many, range(2100)) == 34
@@ -94,19 +94,19 @@ def test_of_more_brokers_than_are_planned_everybody_is_in_the_order_once() -> No
 
 @pytest.mark.parametrize("brokers", [60, 300])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_strays_of_one_in_a_thousand_cost_no_round_while_few_may_be_away(brokers: int, seed: int) -> None:
+def test_misplaced_partitions_of_one_in_a_thousand_cost_no_round_under_a_low_cap(brokers: int, seed: int) -> None:
     placed = Replication(striped(brokers, 100_000, racks=3, seed=seed, strays=0.001))
     assert planned_rounds(placed, range(brokers), most=brokers // 10) == 12
 
 
 @pytest.mark.parametrize(("racks", "brokers"), [(2, 60), (6, 60), (3, 300)])
-def test_brokers_of_any_number_of_racks_fill_the_room_there_is(racks: int, brokers: int) -> None:
+def test_brokers_of_any_number_of_racks_fill_the_rounds_up_to_the_cap(racks: int, brokers: int) -> None:
     placed = Replication(striped(brokers, 100 * brokers, racks=racks, seed=1))
     rounds_of_a_rack = -(-brokers // racks // (brokers // 10))
     assert planned_rounds(placed, range(brokers), most=brokers // 10) <= racks * rounds_of_a_rack
 
 
-def test_replicas_on_brokers_next_to_each_other_leave_no_room_unused() -> None:
+def test_replicas_on_neighbouring_brokers_leave_no_round_below_the_cap() -> None:
     ring = Replication(reading(*(row("t", *((at + slot) % 30 for slot in range(3)), number=at) for at in range(30))))
     assert planned_rounds(ring, range(30), most=3) == 10
 
@@ -134,7 +134,7 @@ def fewest(left: frozenset[int], conflicts: set[frozenset[int]], most: int) -> i
 
 
 @given(placements, st.frozensets(st.integers(1, 8)), st.integers(1, 4))
-def test_the_order_takes_hardly_more_rounds_than_are_possible(
+def test_the_order_takes_at_most_one_round_more_than_the_fewest_possible(
     replicas: list[list[int]], needing: frozenset[int], most: int
 ) -> None:
     conflicts = {frozenset(pair) for each in replicas for pair in combinations(each, 2)}
@@ -151,7 +151,7 @@ def test_the_order_has_every_outdated_node_once_with_stuck_nodes_first(
 
 
 @given(placements, st.frozensets(st.integers(1, 8)), st.integers(1, 4))
-def test_walked_with_the_live_judgement_the_order_takes_as_many_rounds_as_planned(
+def test_a_roll_in_the_planned_order_takes_as_many_rounds_as_planned(
     replicas: list[list[int]], needing: frozenset[int], most: int
 ) -> None:
     replication = placed(replicas)
@@ -167,7 +167,9 @@ def test_walked_with_the_live_judgement_the_order_takes_as_many_rounds_as_planne
 
 
 @given(placements, st.integers(1, 4))
-def test_without_the_partitions_it_names_the_advice_holds(replicas: list[list[int]], most: int) -> None:
+def test_moving_the_partitions_of_the_advice_saves_the_rounds_that_it_promises(
+    replicas: list[list[int]], most: int
+) -> None:
     """Many copies of each partition are not misplaced; one more of some random kind is."""
     common = [[1, 4], [1, 5], [2, 4], [2, 5], [3, 4], [3, 5]] * 200
     found = advice_on_moves(placed(common + replicas), range(1, 8), most=most, limit=99)

@@ -37,7 +37,7 @@ def texts(fleet: Fleet) -> list[str]:
     return [one.message for one in fleet.blockers]
 
 
-def test_a_node_is_in_the_pod_whose_name_it_advertises_whatever_their_numbers() -> None:
+def test_a_node_runs_in_the_pod_whose_name_it_advertises_even_if_their_numbers_differ() -> None:
     fleet = judged(in_pod(1, "broker-2", ip="10.0.0.2"), in_pod(2, "broker-1", ip="10.0.0.1"), pods=(pod(1), pod(2)))
     assert where(fleet) == {1: "broker-2", 2: "broker-1"}
     assert not fleet.blockers
@@ -56,13 +56,13 @@ def test_a_node_is_in_the_pod_whose_name_it_advertises_whatever_their_numbers() 
         "10.0.0.1",
     ],
 )
-def test_every_name_of_a_pod_leads_to_it(host: str) -> None:
+def test_every_dns_name_of_a_pod_that_a_node_advertises_leads_to_the_pod(host: str) -> None:
     one = replace(in_pod(1), host=host, listeners=())
     assert where(judged(one, pods=(pod(1),))) == {1: "broker-1"}
 
 
 @pytest.mark.parametrize("host", ["broker-1.kafka.staging.svc.cluster.local", "broker-1.other.kafka.svc", "kafka", ""])
-def test_a_name_of_something_else_leads_to_no_pod(host: str) -> None:
+def test_a_node_that_advertises_a_name_of_no_pod_is_a_blocker(host: str) -> None:
     fleet = judged(replace(in_pod(1), host=host, listeners=()), pods=(pod(1),))
     assert not fleet.pods
     assert {one.reason for one in fleet.blockers} == {Reason.INVALID_SPEC}
@@ -70,12 +70,12 @@ def test_a_name_of_something_else_leads_to_no_pod(host: str) -> None:
     assert any("pod broker-1 of broker is ready, and no node" in text for text in texts(fleet))
 
 
-def test_one_listener_of_several_is_enough() -> None:
+def test_one_listener_with_the_name_of_a_pod_is_enough_to_find_the_pod_of_a_node() -> None:
     one = replace(in_pod(1), host="kafka.example.com", port=443)
     assert where(judged(one, pods=(pod(1),))) == {1: "broker-1"}
 
 
-def test_a_port_of_the_kubernetes_node_leads_to_the_pod_that_has_it() -> None:
+def test_a_port_of_a_kubernetes_node_leads_to_the_pod_that_owns_the_port() -> None:
     shared = {"ips": ("192.0.2.1",), "host_names": ()}
     pods = (
         pod(1, ports_of_node=(("192.0.2.1", 9092),), **shared),
@@ -90,14 +90,14 @@ def test_a_port_of_the_kubernetes_node_leads_to_the_pod_that_has_it() -> None:
 # --- the second fact ---
 
 
-def test_a_process_that_says_it_is_another_pods_is_not_restarted() -> None:
+def test_a_node_that_answers_at_an_address_of_no_such_pod_is_not_restarted() -> None:
     fleet = judged(in_pod(1, ip="10.9.9.9"), pods=(pod(1),))
     assert not fleet.pods
     assert not fleet.needing
     assert texts(fleet) == ["broker 1 answers at 10.9.9.9, but pod broker-1 has other addresses (10.0.0.1)"]
 
 
-def test_a_node_that_did_not_say_who_it_is_is_not_restarted_and_a_missing_right_is_named() -> None:
+def test_a_node_that_has_not_confirmed_its_id_is_not_restarted_and_a_missing_right_is_the_remedy() -> None:
     silent = replace(in_pod(1), proved_at="")
     fleet = judged(silent, pods=(pod(1),))
     assert not fleet.needing
@@ -109,7 +109,7 @@ def test_a_node_that_did_not_say_who_it_is_is_not_restarted_and_a_missing_right_
     assert blocker.remedy.endswith("--operation DescribeConfigs --cluster")
 
 
-def test_an_address_that_two_pods_share_proves_nothing() -> None:
+def test_an_address_that_two_pods_share_does_not_prove_which_pod_runs_a_node() -> None:
     pods = (pod(1, ips=("192.0.2.1",)), pod(2, ips=("192.0.2.1",)))
     fleet = judged(in_pod(1, ip="192.0.2.1"), in_pod(2, ip="192.0.2.1"), pods=pods)
     assert not fleet.needing
@@ -120,14 +120,14 @@ def test_an_address_that_two_pods_share_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}, {"phase": "Failed"}])
-def test_a_pod_in_which_no_process_runs_cannot_be_mistaken(fields: dict[str, Any]) -> None:
+def test_a_node_in_a_pod_without_a_running_process_needs_no_confirmed_id(fields: dict[str, Any]) -> None:
     stuck = in_pod(1, state=NodeState.FENCED, said=SILENT)
     fleet = judged(stuck, pods=(pod(1, ready=False, **fields),))
     assert list(fleet.needing) == [1]
     assert fleet.unavailable == {1}
 
 
-def test_a_pod_that_is_not_heard_of_may_still_run_a_node() -> None:
+def test_a_node_in_a_pod_of_phase_unknown_is_not_restarted_without_a_confirmed_id() -> None:
     silent = replace(in_pod(1), proved_at="")
     assert not judged(silent, pods=(pod(1, phase="Unknown", ready=False),)).needing
 
@@ -138,7 +138,7 @@ def test_a_node_that_starts_in_a_pod_of_an_old_revision_is_waited_for() -> None:
     assert [one.text for one in fleet.waits] == ["broker 1 has not confirmed its node id at an address of pod broker-1"]
 
 
-def test_what_needs_no_restart_needs_no_proof() -> None:
+def test_a_node_that_needs_no_restart_needs_no_confirmed_id() -> None:
     fleet = judged(replace(in_pod(1), proved_at=""), pods=(pod(1, revision=NEW),))
     assert where(fleet) == {1: "broker-1"}
     assert not fleet.blockers
@@ -148,27 +148,27 @@ def test_what_needs_no_restart_needs_no_proof() -> None:
 # --- clashes, and what is missing ---
 
 
-def test_two_nodes_that_advertise_one_pod_are_named_and_neither_is_restarted() -> None:
+def test_two_nodes_that_advertise_one_pod_are_a_blocker_and_neither_is_restarted() -> None:
     fleet = judged(in_pod(1), in_pod(7, "broker-1"), in_pod(2), pods=(pod(1), pod(2)))
     assert where(fleet) == {2: "broker-2"}
     assert texts(fleet) == ["broker 1 and broker 7 advertise the same pod broker-1, but a pod runs one node"]
 
 
-def test_a_node_that_advertises_two_pods_is_named() -> None:
+def test_a_node_that_advertises_two_pods_is_a_blocker() -> None:
     both = replace(in_pod(1), listeners=(("broker-2.kafka", 9092),))
     fleet = judged(both, pods=(pod(1), pod(2)))
     assert not fleet.pods
     assert texts(fleet) == ["broker 1 advertises addresses of several pods: broker-1, broker-2"]
 
 
-def test_a_node_outside_of_the_stateful_sets_is_named() -> None:
+def test_a_node_in_no_pod_of_the_stateful_sets_is_a_blocker_and_counts_as_unavailable() -> None:
     elsewhere = replace(in_pod(9), host="vm-9.example.com", listeners=())
     fleet = judged(in_pod(1), elsewhere, pods=(pod(1),))
     assert texts(fleet) == ["broker 9 (vm-9.example.com:9092) is in no pod of the StatefulSets of the document"]
     assert fleet.unavailable == {9}
 
 
-def test_a_broker_that_was_scaled_away_is_a_ghost_with_its_remedy() -> None:
+def test_a_ghost_of_a_broker_that_was_scaled_away_is_a_blocker_with_its_unregistration_as_remedy() -> None:
     gone = in_pod(3, state=NodeState.GHOST, said=SILENT)
     (blocker,) = judged(in_pod(1), in_pod(2), gone, pods=(pod(1), pod(2))).blockers
     assert blocker.kind is BlockerKind.GHOST_REGISTRATION
@@ -176,7 +176,7 @@ def test_a_broker_that_was_scaled_away_is_a_ghost_with_its_remedy() -> None:
     assert "kafkafeatures unregister --broker 3" in blocker.remedy
 
 
-def test_while_nothing_needs_a_restart_only_what_contradicts_the_document_is_named() -> None:
+def test_while_no_node_needs_a_restart_only_contradictions_to_the_document_are_blockers() -> None:
     gone = in_pod(3, state=NodeState.GHOST, said=SILENT)
     away = in_pod(4, state=NodeState.UNREACHABLE, said=SILENT)
     current = (pod(1, revision=NEW), pod(2, revision=NEW, ready=False))
@@ -191,14 +191,14 @@ def test_while_nothing_needs_a_restart_only_what_contradicts_the_document_is_nam
     assert fleet_of(seen(in_pod(1), sets=unsafe), ROLLOUT).blockers
 
 
-def test_a_controller_that_is_only_still_registered_prevents_nothing() -> None:
+def test_a_ghost_of_a_controller_that_is_no_voter_is_no_blocker() -> None:
     old = node(3009, state=NodeState.GHOST, said=SILENT, voter=False)
     assert not judged(in_pod(1), old, pods=(pod(1),)).blockers
     voting = node(3009, state=NodeState.GHOST, said=SILENT, voter=True)
     assert judged(in_pod(1), voting, pods=(pod(1),)).blockers
 
 
-def test_controllers_of_which_the_document_names_no_stateful_set_run_elsewhere_and_are_left_alone() -> None:
+def test_controllers_are_ignored_if_the_document_names_no_stateful_set_of_controllers() -> None:
     told = seen(in_pod(1), node(3001), sets=(stateful_set(pod(1)),), budgets=(budget(pod(1)),))
     assert fleet_of(told, ROLLOUT).blockers
     fleet = fleet_of(told, replace(ROLLOUT, controllers=()))
@@ -207,14 +207,14 @@ def test_controllers_of_which_the_document_names_no_stateful_set_run_elsewhere_a
 
 
 @pytest.mark.parametrize("state", [NodeState.LIVE, NodeState.UNREACHABLE, NodeState.FENCED, NodeState.GHOST])
-def test_while_a_pod_is_being_created_its_node_is_waited_for(state: NodeState) -> None:
+def test_the_node_of_a_pod_that_is_being_created_is_waited_for(state: NodeState) -> None:
     fleet = judged(in_pod(1), in_pod(2, state=state, said=SILENT), pods=(pod(1),), replicas=2)
     assert not fleet.blockers
     assert len(fleet.waits) == 1
     assert "broker 2" in fleet.waits[0].text
 
 
-def test_a_new_pod_is_waited_for_until_its_node_registers_and_named_when_it_does_not() -> None:
+def test_a_new_pod_is_waited_for_until_its_node_registers_and_is_a_blocker_if_that_fails() -> None:
     young = pod(2, created_at=NOW - timedelta(minutes=1))
     for new in (young, pod(2, ready=False)):
         fleet = judged(in_pod(1), pods=(pod(1), new))
@@ -225,7 +225,7 @@ def test_a_new_pod_is_waited_for_until_its_node_registers_and_named_when_it_does
     ]
 
 
-def test_a_node_in_flight_that_advertises_an_address_is_known_by_the_name_of_its_pod_while_that_does_not_run() -> None:
+def test_a_node_in_flight_keeps_its_pod_by_name_while_the_pod_does_not_run() -> None:
     away = replace(in_pod(1, state=NodeState.FENCED, said=SILENT), host="10.0.0.77", listeners=())
     starting = pod(1, waiting="ContainerCreating", ready=False)
     fleet = judged(away, in_pod(2), pods=(starting, pod(2)), flying={1: "broker-1"})
@@ -241,12 +241,12 @@ def test_a_node_in_flight_that_advertises_an_address_is_known_by_the_name_of_its
 # --- what needs a restart ---
 
 
-def test_a_pod_of_another_revision_needs_a_restart_and_says_which() -> None:
+def test_a_pod_of_another_revision_needs_a_restart_and_the_cause_names_both_revisions() -> None:
     fleet = judged(in_pod(1), in_pod(2), pods=(pod(1), pod(2, revision=NEW)))
     assert fleet.needing == {1: f"pod broker-1 is of revision {OLD}, the template of broker is {NEW}"}
 
 
-def test_a_status_of_an_older_template_says_nothing() -> None:
+def test_no_pod_needs_a_restart_while_the_status_of_its_stateful_set_is_of_an_older_template() -> None:
     fleet = judged(in_pod(1), pods=(pod(1),), observed=False)
     assert not fleet.needing
     assert [one.text for one in fleet.waits] == ["Kubernetes has not processed the change of StatefulSet broker yet"]
@@ -256,12 +256,12 @@ def test_a_status_of_an_older_template_says_nothing() -> None:
 @pytest.mark.parametrize(
     "fields", [{"terminating": True}, {"draining": True}, {"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}]
 )
-def test_a_node_whose_pod_goes_or_does_not_run_is_unavailable_for_any_reason(fields: dict[str, Any]) -> None:
+def test_a_node_is_unavailable_if_its_pod_stops_drains_or_does_not_run(fields: dict[str, Any]) -> None:
     fleet = judged(in_pod(1), in_pod(2), pods=(pod(1, revision=NEW, **fields), pod(2)))
     assert fleet.unavailable == {1}
 
 
-def test_pods_that_could_not_be_read_are_no_pods() -> None:
+def test_a_fleet_is_empty_if_the_pods_could_not_be_read() -> None:
     unread = replace(seen(in_pod(1), sets=()), workloads=Unknown(NOT_ASKED))
     assert fleet_of(unread, ROLLOUT) == Fleet.EMPTY
 
@@ -274,7 +274,7 @@ def of(one: StatefulSet, **reading: Any) -> tuple[tuple[Reason | None, str, str]
     return tuple((each.reason, each.message, each.remedy) for each in fleet_of(found, ROLLOUT).blockers)
 
 
-def test_a_stateful_set_that_kubernetes_rolls_itself_is_refused_with_the_patch() -> None:
+def test_a_stateful_set_with_rolling_update_is_a_blocker_with_the_patch_as_remedy() -> None:
     ((reason, message, remedy),) = of(stateful_set(pod(1), update_strategy="RollingUpdate"))
     assert reason is Reason.UPDATE_STRATEGY_UNSAFE
     assert "StatefulSet broker has updateStrategy RollingUpdate" in message
@@ -284,13 +284,13 @@ def test_a_stateful_set_that_kubernetes_rolls_itself_is_refused_with_the_patch()
     )
 
 
-def test_what_else_restarts_the_pods_is_named() -> None:
+def test_another_operator_that_restarts_the_pods_is_a_blocker() -> None:
     ((reason, message, _),) = of(stateful_set(pod(1), conflict="Kafka orders (kafka.strimzi.io)"))
     assert reason is Reason.DRIVER_CONFLICT
     assert message.startswith("Kafka orders (kafka.strimzi.io) restarts the pods of StatefulSet broker too")
 
 
-def test_a_stateful_set_or_a_container_that_is_not_there_is_named() -> None:
+def test_a_missing_stateful_set_and_a_missing_container_are_blockers() -> None:
     found = of(stateful_set(pod(1), image=""), missing=("brokre",))
     assert [(reason, message) for reason, message, _ in found] == [
         (Reason.INVALID_SPEC, "StatefulSet kafka/brokre not found"),
@@ -298,7 +298,7 @@ def test_a_stateful_set_or_a_container_that_is_not_there_is_named() -> None:
     ]
 
 
-def test_a_short_grace_period_of_brokers_is_a_note() -> None:
+def test_a_short_grace_period_of_brokers_is_reported_as_a_note() -> None:
     fleet = judged(in_pod(1), pods=(pod(1),), grace_seconds=30)
     assert len(fleet.notes) == 1
     assert "terminationGracePeriodSeconds 30" in fleet.notes[0]

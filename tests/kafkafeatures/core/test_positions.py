@@ -57,7 +57,7 @@ def test_each_position_is_derived_from_log_znodes_and_nodes_together(name: str) 
     assert position_of(SEEN[name]) == Position(name)
 
 
-def test_every_position_has_facts_that_were_seen() -> None:
+def test_every_position_has_a_row_and_evidence_from_real_nodes() -> None:
     assert {Position(name) for name in SEEN} == {row.position for row in ROWS} == set(Position)
 
 
@@ -86,7 +86,7 @@ NEW_CLUSTER = MigrationEvidence(S.NONE, ClaimKind.BROKER, -1, brokers(PLAIN, PLA
         (LONE_CLAIM_BESIDE_A_QUORUM, "/controller names a controller of a KRaft quorum", "bootstrapControllers"),
     ],
 )
-def test_a_state_that_kafka_does_not_leave_by_itself_has_a_name_and_a_remedy(
+def test_a_state_that_kafka_does_not_leave_by_itself_is_a_contradiction_with_a_remedy(
     evidence: MigrationEvidence, says: str, remedy: str
 ) -> None:
     found = position_of(evidence)
@@ -95,12 +95,12 @@ def test_a_state_that_kafka_does_not_leave_by_itself_has_a_name_and_a_remedy(
     assert remedy in found.remedy
 
 
-def test_two_witnesses_make_a_lost_quorum_of_brokers_that_lost_the_flag_too_early() -> None:
+def test_the_position_is_no_controller_where_a_claim_and_a_copy_or_a_flag_are_left_of_a_quorum() -> None:
     assert position_of(MigrationEvidence(None, ClaimKind.KRAFT, 409, brokers(PLAIN, PLAIN))) == Position.NO_CONTROLLER
     assert position_of(MigrationEvidence(None, ClaimKind.KRAFT, -1, brokers(PLAIN, FLAGGED))) == Position.NO_CONTROLLER
 
 
-def test_a_broker_that_does_not_answer_hides_the_phase_only_where_it_could_decide_it() -> None:
+def test_a_silent_broker_makes_the_phase_unknown_only_where_its_mode_could_decide_it() -> None:
     flagging = MigrationEvidence(S.PRE_MIGRATION, ClaimKind.BROKER, -1, brokers(FLAGGED, None, PLAIN), ALL)
     assert position_of(flagging) == Position.FLAGGING
     either = MigrationEvidence(S.MIGRATION, ClaimKind.LEADER, 409, brokers(KRAFT, KRAFT, None), ALL)
@@ -113,7 +113,9 @@ def test_a_broker_that_does_not_answer_hides_the_phase_only_where_it_could_decid
 
 
 @pytest.mark.parametrize("flagged", [flags(True, True, None), flags(True, False, True), flags(False, False, False)])
-def test_while_the_log_says_migration_no_controller_ends_dual_write(flagged: dict[int, bool | None]) -> None:
+def test_controllers_without_the_flag_do_not_end_dual_write_while_the_log_says_migration(
+    flagged: dict[int, bool | None],
+) -> None:
     assert (
         position_of(MigrationEvidence(S.MIGRATION, ClaimKind.LEADER, 500, brokers(KRAFT, KRAFT), flagged))
         is Position.DUAL_WRITE
@@ -124,7 +126,7 @@ MODES = [brokers(*modes) for size in (1, 2) for modes in product(BrokerMode, rep
 FLAGS = [flags(*found) for found in ((True, True), (True, False), (False, False))]
 
 
-def test_whatever_was_read_of_all_nodes_fits_one_position_at_most() -> None:
+def test_any_evidence_fits_at_most_one_position() -> None:
     found = set()
     for state, claim, offset, modes, flagged in product((*S, None), ClaimKind, (-1, 0, 7), MODES, FLAGS):
         facts = MigrationEvidence(state, claim, offset, modes, flagged)
@@ -151,7 +153,7 @@ def test_whatever_was_read_of_all_nodes_fits_one_position_at_most() -> None:
         (None, ClaimKind.NONE),
     ],
 )
-def test_controller_names_the_leader_only_with_its_id_and_its_epoch(
+def test_the_controller_znode_names_the_leader_only_if_both_id_and_epoch_match(
     claim: ControllerClaim | None, named: ClaimKind
 ) -> None:
     """A leader that was elected anew has claimed nothing yet, and one that was deposed still stands there."""

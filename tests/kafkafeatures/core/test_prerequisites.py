@@ -31,7 +31,7 @@ def lines(change: UpdateFeature, *brokers: Node) -> tuple[str, ...]:
     return prerequisites_of(change, observation(node(3001), *brokers))
 
 
-def test_a_replication_factor_that_is_more_than_the_brokers_is_named_with_what_fails() -> None:
+def test_a_replication_factor_above_the_number_of_brokers_is_a_warning_with_what_fails() -> None:
     (line,) = lines(SHARE, broker(1, factor="3", isr="2"), broker(2, factor="3", isr="2"))
     assert line == (
         "warning: on 2 brokers (1, 2), share.coordinator.state.topic.replication.factor is 3, but 2 brokers are "
@@ -40,36 +40,36 @@ def test_a_replication_factor_that_is_more_than_the_brokers_is_named_with_what_f
     )
 
 
-def test_as_many_brokers_as_replicas_are_enough() -> None:
+def test_a_replication_factor_up_to_the_number_of_brokers_is_no_warning() -> None:
     assert not lines(SHARE, *(broker(id_, factor="3", isr="2") for id_ in (1, 2, 3)))
 
 
-def test_one_broker_whose_file_differs_is_enough_for_a_warning() -> None:
+def test_one_broker_with_other_settings_is_enough_for_a_warning() -> None:
     """Any broker may be asked for the coordinator, and creates the topic by its own file."""
     (line,) = lines(SHARE, broker(1, factor="1", isr="1"), broker(2, factor="3", isr="2"))
     assert line.startswith("warning: on broker 2, ")
 
 
-def test_more_in_sync_replicas_than_replicas_are_a_topic_that_takes_no_record() -> None:
+def test_a_min_isr_above_the_replication_factor_is_a_warning() -> None:
     (line,) = lines(SHARE, broker(1, factor="1", isr="2"))
     assert "share.coordinator.state.topic.min.isr is 2, more than" in line
     assert "set it to at most 1" in line
 
 
-def test_a_ghost_is_registered_as_kafka_counts_and_a_refused_broker_is_not() -> None:
+def test_a_ghost_counts_towards_the_replication_factor_and_a_refused_broker_does_not() -> None:
     two = (broker(1, factor="3", isr="2"), broker(2, factor="3", isr="2"))
     assert not lines(SHARE, *two, replace(node(3), state=NodeState.GHOST))
     assert lines(SHARE, *two, replace(node(3), state=NodeState.REFUSED))
 
 
 @pytest.mark.parametrize(("change", "protocol"), [(GROUP, "consumer"), (STREAMS, "streams")])
-def test_a_protocol_that_brokers_do_not_offer_is_named(change: UpdateFeature, protocol: str) -> None:
+def test_a_rebalance_protocol_that_a_broker_does_not_offer_is_a_warning(change: UpdateFeature, protocol: str) -> None:
     (line,) = lines(change, broker(1, protocols="classic"), broker(2, protocols=f"classic, {protocol}"))
     assert line.startswith("warning: on broker 1, group.coordinator.rebalance.protocols is classic: members")
     assert f"add {protocol} to it" in line
 
 
-def test_settings_that_are_not_known_are_said_to_be_so_and_nothing_is_claimed() -> None:
+def test_unknown_settings_of_a_broker_are_the_only_warning_about_the_broker() -> None:
     (line,) = lines(GROUP, replace(node(1), settings={}), broker(2, protocols="classic,consumer"))
     assert line == (
         "warning: group.coordinator.rebalance.protocols of broker 1 is not known; make broker 1 reachable, and grant "
@@ -77,13 +77,13 @@ def test_settings_that_are_not_known_are_said_to_be_so_and_nothing_is_claimed() 
     )
 
 
-def test_a_value_that_a_node_does_not_show_is_not_known() -> None:
+def test_a_setting_whose_value_a_node_hides_counts_as_unknown() -> None:
     hidden = replace(broker(1), settings={PROTOCOLS: Setting(SettingSource.FILE, is_secret=True)})
     (line,) = lines(GROUP, hidden)
     assert "of broker 1 is not known" in line
 
 
-def test_a_broker_that_does_not_know_the_setting_is_too_old_for_the_level_which_others_say() -> None:
+def test_a_broker_that_does_not_have_the_setting_makes_no_warning() -> None:
     assert not lines(SHARE, broker(1))
 
 
@@ -94,10 +94,10 @@ def test_a_broker_that_does_not_know_the_setting_is_too_old_for_the_level_which_
         UpdateFeature("metadata.version", 25, 29), UpdateFeature("transaction.version", 0, 2),
     ],
 )  # fmt: skip
-def test_other_changes_read_nothing_and_say_nothing(change: UpdateFeature) -> None:
+def test_other_changes_read_no_settings_and_make_no_warning(change: UpdateFeature) -> None:
     assert not settings_of((change,))
     assert not lines(change, broker(1, factor="3", isr="2", protocols="classic"))
 
 
-def test_a_raise_over_the_level_counts_as_well() -> None:
+def test_a_raise_past_the_level_reads_the_same_settings() -> None:
     assert settings_of((UpdateFeature("share.version", 0, 2),)) == {STATE_TOPIC_FACTOR, STATE_TOPIC_MIN_ISR}

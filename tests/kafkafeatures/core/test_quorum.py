@@ -44,31 +44,31 @@ FIRST = voting(THEN, THEN)
         ),
     ],
 )
-def test_a_quorum_worked_where_more_is_committed_or_a_majority_fetched_since(
+def test_two_readings_prove_a_working_quorum_if_more_is_committed_or_a_majority_fetched_between_them(
     second: QuorumAnswer, worked: bool
 ) -> None:
     assert worked_between(seen(FIRST), seen(second)) is worked
 
 
-def test_of_five_two_others_are_needed() -> None:
+def test_two_followers_of_five_voters_must_have_fetched_to_prove_a_working_quorum() -> None:
     first = seen(voting(THEN, THEN, THEN, THEN))
     assert not worked_between(first, seen(voting(LATER, THEN, THEN, THEN, clock=LATER)))
     assert worked_between(first, seen(voting(LATER, LATER, THEN, THEN, clock=LATER)))
 
 
-def test_a_leader_that_does_not_say_when_anyone_fetched_proves_nothing() -> None:
+def test_a_leader_without_fetch_times_does_not_prove_a_working_quorum() -> None:
     """DescribeQuorum below v1 has no times."""
     silent = QuorumAnswer(3001, 4, 100, tuple(ReplicaProgress(id_, 100) for id_ in (3001, 3002, 3003)), ())
     assert not worked_between(seen(silent), seen(silent))
 
 
-def test_one_reading_given_twice_proves_nothing_also_of_a_single_controller() -> None:
+def test_the_same_reading_twice_does_not_prove_a_working_quorum_even_of_a_single_controller() -> None:
     alone = seen(voting())
     assert not worked_between(alone, alone)
     assert worked_between(alone, seen(voting(clock=LATER)))
 
 
-def test_a_quorum_that_could_not_be_read_proves_nothing() -> None:
+def test_an_unread_quorum_does_not_prove_a_working_quorum() -> None:
     unknown = replace(observation(), quorum=Unknown(SILENT))
     assert not worked_between(seen(FIRST), unknown)
     assert not worked_between(unknown, seen(voting(LATER, LATER, clock=LATER, high_watermark=200, end=200)))
@@ -119,7 +119,7 @@ def test_a_voter_that_fetches_and_never_catches_up_does_not_count_for_the_majori
     assert may_restart(3003, behind, NOBODY) is None
 
 
-def test_a_leader_that_does_not_say_when_voters_fetched_forbids_every_restart() -> None:
+def test_no_controller_may_restart_while_the_leader_gives_no_fetch_times() -> None:
     silent = QuorumAnswer(3001, 4, 100, tuple(ReplicaProgress(id_, 100) for id_ in (3001, 3002, 3003)), ())
     assert may_restart(3002, silent, NOBODY) is not None
 
@@ -129,7 +129,7 @@ def test_a_controller_that_is_not_a_voter_may_restart_while_there_is_a_majority(
     assert may_restart(3009, voting(0, 0), NOBODY) is not None
 
 
-def test_the_leader_of_the_moment_restarts_last_and_who_is_behind_first() -> None:
+def test_the_next_controller_to_restart_is_one_that_is_behind_and_the_leader_is_last() -> None:
     all_three = frozenset({3001, 3002, 3003})
     assert next_controller(all_three, FIRST) == 3002
     assert next_controller(all_three, voting(THEN, 0)) == 3003
@@ -143,7 +143,7 @@ def test_the_leader_of_the_moment_restarts_last_and_who_is_behind_first() -> Non
     st.frozensets(st.integers(3001, 3008)),
     st.integers(3001, 3008),
 )
-def test_a_restart_that_is_allowed_leaves_a_majority_that_fetched_within_two_seconds(
+def test_a_restart_is_allowed_exactly_if_it_leaves_a_majority_that_caught_up_within_two_seconds(
     lags: list[int], down: frozenset[int], controller: int
 ) -> None:
     quorum = voting(*(THEN - lag for lag in lags))

@@ -28,7 +28,7 @@ def may_go(replication: Replication, down: frozenset[int], rule: Availability, *
 
 
 @BOTH
-def test_with_everything_in_sync_any_broker_may_go(rule: Availability) -> None:
+def test_any_broker_may_be_restarted_while_every_replica_is_in_sync(rule: Availability) -> None:
     assert allowed(row("orders", 1, 2, 3), row("orders", 4, 5, 6, number=1), rule=rule) == {1, 2, 3, 4, 5, 6}
 
 
@@ -38,7 +38,7 @@ def test_while_a_broker_is_away_only_brokers_that_share_no_partition_with_it_may
     assert allowed(*rows, down=frozenset({1}), rule=rule) - {1} == {4, 5, 6}
 
 
-def test_with_two_replicas_to_spare_two_may_be_away_at_once_where_min_isr_is_the_promise() -> None:
+def test_two_brokers_may_be_away_under_respect_min_isr_with_two_replicas_above_min_isr() -> None:
     rows = [row("orders", 1, 2, 3, 4)]
     assert allowed(*rows, down=frozenset({1})) - {1} == {2, 3, 4}
     assert allowed(*rows, down=frozenset({1, 2})) - {1, 2} == set()
@@ -52,7 +52,7 @@ def test_at_min_isr_in_sync_brokers_stay_and_a_broker_in_sync_with_no_partition_
     assert allowed(one, rule=STRICT) == {3}  # its restart takes nothing away
 
 
-def test_a_broker_that_is_behind_with_some_partitions_is_judged_by_those_that_it_is_in_sync_with() -> None:
+def test_a_broker_that_is_behind_is_judged_by_its_in_sync_partitions_only() -> None:
     behind, others = row("orders", 1, 2, 3, isr=(1, 2)), row("orders", 3, 4, 5, number=1)
     assert allowed(behind, others, rule=STRICT) == {3, 4, 5}
     lacks = row("orders", 3, 4, 5, isr=(3, 4), number=1)
@@ -77,14 +77,14 @@ def test_a_replica_in_the_elr_is_no_replica_to_spare() -> None:
     assert may_go(Replication(seen), NOBODY, RESPECT) == {3}
 
 
-def test_a_replica_that_is_being_removed_does_not_count() -> None:
+def test_a_replica_that_is_being_removed_does_not_count_as_in_sync() -> None:
     moving = row("orders", 1, 2, 3, 4, adding={4}, removing={3})
     assert allowed(moving) == {3, 4}
     assert allowed(moving, rule=STRICT) == set()
     assert allowed(row("orders", 1, 2, 3)) == {1, 2, 3}
 
 
-def test_the_min_isr_of_the_topic_comes_before_that_of_the_brokers() -> None:
+def test_the_min_isr_of_a_topic_overrides_that_of_the_brokers() -> None:
     rows = row("strict", 1, 2, 3, 4, isr=(1, 2, 3)), row("loose", 5, 6, 7, 8, isr=(5, 6, 7))
     replication = Replication(reading(*rows, default=2, least={"strict": 3, "gone": 9}))
     assert may_go(replication, NOBODY, RESPECT) == {4, 5, 6, 7, 8}
@@ -109,7 +109,7 @@ def test_with_min_isr_equal_to_the_replicas_a_consent_allows_only_one_replica_do
     assert 2 not in allowed(pair, rule=rule, excused=True, down=frozenset({1}))
 
 
-def test_what_can_never_keep_its_promise_is_counted_with_its_topics_by_name() -> None:
+def test_partitions_that_no_restart_leaves_available_are_counted_by_topic() -> None:
     rows = [row(name, 1, 2, number=number) for name in ("d", "b", "c", "a") for number in range(3)]
     replication = Replication(reading(*rows, row("safe", 1, 2, 3), least={"a": 1}))
     assert sum(replication.never_available().values()) == 9
@@ -168,7 +168,7 @@ def test_a_broker_without_replicas_may_restart() -> None:
         ),
     ],
 )
-def test_the_reason_is_what_would_have_to_change_last(
+def test_the_reason_that_forbids_a_restart_is_the_most_lasting_one(
     rows: list[Row], down: set[int], rule: Availability, why: InadmissibleReason
 ) -> None:
     found = Replication(reading(*rows)).judge(frozenset(down), rule).forbidding(1)
@@ -176,7 +176,7 @@ def test_the_reason_is_what_would_have_to_change_last(
     assert found == Forbidding(1, ("t-0",), why, frozenset(lacking))
 
 
-def test_of_several_reasons_the_most_lasting_is_given_with_its_partitions_and_all_are_counted() -> None:
+def test_the_most_lasting_reason_names_its_partitions_and_all_forbidding_partitions_are_counted() -> None:
     rows = [
         *(row("busy", 1, 2, 3, number=number) for number in range(11)),
         row("short", 1, 4, 5, isr=(1, 4), number=7),
@@ -192,7 +192,7 @@ def test_of_several_reasons_the_most_lasting_is_given_with_its_partitions_and_al
     assert judged.forbidding(6) is None
 
 
-def test_what_is_wrong_with_partitions_is_counted_and_named_by_topic_and_number() -> None:
+def test_unhealthy_partitions_are_counted_and_named_by_topic_and_number() -> None:
     rows = [
         row("b", 1, 2, 3, isr=(1, 2), number=10),
         row("b", 1, 2, 3, isr=(1, 2), number=9),
@@ -211,7 +211,7 @@ def test_what_is_wrong_with_partitions_is_counted_and_named_by_topic_and_number(
     assert replication.brokers() == {1, 2, 3, 4}
 
 
-def test_the_one_leader_of_all_that_a_broker_lacks_is_found() -> None:
+def test_the_leader_of_lacking_partitions_is_known_only_if_one_broker_leads_all_of_them() -> None:
     """A replica that is being added lacks nothing; a leader may be in several blocks."""
     led_by_1 = (row("a", 1, 3, isr=(1,)), row("b", 3, 2, 1, isr=(1, 2)), row("c", 2, 3, adding=(3,)))
     assert Replication(reading(*led_by_1)).leader_of_lacking(3) == 1
@@ -221,7 +221,7 @@ def test_the_one_leader_of_all_that_a_broker_lacks_is_found() -> None:
     assert Replication(reading(*led_by_1)).leader_of_lacking(9) is None
 
 
-def test_what_a_consent_excuses_is_not_wrong_while_one_replica_is_away() -> None:
+def test_excused_partitions_are_not_reported_as_unhealthy_while_one_replica_is_away() -> None:
     pair, gone = row("pair", 1, 2, isr=(1,)), row("single", 3, isr=())
     both = Replication(reading(pair, gone))
     assert both.under_min_isr() == (2, ("pair-0", "single-0"))
@@ -233,7 +233,7 @@ def test_what_a_consent_excuses_is_not_wrong_while_one_replica_is_away() -> None
 
 
 @BOTH
-def test_the_ids_of_brokers_may_be_as_large_as_kafka_lets_them(rule: Availability) -> None:
+def test_replication_is_judged_also_for_the_largest_broker_ids(rule: Availability) -> None:
     big = 2**31 - 1
     rows = row("orders", 1, big, 3_000_000), row("orders", 7, big - 1, 8, number=1)
     assert allowed(*rows, down=frozenset({1}), rule=rule) - {1} == {7, 8, big - 1}
@@ -263,7 +263,9 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @given(cases(), st.sampled_from(Availability), st.booleans(), st.integers(1, 4))
-def test_all_brokers_are_judged_as_sets_say(case: Case, rule: Availability, excused: bool, per_chunk: int) -> None:
+def test_the_judgement_of_all_brokers_equals_a_simple_model_with_sets(
+    case: Case, rule: Availability, excused: bool, per_chunk: int
+) -> None:
     rows, down, default, least = case
     replication = Replication(reading(*rows, default=default, least=least, per_chunk=per_chunk))
     judged = replication.judge(down, rule, excused=excused)
@@ -284,7 +286,7 @@ def test_all_brokers_are_judged_as_sets_say(case: Case, rule: Availability, excu
 
 
 @given(cases(), st.booleans())
-def test_what_keeps_every_replica_in_sync_keeps_min_isr_too(case: Case, excused: bool) -> None:
+def test_every_restart_that_the_strict_rule_allows_is_allowed_under_respect_min_isr(case: Case, excused: bool) -> None:
     rows, down, default, least = case
     replication = Replication(reading(*rows, default=default, least=least))
     strict = may_go(replication, down, STRICT, excused=excused)
@@ -303,7 +305,9 @@ def test_one_more_broker_away_never_allows_another_broker_to_restart(
 
 
 @given(cases())
-def test_what_can_never_be_satisfied_is_what_forbids_with_everything_in_sync_and_no_broker_away(case: Case) -> None:
+def test_partitions_that_are_never_available_are_those_that_forbid_a_restart_with_all_replicas_in_sync(
+    case: Case,
+) -> None:
     rows, _, default, least = case
     settled = [Row(each.topic, each.replicas, number=each.number) for each in rows]
     replication = Replication(reading(*settled, default=default, least=least))

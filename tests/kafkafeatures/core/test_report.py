@@ -69,7 +69,7 @@ def conditions(document: dict[str, Any]) -> dict[str, tuple[str, str]]:
     return {one["type"]: (one["status"], one["reason"]) for one in document["conditions"]}
 
 
-def test_three_hundred_nodes_half_upgraded_are_one_blocker_in_a_status() -> None:
+def test_three_hundred_half_upgraded_nodes_are_one_blocker_in_a_status() -> None:
     half = [node(i, said=answer(OLD if i % 2 else NEW), written=OLD if i % 2 else NEW) for i in range(1, 301)]
     seen = observation(node(3001), *half)
     made = status(decided(seen), seen)
@@ -83,7 +83,7 @@ def test_three_hundred_nodes_half_upgraded_are_one_blocker_in_a_status() -> None
     assert [one["message"] for one in made["conditions"] if one["type"] == "Ready"] == [blocker["message"]]
 
 
-def test_three_hundred_kinds_of_old_nodes_stay_below_32_kib_with_twenty_blockers_and_a_total() -> None:
+def test_a_status_of_three_hundred_kinds_of_old_nodes_has_twenty_blockers_and_a_total_below_32_kib() -> None:
     kinds = {i: {"metadata.version": (i, 2 * i)} for i in range(28, 328)}
     old = [node(i, said=answer(of), written=of) for i, of in kinds.items()]
     seen = observation(node(3001), *old)
@@ -94,7 +94,7 @@ def test_three_hundred_kinds_of_old_nodes_stay_below_32_kib_with_twenty_blockers
     assert len(yaml.safe_dump(made).encode()) < 32 * 1024
 
 
-def test_whatever_nodes_say_of_features_and_failures_the_status_stays_below_32_kib() -> None:
+def test_a_status_stays_below_32_kib_whatever_features_and_failures_nodes_report() -> None:
     many = {f"feature.{i}": (0, 9) for i in range(60)}
     why = Failure(FailureKind.AUTHENTICATION, "node:1", "x" * 1200, "y" * 600)
     silent = [
@@ -126,7 +126,7 @@ def test_long_messages_are_cut_before_they_make_a_status_too_large() -> None:
     )
 
 
-def test_a_node_that_is_down_is_said_also_where_it_blocks_no_step() -> None:
+def test_the_condition_reachable_names_a_node_that_is_down_also_where_it_blocks_no_step() -> None:
     levels = {"metadata.version": 27}
     seen = observation(node(1, said=answer(NEW, levels)), node(2, said=SILENT), levels=levels)
     made = status(decided(seen), seen)
@@ -163,7 +163,7 @@ def refused(wanted: DesiredState, seen: Observation, previous: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(("names", "asked_for"), [("f", 31), ("拒", 0)])
-def test_words_and_names_of_any_language_leave_a_status_below_32_kib_with_room_for_an_act(
+def test_a_status_with_names_of_any_language_stays_at_28_kib_to_leave_room_for_an_intent(
     names: str, asked_for: int
 ) -> None:
     wanted, seen, previous = crowded(wanted=asked_for, names=names)
@@ -173,7 +173,7 @@ def test_words_and_names_of_any_language_leave_a_status_below_32_kib_with_room_f
     assert {one["name"] for one in made["features"]} >= set(wanted.levels)  # they are remembered by being here
 
 
-def test_what_is_left_out_of_a_status_is_counted_and_the_next_one_is_the_same() -> None:
+def test_features_that_are_left_out_of_a_status_are_counted_and_the_next_status_is_the_same() -> None:
     wanted, seen, previous = crowded(wanted=5)
     made = refused(wanted, seen, previous)
     (ready,) = [one for one in made["conditions"] if one["type"] == "Ready"]
@@ -182,14 +182,14 @@ def test_what_is_left_out_of_a_status_is_counted_and_the_next_one_is_the_same() 
     assert refused(wanted, seen, made) == made
 
 
-def test_of_a_history_that_is_too_long_corrections_are_kept_longest() -> None:
+def test_corrections_stay_longest_in_a_history_that_is_too_long() -> None:
     wanted, seen, previous = crowded(wanted=20)
     kept = refused(wanted, seen, previous)["history"]
     assert 0 < len(kept) < 10
     assert kept[0] == previous["history"][0]
 
 
-def test_a_status_of_facts_that_were_read_before_is_bounded_as_well() -> None:
+def test_a_status_without_a_new_reading_is_bounded_as_well() -> None:
     wanted, seen, previous = crowded(wanted=31)
     before = {**refused(wanted, seen, {}), **previous}
     made = status_of_unreachable(Failure(FailureKind.TLS, "h", "拒" * 1200), generation=1, previous=before, at=NOW)
@@ -201,7 +201,7 @@ def test_a_status_of_facts_that_were_read_before_is_bounded_as_well() -> None:
     "foreign",
     [{"fleet": {"nodes": ["x" * 60] * 1000}}, {"intents": [{"kind": "RestartNode", "nodes": ["x" * 60] * 1000}]}],
 )
-def test_what_another_release_wrote_takes_nothing_from_our_own_status_however_large_it_is(
+def test_fields_of_another_release_shorten_no_other_field_of_the_status_however_large_they_are(
     foreign: dict[str, Any],
 ) -> None:
     wanted, seen, previous = crowded(wanted=5)
@@ -209,7 +209,7 @@ def test_what_another_release_wrote_takes_nothing_from_our_own_status_however_la
     assert refused(wanted, seen, {**previous, **foreign}) == {**ours, **foreign}
 
 
-def test_where_another_release_wrote_nearly_more_than_the_api_server_takes_it_is_said_and_nothing_is_dropped() -> None:
+def test_fields_of_another_release_near_the_limit_of_the_api_server_are_reported_and_kept() -> None:
     foreign = {"fleet": ["x" * 1024] * 1024, "moves\x1b": {}}
     seen = observation()
     made = status(decided(seen), seen, previous=foreign)
@@ -220,7 +220,7 @@ def test_where_another_release_wrote_nearly_more_than_the_api_server_takes_it_is
     assert status(decided(seen), seen, previous=made) == made
 
 
-def test_a_blocker_is_printable_and_has_512_bytes_at_most() -> None:
+def test_the_text_of_a_blocker_is_printable_and_has_at_most_512_bytes() -> None:
     gap = Failure(FailureKind.AUTHENTICATION, "h", "no\x1b[2J" + "拒" * 600, "拒" * 600)
     seen = observation(node(1), node(3001, said=gap, written=None), gaps=(gap,))
     made = status(decide(WANTED, seen), seen)
@@ -231,14 +231,14 @@ def test_a_blocker_is_printable_and_has_512_bytes_at_most() -> None:
     assert all(one["message"].isprintable() for one in made["conditions"])
 
 
-def test_the_generation_stands_on_the_status_and_on_every_condition() -> None:
+def test_the_status_and_every_condition_have_the_observed_generation() -> None:
     seen = observation()
     made = status(decided(seen), seen, generation=12)
     assert made["observedGeneration"] == 12
     assert {one["observedGeneration"] for one in made["conditions"]} == {12}
 
 
-def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
+def test_a_condition_keeps_its_transition_time_until_its_status_changes() -> None:
     seen = observation()
     first = status(Wait(Reason.VERIFYING, "a", delay=1, subject="broker 1", remedy="see its log"), seen)
     second = status(
@@ -277,7 +277,7 @@ def test_the_same_reconciliation_again_makes_the_same_status() -> None:
         ),
     ],
 )
-def test_reconciling_and_stalled_are_there_only_while_they_are_true(
+def test_the_conditions_reconciling_and_stalled_exist_only_while_they_are_true(
     decision: Decision, ready: tuple[str, str], extra: str | None
 ) -> None:
     made = conditions(status(decision, observation()))
@@ -285,7 +285,7 @@ def test_reconciling_and_stalled_are_there_only_while_they_are_true(
     assert set(made) - {"Ready", "Reachable", "FeaturesFinalized"} == ({extra} if extra else set())
 
 
-def test_what_asking_could_not_see_makes_the_cluster_connected_partly() -> None:
+def test_a_gap_in_the_reading_makes_the_condition_reachable_partially_connected() -> None:
     seen = observation(gaps=(Failure(FailureKind.AUTHORIZATION, "metadata log", "needs X", "grant X"),))
     made = status(decided(seen), seen)
     reachable = next(one for one in made["conditions"] if one["type"] == "Reachable")
@@ -293,7 +293,7 @@ def test_what_asking_could_not_see_makes_the_cluster_connected_partly() -> None:
     assert "metadata log: needs X; grant X" in reachable["message"]
 
 
-def test_facts_stay_when_the_cluster_cannot_be_reached_and_the_conditions_say_so() -> None:
+def test_the_features_of_a_status_stay_when_the_cluster_is_unreachable_and_the_conditions_are_unknown() -> None:
     seen = observation()
     before = status(Done(Reason.IN_SYNC, "m"), seen)
     made = status_of_unreachable(SILENT, generation=8, previous=before, at=NOW)
@@ -314,12 +314,12 @@ def test_facts_stay_when_the_cluster_cannot_be_reached_and_the_conditions_say_so
         (FailureKind.TIMED_OUT, "BootstrapUnreachable"),
     ],
 )
-def test_each_way_of_not_reaching_a_cluster_has_its_reason(kind: FailureKind, reason: str) -> None:
+def test_each_kind_of_failure_to_reach_a_cluster_has_its_reason(kind: FailureKind, reason: str) -> None:
     made = status_of_unreachable(Failure(kind, "h:1", "m"), generation=1, previous={}, at=NOW)
     assert conditions(made)["Reachable"] == ("False", reason)
 
 
-def test_levels_that_were_not_asked_for_are_unmanaged() -> None:
+def test_levels_that_the_document_does_not_name_are_unmanaged() -> None:
     made = status(decided(observation()), observation())
     assert {one["name"]: one["state"] for one in made["features"]} == {
         "metadata.version": "Pending",
@@ -328,7 +328,7 @@ def test_levels_that_were_not_asked_for_are_unmanaged() -> None:
     }
 
 
-def test_a_ghost_is_in_the_document_with_the_range_it_registered() -> None:
+def test_a_ghost_is_in_the_cluster_document_with_the_range_that_it_registered() -> None:
     seen = observation(node(3001), node(1), node(3003, state=NodeState.GHOST, said=SILENT, written=OLD, voter=False))
     (ghost,) = [one for one in cluster_document(seen)["nodes"] if one["state"] == "Ghost"]
     assert ghost["id"] == 3003
@@ -337,7 +337,7 @@ def test_a_ghost_is_in_the_document_with_the_range_it_registered() -> None:
     assert next(f for f in cluster_document(seen)["features"] if f["name"] == "metadata.version")["supportedMax"] == 21
 
 
-def test_nodes_whose_range_is_not_known_are_listed_beside_the_range_of_the_others() -> None:
+def test_nodes_of_unknown_range_are_listed_beside_the_supported_range_of_the_known_nodes() -> None:
     seen = observation(node(3001), node(1), node(2, said=SILENT, written=None, state=NodeState.UNREACHABLE))
     shape = next(f for f in cluster_document(seen)["features"] if f["name"] == "metadata.version")
     assert shape["unknownNodes"] == [2]

@@ -76,7 +76,7 @@ def unread(previous: dict[str, Any], generation: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("came_to", [failed, invalid, away, unread])
 @pytest.mark.parametrize(("said", "kind"), [(waiting, "ApprovalRequired"), (drifted, "DriftDetected")])
-def test_a_reconciliation_without_a_reading_leaves_said_what_waits_and_what_drifted(
+def test_a_reconciliation_without_a_reading_keeps_the_conditions_of_approval_and_drift(
     said: Any, kind: str, came_to: Any
 ) -> None:
     before = said({})
@@ -87,14 +87,14 @@ def test_a_reconciliation_without_a_reading_leaves_said_what_waits_and_what_drif
     assert kind not in conditions(came_to(before, 2))  # of another document it says nothing
 
 
-def test_of_another_cluster_nothing_waits_and_nothing_drifted() -> None:
+def test_a_reading_of_another_cluster_removes_the_condition_approval_required() -> None:
     decision = decide(DesiredState({}, cluster_id="another"), observation())
     made = status_of_wrong_cluster(decision, generation=1, previous=waiting({}), at=NOW)
     assert "ApprovalRequired" not in conditions(made)
 
 
 @pytest.mark.parametrize("came_to", [failed, invalid, away, unread])
-def test_a_reason_that_only_a_newer_release_knows_is_passed_over(came_to: Any) -> None:
+def test_a_condition_with_a_reason_of_a_newer_release_is_dropped(came_to: Any) -> None:
     old = {"type": "ApprovalRequired", "status": "True", "reason": "FleetChanged", "message": "m"}
     previous = {"conditions": [{**old, "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
     assert "ApprovalRequired" not in conditions(came_to(previous, 1))
@@ -111,7 +111,7 @@ def finalized(decision: Decision, seen: Observation, wanted: DesiredState) -> tu
     return one["status"], one["reason"], one["message"]
 
 
-def test_levels_that_are_there_are_said_to_be_whatever_else_was_decided() -> None:
+def test_the_condition_features_finalized_is_true_at_the_target_levels_whatever_was_decided() -> None:
     wanted, seen = DesiredState({"metadata.version": 21}), observation()
     slow = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
     there = ("True", "AllAtTarget", "finalized: metadata.version 21 (3.9-IV0)")
@@ -128,7 +128,7 @@ def test_levels_that_are_there_are_said_to_be_whatever_else_was_decided() -> Non
     assert finalized(verifying, slow, wanted) == there
 
 
-def test_levels_of_features_that_no_node_knows_are_never_there() -> None:
+def test_the_condition_features_finalized_is_false_for_a_feature_that_no_node_supports() -> None:
     wanted, seen = DesiredState({"no.such": 0}), observation()
     rival = Owner("kafka/older", is_same_cluster=True)
     assert finalized(decide(wanted, seen), seen, wanted)[:2] == ("False", "Blocked")

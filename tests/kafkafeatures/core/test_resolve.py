@@ -35,7 +35,7 @@ def test_by_default_no_node_is_restarted_and_nothing_soaks() -> None:
     assert wanted(workload={}).rollout.driver == NOBODY.name
 
 
-def test_a_driver_comes_with_its_stateful_sets() -> None:
+def test_the_stateful_set_driver_is_read_with_its_stateful_sets_and_container() -> None:
     rollout = wanted(workload={"driver": "StatefulSet", "statefulSet": {**SETS, "container": "broker"}}).rollout
     assert (rollout.driver, rollout.brokers, rollout.controllers, rollout.container) == (
         STATEFUL_SET.name,
@@ -52,12 +52,14 @@ def test_a_driver_comes_with_its_stateful_sets() -> None:
         ({"driver": "StatefulSet"}, "spec.workload: driver StatefulSet needs workload.statefulSet"),
     ],
 )
-def test_a_driver_that_does_not_exist_or_does_not_know_its_pods_is_refused(workload: dict[str, Any], said: str) -> None:
+def test_an_unknown_driver_and_a_driver_without_its_stateful_sets_are_refused(
+    workload: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InvalidDocument, match=said):
         wanted(workload=workload)
 
 
-def test_another_driver_reads_no_stateful_set() -> None:
+def test_the_stateful_sets_of_a_document_are_ignored_with_another_driver() -> None:
     rollout = wanted(workload={"driver": "Manual", "statefulSet": SETS}).rollout
     assert (rollout.driver, rollout.brokers, rollout.controllers) == (MANUAL.name, (), ())
 
@@ -78,7 +80,7 @@ def test_the_bounds_of_a_rollout_become_numbers_and_durations() -> None:
     assert wanted(rollout={"maxParallel": 3}).rollout.max_parallel == MaxParallel(3)
 
 
-def test_a_soak_is_a_duration() -> None:
+def test_finalize_after_is_read_as_a_duration() -> None:
     assert wanted(features={"finalizeAfter": "36h"}).finalize_after == timedelta(hours=36)
 
 
@@ -86,19 +88,19 @@ ENSEMBLE = {"bootstrapServers": "a:1", "zookeeper": {"connect": "zk:2181/kafka"}
 
 
 @pytest.mark.parametrize("desired", Desired)
-def test_a_migration_is_wanted_where_a_document_names_a_phase_to_go_to(desired: Desired) -> None:
+def test_a_document_asks_for_a_migration_only_if_desired_names_a_phase(desired: Desired) -> None:
     found = wanted(cluster=ENSEMBLE, migration={"desired": desired.value}).migration
     assert found == (None if desired is Desired.NONE else Migration(desired, timedelta(hours=24)))
     assert wanted(cluster=ENSEMBLE).migration is None
 
 
-def test_how_long_dual_write_is_held_is_a_duration() -> None:
+def test_hold_dual_write_for_is_read_as_a_duration() -> None:
     found = wanted(cluster=ENSEMBLE, migration={"desired": "Finalized", "holdDualWriteFor": "90m"}).migration
     assert found == Migration(Desired.FINALIZED, timedelta(minutes=90))
 
 
 @pytest.mark.parametrize("workload", [{"driver": "Manual"}, {"driver": "StatefulSet", "statefulSet": SETS}])
-def test_a_migration_takes_any_driver_that_restarts_nodes(workload: dict[str, Any]) -> None:
+def test_a_migration_accepts_every_driver_that_restarts_nodes(workload: dict[str, Any]) -> None:
     found = wanted(cluster=ENSEMBLE, migration={"desired": "DualWrite"}, workload=workload)
     assert found.migration is not None
     assert found.rollout.driver == workload["driver"]
@@ -116,12 +118,14 @@ def test_an_inter_broker_protocol_version_is_kept_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize(("name", "kafka"), [("7.9", "3.9"), ("7.4", "3.4"), ("8.0", "4.0"), ("8.3", "4.3")])
-def test_a_release_of_confluent_platform_is_answered_with_the_kafka_in_it(name: str, kafka: str) -> None:
+def test_a_release_of_confluent_platform_is_refused_with_the_kafka_release_that_it_contains(
+    name: str, kafka: str
+) -> None:
     with pytest.raises(UnknownRelease, match=f"Confluent Platform {name} is Kafka {kafka}: use '{kafka}'"):
         wanted(features={"releaseVersion": name})
 
 
 @pytest.mark.parametrize("name", ["6.2", "9.9"])
-def test_a_number_of_no_known_platform_is_answered_without_a_guess(name: str) -> None:
+def test_a_release_of_no_known_platform_is_refused_without_a_suggested_release(name: str) -> None:
     with pytest.raises(UnknownRelease, match="name levels instead"):
         wanted(features={"releaseVersion": name})

@@ -47,13 +47,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_process_is_known_by_its_mode_and_the_number_that_counts_there(name: str) -> None:
+def test_a_new_process_of_a_node_is_recognized_by_its_mode_and_its_czxid_or_epoch(name: str) -> None:
     case = CASES[name]
     phase = case.step.state_in(cluster(Position.COPIED, case.node), None).phase
     assert (phase is not ReturnPhase.REQUESTED) is case.is_restarted
 
 
-def test_of_a_process_in_zookeeper_mode_the_czxid_is_remembered_and_no_epoch() -> None:
+def test_the_restart_of_a_process_in_zookeeper_mode_remembers_its_czxid_and_no_epoch() -> None:
     node = replace(a_node(2, FLAGGED, epoch=77), czxid=500)
     seen = cluster(Position.COPIED, a_node(1, KRAFT), node)
     decision = looks(wanting(Desired.DUAL_WRITE), seen).decision

@@ -54,21 +54,21 @@ from tests.kafkafeatures.worlds import NOW, SILENT
 # --- who is next ---
 
 
-def test_where_every_pod_is_of_the_update_revision_there_is_nothing_to_do() -> None:
+def test_a_roll_is_done_where_every_pod_has_the_update_revision() -> None:
     roll = rolled(cluster(current(*CONTROLLERS, *BROKERS)))
     assert roll.decision is None
     assert not roll.is_active
     assert (roll.done, roll.total) == (9, 9)
 
 
-def test_controllers_go_before_brokers_and_the_leader_goes_last() -> None:
+def test_controllers_are_restarted_before_brokers_and_the_leader_last_of_the_controllers() -> None:
     assert who(rolled(cluster())) == 3002
     assert who(rolled(cluster(current(3002)))) == 3003
     assert who(rolled(cluster(current(3002, 3003)))) == 3001
     assert who(rolled(cluster(current(3002), quorum=voting(leader=3003)))) == 3001
 
 
-def test_a_controller_goes_alone_and_only_while_a_majority_without_it_has_caught_up() -> None:
+def test_a_controller_is_restarted_alone_and_only_while_a_majority_without_it_has_caught_up() -> None:
     assert "3002" in refused(rolled(cluster(replaced(3002, ready=False)), sent(3002)), Reason.ROLLING_NODES)
     refused(rolled(cluster(quorum=voting(behind=[3002, 3003]))), Reason.WAITING_FOR_QUORUM)
 
@@ -77,7 +77,7 @@ def of_voters(*ids: int, leader: int = 3001) -> QuorumAnswer:
     return replace(voting(leader), voters=tuple(one for one in voting().voters if one.id in ids))
 
 
-def test_the_only_voter_goes_with_a_consent_that_is_used_once_and_it_is_said_what_that_costs() -> None:
+def test_the_only_voter_is_restarted_with_a_consent_that_is_used_once_and_names_the_outage() -> None:
     alone = cluster(current(3002, 3003), quorum=of_voters(3001))
     roll = rolled(alone)
     message = refused(roll, Reason.CONSENT_REQUIRED)
@@ -99,7 +99,7 @@ def test_the_only_voter_goes_with_a_consent_that_is_used_once_and_it_is_said_wha
         assert ended.spent_consents == left
 
 
-def test_of_two_voters_none_goes_and_the_way_out_is_said() -> None:
+def test_no_voter_of_two_is_restarted_and_the_remedy_is_to_change_the_number_of_controllers() -> None:
     message = refused(rolled(cluster(current(3003), quorum=of_voters(3001, 3002))), Reason.ROLLOUT_HALTED)
     assert "controller 3002 cannot be restarted: a quorum of two voters has no majority without it" in message
     assert "add a third controller, or remove one of the two" in message
@@ -111,7 +111,7 @@ def test_brokers_wait_for_the_last_controller_to_be_stable() -> None:
     refused(roll, Reason.ROLLING_NODES)
 
 
-def test_two_brokers_of_one_rack_are_in_flight_at_once_and_never_two_that_share_a_partition() -> None:
+def test_two_brokers_are_in_flight_at_once_only_if_they_share_no_partition() -> None:
     first = who(rolled(cluster(ROLLED_CONTROLLERS)))
     partner = {1: 4, 4: 1, 2: 5, 5: 2, 3: 6, 6: 3}[first]
     away = cluster({**ROLLED_CONTROLLERS, **replaced(first)}, fresh(first))
@@ -120,7 +120,7 @@ def test_two_brokers_of_one_rack_are_in_flight_at_once_and_never_two_that_share_
     refused(rolled(both, sent(first), sent(partner)), Reason.ROLLING_NODES)
 
 
-def test_a_node_that_is_back_counts_as_in_flight_until_it_was_stable() -> None:
+def test_a_node_that_is_back_counts_as_in_flight_until_it_has_been_stable() -> None:
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
     one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
     assert "stable for" in refused(
@@ -128,7 +128,7 @@ def test_a_node_that_is_back_counts_as_in_flight_until_it_was_stable() -> None:
     )
 
 
-def test_what_is_away_for_another_reason_counts_against_the_cap() -> None:
+def test_a_node_that_is_away_without_a_restart_counts_towards_max_parallel() -> None:
     drained = {**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, terminating=True)}
     one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
     assert "broker 1" in refused(rolled(cluster(drained), rollout=one_at_a_time), Reason.ROLLING_NODES)
@@ -160,11 +160,13 @@ def test_what_is_away_for_another_reason_counts_against_the_cap() -> None:
     ],
     ids=lambda one: str(one) if isinstance(one, Reason) else "seen",
 )
-def test_nothing_is_restarted_on_what_is_not_known_or_not_safe(observation: Observation, reason: Reason) -> None:
+def test_no_node_is_restarted_while_partitions_quorum_levels_or_pods_are_unknown_or_unsafe(
+    observation: Observation, reason: Reason
+) -> None:
     refused(rolled(observation), reason)
 
 
-def test_where_the_document_allows_more_than_are_ever_in_flight_the_status_says_so() -> None:
+def test_the_status_has_a_note_if_max_parallel_allows_more_than_64_nodes_in_flight() -> None:
     ids = range(1, 71)
     pods, nodes = {id_: a_pod(id_) for id_ in ids}, {id_: a_node(id_) for id_ in ids}
     many = cluster({**ROLLED_CONTROLLERS, **pods}, nodes, replicas=70)
@@ -173,7 +175,7 @@ def test_where_the_document_allows_more_than_are_ever_in_flight_the_status_says_
         assert sum("at most 64 nodes at a time: rollout.maxParallel is 100" in note for note in found) == notes
 
 
-def test_a_consent_lets_partitions_without_a_second_replica_be_unavailable_and_is_good_for_one_roll() -> None:
+def test_the_consent_single_replica_topics_excuses_such_partitions_for_one_roll() -> None:
     observation = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
     consents = frozenset({"single-replica-topics"})
     assert who(rolled(observation, consents=consents)) in BROKERS
@@ -181,7 +183,7 @@ def test_a_consent_lets_partitions_without_a_second_replica_be_unavailable_and_i
     refused(rolled(observation, consents=consents, status=used), Reason.CONSENT_SPENT)
 
 
-def test_a_topic_that_comes_to_be_unavailable_in_mid_roll_is_covered_by_no_consent_that_was_given_before() -> None:
+def test_a_topic_that_becomes_unavailable_during_a_roll_is_not_covered_by_an_earlier_consent() -> None:
     consents = frozenset({"single-replica-topics"})
     excused = excused_by({"one": 1})
     roll = rolled(cluster(ROLLED_CONTROLLERS))
@@ -221,7 +223,7 @@ def in_two_sets(observation: Observation, **of_second: Any) -> Observation:
 
 
 @pytest.mark.parametrize("change", ["another template", "away"])
-def test_a_consent_is_not_used_up_because_another_stateful_set_changes_or_is_away(change: str) -> None:
+def test_a_consent_is_not_spent_because_another_stateful_set_changes_or_is_missing(change: str) -> None:
     observation = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
     status = begun_with_the_consent(observation)
     controllers, brokers = workloads_of(observation).stateful_sets
@@ -242,7 +244,7 @@ def test_a_consent_is_not_used_up_because_another_stateful_set_changes_or_is_awa
     assert who(rolled(observation, consents=SINGLE, status=status)) in BROKERS
 
 
-def test_brokers_of_a_revision_that_the_consent_was_not_given_for_wait_until_the_others_are_done() -> None:
+def test_brokers_of_a_revision_without_consent_wait_until_the_brokers_with_consent_are_done() -> None:
     observation = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
     status = begun_with_the_consent(in_two_sets(observation))
     later = {"update_revision": "later"}
@@ -252,7 +254,7 @@ def test_brokers_of_a_revision_that_the_consent_was_not_given_for_wait_until_the
     assert who(rolled(in_two_sets(others), consents=SINGLE, status=status)) in (4, 5, 6)
 
 
-def test_a_stuck_broker_on_a_revision_after_the_consent_waits_too() -> None:
+def test_a_stuck_broker_of_a_revision_without_consent_waits() -> None:
     observation = cluster(
         {**ROLLED_CONTROLLERS, 5: a_pod(5, waiting="ImagePullBackOff", phase="Pending", ready=False)},
         {5: replace(a_node(5), state=NodeState.GHOST)},
@@ -264,14 +266,14 @@ def test_a_stuck_broker_on_a_revision_after_the_consent_waits_too() -> None:
     assert who(rolled(later, consents=SINGLE, status=status)) in (1, 2, 3)
 
 
-def test_a_consent_that_no_restart_has_used_is_given_anew_for_all_that_is_there() -> None:
+def test_a_consent_that_no_restart_has_used_covers_the_current_revisions_and_topics() -> None:
     observation = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
     unused = replace(begun_with_the_consent(observation), spent_consents=())
     changed = in_two_sets(observation, update_revision="later")
     assert who(rolled(changed, consents=SINGLE, status=unused)) in BROKERS
 
 
-def test_of_very_many_topics_the_consent_is_for_exactly_those() -> None:
+def test_a_consent_for_very_many_topics_covers_exactly_these_topics() -> None:
     every = {f"t{number}": 1 for number in range(600)}
     excused = excused_by(every)
     assert (excused.marks, len(excused.names)) == ("", 5)
@@ -285,21 +287,21 @@ def test_of_very_many_topics_the_consent_is_for_exactly_those() -> None:
     assert come_later(excused_by({}), {"x": 2}) == {"x": 2}
 
 
-def test_while_a_partition_has_no_leader_no_node_is_restarted_however_few_replicas_it_asks_for() -> None:
+def test_no_node_is_restarted_while_a_partition_has_no_leader_however_low_its_min_isr_is() -> None:
     one = reading(*PARTITIONS, row("lost", 3, 5, 6, isr=[3], offline=True), least={"lost": 1})
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
     message = refused(rolled(cluster(ROLLED_CONTROLLERS, partitions=one), rollout=rule), Reason.ROLLING_NODES)
     assert "1 partition (lost-0) has no leader" in message
 
 
-def test_a_consent_excuses_no_partition_that_is_low_for_another_reason() -> None:
+def test_a_consent_excuses_no_partition_that_is_below_min_isr_for_another_reason() -> None:
     some = (*PARTITIONS, row("one", 2), row("low", 3, 5, 6, isr=[3]))
     observation = cluster({**ROLLED_CONTROLLERS, **current(3, 5, 6)}, partitions=some)
     message = refused(rolled(observation, consents=frozenset({"single-replica-topics"})), Reason.ROLLING_NODES)
     assert "1 partition (low-0) is below min.insync.replicas" in message
 
 
-def test_a_broker_at_min_isr_is_reported_with_its_partitions_and_others_go_before_it() -> None:
+def test_a_broker_at_min_isr_is_reported_with_its_partitions_and_restarted_after_other_brokers() -> None:
     some = (row("busy", 1, 2, 3, isr=[1, 2]), *PARTITIONS)
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
     observation = cluster({**ROLLED_CONTROLLERS, **current(3, 4, 5, 6)}, partitions=some)
@@ -308,7 +310,7 @@ def test_a_broker_at_min_isr_is_reported_with_its_partitions_and_others_go_befor
     assert who(rolled(cluster(ROLLED_CONTROLLERS, partitions=some), rollout=rule)) in (3, 4, 5, 6)
 
 
-def test_outside_the_windows_no_node_is_restarted_and_what_is_in_flight_is_followed() -> None:
+def test_outside_the_windows_no_node_is_restarted_and_restarts_in_flight_are_followed() -> None:
     night = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
     refused(behind_gates(cluster(), rolled(cluster(), rollout=night), night), Reason.WAITING_FOR_WINDOW)
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False, phase="Pending")})
@@ -316,7 +318,7 @@ def test_outside_the_windows_no_node_is_restarted_and_what_is_in_flight_is_follo
     assert "broker" in refused(followed, Reason.ROLLING_NODES)
 
 
-def test_a_broker_whose_budget_allows_none_now_is_passed_over_for_one_of_another_budget() -> None:
+def test_a_broker_whose_disruption_budget_allows_no_eviction_is_passed_over_for_one_of_another_budget() -> None:
     observation = cluster(ROLLED_CONTROLLERS)
     first = who(rolled(observation))
     (every,) = workloads_of(observation).budgets
@@ -346,7 +348,7 @@ def test_a_node_in_flight_is_followed_while_a_scaled_up_pod_runs_no_registered_n
 
 
 @pytest.mark.parametrize("of_pod", [{"waiting": "ErrImagePull"}, {"waiting": "Unschedulable"}, {}])
-def test_a_pod_that_never_registers_halts_the_roll_with_what_to_look_at_and_what_to_do(of_pod: dict[str, Any]) -> None:
+def test_a_pod_whose_node_never_registers_halts_the_roll_with_a_remedy(of_pod: dict[str, Any]) -> None:
     message = refused(rolled(scaled_up(20, **of_pod)), Reason.ROLLOUT_HALTED)
     beginning = "no other node is restarted: pod broker-7 of StatefulSet broker runs no registered node after 15 min"
     assert message.startswith(beginning)
@@ -358,15 +360,15 @@ def test_a_pod_that_never_registers_halts_the_roll_with_what_to_look_at_and_what
     assert "delete it to have it of the current revision" in older
 
 
-def test_a_pod_without_a_node_that_is_stopped_again_is_waited_for() -> None:
+def test_a_pod_without_a_node_that_is_stopping_is_waited_for() -> None:
     assert "it is stopping" in refused(rolled(scaled_up(20, terminating=True)), Reason.ROLLING_NODES)
 
 
-def test_a_pod_without_a_node_halts_nothing_where_no_pod_needs_a_restart() -> None:
+def test_a_pod_without_a_node_halts_no_roll_where_no_pod_needs_a_restart() -> None:
     assert rolled(scaled_up(20, rolled_to=(*CONTROLLERS, *BROKERS))).decision is None
 
 
-def test_while_a_pod_runs_no_node_a_node_that_is_stuck_still_goes_once_the_image_is_reverted() -> None:
+def test_a_stuck_node_is_restarted_after_a_reverted_image_also_while_a_new_pod_runs_no_node() -> None:
     """The restart of a stuck node costs nothing, and the new pod may have failed for the same image."""
     bad = {id_: a_pod(id_, revision="bad", ready=False, **CRASHES) for id_ in (1, 7)}
     bad[7] = replace(bad[7], created_at=NOW - timedelta(minutes=20))

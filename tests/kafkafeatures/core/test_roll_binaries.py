@@ -49,7 +49,7 @@ def test_no_node_is_restarted_into_a_binary_that_cannot_hold_a_finalized_level()
     assert "share.version:2->1" in refused(rolled(on_the_way_down("share.version", 2)), Reason.NODES_BEHIND)
 
 
-def test_a_downgrade_of_the_document_goes_before_the_binary_that_needs_it() -> None:
+def test_a_downgrade_of_the_document_is_done_before_the_roll_to_the_binary_that_needs_it() -> None:
     observation = on_the_way_down("share.version", 2)
     roll = rolled(observation, changes=(UpdateFeature("share.version", 2, 1),))
     assert roll.levels_first
@@ -57,7 +57,7 @@ def test_a_downgrade_of_the_document_goes_before_the_binary_that_needs_it() -> N
     assert not rolled(observation, changes=(UpdateFeature("share.version", 2, 3),)).levels_first
 
 
-def test_into_a_binary_of_which_nothing_is_known_one_node_goes_first_and_the_next_once_it_is_back() -> None:
+def test_one_node_is_restarted_into_an_unknown_binary_first_and_the_next_node_once_it_is_back() -> None:
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False)}, release="", image="mine:latest")
     refused(rolled(observation, sent(1)), Reason.ROLLING_NODES)
     known = cluster({**ROLLED_CONTROLLERS, **current(1), **replaced(2)}, fresh(2), release="", image="mine:latest")
@@ -82,7 +82,7 @@ def two_images(*done: int, **images: str) -> Observation:
     return with_workloads(observation, stateful_sets=(controllers, *sets))
 
 
-def test_the_first_node_of_each_unknown_image_goes_alone_and_then_the_others_as_usual() -> None:
+def test_the_first_node_of_each_unknown_image_is_restarted_alone_and_later_nodes_as_usual() -> None:
     first = who(rolled(two_images()))
     others = {1, 2, 3} if first in {4, 5, 6} else {4, 5, 6}
     refused(rolled(two_images(first), sent(first, uid="older", stable=True)), Reason.ROLLING_NODES)
@@ -102,7 +102,7 @@ def test_two_stateful_sets_with_one_image_share_the_node_that_goes_first() -> No
     assert who(rolled(after, sent(third, uid="older", stable=True))) not in (first, second, third)
 
 
-def test_where_such_a_node_cannot_go_alone_it_is_said_what_that_waits_for_and_how_to_do_without() -> None:
+def test_the_message_about_a_first_node_that_cannot_be_restarted_alone_has_cause_and_remedy() -> None:
     away = {5: replace(a_node(5), state=NodeState.FENCED)}
     some = (row("orders", 1, 2, 3), row("others", 4, 5, 6, isr=[4, 6]))
     observation = cluster({**ROLLED_CONTROLLERS, **current(5)}, away, some, release="", image="kafka:ours")
@@ -123,7 +123,7 @@ def ordered(pods: Mapping[int, Pod], *, replicas: int = 6) -> Observation:
     return with_workloads(observation, stateful_sets=(controllers, brokers))
 
 
-def test_of_pods_that_are_created_one_by_one_none_goes_above_one_that_is_not_ready() -> None:
+def test_with_ordered_ready_no_pod_is_evicted_above_a_pod_that_is_not_ready() -> None:
     unready = a_pod(2, revision=NEW, ready=False)
     assert who(rolled(ordered({}))) in BROKERS
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
@@ -141,7 +141,7 @@ def test_no_ordered_pod_is_restarted_below_a_pod_in_flight_that_is_not_created_y
     assert rolled(back, sent(6)).fleet.out_of_order == {}
 
 
-def test_of_a_pod_that_is_not_created_again_it_is_said_which_pod_has_to_be_ready_before() -> None:
+def test_the_message_about_a_pod_that_is_not_created_again_names_the_pod_that_has_to_be_ready_first() -> None:
     observation = ordered(current(*BROKERS))
     controllers, brokers = workloads_of(observation).stateful_sets
     pods = tuple(replace(one, ready=one.name != "broker-2") for one in brokers.pods if one.name != "broker-3")
@@ -159,7 +159,7 @@ def test_of_a_pod_that_is_not_created_again_it_is_said_which_pod_has_to_be_ready
     assert "if it was scaled down" in message
 
 
-def test_since_when_a_controller_has_not_confirmed_its_id_is_remembered_however_many_brokers_have_not_either() -> None:
+def test_the_status_keeps_all_unconfirmed_controllers_however_many_brokers_are_unconfirmed() -> None:
     """If it were not remembered, the message would be another one at each look."""
     roll = rolled(cluster(None, {id_: replace(a_node(id_), proved_at="") for id_ in (*CONTROLLERS, *BROKERS)}))
     assert roll.decision is not None

@@ -42,7 +42,7 @@ from tests.kafkafeatures.core.rolls import (
 from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
 
 
-def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_support_the_level() -> None:
+def test_a_person_is_asked_for_one_node_at_a_time_and_only_for_nodes_that_do_not_support_the_level() -> None:
     by_hand = Rollout(MANUAL.name)
     raised = UpdateFeature("metadata.version", 27, 30)
     observation = replace(cluster(), workloads=Unknown(SILENT))
@@ -56,7 +56,7 @@ def test_by_hand_one_node_is_asked_for_at_a_time_and_only_those_that_do_not_supp
 
 
 @pytest.mark.parametrize(("taken", "after"), [(0, 1.0), (30, 3.0), (3_600, 5.0)])
-def test_a_restart_by_hand_is_looked_for_less_often_the_longer_it_takes(taken: int, after: float) -> None:
+def test_reconciliations_during_a_restart_by_hand_become_rarer_the_longer_it_takes(taken: int, after: float) -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     observation = replace(cluster(), workloads=Unknown(SILENT))
     step = restart_in(rolled(observation, rollout=by_hand, changes=(raised,)))
@@ -73,13 +73,13 @@ def test_a_restart_by_hand_is_looked_for_less_often_the_longer_it_takes(taken: i
         (202, "broker 1 is fenced, and does not answer: it recovers its log, or was stopped"),
     ],
 )
-def test_a_fenced_broker_that_does_not_answer_is_not_said_to_run(epoch: int, text: str) -> None:
+def test_the_message_about_a_fenced_silent_broker_does_not_claim_that_it_runs(epoch: int, text: str) -> None:
     fenced = replace(a_node(1), state=NodeState.FENCED, answer=Unknown(SILENT), broker_epoch=epoch)
     step = RestartNode(1, "broker 1", earlier_support="7-27", broker_epoch=101)
     assert step.state_in(replace(cluster(nodes={1: fenced}), workloads=Unknown(SILENT)), None).detail == text
 
 
-def test_by_hand_and_without_the_metadata_log_a_node_is_back_once_it_supports_more_than_before() -> None:
+def test_without_the_metadata_log_a_node_restarted_by_hand_is_back_once_it_supports_more_than_before() -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     unknown = {id_: replace(a_node(id_), broker_epoch=-1, incarnation="") for id_ in (*CONTROLLERS, *BROKERS)}
     observation = cluster(nodes=unknown)
@@ -95,7 +95,7 @@ def test_by_hand_and_without_the_metadata_log_a_node_is_back_once_it_supports_mo
     )
 
 
-def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:
+def test_a_person_is_not_asked_again_to_restart_a_node_that_was_restarted() -> None:
     asked = RestartInFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON)
     for nodes, asks in (({}, True), (fresh(1), False)):
         observation = replace(cluster(nodes=nodes), workloads=Unknown(SILENT))
@@ -108,7 +108,7 @@ def test_a_person_is_not_asked_again_for_a_node_that_was_restarted() -> None:
         assert (said[1] is Reason.RESTART_REQUESTED) is asks
 
 
-def test_a_person_is_no_longer_asked_once_the_document_changed() -> None:
+def test_a_request_to_restart_a_node_by_hand_is_withdrawn_once_the_document_no_longer_needs_it() -> None:
     """If the person were still asked, the restart would stay in flight, and no level would be changed, until it was
     done.
     """
@@ -150,7 +150,7 @@ LATE = Failure(FailureKind.WAITING_FOR_BUDGET, "partitions", "others have theirs
         ({}, (row("orders", 1, 2, 3, isr=[2]), row("more", 1, 2, 3, isr=[1, 2])), "more-0"),
     ],
 )
-def test_what_a_person_was_asked_for_is_withdrawn_once_a_partition_would_not_bear_it(
+def test_a_request_to_restart_a_node_by_hand_is_withdrawn_once_a_partition_forbids_the_restart(
     nodes: dict[int, Any], partitions: Any, why: str
 ) -> None:
     """A person may take days."""
@@ -162,7 +162,7 @@ def test_what_a_person_was_asked_for_is_withdrawn_once_a_partition_would_not_bea
     assert (roll.in_flight == ()) is bool(why)
 
 
-def test_a_node_restarted_with_the_kafka_of_before_is_asked_for_with_a_newer_one() -> None:
+def test_a_node_that_was_restarted_with_the_old_kafka_halts_the_roll_and_asks_for_a_newer_one() -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     observation = replace(cluster(), workloads=Unknown(SILENT))
     begun = RolloutStatus(id=rolled(observation, rollout=by_hand, changes=(raised,)).id, total=9, nodes="3002")
@@ -171,7 +171,7 @@ def test_a_node_restarted_with_the_kafka_of_before_is_asked_for_with_a_newer_one
     assert message.endswith("; restart controller 3002 with a Kafka that supports it, or change the document")
 
 
-def test_a_broker_that_no_longer_exists_is_a_blocker_with_the_way_out_and_not_only_to_be_brought_back() -> None:
+def test_a_ghost_broker_is_a_blocker_with_its_unregistration_in_the_remedy() -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     ghost = replace(a_node(4), state=NodeState.GHOST, answer=Unknown(SILENT))
     observation = replace(cluster(nodes={4: ghost}), workloads=Unknown(SILENT))
@@ -181,7 +181,7 @@ def test_a_broker_that_no_longer_exists_is_a_blocker_with_the_way_out_and_not_on
     assert [(one.kind, one.subject) for one in decision.blockers] == [(BlockerKind.GHOST_REGISTRATION, "broker 4")]
 
 
-def test_a_person_is_not_asked_to_upgrade_a_node_below_the_floor_of_the_new_kafka() -> None:
+def test_a_person_is_not_asked_to_upgrade_a_node_while_a_level_is_too_low_for_the_new_kafka() -> None:
     old = answer({"metadata.version": (1, 21)}, {"metadata.version": 4})
     nodes = {id_: replace(a_node(id_), answer=known(old), registered={}) for id_ in (*CONTROLLERS, *BROKERS)}
     observation = cluster(nodes=nodes)

@@ -66,7 +66,7 @@ def behind(*ids: int) -> Any:
         (cluster({**ROLLED_CONTROLLERS, **replaced(1)}), ReturnPhase.STARTING),
     ],
 )
-def test_a_node_that_stops_starts_or_catches_up_for_longer_than_it_may_halts_the_roll(
+def test_a_node_that_stops_starts_or_catches_up_for_longer_than_node_timeout_halts_the_roll(
     observation: Observation, so_far: ReturnPhase
 ) -> None:
     """Only one that recovers its log takes as long as it takes."""
@@ -77,7 +77,9 @@ def test_a_node_that_stops_starts_or_catches_up_for_longer_than_it_may_halts_the
 
 
 @pytest.mark.parametrize(("minutes", "is_told"), [(15, False), (16, True)])
-def test_where_to_look_is_said_of_a_node_that_recovers_for_longer_than_it_may(minutes: int, is_told: bool) -> None:
+def test_the_message_about_a_node_that_recovers_for_longer_than_node_timeout_says_where_to_look(
+    minutes: int, is_told: bool
+) -> None:
     observation = cluster(
         {**ROLLED_CONTROLLERS, **replaced(1)}, {1: replace(fresh(1)[1], state=NodeState.FENCED)}, behind(1)
     )
@@ -87,7 +89,7 @@ def test_where_to_look_is_said_of_a_node_that_recovers_for_longer_than_it_may(mi
     assert ("see `kubectl logs broker-1`" in text and text.endswith("if it hangs, delete the pod")) is is_told
 
 
-def test_a_node_whose_pod_is_gone_is_one_of_those_that_are_restarted() -> None:
+def test_a_node_whose_pod_is_gone_counts_as_not_yet_restarted() -> None:
     observation = cluster(nodes={1: replace(a_node(1), state=NodeState.GHOST)})
     controllers, brokers = workloads_of(observation).stateful_sets
     observation = with_workloads(observation, stateful_sets=(controllers, replace(brokers, pods=brokers.pods[1:])))
@@ -98,14 +100,14 @@ def test_a_node_whose_pod_is_gone_is_one_of_those_that_are_restarted() -> None:
 # --- back ---
 
 
-def test_a_controller_that_is_behind_the_leader_is_not_back_and_no_other_one_goes() -> None:
+def test_a_controller_that_is_behind_the_leader_is_not_back_and_no_other_controller_is_restarted() -> None:
     observation = cluster({**replaced(3002)}, fresh(3002), quorum=voting(behind=[3002]))
     assert phase(sent(3002), observation) is ReturnPhase.CATCHING_UP
     assert "controller 3002 is behind" in refused(rolled(observation, sent(3002)), Reason.ROLLING_NODES)
     assert phase(sent(3002), replace(observation, quorum=cluster().quorum)) is ReturnPhase.BACK
 
 
-def test_a_broker_that_is_fenced_is_not_back_although_it_is_in_sync_by_what_was_written_last() -> None:
+def test_a_fenced_broker_is_not_back_although_the_last_records_have_it_in_sync() -> None:
     nodes = {1: replace(fresh(1)[1], state=NodeState.FENCED)}
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, nodes)
     assert phase(sent(1), observation) is ReturnPhase.RECOVERING
@@ -113,7 +115,7 @@ def test_a_broker_that_is_fenced_is_not_back_although_it_is_in_sync_by_what_was_
 
 
 @pytest.mark.parametrize(("seconds", "result"), [(0, OpenOutcome()), (29, OpenOutcome()), (30, Result.APPLIED)])
-def test_that_a_node_is_stable_is_seen_by_one_process_whatever_a_clock_says(
+def test_the_time_for_which_a_node_is_stable_is_measured_by_one_process_and_not_by_a_clock(
     seconds: int, result: Result | OpenOutcome
 ) -> None:
     """A node that was back before the operator was restarted may have stopped once more meanwhile."""
@@ -123,14 +125,14 @@ def test_that_a_node_is_stable_is_seen_by_one_process_whatever_a_clock_says(
 
 
 @pytest.mark.parametrize(("seconds", "result"), [(0, OpenOutcome()), (60, OpenOutcome()), (61, Result.NOT_APPLIED)])
-def test_that_an_eviction_is_no_longer_on_its_way_is_waited_for_by_one_process_whatever_a_clock_says(
+def test_the_time_for_which_an_eviction_may_be_on_its_way_is_measured_by_one_process(
     seconds: int, result: Result | OpenOutcome
 ) -> None:
     found = looks(cluster(ROLLED_CONTROLLERS), timedelta(seconds=seconds))
     assert sent(1, minutes=60, unwanted=60).settle(found) == result
 
 
-def test_a_restart_whose_pod_was_not_replaced_yet_is_overtaken_by_no_other_image() -> None:
+def test_a_restart_whose_pod_was_not_replaced_yet_is_not_superseded_by_another_image() -> None:
     """The eviction may be on its way: that the former pod crashes, and is not wanted, does not end the restart."""
     crashes = {1: a_pod(1, **CRASHES)}
     observation = cluster({**ROLLED_CONTROLLERS, **crashes}, {1: replace(a_node(1), state=NodeState.GHOST)}, behind(1))
@@ -145,7 +147,7 @@ def test_a_restart_whose_pod_was_not_replaced_yet_is_overtaken_by_no_other_image
 # --- who may go beside what is away ---
 
 
-def test_a_controller_goes_beside_no_broker_that_is_in_flight_or_leaves_no_room() -> None:
+def test_no_controller_is_restarted_while_a_broker_is_in_flight_or_uses_up_max_parallel() -> None:
     """The image of the controller was changed once more while brokers were restarted."""
     observation = cluster(replaced(1, ready=False, phase="Pending", waiting="ContainerCreating"), fresh(1), behind(1))
     assert "pod broker-1 does not run" in refused(rolled(observation, sent(1)), Reason.ROLLING_NODES)
@@ -156,7 +158,7 @@ def test_a_controller_goes_beside_no_broker_that_is_in_flight_or_leaves_no_room(
     assert "broker 1" in refused(rolled(drained, rollout=one_at_a_time), Reason.ROLLING_NODES)
 
 
-def test_a_broker_that_is_away_and_may_recover_is_not_restarted_although_no_partition_forbids_it() -> None:
+def test_a_broker_that_may_be_recovering_its_log_is_not_restarted_although_no_partition_forbids_it() -> None:
     away = {1: replace(a_node(1), state=NodeState.FENCED)}
     observation = cluster({**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6)}, away, behind(1))
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
@@ -171,7 +173,7 @@ def finalized(observation: Observation, **levels: int) -> Observation:
     return replace(observation, finalized=Known(named, SourceKind.METADATA_LOG, "", NOW))
 
 
-def test_a_binary_that_no_longer_knows_so_low_a_level_is_as_bad_as_one_that_does_not_know_it_yet() -> None:
+def test_no_node_is_restarted_into_a_binary_that_no_longer_supports_a_low_finalized_level() -> None:
     """Kafka 4.x begins at metadata.version 7."""
     observation = finalized(cluster(ROLLED_CONTROLLERS), metadata_version=6)
     message = refused(rolled(observation), Reason.NODES_BEHIND)
@@ -180,7 +182,7 @@ def test_a_binary_that_no_longer_knows_so_low_a_level_is_as_bad_as_one_that_does
     assert who(rolled(finalized(cluster(ROLLED_CONTROLLERS), metadata_version=7))) in BROKERS
 
 
-def test_levels_go_first_only_where_their_change_is_what_the_new_binary_waits_for() -> None:
+def test_levels_are_changed_before_the_roll_only_if_the_new_binary_needs_the_change() -> None:
     """To 4.1, which supports share.version 0-1 and no metadata.version above 27."""
     to_4_1 = cluster({**current(*CONTROLLERS)}, release="4.1")
     down = UpdateFeature("share.version", 2, 1)
@@ -193,7 +195,9 @@ def test_levels_go_first_only_where_their_change_is_what_the_new_binary_waits_fo
 
 
 @pytest.mark.parametrize("there", [Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.COPIED])
-def test_a_broker_that_is_registered_nowhere_during_a_migration_is_only_stopped(there: Position) -> None:
+def test_the_restart_of_an_unregistered_broker_in_a_migration_is_in_flight_while_the_broker_is_stopped(
+    there: Position,
+) -> None:
     """The restart is still in flight: no other node goes, and it is waited for. One that a person has unregistered
     looks the same, and what helps is said for both.
     """
@@ -207,7 +211,7 @@ def test_a_broker_that_is_registered_nowhere_during_a_migration_is_only_stopped(
     )
 
 
-def test_in_kraft_mode_the_restart_of_a_broker_that_was_unregistered_is_over() -> None:
+def test_the_restart_of_a_broker_that_was_unregistered_in_kraft_mode_is_over() -> None:
     assert AwayNode(2, "broker 2").is_overtaken(_without(2, migrations.cluster(Position.FINALIZED)))
 
 

@@ -62,7 +62,7 @@ STEADY: Mapping[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("of_pod", CRASHES.values(), ids=CRASHES)
-def test_a_node_that_crashes_on_the_new_revision_halts_the_roll_long_after_its_restart_was_over(
+def test_a_node_that_crashes_on_the_new_revision_halts_the_roll_also_after_its_restart_was_over(
     of_pod: dict[str, Any],
 ) -> None:
     observation = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, **of_pod)})
@@ -74,7 +74,9 @@ def test_a_node_that_crashes_on_the_new_revision_halts_the_roll_long_after_its_r
 
 
 @pytest.mark.parametrize("of_pod", STEADY.values(), ids=STEADY)
-def test_what_is_no_crash_of_what_is_rolled_out_or_is_long_over_halts_nothing(of_pod: dict[str, Any]) -> None:
+def test_an_end_of_a_container_that_is_no_recent_crash_of_the_new_revision_does_not_halt_the_roll(
+    of_pod: dict[str, Any],
+) -> None:
     observation = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, **{"revision": NEW, **of_pod})})
     assert who(rolled(observation)) in BROKERS
 
@@ -89,17 +91,17 @@ def test_a_crash_of_a_controller_halts_the_roll_of_brokers() -> None:
     assert "pod controller-3002" in refused(rolled(observation), Reason.ROLLOUT_HALTED)
 
 
-def test_what_was_decided_before_the_crash_and_not_sent_is_not_sent() -> None:
+def test_a_restart_that_was_decided_before_a_crash_and_not_sent_is_not_sent() -> None:
     observation = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, **CRASHES["was started again"])})
     assert "pod broker-1" in refused(rolled(observation, sent(3)), Reason.ROLLOUT_HALTED)
 
 
-def test_a_third_image_is_not_halted_for_what_crashed_on_the_second() -> None:
+def test_a_crash_on_the_second_image_does_not_halt_the_roll_to_a_third_image() -> None:
     observation = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision="bad", **CRASHES["was started again"])})
     assert who(rolled(observation)) in BROKERS
 
 
-def test_a_stuck_node_does_not_go_to_a_revision_that_crashes() -> None:
+def test_a_stuck_node_is_not_restarted_into_a_revision_that_crashes() -> None:
     isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
     stuck = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
@@ -109,7 +111,7 @@ def test_a_stuck_node_does_not_go_to_a_revision_that_crashes() -> None:
     refused(rolled(cluster({**ROLLED_CONTROLLERS, **stuck, **crashing}, away, isr)), Reason.ROLLOUT_HALTED)
 
 
-def test_a_stuck_node_goes_back_to_an_image_on_which_another_crashed_before_it_was_chosen_again() -> None:
+def test_a_stuck_node_is_restarted_into_an_image_that_crashed_before_it_was_chosen_again() -> None:
     """One node ran out of memory, another fails on the new image: it must still get the image that all others run."""
     isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
     made = NOW - timedelta(minutes=10)
@@ -129,7 +131,7 @@ def test_a_stuck_node_goes_back_to_an_image_on_which_another_crashed_before_it_w
 
 
 @pytest.mark.parametrize("change", ["another template", "away", "one more"])
-def test_a_node_does_not_go_to_a_revision_that_crashes_because_another_stateful_set_changes_or_is_away(
+def test_a_change_of_another_stateful_set_restarts_no_stuck_node_into_a_revision_that_crashes(
     change: str,
 ) -> None:
     """The old pod is stuck, and is an hour old; the new one crashed."""
@@ -188,11 +190,11 @@ def test_no_level_is_raised_while_a_node_crashes_although_the_roll_is_over(of_po
 
 
 @pytest.mark.parametrize("which", ["has run for an hour since", "is a new pod", "was evicted by kubelet"])
-def test_what_is_no_crash_keeps_no_level(which: str) -> None:
+def test_an_end_of_a_container_that_is_no_crash_does_not_hold_the_raise_of_a_level(which: str) -> None:
     assert rolled(after_the_roll(**STEADY[which]), changes=(RAISE,)).decision is None
 
 
-def test_a_crash_keeps_no_level_from_going_down_and_makes_nothing_unready_that_wants_nothing() -> None:
+def test_a_crash_after_the_roll_holds_no_downgrade_and_halts_no_finished_roll() -> None:
     """To go back may be what helps."""
     observation = after_the_roll(**CRASHES["was started again"])
     assert rolled(observation, changes=(UpdateFeature("share.version", 2, 1),)).decision is None

@@ -80,7 +80,7 @@ LAST = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, back(
 
 @pytest.mark.parametrize("seen", [LOST, DRAINED, LAST])
 @pytest.mark.parametrize("flying", [(), (sent(1),)])
-def test_a_broker_none_of_whose_directories_was_there_before_halts_the_roll_by_name_whatever_stopped_it(
+def test_a_broker_that_comes_back_without_any_former_directory_halts_the_roll(
     seen: Observation, flying: tuple[RestartInFlight, ...]
 ) -> None:
     roll = rolled(seen, *flying, disks=OLD)
@@ -91,7 +91,7 @@ def test_a_broker_none_of_whose_directories_was_there_before_halts_the_roll_by_n
     assert roll.done < roll.total
 
 
-def test_the_first_look_of_a_roll_notes_what_each_node_has_and_no_later_one_takes_another_disk_for_it() -> None:
+def test_the_directories_of_each_node_are_recorded_when_a_roll_begins_and_not_replaced_later() -> None:
     nodes = {id_: with_dirs(id_, f"dir-{id_}", metadata=f"meta-{id_}") for id_ in (*BROKERS, *CONTROLLERS)}
     first = rolled(cluster(ROLLED_CONTROLLERS, nodes)).disks
     assert first.earlier.keys() == nodes.keys()
@@ -100,7 +100,7 @@ def test_the_first_look_of_a_roll_notes_what_each_node_has_and_no_later_one_take
     assert (later.earlier, later.lost_ids) == (first.earlier, frozenset({4}))
 
 
-def test_without_a_roll_a_new_disk_is_no_matter() -> None:
+def test_a_new_disk_is_ignored_without_a_roll() -> None:
     roll = rolled(LAST)
     assert (roll.decision, roll.disks.earlier) == (None, {})
 
@@ -118,7 +118,7 @@ def test_a_lost_disk_is_reported_at_once_even_while_the_broker_is_fenced_and_as_
         assert "came back on a new disk" in refused(rolled(seen, one, disks=OLD), Reason.ROLLOUT_HALTED)
 
 
-def test_a_broker_that_has_one_of_its_directories_still_is_back_and_those_that_came_to_it_count_as_well() -> None:
+def test_a_broker_with_one_former_directory_is_back_and_its_new_directories_are_recorded() -> None:
     seen = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, back(1, "old", "new"))
     roll = rolled(seen, sent(1), disks=OLD)
     assert who(roll) == 4
@@ -127,14 +127,14 @@ def test_a_broker_that_has_one_of_its_directories_still_is_back_and_those_that_c
 
 
 @pytest.mark.parametrize("before", [(), tuple(map(str, range(MOST_DIRS + 1)))])
-def test_nothing_is_concluded_of_directories_that_were_not_known_or_are_too_many_to_remember(
+def test_directories_that_were_unknown_or_too_many_to_record_do_not_make_a_disk_new(
     before: tuple[str, ...],
 ) -> None:
     assert who(rolled(LOST, sent(1), disks=had(with_dirs(1, *before)))) == 4
     assert not is_on_new_disk(disks_of(with_dirs(1, "old")), with_dirs(1))
 
 
-def test_of_a_broker_that_registers_no_directories_the_one_of_its_metadata_log_tells() -> None:
+def test_the_directory_of_the_metadata_log_identifies_the_disk_of_a_broker_without_registered_directories() -> None:
     """The registrations may have been readable at one of both moments only."""
     old = disks_of(with_dirs(1, metadata="old"))
     assert is_on_new_disk(old, with_dirs(1, metadata="new"))
@@ -144,7 +144,7 @@ def test_of_a_broker_that_registers_no_directories_the_one_of_its_metadata_log_t
     assert not is_on_new_disk(both, with_dirs(1, "d", metadata="new"))  # which a broker copies from the leader
 
 
-def test_a_controller_that_lost_its_metadata_log_halts_the_roll_also_a_combined_one_that_kept_its_other_disks() -> None:
+def test_a_controller_or_combined_node_that_lost_its_metadata_log_is_on_a_new_disk() -> None:
     seen = cluster({**current(3002), **replaced(3001)}, back(3001, metadata="new"))
     message = refused(rolled(seen, sent(3001), disks=had(with_dirs(3001, metadata="old"))), Reason.ROLLOUT_HALTED)
     assert "controller 3001 came back on a new disk" in message
@@ -152,7 +152,7 @@ def test_a_controller_that_lost_its_metadata_log_halts_the_roll_also_a_combined_
     assert is_on_new_disk(disks_of(replace(combined, metadata_dir="old")), combined)
 
 
-def test_a_consent_accepts_this_disk_of_this_node_and_is_used_up_by_it() -> None:
+def test_a_consent_accepts_one_new_disk_of_one_node_and_is_spent_by_it() -> None:
     consent = consent_to_disk(OLD[1], LOST.node(1) or a_node(1))
     roll = rolled(LOST, sent(1), disks=OLD, consents=frozenset({consent}))
     assert (roll.disks.used, roll.disks.lost) == (frozenset({consent}), ())
@@ -161,7 +161,7 @@ def test_a_consent_accepts_this_disk_of_this_node_and_is_used_up_by_it() -> None
     assert (after.disks.used, who(after)) == (frozenset(), 4)
 
 
-def test_a_consent_to_another_disk_or_to_another_node_accepts_nothing() -> None:
+def test_a_consent_to_another_disk_or_another_node_accepts_no_new_disk() -> None:
     others = (
         consent_to_disk(OLD[1], with_dirs(1, "third")),
         consent_to_disk(disks_of(with_dirs(2, "old")), with_dirs(2, "new")),
@@ -171,14 +171,14 @@ def test_a_consent_to_another_disk_or_to_another_node_accepts_nothing() -> None:
     assert rolled(LOST, disks=OLD, consents=frozenset(others)).disks.lost_ids == {1}
 
 
-def test_a_consent_that_was_used_already_is_asked_for_anew() -> None:
+def test_a_consent_to_a_new_disk_that_was_spent_has_to_be_given_again() -> None:
     consent = consent_to_disk(OLD[1], LOST.node(1) or a_node(1))
     spent = replace(EMPTY, spent_consents=(consent,))
     message = refused(rolled(LOST, disks=OLD, status=spent, consents=frozenset({consent})), Reason.ROLLOUT_HALTED)
     assert f"remove the consent {consent}, apply the document, then add it again" in message
 
 
-def test_directories_are_in_the_status_while_the_roll_is_on_and_no_longer() -> None:
+def test_the_status_has_the_directories_of_nodes_only_while_the_roll_is_in_progress() -> None:
     begun = rolled(cluster(ROLLED_CONTROLLERS, {1: with_dirs(1, "old", "older")}))
     status = rollout_status(begun, WAITING, None, ago(0))
     assert status is not None
@@ -196,7 +196,7 @@ def test_directories_are_in_the_status_while_the_roll_is_on_and_no_longer() -> N
     assert slip.disks == status.disks
 
 
-def test_the_node_that_is_restarted_now_is_in_the_status_however_many_there_are() -> None:
+def test_the_status_has_the_directories_of_the_node_in_flight_however_many_nodes_there_are() -> None:
     """The next look, which finds it in flight, may be that of another process."""
     many = {id_: frozenset({f"d:{id_:05}"}) for id_ in range(2000)}
     roll = rolled(replace(cluster(ROLLED_CONTROLLERS), registered_brokers=Unknown(UNREAD)), disks=many)
@@ -208,7 +208,7 @@ def test_the_node_that_is_restarted_now_is_in_the_status_however_many_there_are(
     assert 1999 in read_disks(status.disks)
 
 
-def test_a_broker_that_was_unregistered_and_added_again_within_a_roll_is_another_node() -> None:
+def test_the_directories_of_a_broker_are_forgotten_once_it_was_unregistered_within_a_roll() -> None:
     without = cluster({**ROLLED_CONTROLLERS, **replaced(1)})
     without = replace(without, nodes=tuple(node for node in without.nodes if node.id != 1))
     stopped = cluster(ROLLED_CONTROLLERS, {1: with_dirs(1, node=replace(a_node(1), state=NodeState.GHOST))})
@@ -227,7 +227,7 @@ def both_of_one_id(controller: str, broker: str, state: NodeState = NodeState.LI
 
 
 @pytest.mark.parametrize("state", [NodeState.LIVE, NodeState.GHOST])
-def test_of_a_broker_and_a_controller_with_one_id_the_one_that_lost_its_disk_is_named_and_not_the_other(
+def test_a_new_disk_is_reported_for_the_right_node_of_a_broker_and_a_controller_with_one_id(
     state: NodeState,
 ) -> None:
     """The leader names one directory for both: whose it is, it does not tell where both run."""
@@ -245,7 +245,7 @@ def test_of_a_broker_and_a_controller_with_one_id_the_one_that_lost_its_disk_is_
     assert [node.title for node in lost] == ["controller 1"] * is_known
 
 
-def test_a_consent_to_the_disk_of_one_of_them_leaves_what_the_other_had() -> None:
+def test_a_consent_to_a_new_disk_keeps_the_directories_of_the_other_node_with_the_same_id() -> None:
     nodes = both_of_one_id("meta", "log", NodeState.GHOST)
     before = {1: disks_of(with_dirs(1, "old", metadata="meta"))}
     consent = consent_to_disk(before[1], nodes[1])
@@ -270,7 +270,7 @@ def test_a_lost_disk_does_not_halt_a_migration_path_without_restarts_and_stays_r
     assert "came back on a new disk" in refused(rolled(LAST, disks=OLD, permit=Permit("", {})), Reason.ROLLOUT_HALTED)
 
 
-def test_a_look_in_which_the_pods_cannot_be_read_loses_no_directory() -> None:
+def test_a_reconciliation_without_readable_pods_keeps_the_recorded_directories() -> None:
     observation = replace(cluster(), workloads=Unknown(UNREAD))
     roll = rolled(observation, disks=OLD)
     assert not roll.needing
@@ -300,13 +300,13 @@ def test_a_status_keeps_the_disks_it_has_room_for_and_always_those_of_the_nodes_
 
 @given(st.lists(st.text("0123456789 d:m\n\u0663x", max_size=12)))
 @example(["9" * 5000 + " d:abcde"])
-def test_a_status_that_was_edited_is_read_as_far_as_it_can_be(lines: list[str]) -> None:
+def test_the_valid_lines_of_directories_in_an_edited_status_are_read(lines: list[str]) -> None:
     assert all(marks for marks in read_disks([*lines, "7 d:abcde", "7"]).values())
     assert 7 in read_disks([*lines, "7 d:abcde"])
 
 
 @given(st.lists(st.dictionaries(st.integers(1, 3), st.sets(st.sampled_from("abcdef"), min_size=1)), max_size=6))
-def test_whatever_order_nodes_come_and_go_in_one_that_has_nothing_of_before_is_lost_and_no_other(
+def test_exactly_the_nodes_without_any_former_directory_are_on_a_new_disk(
     looks: list[dict[int, set[str]]],
 ) -> None:
     """A node had all that it ever had without a break; there is no consent."""

@@ -107,7 +107,9 @@ def halted_by_1(pods: Mapping[int, Pod], nodes: Mapping[int, Node], **of_brokers
 
 
 @pytest.mark.parametrize("of_pod", [*MOMENTARY.values(), *LASTING.values()], ids=[*MOMENTARY, *LASTING])
-def test_no_node_goes_to_the_image_that_halted_the_roll_whatever_its_pod_waits_for(of_pod: Mapping[str, Any]) -> None:
+def test_no_node_is_restarted_into_the_image_that_halted_the_roll_whatever_its_pod_waits_for(
+    of_pod: Mapping[str, Any],
+) -> None:
     observation = halted_by_1(lasting(4, OLD, **of_pod), down(4))
     assert "broker 1 is not back" in refused(rolled(observation, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
 
@@ -139,7 +141,7 @@ def two_sets(*, image: str) -> Observation:
     return with_workloads(observation, stateful_sets=sets)
 
 
-def test_an_image_that_halted_the_roll_is_the_same_in_another_stateful_set_and_another_image_is_not() -> None:
+def test_an_image_that_halted_the_roll_halts_another_stateful_set_only_if_it_has_the_same_image() -> None:
     refused(rolled(two_sets(image="kafka:4.4.0"), sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     assert who(rolled(two_sets(image="kafka:4.2.0"), sent(1, minutes=20))) == 2
 
@@ -167,19 +169,23 @@ def stuck_on(of_pod: Mapping[str, Any], **rollout: Any) -> Roll:
 
 
 @pytest.mark.parametrize("of_pod", LASTING.values(), ids=LASTING)
-def test_a_node_that_cannot_run_as_it_is_goes_once_its_image_was_changed(of_pod: Mapping[str, Any]) -> None:
+def test_a_stuck_node_that_cannot_start_by_itself_is_restarted_once_its_image_was_changed(
+    of_pod: Mapping[str, Any],
+) -> None:
     assert who(stuck_on(of_pod)) == 1
 
 
 @pytest.mark.parametrize("of_pod", MOMENTARY.values(), ids=MOMENTARY)
-def test_a_node_that_may_run_again_by_itself_is_waited_for_and_what_to_do_is_said(of_pod: dict[str, Any]) -> None:
+def test_a_stuck_node_that_may_start_by_itself_is_waited_for_with_a_remedy(of_pod: dict[str, Any]) -> None:
     message = refused(stuck_on(of_pod), Reason.ROLLING_NODES)
     assert message.startswith(f"broker 1 is unavailable, and its pod broker-1 does not run ({of_pod['waiting']}")
     assert message.endswith("delete the pod if it does not: its next one is of the current revision")
 
 
 @pytest.mark.parametrize("of_pod", MOMENTARY.values(), ids=MOMENTARY)
-def test_what_to_do_is_said_too_where_no_second_node_may_be_away(of_pod: dict[str, Any]) -> None:
+def test_a_stuck_node_that_may_start_by_itself_has_a_remedy_also_if_max_parallel_is_reached(
+    of_pod: dict[str, Any],
+) -> None:
     observation = cluster({**current(*CONTROLLERS), **lasting(1, **of_pod)}, down(1), without(1))
     message = refused(rolled(observation, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert message.startswith("broker 1 is unavailable; bring broker 1 back: no node is restarted until then; pod ")
@@ -196,7 +202,7 @@ def test_a_stuck_node_whose_pod_runs_or_stops_is_reported_with_its_remedy() -> N
     )
 
 
-def test_partitions_that_lack_a_broker_are_reported_with_what_to_do_about_it() -> None:
+def test_partitions_that_lack_a_broker_are_reported_with_a_remedy() -> None:
     some = (row("busy", 1, 2, 3, isr=[2]), *without(1))
     observation = cluster({**current(*CONTROLLERS), **lasting(1, **MOMENTARY["out of memory"])}, down(1), some)
     message = refused(rolled(observation), Reason.ROLLING_NODES)
@@ -225,7 +231,7 @@ def test_one_partition_that_forbids_a_restart_is_reported_in_the_singular() -> N
     assert "1 partition (busy-0) is under-replicated" in message
 
 
-def test_of_a_node_that_recovers_for_ever_on_an_image_that_was_reverted_it_is_said_how_to_end_that() -> None:
+def test_the_remedy_for_a_node_that_recovers_for_ever_on_a_reverted_image_is_to_delete_its_pod() -> None:
     fenced = {1: replace(fresh(1)[1], state=NodeState.FENCED)}
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **replaced(1, revision="bad")}, fenced, without(1))
     message = refused(rolled(observation, sent(1, after="bad", minutes=90)), Reason.ROLLING_NODES)
@@ -243,7 +249,7 @@ def test_of_a_node_that_recovers_for_ever_on_an_image_that_was_reverted_it_is_sa
     ],
     ids=["in flight", "unavailable", "without a node"],
 )
-def test_of_a_pod_that_hangs_while_it_stops_it_is_said_how_to_end_that(
+def test_the_remedy_for_a_pod_that_hangs_while_it_stops_is_to_delete_it_with_force(
     id_: int, observation: Callable[[Mapping[int, Pod]], Observation], flying: list[RestartInFlight]
 ) -> None:
     """Kubernetes waits for the kubelet of a machine that is lost."""
@@ -275,7 +281,9 @@ def test_a_hanging_pod_that_has_not_confirmed_its_node_id_is_reported_with_the_c
 
 
 @pytest.mark.parametrize("flying", [(), (sent(2, minutes=16),)], ids=["by somebody", "in flight"])
-def test_a_pod_that_has_time_to_stop_is_waited_for_and_never_forced(flying: tuple[RestartInFlight, ...]) -> None:
+def test_a_pod_that_has_time_to_stop_is_waited_for_and_never_deleted_with_force(
+    flying: tuple[RestartInFlight, ...],
+) -> None:
     """On a machine that runs, to force it gives a second process of the same broker."""
     observation = cluster({**ROLLED_CONTROLLERS, **stopping(2, timedelta(minutes=9))}, down(2))
     decision = rolled(observation, *flying, rollout=ONE_AT_A_TIME).decision
@@ -288,7 +296,7 @@ def test_a_pod_that_has_time_to_stop_is_waited_for_and_never_forced(flying: tupl
     assert "; wait: pod broker-2 is stopping" in decision.message
 
 
-def test_a_pod_that_hangs_while_it_stops_says_nothing_against_its_image() -> None:
+def test_a_pod_that_hangs_while_it_stops_does_not_halt_the_roll_to_its_image() -> None:
     stopping = {
         7: a_pod(7, terminating=True, revision=NEW, stops_by=NOW - timedelta(minutes=16), created_at=ago(9_000))
     }
@@ -302,7 +310,7 @@ def test_the_hanging_old_pod_of_a_node_in_flight_does_not_halt_its_new_image() -
     assert who(rolled(observation, sent(1, minutes=30, stopped=20))) == 4
 
 
-def test_outside_the_windows_no_stuck_node_goes_but_where_every_broker_is_down() -> None:
+def test_outside_the_windows_a_stuck_node_is_restarted_only_if_every_broker_is_down() -> None:
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), without(1))
     refused(behind_gates(observation, rolled(observation, rollout=CLOSED), CLOSED), Reason.WAITING_FOR_WINDOW)
     pods = {**current(*CONTROLLERS), **{id_: lasting(id_)[id_] for id_ in BROKERS}}
@@ -310,7 +318,7 @@ def test_outside_the_windows_no_stuck_node_goes_but_where_every_broker_is_down()
     assert who(behind_gates(outage, rolled(outage, rollout=CLOSED), CLOSED)) == 1
 
 
-def test_stuck_nodes_go_as_many_at_once_as_the_document_allows_beside_what_is_away() -> None:
+def test_stuck_nodes_are_restarted_up_to_max_parallel_including_nodes_that_are_away() -> None:
     pods = {**current(*CONTROLLERS, *BROKERS), **lasting(1), **lasting(4)}
     both = cluster(pods, down(1, 4), without(1, 4))
     assert who(rolled(both, rollout=ONE_AT_A_TIME)) == 1
@@ -322,7 +330,7 @@ def test_stuck_nodes_go_as_many_at_once_as_the_document_allows_beside_what_is_aw
     assert "broker 4" in refused(rolled(hung, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
 
 
-def test_a_stuck_node_waits_for_partitions_that_need_it_and_they_are_named() -> None:
+def test_a_stuck_node_waits_for_partitions_that_need_it_and_the_message_names_them() -> None:
     """The stuck broker is in the ISR still, of a partition that has a leader: its fencing may not be seen yet."""
     some = (row("busy", 1, 2, 3, isr=[1, 2]), *without(1))
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), some)
@@ -346,7 +354,7 @@ def test_a_stuck_controller_that_is_a_broker_too_waits_for_its_partitions() -> N
     assert "busy-0" in refused(rolled(observation), Reason.ROLLING_NODES)
 
 
-def test_a_node_that_hangs_on_an_image_that_was_changed_since_is_to_be_deleted() -> None:
+def test_the_remedy_for_a_node_that_hangs_on_a_former_image_is_to_delete_its_pod() -> None:
     """A node that hangs does not end by itself, so it may still come back."""
     hangs = cluster(
         {**current(*CONTROLLERS, *BROKERS), **replaced(1, revision="bad", ready=False)}, down(1), without(1)

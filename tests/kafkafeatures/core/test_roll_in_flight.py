@@ -65,7 +65,7 @@ def is_not_wanted(one: RestartInFlight, told: Observation) -> bool:
     return one.step.is_not_wanted(told)
 
 
-def test_an_eviction_that_may_not_have_been_sent_is_asked_for_again_before_anything_else() -> None:
+def test_an_eviction_that_may_not_have_been_sent_is_sent_again_before_any_other_step() -> None:
     roll = rolled(cluster(ROLLED_CONTROLLERS), sent(3))
     assert isinstance(roll.decision, Act)
     assert roll.decision.step == sent(3).step
@@ -79,7 +79,7 @@ def combined_of(told: Observation) -> Observation:
     return with_workloads(replace(told, nodes=nodes), stateful_sets=sets)
 
 
-def test_an_eviction_for_an_image_that_was_changed_since_is_not_asked_for_again_but_decided_anew() -> None:
+def test_an_eviction_for_a_former_image_is_not_sent_again_but_decided_anew() -> None:
     """With the newer image, controllers may have to go before this broker; and a follower may lead by now."""
     for told, one in (
         (cluster(ROLLED_CONTROLLERS), sent(3, after="another")),
@@ -102,7 +102,7 @@ def test_an_eviction_that_was_not_sent_waits_while_the_template_of_controllers_i
     assert "Kubernetes has not processed the change of StatefulSet controller yet" in message
 
 
-def test_an_eviction_that_was_not_sent_counts_what_went_away_since_it_was_decided() -> None:
+def test_an_eviction_that_was_not_sent_waits_if_a_node_that_went_away_since_uses_up_max_parallel() -> None:
     """By maxParallel, of which it needs one itself."""
     isr = tuple(replace(one, in_sync=one.isr - {6}) for one in PARTITIONS)
     told = cluster({**ROLLED_CONTROLLERS, **current(6)}, {6: replace(a_node(6), state=NodeState.UNREACHABLE)}, isr)
@@ -112,7 +112,7 @@ def test_an_eviction_that_was_not_sent_counts_what_went_away_since_it_was_decide
     assert "broker 6 is unavailable; bring broker 6 back" in message
 
 
-def test_a_node_that_is_not_back_in_time_halts_the_roll_and_one_that_recovers_its_log_does_not() -> None:
+def test_a_node_that_is_not_back_in_time_halts_the_roll_unless_it_recovers_its_log() -> None:
     crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff", restarts=7)})
     message = refused(rolled(crashing, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     assert "CrashLoopBackOff, restarted 7 times" in message
@@ -128,7 +128,7 @@ def test_a_node_that_is_not_back_in_time_halts_the_roll_and_one_that_recovers_it
     assert who(rolled(recovering, sent(1, minutes=20))) == 4
 
 
-def test_a_node_has_its_time_from_the_moment_it_was_asked_to_stop_however_long_ago_that_was_decided() -> None:
+def test_node_timeout_counts_from_the_stop_of_the_pod_and_not_from_the_decision() -> None:
     """A budget may refuse its eviction for a day."""
     crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="ImagePullBackOff")})
     day = 23.0 * 60
@@ -138,7 +138,7 @@ def test_a_node_has_its_time_from_the_moment_it_was_asked_to_stop_however_long_a
     assert asked.remembering(replace(asked, stopping_since=ago(1))) != asked
 
 
-def test_a_broker_is_back_once_it_is_in_sync_with_every_partition_that_it_was_in_sync_with_before() -> None:
+def test_a_broker_is_back_once_it_is_in_sync_with_the_partitions_of_before_its_restart() -> None:
     """Which they are counts, and not how many."""
     before = (row("a", 1, 2, 3, isr=[2, 3]), row("b", 1, 2, 3))
     after = (row("a", 1, 2, 3), row("b", 1, 2, 3, isr=[2, 3]))
@@ -156,7 +156,7 @@ def test_a_broker_is_back_once_it_is_in_sync_with_every_partition_that_it_was_in
         assert again.step.state_in(told, replication_of(told)).phase is phase
 
 
-def test_where_only_a_number_is_remembered_a_broker_has_to_come_back_in_sync_with_all_and_that_is_said() -> None:
+def test_a_broker_has_to_be_in_sync_with_all_partitions_if_only_their_number_is_remembered() -> None:
     """The status is another release's, or the broker has more such partitions than there is room for."""
     many = tuple(row("a", 1, 2, 3, isr=[2, 3], number=number) for number in range(13))
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
@@ -171,7 +171,7 @@ def test_where_only_a_number_is_remembered_a_broker_has_to_come_back_in_sync_wit
     )
 
 
-def test_of_a_pod_that_is_gone_the_halt_says_what_to_look_at_instead() -> None:
+def test_the_message_of_a_halt_for_a_missing_pod_says_where_to_look_instead() -> None:
     """The StatefulSet of the pod was scaled down while the node was restarted."""
     told = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=NodeState.GHOST)})
     controllers, brokers = workloads_of(told).stateful_sets
@@ -185,7 +185,7 @@ def test_of_a_pod_that_is_gone_the_halt_says_what_to_look_at_instead() -> None:
     )
 
 
-def test_what_is_not_known_of_other_pods_is_waited_for_also_beside_a_node_in_flight() -> None:
+def test_unconfirmed_controllers_are_waited_for_also_while_a_broker_is_in_flight() -> None:
     """Controllers that have not confirmed their ids may be of an old revision, and go before any broker."""
     gone = {1: replace(a_node(1), state=NodeState.FENCED, proved_at="")}
     stopping = {1: a_pod(1, terminating=True)}
@@ -197,7 +197,7 @@ def test_what_is_not_known_of_other_pods_is_waited_for_also_beside_a_node_in_fli
     assert "has not confirmed its node id" in refused(rolled(cluster(None, silent)), Reason.ROLLING_NODES)
 
 
-def test_a_node_is_restarted_once_for_one_revision() -> None:
+def test_a_node_is_restarted_only_once_for_one_revision() -> None:
     """A pod that is of another revision again after its restart is not restarted for ever."""
     told = cluster(ROLLED_CONTROLLERS)
     restarted = RevisionStatus(name="broker", revision=NEW, nodes="1", left=6)
@@ -208,7 +208,7 @@ def test_a_node_is_restarted_once_for_one_revision() -> None:
         assert who(rolled(told, status=replace(status, rollout=replace(before, revisions=(other,))))) in BROKERS
 
 
-def test_what_the_release_before_restarted_is_known_while_nothing_else_has_changed() -> None:
+def test_the_restarted_nodes_of_an_older_release_are_known_while_no_target_has_changed() -> None:
     """In that release one set of nodes, and one hash of all targets, are in the status."""
     told = cluster(ROLLED_CONTROLLERS)
     before = RolloutStatus(id=rolled(told).id, started_at=ago(5), total=9, done=3, nodes="1")
@@ -222,7 +222,7 @@ def test_what_the_release_before_restarted_is_known_while_nothing_else_has_chang
     assert who(rolled(told, status=replace(status, rollout=replace(before, id="older")))) in BROKERS
 
 
-def test_however_many_restarts_end_at_once_none_of_those_nodes_is_restarted_again_for_the_same_revision() -> None:
+def test_no_node_is_restarted_twice_for_one_revision_however_many_restarts_end_at_once() -> None:
     """The history has ten entries."""
     roll = rolled(cluster(ROLLED_CONTROLLERS))
     begun = rollout_status(roll, WAITING, None, ago(5))
@@ -242,7 +242,7 @@ def test_however_many_restarts_end_at_once_none_of_those_nodes_is_restarted_agai
     assert newer.nodes == ""
 
 
-def test_what_limits_a_roll_is_worked_out_when_it_begins_and_remembered_until_it_ends() -> None:
+def test_the_limits_of_a_roll_are_worked_out_when_it_begins_and_remembered_until_it_ends() -> None:
     told = cluster(ROLLED_CONTROLLERS)
     begun = rolled(told)
     assert "6 brokers in about 3 rounds of 2 at most" in begun.limits.notes
@@ -271,7 +271,7 @@ def test_an_observer_that_only_fetches_the_metadata_log_is_no_node_that_is_away(
 # --- what happens in between ---
 
 
-def test_an_image_that_is_changed_while_a_node_is_in_flight_does_not_halt_the_roll_to_it() -> None:
+def test_a_node_that_came_back_on_the_image_in_between_does_not_halt_the_roll_to_the_next_image() -> None:
     """The node came back of the image in between: it needs one more restart, and was not restarted in vain."""
     passing = sent(1, stable=True, after="in-between")
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="in-between")}, fresh(1))
@@ -284,7 +284,7 @@ def test_an_image_that_is_changed_while_a_node_is_in_flight_does_not_halt_the_ro
     assert who(rolled(told, status=status)) in BROKERS
 
 
-def test_a_restart_that_was_not_sent_is_held_by_windows_and_halts_and_is_not_sent_once_its_pod_is_current() -> None:
+def test_an_unsent_restart_is_held_by_windows_and_halts_and_dropped_once_its_pod_is_current() -> None:
     night = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
     told = cluster(ROLLED_CONTROLLERS)
     refused(behind_gates(told, rolled(told, sent(3), rollout=night), night), Reason.ROLLING_NODES)
@@ -293,14 +293,14 @@ def test_a_restart_that_was_not_sent_is_held_by_windows_and_halts_and_is_not_sen
     refused(rolled(cluster(current(*CONTROLLERS, *BROKERS)), sent(3)), Reason.ROLLING_NODES)
 
 
-def test_a_roll_stays_the_same_while_no_pod_of_a_stateful_set_is_there() -> None:
+def test_a_roll_keeps_its_id_while_a_stateful_set_has_no_pods() -> None:
     told = cluster(ROLLED_CONTROLLERS)
     controllers, brokers = workloads_of(told).stateful_sets
     gone = with_workloads(told, stateful_sets=(replace(controllers, pods=()), brokers))
     assert rolled(gone, sent(3001)).id == rolled(told).id
 
 
-def test_a_roll_with_nodes_in_flight_is_not_another_one_while_the_pods_cannot_be_read() -> None:
+def test_a_roll_with_nodes_in_flight_keeps_its_status_while_the_pods_cannot_be_read() -> None:
     roll = rolled(replace(cluster(), workloads=Unknown(SILENT)), sent(1))
     before = RolloutStatus(id="it", started_at=Stamp(NOW.isoformat()), total=9, done=4)
     assert isinstance(roll.decision, Wait)
@@ -311,7 +311,7 @@ def test_a_roll_with_nodes_in_flight_is_not_another_one_while_the_pods_cannot_be
     assert said[0] == "Unknown"
 
 
-def test_an_eviction_that_is_no_longer_sent_is_over_once_it_cannot_be_on_its_way() -> None:
+def test_an_eviction_that_is_no_longer_wanted_ends_once_it_cannot_be_on_its_way() -> None:
     """An eviction may have been asked for until it was no longer wanted, however long ago it was asked for first."""
     told = replace(cluster(), workloads=Unknown(NOT_ASKED))
     for unwanted, result in ((None, OpenOutcome()), (0.5, OpenOutcome()), (2, Result.NOT_APPLIED)):
@@ -322,7 +322,7 @@ def test_an_eviction_that_is_no_longer_sent_is_over_once_it_cannot_be_on_its_way
     assert not is_not_wanted(sent(3), gone)
 
 
-def test_of_combined_nodes_another_follower_goes_where_the_first_must_stay_and_the_leader_still_goes_last() -> None:
+def test_of_combined_nodes_the_next_follower_that_may_be_restarted_goes_and_the_leader_stays_last() -> None:
     both = (Role.CONTROLLER, Role.BROKER)
     nodes = {id_: replace(a_node(id_), roles=both, is_voter=True) for id_ in (1, 2, 3)}
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
@@ -360,7 +360,7 @@ def test_an_intent_that_names_the_pod_of_another_node_evicts_nothing() -> None:
     refused(rolled(cluster(ROLLED_CONTROLLERS), replace(sent(3), step=edited)), Reason.ROLLING_NODES)
 
 
-def test_a_wait_names_the_node_that_is_away_and_what_to_do_about_one_that_hangs() -> None:
+def test_the_message_of_a_wait_names_the_node_that_is_away_and_a_remedy_if_it_hangs() -> None:
     isr = tuple(replace(one, in_sync=one.isr - {3}) for one in PARTITIONS)
     hangs = {3: replace(a_node(3), state=NodeState.UNREACHABLE)}
     needs_it = cluster({**ROLLED_CONTROLLERS, **current(3, 4, 5, 6)}, hangs, isr)
@@ -369,7 +369,7 @@ def test_a_wait_names_the_node_that_is_away_and_what_to_do_about_one_that_hangs(
     assert "see `kubectl logs broker-3`, and delete the pod if it hangs" in alone
 
 
-def test_a_reading_that_is_missing_for_long_is_reported_as_that_and_not_as_a_node_that_is_not_back() -> None:
+def test_a_long_missing_reading_is_reported_as_missing_and_not_as_a_node_that_is_not_back() -> None:
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1), UNREAD)
     refused(rolled(told, sent(1, minutes=60)), Reason.NOT_AUTHORIZED)
     last = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, fresh(1), UNREAD)
@@ -390,7 +390,7 @@ def test_a_node_that_does_not_run_has_to_come_back_in_sync_with_every_partition(
     assert restart_in(rolled(cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr))).out_of_sync == 0
 
 
-def test_in_mode_observe_a_node_that_was_in_flight_is_followed_and_nothing_is_called_done() -> None:
+def test_in_mode_observe_a_restart_in_flight_is_followed_and_the_decision_is_not_done() -> None:
     told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
     roll = rolled(told, sent(1, stable=True))
     wanted = DesiredState({}, rollout=ROLLOUT, mode=Mode.OBSERVE)

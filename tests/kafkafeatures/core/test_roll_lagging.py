@@ -41,7 +41,7 @@ SEE_LEADER = "; broker 1 leads all of these partitions: see `kubectl logs broker
 
 
 @BOTH
-def test_a_broker_that_is_behind_and_needs_a_restart_goes_before_all_others(availability: Availability) -> None:
+def test_a_broker_that_is_behind_and_needs_a_restart_is_restarted_first(availability: Availability) -> None:
     rollout = replace(ROLLOUT, availability=availability)
     assert who(rolled(cluster(ROLLED_CONTROLLERS, partitions=BEHIND), rollout=rollout)) == 5
 
@@ -75,7 +75,7 @@ def test_the_status_keeps_since_when_a_broker_has_lagged_as_long_as_it_lags() ->
     assert not rolled(well, status=replace(EMPTY, rollout=written)).lagging
 
 
-def test_a_node_in_flight_that_catches_up_is_not_named_as_one_that_is_behind() -> None:
+def test_a_node_in_flight_that_catches_up_is_not_reported_as_behind() -> None:
     catching_up = cluster({**ROLLED_CONTROLLERS, **replaced(5)}, fresh(5), BEHIND)
     roll = rolled(catching_up, sent(5))
     assert not roll.lagging
@@ -93,7 +93,7 @@ def remedy(roll: Roll) -> str:
     return roll.decision.remedy
 
 
-def test_where_one_broker_leads_all_that_a_late_one_lacks_its_log_is_named_as_well() -> None:
+def test_the_remedy_for_a_late_broker_names_the_log_of_the_one_leader_of_all_that_it_lacks() -> None:
     observation = cluster({**current(*CONTROLLERS), **replaced(5)}, fresh(5), LATE)
     assert remedy(rolled(observation, sent(5, minutes=20))).endswith(SEE_LEADER)
 

@@ -69,7 +69,7 @@ OPEN = {
 
 
 @pytest.mark.parametrize(("so", "said"), OPEN.values(), ids=OPEN)
-def test_no_node_is_restarted_while_a_migration_may_be_open_and_why_is_said(so: Any, said: str) -> None:
+def test_no_node_is_restarted_while_a_migration_may_be_open_and_the_message_has_the_cause(so: Any, said: str) -> None:
     """The first controller that starts without its flag would finalize it."""
     for observation in (cluster(), cluster(ROLLED_CONTROLLERS), cluster(current(*BROKERS))):
         decision = rolled(so(observation)).decision
@@ -94,13 +94,13 @@ def test_neither_a_stuck_node_nor_a_decided_one_is_restarted_while_a_migration_i
     refused(rolled(open_(cluster(ROLLED_CONTROLLERS)), sent(3)), Reason.MIGRATING)
 
 
-def test_in_zookeeper_mode_it_is_said_that_action_is_required() -> None:
+def test_a_roll_in_zookeeper_mode_stalls_with_reason_zookeeper_mode() -> None:
     decision = rolled(mode(cluster(), MetadataMode.ZOOKEEPER)).decision
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.ZOOKEEPER_MODE
 
 
-def test_no_person_is_asked_to_restart_a_node_and_a_request_that_stands_is_withdrawn() -> None:
+def test_no_person_is_asked_to_restart_a_node_in_a_migration_and_an_earlier_request_is_withdrawn() -> None:
     observation = replace(cluster(), workloads=Unknown(NOT_ASKED))
     assert who(rolled(observation, rollout=BY_HAND, changes=(RAISE,))) == 3002
     refused(rolled(open_(observation), rollout=BY_HAND, changes=(RAISE,)), Reason.MIGRATING)
@@ -113,7 +113,7 @@ def test_no_person_is_asked_to_restart_a_node_and_a_request_that_stands_is_withd
         assert [one for one, _ in withdrawn] == [asked]
 
 
-def test_without_the_log_brokers_of_a_release_that_knows_migrations_prove_nothing() -> None:
+def test_without_the_log_brokers_of_a_release_with_migrations_do_not_prove_that_none_is_open() -> None:
     """In dual write those that run in KRaft mode already answer as they do after it."""
     asked = replace(cluster(ROLLED_CONTROLLERS), source=Source(SourceKind.API_REQUESTS))
     assert who(rolled(asked)) in BROKERS
@@ -140,5 +140,5 @@ def test_without_the_log_brokers_of_a_release_that_knows_migrations_prove_nothin
     assert getattr(rolled(log).decision, "reason", None) is not Reason.MIGRATING
 
 
-def test_where_no_node_has_to_be_restarted_a_migration_halts_no_roll() -> None:
+def test_an_open_migration_halts_no_roll_where_no_node_needs_a_restart() -> None:
     assert rolled(open_(cluster(current(*CONTROLLERS, *BROKERS)))).decision is None

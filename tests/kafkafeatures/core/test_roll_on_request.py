@@ -58,7 +58,7 @@ def asked(*ids: int, **of_cluster: Any) -> Observation:
 # --- who is restarted ---
 
 
-def test_the_node_of_that_pod_is_restarted_and_no_other() -> None:
+def test_a_request_for_a_pod_restarts_the_node_of_this_pod_and_no_other_node() -> None:
     roll = rolled(asked(4))
     assert (who(roll), dict(roll.needing)) == (4, {4: "the restart of pod broker-4 was requested"})
     assert (roll.done, roll.total) == (8, 9)
@@ -70,7 +70,7 @@ def test_a_requested_restart_takes_its_turn_among_pods_with_a_changed_template()
     assert who(rolled(asked(4, pods={3003: a_pod(3003)}))) == 3003
 
 
-def test_its_next_pod_is_asked_for_nothing() -> None:
+def test_the_next_pod_of_a_requested_restart_is_not_restarted_again() -> None:
     back = cluster({**CURRENT, **replaced(4)}, fresh(4))
     assert "broker 4 is in sync" in refused(rolled(back, sent(4, after=NEW)), Reason.ROLLING_NODES)
     assert rolled(back).decision is None
@@ -86,26 +86,26 @@ def test_a_node_already_restarted_in_this_roll_is_restarted_again_on_request() -
 # --- what holds for it as for any other ---
 
 
-def test_its_partitions_forbid_it_and_so_does_a_budget() -> None:
+def test_partitions_and_disruption_budgets_hold_a_requested_restart() -> None:
     low = (row("orders", 1, 4, 2, isr=[4, 2], number=0), *PARTITIONS[1:])
     assert "cannot be restarted now" in refused(rolled(asked(4, partitions=low)), Reason.ROLLING_NODES)
     refused(rolled(asked(4, allowed=0)), Reason.WAITING_FOR_BUDGET)
 
 
-def test_outside_the_windows_it_waits() -> None:
+def test_a_requested_restart_waits_outside_the_windows() -> None:
     closed = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
     observation = asked(4)
     refused(behind_gates(observation, rolled(observation, rollout=closed), closed), Reason.WAITING_FOR_WINDOW)
 
 
 @pytest.mark.parametrize("crashing", [4, 5])
-def test_a_crash_halts_it_even_of_the_pod_itself(crashing: int) -> None:
+def test_a_crash_halts_a_requested_restart_even_of_the_crashing_pod(crashing: int) -> None:
     pods = {crashing: a_pod(crashing, revision=NEW, **CRASHES)}
     message = refused(rolled(asked(4, pods=pods)), Reason.ROLLOUT_HALTED)
     assert f"pod broker-{crashing} crashes on its current revision" in message
 
 
-def test_a_pod_that_may_run_another_node_stays() -> None:
+def test_a_requested_restart_waits_while_the_pod_may_run_another_node() -> None:
     observation = asked(4, nodes={4: replace(a_node(4), proved_at="")})
     message = refused(rolled(observation), Reason.ROLLING_NODES)
     assert "broker 4 has not confirmed its node id at an address of pod broker-4" in message
@@ -134,7 +134,7 @@ def test_a_requested_eviction_is_repeated_until_the_request_is_withdrawn() -> No
     assert "was not evicted yet" in refused(rolled(asked(), step), Reason.ROLLING_NODES)
 
 
-def test_a_controller_that_is_asked_for_meanwhile_goes_first() -> None:
+def test_an_unsent_restart_of_a_broker_is_dropped_once_a_controller_is_requested() -> None:
     assert sent(4, after=NEW).step.is_not_wanted(asked(4, 3002))
 
 
@@ -145,19 +145,19 @@ def planned(observation: Observation, before: PlanStatus | None = None, **of_wan
     return propose(DesiredState({}, rollout=ROLLOUT, **of_wanted), observation, Memory(plan=before)).plan
 
 
-def test_the_plan_names_the_pod_and_the_life_of_it_that_ends() -> None:
+def test_the_plan_of_a_requested_restart_names_the_pod_and_its_uid() -> None:
     plan = planned(asked(4))
     assert str(plan) == "restart pod broker-4, as requested"
     (stage,) = plan.stages
     assert (stage.start, stage.target) == ({"pod/broker-4": ""}, {"pod/broker-4": "not uid-4"})
 
 
-def test_a_pod_that_its_template_has_restarted_anyway_is_not_named_twice() -> None:
+def test_a_requested_pod_that_its_template_restarts_anyway_is_in_the_plan_once() -> None:
     observation = cluster({**CURRENT, 4: a_pod(4)})
     assert planned(requested(observation, "broker-4")) == planned(observation)
 
 
-def test_progress_leaves_the_plan_standing_and_another_pod_is_another_plan() -> None:
+def test_the_plan_of_requested_restarts_stands_through_progress_and_changes_with_another_pod() -> None:
     plan = planned(asked(4, 5))
     before = standing(plan)
     assert planned(asked(5), before).hash == plan.hash
@@ -167,7 +167,7 @@ def test_progress_leaves_the_plan_standing_and_another_pod_is_another_plan() -> 
     assert planned(asked(4, 5, pods=next_life), before).hash != plan.hash
 
 
-def test_a_request_is_another_plan_than_the_roll_that_it_joins() -> None:
+def test_a_request_makes_another_plan_than_the_roll_that_it_joins() -> None:
     outdated = {5: a_pod(5), 6: a_pod(6)}
     plan, both = planned(asked(pods=outdated)), planned(asked(4, pods=outdated))
     assert planned(asked(4, pods=outdated), standing(plan)).hash not in (plan.hash, both.hash)
@@ -190,7 +190,7 @@ def test_a_requested_restart_waits_for_its_own_approval_where_every_plan_needs_o
     assert isinstance(decided(approvals=frozenset({planned(asked(5)).hash})), Held)
 
 
-def test_the_plan_is_withdrawn_with_the_driver_also_while_no_node_answers() -> None:
+def test_the_plan_of_a_requested_restart_is_withdrawn_with_its_driver_also_without_a_reading() -> None:
     status = replace(EMPTY, plan=standing(planned(asked(4))))
     for workloads in (workloads_of(asked(4)), AWAY):
         assert without_withdrawn_plan(status, DesiredState({}, rollout=ROLLOUT), workloads) == status
@@ -204,7 +204,7 @@ def test_partitions_are_read_for_a_requested_restart() -> None:
         assert demands_of(ReadContext(wanted, EMPTY, workloads_of(observation), NOW)).partitions is partitions
 
 
-def test_where_a_person_restarts_nodes_no_pod_is_read_and_nothing_asked_for() -> None:
+def test_a_request_for_a_pod_is_ignored_if_the_driver_is_manual() -> None:
     observation = asked(4)
     roll = rolled(observation, rollout=Rollout(MANUAL.name))
     assert (roll.decision, dict(roll.needing)) == (None, {})

@@ -46,7 +46,7 @@ from tests.kafkafeatures.core.rolls import (
 from tests.kafkafeatures.worlds import NOW, SILENT
 
 
-def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_the_roll_is_halted() -> None:
+def test_a_stuck_node_is_restarted_once_its_image_is_reverted_although_the_roll_is_halted() -> None:
     bad = replaced(1, revision="bad", **CRASHES)
     away = replace(a_node(1), state=NodeState.GHOST)
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
@@ -55,7 +55,7 @@ def test_once_the_image_is_reverted_the_node_that_is_stuck_goes_first_although_t
     assert (step.node_id, step.pod_uid) == (1, "another")
 
 
-def test_a_node_that_is_stuck_goes_although_it_is_the_last_in_sync_with_partitions_without_a_leader() -> None:
+def test_a_stuck_node_is_restarted_although_it_is_the_last_replica_in_sync_of_leaderless_partitions() -> None:
     """Kafka never takes the last replica out of an ISR. Only the restart brings these partitions back."""
     bad = replaced(1, revision="bad", **CRASHES)
     away = replace(a_node(1), state=NodeState.GHOST)
@@ -80,7 +80,7 @@ def in_outage(waiting: str = "CrashLoopBackOff", **of_node: Any) -> Observation:
     return cluster({**current(*CONTROLLERS), **bad}, nodes, NOBODY)
 
 
-def test_where_every_broker_is_fenced_one_that_is_stuck_goes_although_the_partitions_are_not_known() -> None:
+def test_a_stuck_broker_is_restarted_without_known_partitions_if_every_broker_is_fenced() -> None:
     """Every broker crashes, so none says what it applies to topics; but no broker leads, and the outage would never
     end.
     """
@@ -99,18 +99,18 @@ def test_where_every_broker_is_fenced_one_that_is_stuck_goes_although_the_partit
         replace(in_outage(), finalized=Unknown(NOT_ASKED)),
     ],
 )
-def test_as_long_as_some_broker_may_lead_or_the_log_does_not_tell_the_partitions_must_be_known(
+def test_no_stuck_broker_is_restarted_without_known_partitions_while_some_broker_may_lead(
     doubtful: Observation,
 ) -> None:
     assert isinstance(rolled(doubtful).decision, Wait)
 
 
-def test_two_nodes_that_one_pod_may_run_keep_it_from_going_in_an_outage_too() -> None:
+def test_a_pod_that_two_nodes_advertise_is_not_evicted_even_in_an_outage() -> None:
     observation = in_outage(host=OUTAGE[2].host, listeners=OUTAGE[2].listeners)
     assert "but a pod runs one node" in refused(rolled(observation), Reason.INVALID_SPEC)
 
 
-def test_a_node_that_is_stuck_and_that_a_budget_keeps_is_not_tried_and_the_budget_is_named_with_its_patch() -> None:
+def test_a_stuck_node_whose_budget_allows_no_eviction_is_held_with_the_patch_as_remedy() -> None:
     bad = replaced(1, revision="bad", ready=False, **CRASHES)
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
@@ -124,7 +124,7 @@ def test_a_node_that_is_stuck_and_that_a_budget_keeps_is_not_tried_and_the_budge
 
 
 @pytest.mark.parametrize("unsent", [2, 3])
-def test_a_node_that_is_stuck_goes_before_a_restart_that_was_not_sent(unsent: int) -> None:
+def test_a_stuck_node_is_restarted_before_an_unsent_restart(unsent: int) -> None:
     """The stuck node may be what the other restart waits for, and may be the same node."""
     isr = tuple(replace(one, in_sync=one.isr - {2}) for one in PARTITIONS)
     away = {2: replace(a_node(2), state=NodeState.GHOST)}
@@ -149,7 +149,7 @@ def hung(*done: int, **of_node: Any) -> Observation:
     return cluster({**ROLLED_CONTROLLERS, **current(*done)}, {5: silent})
 
 
-def test_a_broker_that_does_not_say_who_it_is_keeps_only_those_from_going_that_share_a_partition_with_it() -> None:
+def test_a_broker_with_unconfirmed_id_holds_only_brokers_that_share_a_partition_with_it() -> None:
     assert who(rolled(hung())) == 2
     assert who(rolled(hung(state=NodeState.LIVE))) == 2
     one = replace(ROLLOUT, max_parallel=MaxParallel(1))
@@ -178,7 +178,7 @@ def at_first(status: RolloutStatus) -> RolloutStatus:
     return replace(status, unconfirmed=(NodeSince(node_id=5, since=Stamp("2020-01-01T00:00:00Z")),))
 
 
-def test_a_broker_that_hosts_nothing_and_does_not_answer_in_its_pod_counts_as_away() -> None:
+def test_a_silent_broker_without_partitions_counts_as_away_while_it_has_a_pod() -> None:
     """A pod may start it again at any moment, and no ghost has one."""
     others = tuple(row("orders", *(id_ for id_ in BROKERS if id_ not in (5, 6)), number=number) for number in range(3))
     silent = replace(a_node(5), state=NodeState.GHOST, answer=Unknown(SILENT), proved_at="")

@@ -79,7 +79,7 @@ def returned(
     return replace(of, returns=Returns(times, now, {**dict.fromkeys(ALL, (0, 1)), **(marks or {})}))
 
 
-def test_in_a_log_that_is_written_now_and_then_a_node_is_waited_for_no_longer_than_asked_for() -> None:
+def test_a_rarely_written_log_does_not_lengthen_the_wait_for_a_node_that_returned() -> None:
     """One of ten minutes between two batches counts, so that the time of the return moves from look to look."""
     process = Process()
     for second in range(0, 30, 5):
@@ -89,7 +89,7 @@ def test_in_a_log_that_is_written_now_and_then_a_node_is_waited_for_no_longer_th
     assert isinstance(process.look(30, returned({5: 1}, now=NOW + timedelta(seconds=30))).decision, Act)
 
 
-def test_a_node_whose_restart_is_over_is_not_waited_for_once_more_because_clocks_of_controllers_are_ahead() -> None:
+def test_clocks_of_controllers_that_are_ahead_do_not_repeat_the_wait_after_a_restart() -> None:
     process = Process()
     ahead = NOW + timedelta(minutes=1)
     for second in range(0, 30, 5):
@@ -107,7 +107,7 @@ def test_a_controller_that_left_and_returned_unobserved_is_counted_anew(mark: Ma
         assert isinstance(roll.decision, Wait if is_waited_for else Act), second
 
 
-def test_what_cannot_be_read_in_one_look_is_as_it_was_before_and_of_another_cluster_nothing_counts() -> None:
+def test_the_time_a_node_is_up_survives_an_unread_reconciliation_and_not_another_cluster_id() -> None:
     process = Process()
     process.look(0, returned({5: 1}))
     process.look(20, TOLD)
@@ -119,7 +119,7 @@ def test_what_cannot_be_read_in_one_look_is_as_it_was_before_and_of_another_clus
     assert kept_of_roll(process.facts(40, unknown), None, is_over=False) == {}
 
 
-def test_disks_are_kept_while_it_is_not_certain_that_no_node_is_left_and_then_forgotten() -> None:
+def test_the_process_keeps_recorded_disks_until_the_roll_is_over() -> None:
     process = Process()
     begun = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), log_dirs=frozenset({"old"}))})
     process.look(0, begun)
@@ -135,9 +135,7 @@ def test_disks_are_kept_while_it_is_not_certain_that_no_node_is_left_and_then_fo
     ("desired", "position"),
     [(Desired.DUAL_WRITE, Position.COPIED), (Desired.ROLLED_BACK, Position.DUAL_WRITE)], ids=str,
 )  # fmt: skip
-def test_a_migration_whose_status_is_lost_still_knows_which_disks_nodes_had(
-    desired: Desired, position: Position
-) -> None:
+def test_a_migration_whose_status_is_lost_still_recognizes_a_new_disk(desired: Desired, position: Position) -> None:
     def with_dirs(*log_dirs: str) -> Observation:
         seen = migrating(position)
         nodes = tuple(replace(node, log_dirs=frozenset(log_dirs)) if node.id == 2 else node for node in seen.nodes)
@@ -150,7 +148,7 @@ def test_a_migration_whose_status_is_lost_still_knows_which_disks_nodes_had(
     assert "came back" not in getattr(Look(wanting(desired), with_dirs("new")).decision, "message", "")
 
 
-def test_brokers_that_get_another_inter_broker_protocol_version_are_known_by_the_disks_of_before_as_well() -> None:
+def test_a_roll_of_the_inter_broker_protocol_version_recognizes_a_new_disk() -> None:
     def with_dirs(*log_dirs: str) -> Observation:
         return ibps.brokers(replace(ibps.broker(2), log_dirs=frozenset(log_dirs)))
 

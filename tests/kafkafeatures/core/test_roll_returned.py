@@ -45,7 +45,7 @@ def up_for(
 
 
 @pytest.mark.parametrize("id_", [5, 3002])
-def test_a_node_that_came_back_moments_ago_is_waited_for_although_no_status_remembers_it(id_: int) -> None:
+def test_a_node_that_returned_moments_ago_is_waited_for_without_an_entry_in_the_status(id_: int) -> None:
     observation = up_for({id_: 12})
     text = refused(rolled(observation, known_for=AT_ONCE), Reason.ROLLING_NODES)
     assert text.startswith(
@@ -66,7 +66,7 @@ def test_a_wait_for_stable_brokers_has_a_remedy_and_the_delay_of_the_next_observ
     assert soon.delay == 2.0
 
 
-def test_a_controller_is_not_restarted_either() -> None:
+def test_no_controller_is_restarted_while_a_broker_returned_moments_ago() -> None:
     assert "broker 5 has been up only" in refused(
         rolled(up_for({5: 12}, cluster()), known_for=AT_ONCE), Reason.ROLLING_NODES
     )
@@ -74,14 +74,14 @@ def test_a_controller_is_not_restarted_either() -> None:
 
 
 @pytest.mark.parametrize("rolled_brokers", [(), (1, 2, 3, 4, 6)])
-def test_a_broker_that_does_not_stay_up_is_restarted_itself_as_its_new_image_may_be_the_cure(
+def test_a_broker_that_does_not_stay_up_is_restarted_as_its_new_image_may_be_the_cure(
     rolled_brokers: tuple[int, ...],
 ) -> None:
     observation = cluster({**ROLLED_CONTROLLERS, **current(*rolled_brokers)})
     assert who(rolled(up_for({5: 12}, observation), known_for=AT_ONCE)) == 5
 
 
-def test_of_several_brokers_that_do_not_stay_up_one_may_go_where_nothing_rests_on_the_others() -> None:
+def test_one_of_several_brokers_that_do_not_stay_up_is_restarted_if_they_share_no_partition() -> None:
     """2 and 5 have no partition in common, so neither needs the other; and one at a time, as always."""
     observation = cluster({**ROLLED_CONTROLLERS, **current(1, 3, 4, 6)})
     first = who(rolled(up_for({2: 12, 5: 12}, observation), known_for=AT_ONCE))
@@ -93,7 +93,7 @@ def test_of_several_brokers_that_do_not_stay_up_one_may_go_where_nothing_rests_o
     assert who(rolled(up_for({2: 12, 5: 12}, alone), known_for=AT_ONCE)) == 5
 
 
-def test_brokers_that_do_not_stay_up_and_rest_on_each_other_are_all_named_and_none_is_restarted() -> None:
+def test_no_broker_that_does_not_stay_up_is_restarted_if_another_one_shares_a_partition_with_it() -> None:
     """1 and 5 are in one partition."""
     observation = cluster({**ROLLED_CONTROLLERS, **current(2, 3, 4, 6)})
     decision = rolled(up_for({1: 12, 5: 12}, observation), known_for=AT_ONCE).decision
@@ -103,7 +103,7 @@ def test_brokers_that_do_not_stay_up_and_rest_on_each_other_are_all_named_and_no
     assert decision.remedy == "see the logs of broker 5, and repair them so that they stay up"
 
 
-def test_a_stable_broker_waits_for_all_that_do_not_stay_up_and_they_are_all_named() -> None:
+def test_a_stable_broker_waits_for_all_nodes_that_do_not_stay_up_and_the_message_names_them() -> None:
     several = {1: 12, 2: 5, 5: 12}
     observation = up_for(several, cluster({**ROLLED_CONTROLLERS, **current(1, 2, 5)}))
     text = refused(rolled(observation, known_for=AT_ONCE), Reason.ROLLING_NODES)
@@ -116,26 +116,26 @@ def test_a_stable_broker_waits_for_all_that_do_not_stay_up_and_they_are_all_name
     assert " and 1 more have been up only" in text
 
 
-def test_no_broker_goes_beside_a_controller_that_does_not_stay_up_whatever_it_needs_itself() -> None:
+def test_no_broker_is_restarted_while_a_controller_does_not_stay_up() -> None:
     observation = up_for({5: 12, 3002: 12}, cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3, 4, 6)}))
     assert "broker 5, controller 3002 have been up" in refused(
         rolled(observation, known_for=AT_ONCE), Reason.ROLLING_NODES
     )
 
 
-def test_of_two_controllers_that_do_not_stay_up_none_goes_where_the_other_is_needed_for_the_majority() -> None:
+def test_no_controller_of_two_that_do_not_stay_up_is_restarted_if_the_majority_needs_both() -> None:
     observation = up_for({3002: 12, 3003: 12}, cluster())
     text = refused(rolled(observation, known_for=AT_ONCE), Reason.WAITING_FOR_QUORUM)
     assert "controller 3002 cannot be restarted now: without it 1 of 3 voters are caught up, 2 required" in text
     assert "controller 3003 counts as away until it has been up for 30 s" in text
 
 
-def test_a_controller_that_does_not_stay_up_goes_beside_a_broker_that_does_not_either() -> None:
+def test_a_controller_that_does_not_stay_up_is_restarted_while_a_broker_does_not_stay_up() -> None:
     """The controllers go first, so the broker would wait for them, and they for it."""
     assert who(rolled(up_for({3002: 12, 5: 12}, cluster()), known_for=AT_ONCE)) == 3002
 
 
-def test_a_controller_that_does_not_stay_up_is_restarted_itself_and_no_other() -> None:
+def test_a_controller_that_does_not_stay_up_is_restarted_before_any_other_controller() -> None:
     assert who(rolled(up_for({3003: 12}, cluster()), known_for=AT_ONCE)) == 3003
 
 
@@ -150,19 +150,19 @@ def test_a_returned_node_in_flight_that_counts_as_stable_does_not_hold_back_the_
 
 
 @pytest.mark.parametrize("state", [NodeState.GHOST, NodeState.FENCED])
-def test_a_node_that_does_not_run_is_not_waited_for_so(state: NodeState) -> None:
+def test_a_node_that_does_not_run_is_not_waited_for_as_one_that_returned(state: NodeState) -> None:
     isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
     observation = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=state)}, isr)
     assert "has been up only" not in str(rolled(up_for({1: 5}, observation), known_for=AT_ONCE).decision)
 
 
-def test_a_clock_of_a_controller_that_is_set_forward_makes_no_node_older() -> None:
+def test_a_controllers_clock_that_is_set_forward_does_not_shorten_the_wait_for_a_returned_node() -> None:
     """One registered 3 s ago; then an hour was added, and the registration is an hour and 3 s old by the log."""
     observation = up_for({5: 3603}, log_is_ahead=3600)
     assert "broker 5 has been up only since" in refused(rolled(observation, known_for=AT_ONCE), Reason.ROLLING_NODES)
 
 
-def test_a_clock_that_is_set_back_makes_no_roll_wait_for_longer_than_this_process_has_known_the_node() -> None:
+def test_a_clock_that_is_set_back_does_not_lengthen_the_wait_beyond_stable_for() -> None:
     """One registered an hour from now, by the log."""
     observation = up_for({5: -3600})
     assert isinstance(rolled(observation, up_for={5: timedelta(seconds=29)}).decision, Wait)
@@ -171,7 +171,7 @@ def test_a_clock_that_is_set_back_makes_no_roll_wait_for_longer_than_this_proces
 
 
 @pytest.mark.parametrize(("seconds", "is_waited_for"), [(12, True), (31, False)])
-def test_without_the_metadata_log_the_pods_say_when_their_containers_started(
+def test_without_the_metadata_log_the_start_of_the_container_is_the_return_of_the_node(
     seconds: float, *, is_waited_for: bool
 ) -> None:
     pods = {5: a_pod(5, revision=NEW, started_at=NOW - timedelta(seconds=seconds))}
@@ -182,7 +182,7 @@ def test_without_the_metadata_log_the_pods_say_when_their_containers_started(
         assert text.startswith("broker 5 has been up only since 2026-01-02 03:03:53 UTC, as far as its pod shows")
 
 
-def test_a_controller_that_the_log_does_not_name_is_known_by_its_pod() -> None:
+def test_the_return_of_a_controller_that_the_log_does_not_name_is_the_start_of_its_container() -> None:
     """Below metadata.version 3.7-IV0 controllers do not register; the pod of a node that does is no second witness."""
     young = {id_: a_pod(id_, revision=NEW, started_at=NOW - timedelta(seconds=12)) for id_ in (3001, 5)}
     observation = up_for({}, cluster({**ROLLED_CONTROLLERS, **young}))
@@ -193,6 +193,6 @@ def test_a_controller_that_the_log_does_not_name_is_known_by_its_pod() -> None:
     assert "controller 3001 has been up only since" in refused(roll, Reason.ROLLING_NODES)
 
 
-def test_where_stable_for_is_no_time_at_all_nothing_is_waited_for() -> None:
+def test_no_returned_node_is_waited_for_if_stable_for_is_zero() -> None:
     at_once = replace(ROLLOUT, stable_for=timedelta(0))
     assert isinstance(rolled(up_for({5: 0}), rollout=at_once, known_for=AT_ONCE).decision, Act)

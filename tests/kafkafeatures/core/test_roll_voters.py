@@ -68,7 +68,7 @@ MISSING: Mapping[str, tuple[Observation, str]] = {
 
 
 @pytest.mark.parametrize(("observation", "said"), MISSING.values(), ids=MISSING)
-def test_no_broker_is_stopped_while_a_voter_is_missing_which_is_named_with_what_to_do(
+def test_no_broker_is_restarted_while_a_voter_is_missing_and_the_voter_is_named_with_a_remedy(
     observation: Observation, said: str
 ) -> None:
     decision = rolled(observation).decision
@@ -100,7 +100,7 @@ def test_by_hand_a_lagging_voter_is_restarted_itself_and_of_two_lagging_voters_n
     refused(rolled(two, rollout=Rollout(MANUAL.name), changes=(RAISE,)), Reason.WAITING_FOR_QUORUM)
 
 
-def test_of_a_voter_that_crashed_within_ten_minutes_the_next_crash_is_expected_whatever_it_runs() -> None:
+def test_a_voter_that_crashed_within_ten_minutes_counts_as_missing_whatever_revision_it_runs() -> None:
     """The voter is of a revision that is being left, so that no roll is halted for it: it is restarted itself, no other
     is.
     """
@@ -113,7 +113,7 @@ def test_of_a_voter_that_crashed_within_ten_minutes_the_next_crash_is_expected_w
     assert who(rolled(cluster(long_ago))) == 3002
 
 
-def test_how_long_ago_a_voter_crashed_is_judged_by_no_clock_that_is_ahead() -> None:
+def test_the_time_since_a_voter_crashed_does_not_depend_on_a_clock_that_is_ahead() -> None:
     crash = NOW - timedelta(hours=2, minutes=1)
     one, other = (crashed(id_, revision=OLD, started_at=crash) for id_ in (3002, 3003))
     observation = cluster({**current(3001, 3002), **other})
@@ -124,7 +124,7 @@ def test_how_long_ago_a_voter_crashed_is_judged_by_no_clock_that_is_ahead() -> N
     assert who(rolled(both)) == 3002  # each may, or they would wait for each other
 
 
-def test_of_two_voters_that_crash_on_what_is_being_left_one_goes_as_long_as_a_majority_stays() -> None:
+def test_of_two_voters_that_crash_on_the_old_revision_one_is_restarted_while_a_majority_stays() -> None:
     """If both waited, each would wait for the other, for ever."""
     both = {**current(3001), **crashed(3002, revision=OLD), **crashed(3003, revision=OLD)}
     assert who(rolled(cluster(both))) == 3002
@@ -135,27 +135,27 @@ def test_of_two_voters_that_crash_on_what_is_being_left_one_goes_as_long_as_a_ma
     assert "controller-3002" in serving
 
 
-def test_the_voter_that_is_missing_may_be_restarted_itself_and_no_other_controller() -> None:
+def test_only_the_missing_voter_may_be_restarted_of_the_controllers() -> None:
     assert who(rolled(cluster(current(3002), quorum=voting(behind=[3003])))) == 3003
     observation = cluster(current(3003), quorum=voting(behind=[3003]))
     assert "controller 3003 is behind" in refused(rolled(observation), Reason.WAITING_FOR_QUORUM)
 
 
-def test_where_no_controller_answers_and_the_leader_vouches_for_all_of_them_none_is_missing() -> None:
+def test_no_voter_is_missing_if_controllers_are_unreachable_and_the_leader_reports_all_caught_up() -> None:
     """Only brokers can be reached: what the leader says of its followers has to do."""
     for kind in (FailureKind.UNREACHABLE, FailureKind.NOT_ASKED):
         assert who(rolled(cluster(ROLLED_CONTROLLERS, silent(*CONTROLLERS, kind=kind)))) in BROKERS
     assert who(rolled(cluster(ROLLED_CONTROLLERS, silent(3003, kind=FailureKind.NOT_ASKED)))) in BROKERS
 
 
-def test_a_controller_that_is_not_a_voter_keeps_no_other() -> None:
+def test_a_silent_controller_that_is_no_voter_holds_no_restart() -> None:
     observation = cluster({**ROLLED_CONTROLLERS}, partitions=PARTITIONS, quorum=voting())
     observer = replace(silent(3003)[3003], id=3009, roles=())
     assert who(rolled(replace(observation, nodes=(*observation.nodes, observer)))) in BROKERS
 
 
 @pytest.mark.parametrize("is_half_done", [True, False])
-def test_brokers_of_a_migration_go_without_a_voter_only_where_it_is_half_done(is_half_done: bool) -> None:
+def test_brokers_are_restarted_without_a_voter_only_in_a_migration_edge_that_is_half_done(is_half_done: bool) -> None:
     permit = Permit("PreMigration -> Copying", dict.fromkeys(BROKERS, "another file"), is_half_done=is_half_done)
     found = rolled(cluster(ROLLED_CONTROLLERS, silent(3002)), permit=permit)
     if is_half_done:

@@ -73,7 +73,7 @@ def minutes(found: Any) -> float:
     return float((found.until - NOW) / MINUTE)
 
 
-def test_a_level_that_was_given_up_is_waited_for_until_a_snapshot_after_it_must_be_there() -> None:
+def test_a_controller_waits_until_a_snapshot_after_the_downgrade_must_exist() -> None:
     """An hour, and a tenth of it."""
     found = awaited([going()], TWO, None, NOW)
     assert minutes(found) == pytest.approx(56)
@@ -83,7 +83,7 @@ def test_a_level_that_was_given_up_is_waited_for_until_a_snapshot_after_it_must_
     assert awaited([going()], TWO, None, NOW + 56 * MINUTE) is None
 
 
-def test_a_start_begins_the_time_of_the_next_snapshot_anew() -> None:
+def test_the_start_of_a_controller_restarts_the_interval_to_its_next_snapshot() -> None:
     assert minutes(awaited([going(NOW - 4 * MINUTE)], TWO, None, NOW)) == pytest.approx(62)
     assert minutes(awaited([going(None)], TWO, None, NOW)) == pytest.approx(66)
     old = {(SHARE, 2): NOW - timedelta(hours=20)}
@@ -93,7 +93,7 @@ def test_a_start_begins_the_time_of_the_next_snapshot_anew() -> None:
 
 
 @pytest.mark.parametrize("days", [1, 2, 7])
-def test_a_start_begins_an_interval_of_days_anew_as_well(days: int) -> None:
+def test_the_start_of_a_controller_restarts_also_a_snapshot_interval_of_days(days: int) -> None:
     """A level is given up, and a day and an hour later the node starts: it had written no snapshot."""
     began, interval = NOW + timedelta(hours=25), timedelta(days=days)
     found = awaited([going(began, interval=interval)], {(SHARE, 2): NOW}, None, NOW + 1.1 * interval)
@@ -101,7 +101,7 @@ def test_a_start_begins_an_interval_of_days_anew_as_well(days: int) -> None:
     assert found.until == began + 1.1 * interval
 
 
-def test_the_one_that_takes_longest_is_reported_and_brokers_need_none() -> None:
+def test_the_controller_with_the_longest_wait_for_a_snapshot_is_reported_and_brokers_need_no_snapshot() -> None:
     several = [going(), going(NOW - MINUTE, id_=3002), going(NOW, id_=1)]
     found = awaited(several, TWO, None, NOW)
     assert found is not None
@@ -109,20 +109,20 @@ def test_the_one_that_takes_longest_is_reported_and_brokers_need_none() -> None:
     assert awaited([going(NOW, id_=1)], TWO, None, NOW) is None
 
 
-def test_a_short_interval_has_a_margin_of_half_a_minute() -> None:
+def test_a_short_snapshot_interval_has_a_margin_of_half_a_minute() -> None:
     """For a node that has yet to catch up when its process is counted as started."""
     found = awaited([going(interval=timedelta(seconds=20))], {(SHARE, 2): NOW}, None, NOW)
     assert minutes(found) == pytest.approx(50 / 60)
 
 
-def test_levels_that_the_new_binary_supports_are_not_waited_for() -> None:
+def test_past_levels_that_the_new_binary_supports_need_no_snapshot() -> None:
     left = {(SHARE, 1): NOW, (METADATA, 25): NOW, ("streams.version", 0): NOW}
     assert awaited([going()], left, None, NOW) is None
     assert awaited([going(supports=RUNS)], TWO, None, NOW) is None
     assert awaited([going()], {("streams.version", 1): NOW}, None, NOW) is not None  # it is not known there at all
 
 
-def test_a_level_that_is_too_low_for_a_newer_binary_is_waited_for_as_well() -> None:
+def test_a_past_level_that_is_too_low_for_a_newer_binary_needs_a_snapshot_as_well() -> None:
     newer = going(supports={METADATA: (7, 27)}, runs={METADATA: (1, 21)})
     assert awaited([newer], {(METADATA, 4): NOW}, None, NOW) is not None
 
@@ -135,7 +135,7 @@ def test_without_a_snapshot_interval_the_end_of_the_wait_is_unknown() -> None:
     assert minutes(awaited([going(interval=timedelta(days=400_000))], TWO, None, NOW)) > 60 * 24 * 300
 
 
-def test_what_was_before_the_log_was_read_holds_back_only_who_goes_back_and_for_one_interval() -> None:
+def test_unread_past_levels_hold_only_controllers_that_go_to_an_older_binary_and_for_one_interval() -> None:
     since = NOW - 30 * MINUTE
     assert minutes(awaited([going()], {}, since, NOW)) == pytest.approx(36)
     assert minutes(awaited([going(interval=None)], {}, since, NOW)) == pytest.approx(36)  # not set; Kafka's default
@@ -166,7 +166,7 @@ TICKS = st.integers(0, 200)
     st.integers(1, 240),
     st.integers(0, 200),
 )
-def test_a_node_that_may_go_replays_nothing_that_its_new_binary_does_not_support(
+def test_a_controller_that_may_be_restarted_replays_no_level_that_its_new_binary_does_not_support(
     levels: list[tuple[int, int]], starts: list[int], every: int, now: int, read_from: int
 ) -> None:
     """Levels and starts at any time of a day, snapshots as Kafka writes them, a log that is read from anywhere on."""
@@ -206,7 +206,7 @@ def back(past: PastLevels | None, pods: Any = PODS, nodes: Any = NODES) -> Obser
     return with_workloads(found, stateful_sets=tuple(sets))
 
 
-def test_the_roll_waits_and_says_for_what_and_until_when() -> None:
+def test_the_message_of_a_roll_that_waits_for_a_snapshot_has_the_level_and_the_time() -> None:
     text = refused(rolled(back(PastLevels(TWO, None, NOW))), Reason.ROLLING_NODES)
     assert text.startswith(
         "controller 3001 needs a newer snapshot, or would replay what its new image cannot: share.ver"
@@ -215,16 +215,16 @@ def test_the_roll_waits_and_says_for_what_and_until_when() -> None:
     assert "not before 2" in text
 
 
-def test_a_cluster_that_never_downgraded_a_level_is_not_held_up() -> None:
+def test_a_roll_waits_for_no_snapshot_if_no_level_was_ever_downgraded() -> None:
     assert who(rolled(back(PastLevels({}, None, NOW)))) == 3002
     assert who(rolled(back(PastLevels({}, NOW - timedelta(days=1), NOW)))) == 3002
 
 
-def test_brokers_go_at_once() -> None:
+def test_brokers_are_restarted_without_waiting_for_a_snapshot() -> None:
     assert who(rolled(back(PastLevels(TWO, None, NOW), {**PODS, **current(*CONTROLLERS)}))) in BROKERS
 
 
-def test_without_the_log_the_time_counts_from_when_the_roll_was_first_seen() -> None:
+def test_without_the_metadata_log_the_wait_for_a_snapshot_counts_from_the_start_of_the_roll() -> None:
     seen = back(None)
     text = refused(rolled(seen), Reason.ROLLING_NODES)
     assert "are not known" in text
@@ -252,14 +252,14 @@ def test_a_controller_that_never_writes_a_snapshot_halts_the_roll_with_its_remed
     assert "set metadata.log.max.snapshot.interval.ms on it above 0" in text
 
 
-def test_a_controller_that_does_not_run_is_not_waited_for() -> None:
+def test_a_controller_that_does_not_run_needs_no_newer_snapshot() -> None:
     """A controller that does not run cannot get worse, and the older image may be what it last ran."""
     crashes = a_pod(3003, ready=False, **CRASHES)
     gone = {**NODES, 3003: replace(NODES[3003], state=NodeState.UNREACHABLE)}
     assert who(rolled(back(PastLevels(TWO, None, NOW), {**PODS, 3003: crashes}, gone))) == 3003
 
 
-def test_levels_that_are_still_finalized_are_reported_first_and_the_roll_begins_once_they_are_not() -> None:
+def test_finalized_levels_that_the_new_binary_lacks_are_reported_before_the_wait_for_a_snapshot() -> None:
     """Without the log, its beginning is what the wait counts from."""
     seen = replace(back(None), finalized=known({METADATA: 27, SHARE: 2}))
     roll = rolled(seen)
@@ -281,12 +281,12 @@ def test_levels_that_are_still_finalized_are_reported_first_and_the_roll_begins_
     assert begins.started_at == stamp(NOW)
 
 
-def test_of_levels_that_were_given_up_the_last_one_counts() -> None:
+def test_the_wait_for_a_snapshot_counts_from_the_last_downgrade() -> None:
     left = {(SHARE, 2): NOW - 50 * MINUTE, (METADATA, 29): NOW - 10 * MINUTE, (METADATA, 28): NOW - 30 * MINUTE}
     assert minutes(awaited([going()], left, None, NOW)) == pytest.approx(56)
 
 
-def test_an_eviction_that_may_not_have_been_sent_waits_as_well() -> None:
+def test_an_eviction_that_may_not_have_been_sent_waits_for_a_snapshot() -> None:
     """The level may have been given up since it was decided."""
     decided = sent(3002)
     assert isinstance(rolled(back(PastLevels({}, None, NOW)), decided).decision, Act)

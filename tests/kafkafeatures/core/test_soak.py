@@ -158,7 +158,7 @@ def test_a_soak_of_another_target_counts_nothing_of_the_former_one() -> None:
 
 
 @pytest.mark.parametrize("of", [{"uid": "2"}, {"cluster": "another"}], ids=str)
-def test_what_was_seen_of_another_resource_or_another_cluster_does_not_count(of: dict[str, str]) -> None:
+def test_another_resource_or_another_cluster_starts_the_soak_again(of: dict[str, str]) -> None:
     wanted = replace(WANTED, uid=of.get("uid", WANTED.uid))
     seen = a_look()
     if "cluster" in of:
@@ -166,7 +166,7 @@ def test_what_was_seen_of_another_resource_or_another_cluster_does_not_count(of:
     assert holding(soaking(seen, wanted=wanted, before=watched(HOUR), after=HOUR)).started_at == stamp(NOW + HOUR)
 
 
-def test_a_stamp_of_another_process_proves_nothing_whatever_it_says() -> None:
+def test_a_start_in_the_status_from_another_process_does_not_continue_a_soak() -> None:
     soak = holding(soaking(remembered=BEGAN))
     assert (soak.started_at, soak.remaining) == (stamp(NOW), DAY)
     assert str(soak).endswith(f"; started over at {stamp(NOW)}: the process that observed it was restarted")
@@ -208,7 +208,7 @@ def test_a_restarted_process_restarts_the_soak_also_where_no_observation_met_the
     assert holding(soaking(a_look({id_: "b"}), before=soak, after=HOUR + SOON)).started_at == stamp(NOW + HOUR)
 
 
-def test_a_broker_of_another_epoch_was_restarted() -> None:
+def test_a_new_broker_epoch_starts_the_soak_again() -> None:
     def with_epoch(epoch: int) -> Observation:
         return replace(a_look(), nodes=tuple(replace(node, broker_epoch=epoch) for node in a_look().nodes))
 
@@ -225,7 +225,7 @@ def test_a_node_that_joins_restarts_the_soak_and_a_node_that_leaves_does_not() -
     assert holding(soaking(everybody, before=left, after=2 * SOON)).anew == "broker 2 was added"
 
 
-def test_a_process_that_is_unknown_for_a_while_is_not_taken_for_another_one() -> None:
+def test_an_incarnation_that_is_unknown_for_a_while_does_not_start_the_soak_again() -> None:
     blind = soaking(a_look({1: ""}), before=soaking(), after=SOON)
     assert holding(soaking(before=blind, after=2 * SOON)).started_at == stamp(NOW)
     assert holding(soaking(a_look({1: "b"}), before=blind, after=2 * SOON)).anew == "broker 1 was restarted"
@@ -233,7 +233,7 @@ def test_a_process_that_is_unknown_for_a_while_is_not_taken_for_another_one() ->
     assert holding(soaking(before=unknown, after=SOON)).anew == "the registration of broker 1 was not known"
 
 
-def test_a_cluster_that_could_not_be_read_was_not_seen_to_be_healthy() -> None:
+def test_a_cluster_that_could_not_be_read_starts_the_soak_again() -> None:
     away = watched(HOUR).interrupted("the cluster could not be read").interrupted("again")
     soak = holding(soaking(before=away, after=HOUR))
     assert (soak.started_at, soak.anew) == (stamp(NOW + HOUR), "the cluster could not be read")
@@ -247,7 +247,7 @@ def test_a_cluster_that_could_not_be_read_was_not_seen_to_be_healthy() -> None:
         DesiredState({"metadata.version": 25}, finalize_after=DAY),  # nothing to do
     ],
 )
-def test_what_can_be_undone_does_not_soak_and_what_was_remembered_is_dropped(wanted: DesiredState) -> None:
+def test_a_change_that_can_be_undone_does_not_soak_and_clears_the_soak_of_the_status(wanted: DesiredState) -> None:
     assert soaking(before=watched(HOUR), wanted=wanted) is None
     after = with_soak(with_soak(BEGAN, soaking()), None)
     assert (after.soak_started_at, after.way_back) == (None, None)
@@ -327,7 +327,7 @@ def test_a_read_only_plan_shows_the_soak(mode: Mode, suspend: bool) -> None:
 # --- the way back ---
 
 
-def test_the_way_back_says_until_when_and_how() -> None:
+def test_the_way_back_of_a_soaking_change_has_its_end_and_the_steps() -> None:
     way_back = with_soak(EMPTY, soaking()).way_back
     assert way_back is not None
     assert way_back.until == "2026-01-03T03:04:05Z"
@@ -375,7 +375,7 @@ def test_a_plan_may_be_approved_before_its_window_opens() -> None:
     assert waiting.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
 
 
-def test_what_soaks_is_reported_before_the_window_that_it_waits_for_as_well() -> None:
+def test_the_soak_of_a_change_is_reported_before_its_window() -> None:
     waiting = deciding(replace(WANTED, rollout=NOON), soaking())
     assert isinstance(waiting, Wait)
     assert waiting.reason is Reason.SOAKING

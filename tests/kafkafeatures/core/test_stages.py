@@ -62,19 +62,19 @@ def kinds(plan: Plan) -> list[str]:
 # --- what is in a plan ---
 
 
-def test_a_roll_is_a_stage_before_the_levels_with_the_revisions_from_which_and_to_which() -> None:
+def test_a_roll_is_a_stage_before_the_levels_with_its_old_and_new_revisions() -> None:
     plan = planned()
     assert kinds(plan) == ["Roll", "Levels"]
     assert (plan.stages[0].start, plan.stages[0].target) == ({"broker": OLD}, {"broker": NEW})
     assert (plan.stages[1].start, plan.stages[1].target) == ({"metadata.version": 25}, {"metadata.version": 30})
 
 
-def test_levels_that_are_only_downgraded_come_before_the_roll_that_may_need_it() -> None:
+def test_levels_that_are_only_downgraded_are_a_stage_before_the_roll() -> None:
     assert kinds(planned((change("share.version 2->1"),))) == ["Levels", "Roll"]
 
 
 @pytest.mark.parametrize(("changes", "pods", "stages"), [(RAISE, ROLLED, ["Levels"]), ((), TWO_LEFT, ["Roll"])])
-def test_what_there_is_nothing_to_do_about_is_no_stage(
+def test_a_roll_or_levels_with_nothing_to_do_are_no_stage(
     changes: tuple[UpdateFeature, ...], pods: Mapping[str, PodsOfSet], stages: list[str]
 ) -> None:
     assert kinds(planned(changes, pods)) == stages
@@ -99,7 +99,7 @@ def test_a_roll_is_reported_in_the_order_of_the_pods_however_a_status_was_sorted
     assert [one.name for one in pods_rolled_by(by_name, None)] == ["brokers", "controllers"]
 
 
-def test_a_plan_of_levels_alone_has_the_hash_that_it_always_had() -> None:
+def test_the_hash_of_a_plan_of_levels_alone_does_not_depend_on_a_driver() -> None:
     """Approvals that were given before a driver was named still count."""
     without = plan_of(RAISE, LEVELS, uid="u", cluster_id="c", change_count=0, standing=None)
     assert without.hash == planned(pods=ROLLED).hash == planned(pods=None).hash
@@ -113,7 +113,7 @@ def consenting(topics: Mapping[str, int], before: PlanStatus | None = None, *, k
     )  # fmt: skip
 
 
-def test_what_a_consent_makes_unavailable_is_shown_in_the_plan_and_covered_by_its_hash() -> None:
+def test_partitions_that_a_consent_makes_unavailable_are_in_the_plan_and_its_hash() -> None:
     plan = consenting({"one": 2, "two": 1})
     told = "; 3 partitions of 2 topics (one, two) unavailable while a broker restarts"
     assert str(plan).endswith(told)
@@ -124,7 +124,7 @@ def test_what_a_consent_makes_unavailable_is_shown_in_the_plan_and_covered_by_it
     assert consenting({}).hash == planned().hash
 
 
-def test_a_plan_with_a_consent_stands_while_it_is_the_same_or_the_partitions_are_not_read() -> None:
+def test_a_plan_with_a_consent_stands_while_its_partitions_are_the_same_or_unread() -> None:
     plan = consenting({"one": 2})
     assert consenting({"one": 2}, standing(plan)).hash == plan.hash
     assert consenting({}, standing(plan), known=False).hash == plan.hash
@@ -135,7 +135,7 @@ def test_a_plan_with_a_consent_stands_while_it_is_the_same_or_the_partitions_are
 
 
 @pytest.mark.parametrize("now", [TWO_LEFT, ONE_LEFT, ROLLED, None])
-def test_progress_leaves_a_plan_standing_and_so_does_a_look_at_which_pods_could_not_be_read(
+def test_a_plan_stands_through_its_progress_and_through_unread_pods(
     now: Mapping[str, PodsOfSet] | None,
 ) -> None:
     plan = planned()
@@ -144,7 +144,7 @@ def test_progress_leaves_a_plan_standing_and_so_does_a_look_at_which_pods_could_
     assert not again.is_over
 
 
-def test_a_node_more_leaves_it_standing() -> None:
+def test_a_plan_stands_when_one_more_node_needs_the_restart() -> None:
     more = {"broker": PodsOfSet("broker", OLD, NEW, 3)}
     assert planned(pods=more, before=standing(planned())).hash == planned().hash
 
@@ -159,18 +159,18 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("what", OTHERS)
-def test_what_was_not_approved_is_another_plan(what: str) -> None:
+def test_a_plan_with_other_revisions_or_stateful_sets_has_another_hash_and_no_approval(what: str) -> None:
     plan = planned()
     other = planned(pods=OTHERS[what], before=standing(plan), approvals=frozenset({plan.hash}))
     assert other.hash != plan.hash
     assert not other.is_approved_by(frozenset({plan.hash}))
 
 
-def test_another_level_is_another_plan() -> None:
+def test_a_plan_with_another_level_has_another_hash() -> None:
     assert planned((change("metadata.version 25->29"),), before=standing(planned())).hash != planned().hash
 
 
-def test_a_downgrade_that_was_done_leaves_the_roll_behind_it_standing() -> None:
+def test_a_plan_stands_for_its_roll_after_its_downgrade_was_done() -> None:
     plan = planned((change("share.version 2->1"),), finalized={"share.version": 2})
     again = planned((), before=standing(plan), finalized={"share.version": 1}, count=1)
     assert again.hash == plan.hash
@@ -180,7 +180,7 @@ def test_a_downgrade_that_was_done_leaves_the_roll_behind_it_standing() -> None:
 # --- how it ends ---
 
 
-def test_a_roll_that_is_over_authorises_no_later_one() -> None:
+def test_an_approval_of_a_roll_that_is_over_does_not_cover_a_later_roll() -> None:
     """The image goes back and forth: the second time is another plan."""
     plan = planned(())
     over = planned((), ROLLED, standing(plan))
@@ -190,12 +190,12 @@ def test_a_roll_that_is_over_authorises_no_later_one() -> None:
     assert again.hash != plan.hash
 
 
-def test_a_roll_that_is_withdrawn_before_a_node_was_restarted_is_over_too() -> None:
+def test_a_plan_is_over_if_its_roll_is_withdrawn_before_a_node_was_restarted() -> None:
     plan = planned(())
     assert planned((), {"broker": PodsOfSet("broker", "", OLD, 0)}, standing(plan)).change_count == 1
 
 
-def test_a_plan_whose_roll_is_done_continues_with_its_levels_and_ends_with_them() -> None:
+def test_a_plan_whose_roll_is_done_continues_with_its_levels_and_is_over_after_them() -> None:
     plan = planned()
     done = planned((), ROLLED, standing(plan), {"metadata.version": 30}, count=1)
     assert (done.is_over, done.change_count) == (True, 1)
@@ -216,7 +216,7 @@ STAGES = st.sampled_from(
 
 
 @given(st.lists(STAGES, max_size=3), st.sampled_from([TWO_LEFT, ROLLED, NEWER, None, {}]), st.booleans())
-def test_who_can_write_a_status_cannot_give_a_plan_the_hash_of_another(
+def test_an_edited_status_cannot_give_a_plan_the_hash_of_another_plan(
     stages: list[dict[str, object]], pods: Mapping[str, PodsOfSet] | None, changes: bool
 ) -> None:
     of_status = {"hash": planned().hash, "createdAt": "2026-01-01T00:00:00Z", "irreversible": True, "summary": ""}
@@ -236,14 +236,14 @@ def proposed(seen_now: Observation) -> Proposal:
     return propose(DesiredState({}), seen_now, Memory())
 
 
-def test_the_pods_of_a_reading_make_the_stage() -> None:
+def test_the_stage_of_a_roll_is_made_of_the_pods_of_a_reading() -> None:
     nodes, done = (in_pod(1), in_pod(2)), pod(2, revision=NEW)
     plan = proposed(seen(*nodes, sets=(stateful_set(pod(1), done),))).plan
     assert pods_rolled_in(plan) == (PodsOfSet("broker", OLD, NEW, 1),)
     assert proposed(seen(*nodes, sets=(stateful_set(done),))).plan.is_over
 
 
-def test_pods_that_are_not_read_are_no_stage_and_a_template_that_is_too_new_decides_nothing() -> None:
+def test_unread_pods_make_no_stage_and_a_template_that_is_not_processed_yet_makes_pods_unknown() -> None:
     world = seen(in_pod(1), sets=(stateful_set(pod(1)),))
     not_asked = Unknown(Failure(FailureKind.NOT_ASKED, "pods", "no driver"))
     assert proposed(replace(world, workloads=not_asked)).plan.is_over
@@ -283,7 +283,7 @@ def test_levels_that_wait_for_approval_do_not_keep_nodes_from_being_restarted() 
     assert deciding(DesiredState({}, bundle={"metadata.version": 27})) == Act(RESTART)
 
 
-def test_an_approval_of_another_plan_holds_restarts_too_and_those_in_flight_are_followed() -> None:
+def test_an_approval_of_another_plan_holds_restarts_and_follows_those_in_flight() -> None:
     """The image was changed again after the plan was approved."""
     wanted = DesiredState({}, approvals=frozenset({"sha256:0123456789"}))
     held = deciding(wanted)
@@ -296,7 +296,7 @@ def test_an_approval_of_another_plan_holds_restarts_too_and_those_in_flight_are_
     assert deciding(wanted, RESTART, step=RESTART) == waits  # nor is it asked for again
 
 
-def test_what_one_kind_of_stage_has_to_read_is_read_beside_what_another_has_to() -> None:
+def test_the_read_requirements_of_all_kinds_of_stages_are_combined() -> None:
     one, other = (
         ReadRequirements(partitions=True, settings=frozenset({"a", "b"})),
         ReadRequirements(settings=frozenset({"c"})),

@@ -65,7 +65,7 @@ def test_voters_with_the_same_ids_at_other_addresses_are_another_quorum() -> Non
         (3002, 5, (3002, 3004), True),
     ],
 )  # fmt: skip
-def test_a_log_of_another_quorum_is_a_contradiction_with_a_name_and_no_election(
+def test_a_log_of_another_quorum_is_reported_as_another_cluster_and_not_as_an_election(
     leader: int, epoch: int, voters: tuple[int, ...] | None, is_another: bool
 ) -> None:
     known_voters = tuple(Voter(id_, UUID(int=id_), (), (0, 1)) for id_ in voters) if voters is not None else None

@@ -26,13 +26,13 @@ def silent(kind: FailureKind) -> Failure:
 
 
 @pytest.mark.parametrize("kind", [FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER, *REPLACED])
-def test_a_ghost_may_go(kind: FailureKind) -> None:
+def test_a_ghost_controller_may_be_unregistered(kind: FailureKind) -> None:
     ghost = node(3003, state=NodeState.GHOST, said=silent(kind), voter=False)
     assert objection(cluster(ghost), 3003) == ""
 
 
 @pytest.mark.parametrize("level", [33, 34])
-def test_a_ghost_may_go_from_the_level_on_that_kafka_needs(level: int) -> None:
+def test_a_ghost_controller_may_be_unregistered_from_the_metadata_version_on_that_kafka_requires(level: int) -> None:
     assert objection(cluster(level=level), 3003) == ""
 
 
@@ -55,13 +55,13 @@ def test_a_ghost_may_go_from_the_level_on_that_kafka_needs(level: int) -> None:
         (cluster(finalized=UNREAD), 3003, "the finalized levels are not known"),
     ],
 )  # fmt: skip
-def test_whatever_may_still_be_needed_stays_and_the_reason_is_said(
+def test_a_controller_that_may_still_be_needed_is_not_unregistered_and_the_message_has_the_reason(
     seen: Observation, controller: int, words: str
 ) -> None:
     assert words in objection(seen, controller)
 
 
-def test_a_voter_that_only_the_quorum_names_stays() -> None:
+def test_a_voter_that_only_the_quorum_names_is_not_unregistered() -> None:
     assert "is a voter" in objection(
         replace(cluster(), quorum=observation(voting=quorum(voters=(3001, 3003))).quorum), 3003
     )
@@ -70,6 +70,6 @@ def test_a_voter_that_only_the_quorum_names_stays() -> None:
 @pytest.mark.parametrize(
     "kind", [kind for kind in FailureKind if kind not in (*NO_CONNECTION, FailureKind.WRONG_CLUSTER, *REPLACED)]
 )
-def test_whatever_took_a_connection_at_its_address_may_be_the_controller(kind: FailureKind) -> None:
+def test_a_ghost_controller_whose_address_accepts_a_connection_is_not_unregistered(kind: FailureKind) -> None:
     ghost = node(3003, state=NodeState.GHOST, said=silent(kind), voter=False)
     assert "it is unknown whether controller 3003 runs" in objection(cluster(ghost), 3003)

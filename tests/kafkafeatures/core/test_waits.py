@@ -42,7 +42,7 @@ class Process:
         return said.message
 
 
-def test_a_wait_says_once_since_when_and_what_to_do_after_two_minutes() -> None:
+def test_the_message_of_a_wait_has_its_start_and_remedy_after_two_minutes_and_is_written_once() -> None:
     process = Process()
     assert process.look(WAIT, NOW) == "broker 2 is stopping"
     assert process.look(WAIT, NOW + 1.9 * MINUTE, 1.9 * MINUTE) == "broker 2 is stopping"
@@ -54,7 +54,7 @@ def test_a_wait_says_once_since_when_and_what_to_do_after_two_minutes() -> None:
     assert without_time(said) == "broker 2 is stopping"
 
 
-def test_its_beginning_outlives_a_process_and_words_that_change() -> None:
+def test_the_start_of_a_wait_survives_a_new_process_and_another_message() -> None:
     process = Process()
     process.look(WAIT, NOW)
     successor = Process(process.status)
@@ -74,7 +74,7 @@ def test_a_wait_is_counted_anew_with_another_subject_or_reason(other: Wait) -> N
     assert process.look(other, NOW + 5 * MINUTE, 2 * MINUTE).endswith("; since 2026-01-02 03:07 UTC; see its log")
 
 
-def test_a_clock_that_is_set_neither_hurries_nor_delays_it() -> None:
+def test_a_clock_that_is_set_does_not_change_when_a_wait_shows_its_remedy() -> None:
     process = Process()
     process.look(WAIT, NOW)
     process.look(WAIT, NOW + timedelta(seconds=1), timedelta(seconds=1))
@@ -82,19 +82,19 @@ def test_a_clock_that_is_set_neither_hurries_nor_delays_it() -> None:
     assert process.look(WAIT, NOW - timedelta(days=1), 2 * MINUTE).endswith("; see its log")
 
 
-def test_a_release_that_knew_no_subject_leaves_no_beginning() -> None:
+def test_a_start_of_a_wait_without_a_subject_of_an_older_release_is_ignored() -> None:
     before = status_of_wrong_cluster(WAIT, generation=1, previous=EMPTY, at=NOW)
     old = replace(before, ready_reason=ReadyReason(reason=WAIT.reason.value, since=stamp(NOW)))
     assert Process(old).look(WAIT, NOW + 9 * MINUTE) == WAIT.message
 
 
-def test_what_tells_its_time_by_itself_is_left_as_it_is() -> None:
+def test_the_message_of_a_dated_wait_is_not_changed() -> None:
     process, wait = Process(), replace(WAIT, is_dated=True)
     assert {process.look(wait, NOW + minutes * MINUTE, MINUTE) for minutes in range(9)} == {wait.message}
     assert process.writes == 1
 
 
-def test_what_needs_a_person_says_at_once_what_to_do_where_no_blocker_does() -> None:
+def test_the_message_of_a_stall_has_its_remedy_at_once_unless_a_blocker_has_it() -> None:
     stalled = Stalled(Reason.NODE_REFUSED, "broker 2 is refused", subject="broker 2", remedy="upgrade it")
     assert Process().look(stalled, NOW) == "broker 2 is refused; upgrade it"
     blocker = Blocker(BlockerKind.REFUSED_NODE, stalled.message, "upgrade it")
@@ -102,14 +102,14 @@ def test_what_needs_a_person_says_at_once_what_to_do_where_no_blocker_does() -> 
     assert Process().look(replace(stalled, message="upgrade it"), NOW) == "upgrade it"
 
 
-def test_a_long_message_loses_its_end_and_keeps_the_remedy() -> None:
+def test_a_long_message_is_cut_before_its_remedy() -> None:
     stalled = Stalled(Reason.NODE_REFUSED, 2000 * "x", subject="broker 2", remedy="upgrade it")
     said = Process().look(stalled, NOW)
     assert said.endswith("x; upgrade it")
     assert len(said) < 1024
 
 
-def test_whatever_prevents_a_step_names_something_and_whatever_could_not_be_read_has_a_remedy() -> None:
+def test_every_blocker_has_a_subject_and_every_failure_a_subject_and_an_action() -> None:
     for kind in BlockerKind:
         assert Blocker(kind, "it is so", "change it").subject
         assert Blocker(kind, "it is so", "change it", about="pods").subject == "pods"
@@ -122,7 +122,7 @@ def test_whatever_prevents_a_step_names_something_and_whatever_could_not_be_read
 MADE = ("Wait", "Stalled", "Blocker", "Misplaced", "Rejection")
 
 
-def test_none_of_them_is_made_with_an_empty_subject_or_remedy() -> None:
+def test_no_wait_stall_or_blocker_in_the_code_has_an_empty_subject_or_remedy() -> None:
     """The types ask for both; a text of nothing would pass them."""
     calls = [
         (path.name, call.lineno, call)

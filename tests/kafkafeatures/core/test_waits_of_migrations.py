@@ -113,7 +113,7 @@ CHANGES: Mapping[str, Change] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("position", POSITIONS)
-def test_every_wait_has_a_subject_a_beginning_and_a_remedy(position: Position, change: str) -> None:
+def test_every_wait_of_a_migration_has_a_subject_a_start_and_a_remedy(position: Position, change: str) -> None:
     """At once, after a minute, and after an hour: each is decided on otherwise."""
     for desired in (D.PRE_MIGRATION, D.DUAL_WRITE, D.FINALIZED, D.ROLLED_BACK):
         look, status = None, EMPTY
@@ -140,7 +140,7 @@ def test_every_wait_has_a_subject_a_beginning_and_a_remedy(position: Position, c
             assert decision.remedy in whole, told
 
 
-def test_every_contradiction_names_something_and_says_what_to_do() -> None:
+def test_every_contradiction_of_a_migration_has_a_subject_a_message_and_a_remedy() -> None:
     for row in CONTRADICTIONS:
         assert row.message, row
         assert row.remedy, row

@@ -34,7 +34,7 @@ from tests.kafkafeatures.worlds import observation
         ("share.version", 1, 0, "way back to 1: raise it again; what the downgrade removed stays lost"),
     ],
 )  # fmt: skip
-def test_the_way_back_from_a_change_is_said_with_what_would_be_lost(
+def test_the_way_back_of_a_change_has_the_level_and_what_would_be_lost(
     feature: str, before: int, after: int, text: str
 ) -> None:
     change = UpdateFeature(feature, before, after)
@@ -44,7 +44,7 @@ def test_the_way_back_from_a_change_is_said_with_what_would_be_lost(
 
 
 @pytest.mark.parametrize("after", sorted(METADATA_VERSIONS))
-def test_there_is_a_way_back_to_the_level_of_before_exactly_where_kafka_allows_the_downgrade(after: int) -> None:
+def test_a_change_has_a_way_back_exactly_where_kafka_allows_the_downgrade(after: int) -> None:
     for before in range(floor_of(after) or 1, after):
         assert UpdateFeature("metadata.version", before, after).undo is Undo.SAFE
         assert way_back_of(UpdateFeature("metadata.version", before, after)).startswith(f"way back to {before} (")
@@ -53,7 +53,7 @@ def test_there_is_a_way_back_to_the_level_of_before_exactly_where_kafka_allows_t
         assert "Kafka refuses" in way_back_of(UpdateFeature("metadata.version", before, after))
 
 
-def test_of_a_feature_that_no_node_supports_no_way_back_is_said() -> None:
+def test_a_change_of_a_feature_that_no_node_supports_has_no_way_back() -> None:
     proposal = propose(DesiredState(levels={"metadata.versoin": 5, "metadata.version": 1}), observation())
     steps = {
         one.detail: (one.undo, one.reversible, one.way_back) for work in proposal.plan.work for one in work.steps()

@@ -47,7 +47,7 @@ def is_kept(stages: tuple[PlannedStage, ...], wanted: DesiredState, there: Workl
 
 @pytest.mark.parametrize("stage", [LEVELS, ROLL, MIGRATION, IBP], ids=lambda stage: stage.kind)
 @pytest.mark.parametrize("there", [pods(), NOT_ASKED], ids=["pods", "no pods"])
-def test_a_plan_that_is_still_asked_for_stays(stage: PlannedStage, there: WorkloadsReading | Failure) -> None:
+def test_a_plan_that_the_document_still_asks_for_stays(stage: PlannedStage, there: WorkloadsReading | Failure) -> None:
     assert is_kept((stage,), WANTED, there)
     assert is_kept((stage, LEVELS), WANTED, there)
 
@@ -75,10 +75,10 @@ def test_a_plan_is_over_once_the_document_asks_for_something_else(
     assert not is_kept((*others, stage), replace(WANTED, **otherwise), NOT_ASKED)
 
 
-def test_a_plan_of_restarts_is_over_once_the_template_is_another() -> None:
+def test_a_plan_of_restarts_is_over_once_the_template_changes() -> None:
     assert not is_kept((ROLL,), WANTED, pods(OLD))
     assert is_kept((ROLL,), WANTED, WorkloadsReading(NOW, ()))  # of a StatefulSet that was not read nothing is known
 
 
-def test_every_kind_has_a_name_of_its_own() -> None:
+def test_every_kind_of_stage_has_its_own_name() -> None:
     assert len({kind.kind for kind in STAGES}) == len(STAGES)

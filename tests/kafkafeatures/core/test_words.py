@@ -12,22 +12,22 @@ EVIL = "no\x1b[2J\x1b]52;c;cm0=\x07\x9b31m\u202eyes\nready: InSync\r\ttrue\x7f"
 
 
 @pytest.mark.parametrize("text", ["Broker 4 only supports versions 7-25", "拒绝, naïve – ✓ 🎉", ""])
-def test_what_people_read_stays_as_it_is(text: str) -> None:
+def test_printable_text_is_not_changed(text: str) -> None:
     assert printable(text) == text
     assert cut(text, 1000) == text
 
 
-def test_what_a_terminal_would_obey_is_replaced_and_breaks_become_spaces() -> None:
+def test_control_characters_are_replaced_and_line_breaks_become_spaces() -> None:
     assert printable(EVIL) == "no�[2J�]52;c;cm0=��31m�yes ready: InSync  true�"
     assert printable(EVIL).isprintable()
 
 
-def test_lines_and_tabs_of_our_own_stay_and_nothing_else_does() -> None:
+def test_printable_lines_keep_line_feeds_and_tabs_and_replace_other_control_characters() -> None:
     assert printable_lines("a\n\tb\x1b[0m\r\n") == "a\n\tb�[0m \n"
 
 
 @pytest.mark.parametrize("most", range(12))
-def test_a_cut_text_has_at_most_so_many_bytes_and_no_half_character(most: int) -> None:
+def test_a_cut_text_has_at_most_the_given_bytes_and_no_half_character(most: int) -> None:
     made = cut("拒🎉é\x1b" * 5, most)
     assert len(made.encode()) <= most
     assert "拒🎉é�拒🎉é�".startswith(made)
@@ -37,7 +37,7 @@ def test_a_cut_text_has_at_most_so_many_bytes_and_no_half_character(most: int) -
     ("seconds", "text"),
     [(0.2, "1 s"), (59.5, "1 min"), (59, "59 s"), (61, "2 min"), (110, "2 min"), (7199, "120 min"), (82_801, "24 h")],
 )
-def test_what_is_left_of_a_wait_is_rounded_up_and_changes_seldom(seconds: float, text: str) -> None:
+def test_the_remaining_time_of_a_wait_is_rounded_up_to_a_coarse_unit(seconds: float, text: str) -> None:
     assert format_left(timedelta(seconds=seconds)) == text
 
 

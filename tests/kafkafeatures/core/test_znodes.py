@@ -21,7 +21,7 @@ def node(data: object, *, ephemeral: bool = False, path: str = "/x") -> Znode:
     return Znode(path, raw, version=3, czxid=34, is_ephemeral=ephemeral)
 
 
-def test_the_controller_is_a_broker_or_the_leader_of_a_kraft_quorum() -> None:
+def test_the_controller_znode_names_a_broker_or_the_leader_of_a_kraft_quorum() -> None:
     elected = {"version": 2, "brokerid": 1, "timestamp": "1795485991012", "kraftControllerEpoch": -1}
     found = znodes.controller(node(elected, ephemeral=True))
     assert (found.node_id, found.is_kraft, found.is_ephemeral, found.czxid) == (1, False, True, 34)
@@ -31,7 +31,7 @@ def test_the_controller_is_a_broker_or_the_leader_of_a_kraft_quorum() -> None:
     assert not znodes.controller(node({"version": 1, "brokerid": 0, "timestamp": "1"})).is_kraft  # before Kafka 3.4
 
 
-def test_a_migration_that_has_copied_nothing_is_distinguished() -> None:
+def test_a_migration_znode_without_a_copy_has_the_offset_minus_one() -> None:
     begun = {
         "version": 0, "kraft_metadata_offset": -1, "kraft_controller_id": -1, "kraft_metadata_epoch": -1,
         "kraft_controller_epoch": -1,
@@ -49,7 +49,7 @@ def test_a_migration_that_has_copied_nothing_is_distinguished() -> None:
         assert str(damaged) in str(unread)
 
 
-def test_brokers_are_read_in_versions_4_and_5() -> None:
+def test_broker_znodes_are_read_in_versions_4_and_5() -> None:
     four = {
         "version": 4, "host": "h", "port": 9092, "jmx_port": -1, "timestamp": "1", "endpoints": ["PLAINTEXT://h:9092"],
         "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"}, "rack": "r",
@@ -125,16 +125,16 @@ def test_damaged_bytes_are_a_failure_that_names_the_path(path: str, name: str) -
 
 
 @given(st.binary(max_size=200), st.sampled_from(sorted(READERS)))
-def test_no_bytes_raise(data: bytes, path: str) -> None:
+def test_parsing_any_bytes_of_a_znode_raises_no_exception(data: bytes, path: str) -> None:
     parsed(node(data, path=path), READERS[path])
 
 
-def test_what_is_absent_or_was_not_read_stays_what_it_is() -> None:
+def test_an_absent_znode_is_parsed_to_none_and_a_failure_stays_a_failure() -> None:
     failure = Failure(FailureKind.AUTHORIZATION, "znode /controller", "not authorized to read it")
     assert parsed(None, znodes.controller) is None
     assert parsed(failure, znodes.controller) is failure
 
 
-def test_a_child_that_is_no_broker_id_is_a_failure() -> None:
+def test_a_child_of_broker_ids_that_is_no_number_is_a_failure() -> None:
     assert znodes.broker_ids(("3", "1", "12")) == (1, 3, 12)
     assert isinstance(znodes.broker_ids(("1", "../x")), Failure)

@@ -95,7 +95,7 @@ async def test_a_config_of_a_broker_wins_over_the_cluster_default_and_that_over_
     assert brokers.asked() == 2
 
 
-async def test_asking_brokers_takes_the_values_in_effect() -> None:
+async def test_defaults_read_from_brokers_are_the_values_in_effect() -> None:
     brokers = Brokers(b1={SettingSource.NODE: "2", SettingSource.FILE: "4"}, b2={SettingSource.DEFAULT: "1"})
     assert await brokers.defaults.by_asking(brokers.addresses) == 2
 
@@ -110,7 +110,7 @@ async def test_a_broker_is_asked_once_per_process() -> None:
     assert brokers.asked() == 3
 
 
-async def test_a_known_broker_need_not_answer_and_a_fenced_broker_does_not_count() -> None:
+async def test_a_broker_with_known_defaults_need_not_answer_and_a_fenced_broker_does_not_count() -> None:
     brokers = Brokers(b1={SettingSource.FILE: "1"}, b2={SettingSource.FILE: "2"})
     assert await brokers.by_log(running(1), running(2)) == 2
     brokers.cluster.nodes[at(2)].refuses = Unreachable

@@ -29,7 +29,7 @@ from tests.kafkasim.clusters import CLUSTER_ID, plan, served
 NOBODY = Address("127.0.0.1", 1)
 
 
-async def test_where_no_node_answers_the_log_is_not_waited_for() -> None:
+async def test_a_reading_does_not_wait_for_the_log_if_no_node_answers() -> None:
     """The reader of the log would look for a leader as long as a request may take: there may be an election."""
     settings = ClusterSettings((NOBODY,), (NOBODY,), request_timeout=300)
     async with asyncio.timeout(60), Cluster(settings, environment=SYSTEM) as cluster:
@@ -80,7 +80,7 @@ async def test_each_leader_is_asked_once_whether_its_log_has_a_position() -> Non
             assert (requests(metrics) - before)["Fetch"] == 1
 
 
-async def test_moves_are_read_from_the_first_record_also_where_a_reading_begins_with_a_snapshot() -> None:
+async def test_level_changes_are_read_from_the_first_record_if_a_reading_begins_with_a_snapshot() -> None:
     async with served(plan()) as server:
         await server.act(lambda world: world.take_snapshot())
         brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))

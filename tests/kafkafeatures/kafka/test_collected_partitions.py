@@ -233,7 +233,7 @@ WRONG: dict[str, tuple[Answers, FailureKind, str]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_answers_that_do_not_fit_together_give_none(what: str) -> None:
+def test_inconsistent_answers_give_no_partitions(what: str) -> None:
     answers, kind, words = WRONG[what]
     with pytest.raises(Incomplete) as caught:
         collected(answers)

@@ -97,7 +97,7 @@ async def test_brokers_and_controllers_are_asked_with_their_own_security_setting
     assert set(cluster.nodes[at(3002)].securities) == {security[1]}
 
 
-async def test_a_first_address_that_swallows_packets_costs_a_tenth_of_a_second() -> None:
+async def test_a_first_address_that_drops_packets_delays_discovery_by_a_tenth_of_a_second() -> None:
     cluster = whole()
     cluster.nodes[at(9)] = Node(BROKER_APIS, refuses=HANG)
     config = settings(servers=(9, 1), request_timeout=5.0)
@@ -147,13 +147,15 @@ async def test_when_no_address_answers_one_failure_names_each_with_its_reason() 
         (settings(controllers=(1,)), "controllers", "is a broker; put it under bootstrapServers (--bootstrap-server)"),
     ],
 )
-async def test_an_address_under_the_wrong_kind_is_recognised(config: ClusterSettings, part: str, words: str) -> None:
+async def test_a_bootstrap_address_of_the_wrong_role_is_recognised(
+    config: ClusterSettings, part: str, words: str
+) -> None:
     failure = getattr(await found(whole(), config), part)
     assert isinstance(failure, Failure)
     assert str(failure).endswith(words)
 
 
-async def test_an_address_under_the_wrong_kind_does_not_spoil_the_others() -> None:
+async def test_a_bootstrap_address_of_the_wrong_role_does_not_affect_other_addresses() -> None:
     cluster = whole()
     async with cluster.pool(settings(servers=(3001, 1))) as pool, Discovery(pool) as discovery:
         directory = await discovery.run()
@@ -162,7 +164,7 @@ async def test_an_address_under_the_wrong_kind_does_not_spoil_the_others() -> No
     assert "bootstrapControllers" in str(failures[at(3001)])
 
 
-async def test_a_broker_that_hangs_without_a_leader_costs_the_quorum_only() -> None:
+async def test_a_broker_that_hangs_without_a_leader_makes_only_the_quorum_unknown() -> None:
     cluster = Cluster({at(1): broker(BROKERS, HANG)})
     directory = await found(cluster, settings(servers=(1,)))
     assert isinstance(directory.brokers, BrokerList)
@@ -181,7 +183,7 @@ async def test_a_quorum_without_a_leader_is_reported_without_waiting() -> None:
     assert not any(isinstance(m, DescribeQuorumRequest) for node in cluster.nodes.values() for m in node.asked)
 
 
-async def test_a_controller_that_is_cut_off_does_not_decide_who_leads() -> None:
+async def test_a_controller_that_is_cut_off_does_not_decide_which_controller_is_the_leader() -> None:
     cluster = whole()
     cluster.nodes[at(3001)] = controller(CONTROLLERS, -1)
     directory = await found(cluster, settings(controllers=(3001,)))
@@ -189,14 +191,14 @@ async def test_a_controller_that_is_cut_off_does_not_decide_who_leads() -> None:
     assert directory.controllers == ControllerList(CONTROLLERS, active=3002)
 
 
-async def test_a_quorum_answer_without_a_leader_is_none() -> None:
+async def test_a_quorum_answer_without_a_leader_is_a_failure() -> None:
     directory = await found(Cluster({at(1): broker(BROKERS, quorum(-1, CONTROLLERS))}), settings(servers=(1,)))
     assert isinstance(directory.quorum, Failure)
     assert directory.quorum.kind is FailureKind.NO_LEADER
 
 
 @pytest.mark.parametrize("nodes", [(), CONTROLLERS])
-async def test_a_controller_that_has_just_started_is_not_believed(nodes: tuple[Host, ...]) -> None:
+async def test_the_list_of_a_controller_that_has_just_started_is_not_used(nodes: tuple[Host, ...]) -> None:
     cluster = whole()
     code = 0 if not nodes else 41
     cluster.nodes[at(3001)].answers[DescribeClusterRequest] = DescribeClusterResponse(code, None, 2, "C1", -1, nodes, 1)
@@ -236,7 +238,7 @@ async def test_a_leader_that_cannot_be_reached_is_asked_through_a_broker() -> No
     assert directory.controllers == ControllerList(CONTROLLERS, active=3002)
 
 
-async def test_below_metadata_version_3_7_every_controller_is_asked_who_leads() -> None:
+async def test_every_controller_is_asked_for_the_leader_below_metadata_version_3_7() -> None:
     cluster = whole()
     too_low = DescribeClusterResponse(
         35, "Direct-to-controller communication is not supported with the current MetadataVersion.", 2, "", -1, (), 1
@@ -310,7 +312,7 @@ async def test_addresses_of_two_clusters_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("named", ["C" * 65, "C\x1b[2J"], ids=["long", "not printable"])
-async def test_a_cluster_id_that_no_kafka_makes_is_not_believed(named: str) -> None:
+async def test_an_invalid_cluster_id_is_not_used(named: str) -> None:
     """A cluster id is kept in statuses and in memory; a reply may have many megabytes."""
     cluster = whole()
     for host in CONTROLLERS:
@@ -334,7 +336,7 @@ async def test_a_node_that_disconnects_during_a_request_is_a_failure() -> None:
     assert directory.quorum.kind is FailureKind.UNREACHABLE  # of the other brokers, which were tried after it
 
 
-async def test_nothing_that_changes_a_cluster_is_sent() -> None:
+async def test_discovery_sends_no_request_that_changes_a_cluster() -> None:
     cluster = whole()
     await found(cluster, settings(servers=(1, 2), controllers=(3001, 3002)))
     assert not any(isinstance(m, UpdateFeaturesRequest) for node in cluster.nodes.values() for m in node.asked)

@@ -116,7 +116,7 @@ async def test_the_reading_before_a_restart_does_not_wait_for_stopped_controller
     assert in_sync(first) == in_sync(again)
 
 
-async def test_a_broker_that_does_not_know_yet_that_it_is_controller_is_no_source(
+async def test_partitions_are_not_read_from_a_broker_that_is_not_yet_aware_of_being_the_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with in_zookeeper_mode(1) as server:

@@ -110,7 +110,7 @@ def test_a_missing_right_is_reported_without_the_controllers_request_object() ->
 
 
 @pytest.mark.parametrize("code", [35, 42, 95])
-def test_a_judged_request_is_rejected(code: int) -> None:
+def test_a_change_that_the_controller_refused_is_rejected(code: int) -> None:
     assert outcome(UpdateFeaturesResponse(code, "no", {}), RAISE, at(1)) == Rejected(code, "no")
 
 
@@ -199,7 +199,7 @@ async def test_a_change_that_may_have_been_sent_is_never_sent_again(reply: Any) 
     assert {port: len(messages) for port, messages in updates(cluster).items()} == {3002: 1}
 
 
-async def test_nothing_is_sent_to_a_node_without_the_api_update_features() -> None:
+async def test_no_change_is_sent_to_a_node_without_the_api_update_features() -> None:
     cluster = answering(OK)
     for node in cluster.nodes.values():
         node.apis = {key: versions for key, versions in CONTROLLER_APIS.items() if key != 57}
@@ -208,14 +208,14 @@ async def test_nothing_is_sent_to_a_node_without_the_api_update_features() -> No
     assert "node:3002" in result.reason
 
 
-async def test_nothing_is_sent_where_no_node_can_be_reached() -> None:
+async def test_no_change_is_sent_if_no_node_can_be_reached() -> None:
     result = await sent(Cluster({}))
     assert isinstance(result, NotSent)
     assert isinstance(await asked(Cluster({})), DryRunUnavailable)
     assert isinstance(await sent(whole(), AddressRoute(None)), NotSent)
 
 
-async def test_nothing_is_sent_through_a_broker_while_no_controller_is_active() -> None:
+async def test_no_change_is_sent_through_a_broker_while_no_controller_is_active() -> None:
     cluster = whole(leader=-1)
     for host in BROKERS:
         cluster.nodes[at(host.id)].answers[UpdateFeaturesRequest] = OK
@@ -300,7 +300,7 @@ async def test_a_missing_right_is_no_verdict() -> None:
 
 
 @pytest.mark.parametrize("reply", [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected])
-async def test_a_verdict_may_be_asked_again_elsewhere(reply: Any) -> None:
+async def test_a_dry_run_without_a_verdict_is_repeated_at_a_broker(reply: Any) -> None:
     cluster = answering(reply)
     assert await asked(cluster) == DryRunAccepted()
     assert set(updates(cluster)) == {3002, 1}

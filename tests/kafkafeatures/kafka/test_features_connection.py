@@ -142,7 +142,7 @@ async def test_a_change_is_sent_by_the_level_read_before_if_the_connection_shows
 
 
 @pytest.mark.parametrize("role", Role)
-async def test_an_address_that_leads_elsewhere_by_now_gets_no_change(role: Role) -> None:
+async def test_no_change_is_sent_to_an_address_that_now_belongs_to_another_node(role: Role) -> None:
     """Asked by name in the request that asks for the level, and so at no cost."""
     cluster = answering(OK)
     async with cluster.pool(settings(servers=(1,), controllers=(3002,))) as pool:

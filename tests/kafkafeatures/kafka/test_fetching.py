@@ -28,7 +28,7 @@ async def test_committed_records_are_read_with_offset_and_time(quorum: Quorum) -
     assert reading.at == NOW
 
 
-async def test_the_facts_of_an_observation_are_read_from_log_and_snapshot(quorum: Quorum) -> None:
+async def test_an_image_has_the_sections_of_an_observation_whether_from_log_or_snapshot(quorum: Quorum) -> None:
     log = quorum.log()
     from_log = (await log.catch_up()).image
     quorum.leader.snapshots = [(OffsetAndEpoch(2, 5), snapshot(level("metadata.version", 20)))]
@@ -37,7 +37,7 @@ async def test_the_facts_of_an_observation_are_read_from_log_and_snapshot(quorum
         assert {section for section in Section if getattr(image, section.value) is not None} == set(OBSERVED)
 
 
-async def test_a_tail_is_kept_aside_until_the_high_watermark_covers_it(quorum: Quorum) -> None:
+async def test_uncommitted_records_are_not_applied_until_the_high_watermark_covers_them(quorum: Quorum) -> None:
     quorum.leader.append(level("metadata.version", 21), committed=False)
     log = quorum.log()
     assert (await log.catch_up()).image.features["metadata.version"] == 20
@@ -47,7 +47,7 @@ async def test_a_tail_is_kept_aside_until_the_high_watermark_covers_it(quorum: Q
     assert asked[-1] == 3  # it was not fetched twice
 
 
-async def test_a_truncated_tail_is_forgotten(quorum: Quorum) -> None:
+async def test_truncated_uncommitted_records_are_dropped(quorum: Quorum) -> None:
     quorum.leader.append(level("metadata.version", 21), committed=False)
     log = quorum.log()
     await log.catch_up()
@@ -57,7 +57,7 @@ async def test_a_truncated_tail_is_forgotten(quorum: Quorum) -> None:
     assert (await log.catch_up()).image.features["metadata.version"] == 22
 
 
-async def test_a_log_truncated_below_what_was_applied_is_read_anew(quorum: Quorum) -> None:
+async def test_a_log_truncated_below_the_applied_offset_is_read_anew(quorum: Quorum) -> None:
     """Such a log contradicts Raft, so nothing that was read before is believed."""
     log = quorum.log()
     await log.catch_up()
@@ -79,7 +79,7 @@ async def test_a_log_that_never_knew_our_epoch_is_read_anew(quorum: Quorum) -> N
 
 
 @pytest.mark.parametrize("up", [True, False])
-async def test_the_tail_of_a_leader_that_lost_is_never_applied(quorum: Quorum, up: bool) -> None:
+async def test_uncommitted_records_of_a_leader_that_lost_are_never_applied(quorum: Quorum, up: bool) -> None:
     """Whether the old leader says that it lost or is gone."""
     log, old, new = quorum.log(), quorum.leader, quorum.controllers[2]
     old.append(level("group.version", 0), level("metadata.version", 21), committed=False)
@@ -94,7 +94,7 @@ async def test_the_tail_of_a_leader_that_lost_is_never_applied(quorum: Quorum, u
     assert levels(reading.image) == {"metadata.version": 22, "group.version": 1, "share.version": 1}
 
 
-async def test_a_tail_that_is_confirmed_by_the_next_leader_is_applied(quorum: Quorum) -> None:
+async def test_uncommitted_records_are_applied_once_the_next_leader_confirms_them(quorum: Quorum) -> None:
     log, old, new = quorum.log(), quorum.leader, quorum.controllers[2]
     old.append(level("metadata.version", 21), committed=False)
     await log.catch_up()
@@ -105,7 +105,9 @@ async def test_a_tail_that_is_confirmed_by_the_next_leader_is_applied(quorum: Qu
     assert (await log.catch_up()).image.features["metadata.version"] == 21
 
 
-async def test_the_tail_that_is_kept_is_bounded(quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_amount_of_uncommitted_records_kept_is_bounded(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kafkafeatures.kafka.log.held.MAX_TAIL", 300)
     quorum.leader.per_reply = 2
     for value in range(7, 27):
@@ -146,7 +148,7 @@ async def test_a_wrong_part_of_a_snapshot_is_not_used(quorum: Quorum, wrong: dic
     assert [one.position for one in parts].count(0) == 2
 
 
-async def test_a_snapshot_takes_the_place_of_a_tail(quorum: Quorum) -> None:
+async def test_a_snapshot_replaces_uncommitted_records(quorum: Quorum) -> None:
     leader, log = quorum.leader, quorum.log()
     leader.append(level("metadata.version", 21), committed=False)
     await log.catch_up()
@@ -171,7 +173,7 @@ async def test_a_damaged_batch_is_not_applied_and_the_log_is_read_anew(quorum: Q
     assert 0 in [one.fetch_offset for one in quorum.leader.asked if isinstance(one, FetchRequest) and one.max_bytes > 1]
 
 
-async def test_a_position_that_is_out_of_range_is_given_up(quorum: Quorum) -> None:
+async def test_a_log_is_read_anew_if_the_fetch_offset_is_out_of_range(quorum: Quorum) -> None:
     log = quorum.log()
     await log.catch_up()
     quorum.leader.log = []
@@ -198,7 +200,7 @@ async def test_following_a_log_gives_each_image_until_the_majority_is_gone(quoru
     assert seen == sorted(set(seen))
 
 
-async def test_following_never_shows_a_part_of_a_log_that_is_read_anew(quorum: Quorum) -> None:
+async def test_a_log_that_is_read_anew_is_never_shown_in_part(quorum: Quorum) -> None:
     log = quorum.log()
     quorum.leader.per_reply = 1
     before = await log.catch_up()

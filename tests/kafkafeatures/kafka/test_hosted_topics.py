@@ -24,7 +24,7 @@ def test_each_replica_goes_to_a_live_broker_that_has_none_of_the_partition() -> 
     assert len(found) == 3  # partitions without a replica there stay as they are
 
 
-def test_without_a_live_broker_to_take_it_the_partition_has_one_replica_fewer() -> None:
+def test_a_partition_gets_one_replica_fewer_if_no_live_broker_can_take_the_replica() -> None:
     assert moved_from(answer((1, 2), topic("orders", (1, 2, 4))), 4) == (("orders", 0, (1, 2)),)
 
 

@@ -114,7 +114,7 @@ async def test_an_identification_is_kept_for_one_process_of_a_node() -> None:
 
 
 @pytest.mark.parametrize("state", [ZkMigrationState.PRE_MIGRATION, ZkMigrationState.MIGRATION, 9])
-async def test_in_a_migration_each_is_asked_anew_as_a_broker_that_went_back_registers_no_longer(state: int) -> None:
+async def test_every_broker_is_identified_again_in_each_reading_during_a_migration(state: int) -> None:
     cluster = Cluster({at(1): node(1)})
     log = LogReading(image(brokers={1: (NEW, True)}, zk_migration_state=state), 100, 3001, 4, NOW)
     async with cluster.pool(settings(servers=(1,))) as pool:

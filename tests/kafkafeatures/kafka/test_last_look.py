@@ -71,7 +71,7 @@ def silent(cluster: Cluster, late: Late, server: SimulatorServer, patch: pytest.
     yield ends
 
 
-async def test_partitions_are_those_at_the_end_of_a_reading_however_long_it_waits_for_a_node(
+async def test_partitions_are_from_the_end_of_a_reading_however_long_it_waits_for_a_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     late = Late()
@@ -88,7 +88,7 @@ async def test_partitions_are_those_at_the_end_of_a_reading_however_long_it_wait
         assert len(ends) == 2
 
 
-async def test_where_every_node_answers_at_once_the_log_is_read_once() -> None:
+async def test_the_log_is_read_once_if_every_node_answers_at_once() -> None:
     async with served(CLUSTER) as server, Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
         await cluster.read(partitions=True)
         read, catch_up = list[object](), cluster._log.catch_up

@@ -9,7 +9,7 @@ from kafkafeatures.kafka.base.errors import NoLeader, Unreachable
 from tests.kafkafeatures.kafka.scripted_quorum import HOSTS, Quorum
 
 
-async def test_where_no_controller_leads_the_rounds_become_rare(quorum: Quorum) -> None:
+async def test_controllers_are_asked_ever_more_rarely_while_there_is_no_leader(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.leader = -1
     quorum.controllers[3].up = False

@@ -73,7 +73,7 @@ def replace_leader(leader: Leader, **how: object) -> Leader:
     return leader
 
 
-async def test_moves_are_read_from_a_position_to_the_beginning_of_the_reading() -> None:
+async def test_level_changes_are_read_from_a_position_to_the_beginning_of_the_reading() -> None:
     found = await moves(serving(), 102, 5)
     assert isinstance(found, EarlierMoves)
     assert {name: tuple(of) for name, of in found.moves.items()} == {
@@ -96,7 +96,7 @@ async def test_a_diverged_log_counts_as_restored_even_if_nothing_has_to_be_read(
     assert await moves(serving(), 107, 9, until=until) == EarlierMoves()  # the end of the log
 
 
-async def test_a_log_that_begins_after_the_position_shows_no_moves() -> None:
+async def test_a_log_that_begins_after_the_position_shows_no_level_changes() -> None:
     assert await moves(serving(), 90, 5) == EarlierMoves()
 
 
@@ -108,11 +108,11 @@ async def test_a_log_that_begins_after_the_position_shows_no_moves() -> None:
         ({"data": LEVELS[:80] + b"?" + LEVELS[81:]}, ServerError),
     ],
 )
-async def test_moves_that_cannot_be_read_are_an_error(how: dict[str, object], error: type[KafkaError]) -> None:
+async def test_unreadable_level_changes_are_an_error(how: dict[str, object], error: type[KafkaError]) -> None:
     assert isinstance(await moves(serving(**how), 100, 5), error)
 
 
-async def test_reading_moves_times_out_after_half_a_minute() -> None:
+async def test_reading_level_changes_times_out_after_half_a_minute() -> None:
     seconds = itertools.count(0, 20)
     found = await moves(serving(per_reply=90), 100, 5, clock=lambda: next(seconds))
     assert isinstance(found, TimedOut)

@@ -177,7 +177,7 @@ async def test_a_batch_with_a_huge_claimed_size_is_refused_before_it_is_read(quo
     assert sum(isinstance(one, FetchSnapshotRequest) for one in quorum.leader.asked) == 1
 
 
-async def test_a_snapshot_that_drips_ends_in_time(quorum: Quorum) -> None:
+async def test_a_snapshot_that_arrives_too_slowly_times_out(quorum: Quorum) -> None:
     serve(quorum, partitions(MIB))
     with pytest.raises(TimedOut, match=r"\d+ of the \d+ bytes of a snapshot came within 54 s") as caught:
         await quorum.log(part=1).catch_up()
@@ -233,7 +233,7 @@ async def test_a_log_without_an_end_is_refused(quorum: Quorum, values: tuple[Cal
     ],
     ids=["a record", "records", "records that are none"],
 )
-async def test_what_no_cluster_writes_is_refused_and_nothing_of_it_is_kept(
+async def test_an_implausible_batch_is_refused_and_none_of_its_records_kept(
     quorum: Quorum, values: list[bytes], said: str
 ) -> None:
     log = quorum.log()
@@ -246,7 +246,7 @@ async def test_what_no_cluster_writes_is_refused_and_nothing_of_it_is_kept(
     assert (await log.catch_up()).image.features == {"metadata.version": 20}
 
 
-async def test_of_controllers_that_a_reply_names_without_an_end_the_latest_are_remembered(quorum: Quorum) -> None:
+async def test_only_a_bounded_number_of_controllers_named_by_a_reply_is_remembered(quorum: Quorum) -> None:
     """Every controller is asked who leads, and each takes a connection."""
     made_up = tuple(Host(number, f"made.up.{number}", 9093) for number in range(10, 50_000))
     answer = quorum.leader.answer

@@ -48,7 +48,9 @@ def populated(nodes: int) -> Quorum:
     return made
 
 
-async def test_where_all_have_too_much_the_one_with_the_most_pays(quorum: Quorum) -> None:
+async def test_the_cluster_with_the_largest_share_loses_its_memory_if_the_common_limit_is_reached(
+    quorum: Quorum,
+) -> None:
     """The cluster with the most need not be the one that asked last; what it lost is read again, when there is room."""
     memory = MemoryBudget(replace(LIMITS, all_clusters=9 * MIB))
     small, small_share = sharing(quorum, memory)
@@ -70,7 +72,7 @@ async def test_where_all_have_too_much_the_one_with_the_most_pays(quorum: Quorum
     assert middle_share.held == 0
 
 
-async def test_a_cluster_that_loses_its_memory_while_it_is_read_says_so_and_begins_anew(quorum: Quorum) -> None:
+async def test_a_reading_that_loses_its_memory_fails_and_the_next_one_starts_over(quorum: Quorum) -> None:
     memory = MemoryBudget(LIMITS)
     log, share = sharing(quorum, memory)
     await log.catch_up()
@@ -81,7 +83,7 @@ async def test_a_cluster_that_loses_its_memory_while_it_is_read_says_so_and_begi
     assert (await log.catch_up()).image.features == {"metadata.version": 20, "group.version": 1}
 
 
-async def test_a_snapshot_that_loses_its_memory_is_not_read_further(quorum: Quorum) -> None:
+async def test_a_snapshot_is_not_read_further_after_its_cluster_lost_its_memory(quorum: Quorum) -> None:
     serve(quorum, partitions(3 * MIB))
     log, share = sharing(quorum, MemoryBudget(LIMITS), part=MIB)
     quorum.on_request(6, share._lose)
@@ -91,7 +93,7 @@ async def test_a_snapshot_that_loses_its_memory_is_not_read_further(quorum: Quor
     assert (await log.catch_up()).image.offset == END.offset + 1
 
 
-async def test_a_reply_that_comes_slowly_does_not_keep_others_waiting(quorum: Quorum) -> None:
+async def test_a_slow_reply_loses_its_memory_to_a_cluster_that_needs_it(quorum: Quorum) -> None:
     """All the memory is claimed by replies that never come; the next one who needs some takes it from them."""
     memory = MemoryBudget(replace(LIMITS, all_clusters=19 * MIB))
     dropped: list[int] = []
@@ -105,7 +107,7 @@ async def test_a_reply_that_comes_slowly_does_not_keep_others_waiting(quorum: Qu
         assert MIB < share.held < memory.held < 19 * MIB
 
 
-async def test_between_two_slices_of_a_large_piece_everything_else_runs(quorum: Quorum) -> None:
+async def test_decoding_a_large_snapshot_part_yields_to_other_tasks(quorum: Quorum) -> None:
     memory = MemoryBudget(MemoryLimits())
     logs = []
     for _ in range(3):
@@ -127,7 +129,7 @@ async def test_between_two_slices_of_a_large_piece_everything_else_runs(quorum: 
     assert turns >= 3 * 8 * MIB // (128 * 1024)
 
 
-async def test_a_reply_is_counted_by_what_it_claims_before_it_is_read() -> None:
+async def test_memory_for_a_reply_is_counted_by_its_claimed_length_before_it_is_read() -> None:
     server = Server({18: api_versions((1, 17, 17)), 1: lambda request: struct.pack(">i", 12 * MIB) + bytes(8)})
     memory = MemoryBudget(MemoryLimits(32 * MIB, 64 * MIB))
     share = Share(memory, lambda: None)
@@ -140,7 +142,7 @@ async def test_a_reply_is_counted_by_what_it_claims_before_it_is_read() -> None:
     assert memory.held == 0
 
 
-async def test_a_reply_of_the_cluster_with_the_most_is_given_up_where_another_needs_the_memory() -> None:
+async def test_a_reply_of_the_largest_share_is_dropped_if_another_cluster_needs_the_memory() -> None:
     server = Server({18: api_versions((1, 17, 17)), 1: lambda request: struct.pack(">i", 8 * MIB) + bytes(8)})
     memory = MemoryBudget(MemoryLimits(32 * MIB, 40 * MIB))
     hostile, other = Share(memory, lambda: None), Share(memory, lambda: None)
@@ -173,7 +175,7 @@ async def changed(server: Server, share: Share) -> Outcome:
         return await request.send(lambda: None)
 
 
-async def test_the_memory_for_the_answer_to_a_change_is_there_before_it_is_sent() -> None:
+async def test_a_change_is_not_sent_without_memory_for_its_answer() -> None:
     server = Server({18: OFFERED, 57: lambda request: b""})
     share = Share(MemoryBudget(MemoryLimits(32 * MIB, 32 * MIB)), lambda: None)
     share.keep(32 * MIB - REPLY + 1)
@@ -184,7 +186,7 @@ async def test_the_memory_for_the_answer_to_a_change_is_there_before_it_is_sent(
     assert share.held == 32 * MIB - REPLY + 1
 
 
-async def test_a_change_whose_answer_meets_no_memory_may_have_been_applied() -> None:
+async def test_the_outcome_of_a_change_is_unknown_if_there_is_no_memory_for_its_answer() -> None:
     """A change that was written is not called unsent, whatever its answer is, and no consent comes back for it."""
     memory = MemoryBudget(MemoryLimits(32 * MIB, 32 * MIB))
     share, other = Share(memory, lambda: None), Share(memory, lambda: None)
@@ -202,13 +204,13 @@ async def test_a_change_whose_answer_meets_no_memory_may_have_been_applied() -> 
     [lambda request: struct.pack(">i", 12 * MIB) + bytes(8), lambda request: framed(b"\0\0\0\7")],
     ids=["too long", "of another request"],
 )
-async def test_a_change_whose_answer_is_none_may_have_been_applied(answer: Callable[[bytes], bytes]) -> None:
+async def test_the_outcome_of_a_change_is_unknown_if_its_answer_is_invalid(answer: Callable[[bytes], bytes]) -> None:
     share = Share(MemoryBudget(MemoryLimits(32 * MIB, 32 * MIB)), lambda: None)
     assert isinstance(await changed(Server({18: OFFERED, 57: answer}), share), OutcomeUnknown)
     assert share.held == 0
 
 
-def test_a_share_that_cannot_grow_stays_what_it_was() -> None:
+def test_a_share_that_cannot_grow_keeps_its_size() -> None:
     share = Share(MemoryBudget(LIMITS), lambda: None)
     share.keep(MIB)
     with pytest.raises(ResponseTooLarge), share.reply(3 * MIB, lambda: None):
@@ -219,7 +221,7 @@ def test_a_share_that_cannot_grow_stays_what_it_was() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.sampled_from(["keep", "reply", "end"]))))
-def test_no_share_has_more_than_it_may_and_only_the_largest_loses(steps: list[tuple[int, int, str]]) -> None:
+def test_no_share_exceeds_its_limit_and_only_the_largest_share_loses_memory(steps: list[tuple[int, int, str]]) -> None:
     memory = MemoryBudget(MemoryLimits(10, 25))
     lost: list[int] = []
     shares = [Share(memory, partial(lost.append, number)) for number in range(4)]
@@ -248,7 +250,7 @@ def test_no_share_has_more_than_it_may_and_only_the_largest_loses(steps: list[tu
     assert memory.held == 0
 
 
-async def test_a_cluster_that_is_closed_takes_no_memory() -> None:
+async def test_a_closed_cluster_releases_its_memory() -> None:
     memory = MemoryBudget(LIMITS)
     cluster = Cluster(ClusterSettings(), memory=memory, environment=SYSTEM)
     cluster._share.keep(MIB)
@@ -257,7 +259,7 @@ async def test_a_cluster_that_is_closed_takes_no_memory() -> None:
     assert memory.held == 0
 
 
-def test_the_command_line_has_a_limit_as_well_and_names_no_setting_of_an_operator() -> None:
+def test_the_memory_limit_of_the_command_line_names_no_setting_of_the_operator() -> None:
     share = Cluster(ClusterSettings(), environment=SYSTEM)._share
     with pytest.raises(KafkaError, match="256 MiB") as caught:
         share.keep(257 * MIB)

@@ -31,7 +31,7 @@ from tests.kafkafeatures.kafka.scripted_quorum import Quorum
 from tests.kraftlog.build import level, no_op
 
 
-async def test_a_high_watermark_that_stands_still_without_a_majority_is_stale(quorum: Quorum) -> None:
+async def test_an_unmoving_high_watermark_without_a_majority_makes_the_reading_stale(quorum: Quorum) -> None:
     quorum.leader.fetched = {1: 0, 2: 2001, 3: 9000}
     with pytest.raises(Stale, match="no sign of a majority"):
         await quorum.log().catch_up()
@@ -49,7 +49,7 @@ async def test_a_high_watermark_that_stands_still_without_a_majority_is_stale(qu
         ({1: 0, 2: 100, 3: 9000, 4: 9000}, False),
     ],
 )
-async def test_a_majority_is_one_that_fetched_within_two_seconds_of_the_leaders_clock(
+async def test_a_majority_counts_if_it_fetched_within_two_seconds_by_the_clock_of_the_leader(
     quorum: Quorum, fetched: dict[int, int], fresh: bool
 ) -> None:
     quorum.leader.fetched = fetched
@@ -61,7 +61,7 @@ async def test_a_majority_is_one_that_fetched_within_two_seconds_of_the_leaders_
         assert fresh
 
 
-async def test_evidence_of_an_earlier_call_is_none_for_this_one(quorum: Quorum) -> None:
+async def test_evidence_of_a_majority_does_not_count_for_a_later_reading(quorum: Quorum) -> None:
     log = quorum.log()
     await log.catch_up()
     quorum.leader.fetched = {1: 0, 2: 5000, 3: 5000}
@@ -69,13 +69,13 @@ async def test_evidence_of_an_earlier_call_is_none_for_this_one(quorum: Quorum) 
         await log.catch_up()
 
 
-async def test_an_answer_with_an_error_is_no_evidence(quorum: Quorum) -> None:
+async def test_a_describe_quorum_answer_with_an_error_is_no_evidence_of_a_majority(quorum: Quorum) -> None:
     quorum.leader.quorum_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(Stale):
         await quorum.log().catch_up()
 
 
-async def test_a_higher_high_watermark_of_another_leader_is_no_evidence(quorum: Quorum) -> None:
+async def test_a_higher_high_watermark_of_another_leader_is_no_evidence_of_a_majority(quorum: Quorum) -> None:
     old, new = quorum.leader, quorum.controllers[2]
     new.log, new.high_watermark, new.fetched = list(old.log), old.end, {1: 9000, 2: 0, 3: 9000}
     old.fetched = {1: 0, 2: 9000, 3: 9000}
@@ -93,19 +93,21 @@ async def test_a_higher_high_watermark_of_another_leader_is_no_evidence(quorum: 
     assert new.asked
 
 
-async def test_a_moving_high_watermark_is_evidence_where_describe_quorum_is_denied(quorum: Quorum) -> None:
+async def test_a_moving_high_watermark_is_evidence_of_a_majority_if_describe_quorum_is_denied(quorum: Quorum) -> None:
     quorum.leader.quorum_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     quorum.leader.grows = True
     assert (await quorum.log().catch_up()).image.offset > 2
 
 
-async def test_a_majority_in_another_epoch_is_no_evidence(quorum: Quorum) -> None:
+async def test_a_majority_in_another_leader_epoch_is_no_evidence(quorum: Quorum) -> None:
     quorum.leader.quorum_epoch = 6
     with pytest.raises(Stale):
         await quorum.log().catch_up()
 
 
-async def test_evidence_from_the_beginning_of_a_long_log_is_not_good_for_its_end(quorum: Quorum) -> None:
+async def test_evidence_of_a_majority_at_the_beginning_of_a_long_reading_does_not_count_at_its_end(
+    quorum: Quorum,
+) -> None:
     for value in range(40):  # eight seconds of requests
         quorum.leader.append(level("metadata.version", 7 + value % 2))
     quorum.leader.per_reply = 1
@@ -116,7 +118,7 @@ async def test_evidence_from_the_beginning_of_a_long_log_is_not_good_for_its_end
         await log.catch_up()
 
 
-async def test_a_majority_at_the_end_of_a_long_log_is_evidence(quorum: Quorum) -> None:
+async def test_evidence_of_a_majority_at_the_end_of_a_long_reading_counts(quorum: Quorum) -> None:
     for value in range(40):
         quorum.leader.append(level("metadata.version", 7 + value % 2))
     quorum.leader.per_reply = 1
@@ -124,7 +126,7 @@ async def test_a_majority_at_the_end_of_a_long_log_is_evidence(quorum: Quorum) -
     assert (await quorum.log().catch_up()).image.offset >= 42
 
 
-async def test_an_old_leader_that_was_cut_off_does_not_hide_the_new_one(quorum: Quorum) -> None:
+async def test_an_old_leader_that_was_cut_off_does_not_hide_the_new_leader(quorum: Quorum) -> None:
     old, new = quorum.controllers[1], quorum.controllers[2]
     old.fetched = {1: 0, 2: 60_000, 3: 60_000}
     for controller in (new, quorum.controllers[3]):
@@ -136,7 +138,7 @@ async def test_an_old_leader_that_was_cut_off_does_not_hide_the_new_one(quorum: 
         assert reading.image.features["metadata.version"] == 21
 
 
-async def test_an_epoch_once_heard_of_is_not_gone_back_on_by_a_leader_alone(quorum: Quorum) -> None:
+async def test_a_reading_does_not_return_to_an_older_epoch_of_a_leader_without_followers(quorum: Quorum) -> None:
     new = quorum.controllers[2]
     for controller in (new, quorum.controllers[3]):
         controller.leader, controller.epoch, controller.log = 2, 6, list(quorum.leader.log)
@@ -163,7 +165,7 @@ async def after_an_election(quorum: Quorum) -> MetadataLog:
     return log
 
 
-async def test_a_leader_that_lost_just_now_does_not_turn_the_image_back(quorum: Quorum) -> None:
+async def test_a_leader_that_just_lost_an_election_does_not_turn_the_image_back(quorum: Quorum) -> None:
     """The followers of that leader left it less than two seconds ago, so it still looks as if it had a majority."""
     old, new, third = quorum.controllers.values()
     log = await after_an_election(quorum)
@@ -178,7 +180,7 @@ async def test_a_leader_that_lost_just_now_does_not_turn_the_image_back(quorum: 
         await log.catch_up()
 
 
-async def test_an_older_epoch_that_the_leader_itself_names_is_not_gone_back_to(quorum: Quorum) -> None:
+async def test_a_reading_does_not_return_to_an_older_epoch_named_by_a_restarted_leader(quorum: Quorum) -> None:
     """The leader came back without what it had heard, and names the former one, which looks as if it had a majority."""
     old, new, third = quorum.controllers.values()
     log = await after_an_election(quorum)
@@ -194,7 +196,7 @@ async def test_an_older_epoch_that_the_leader_itself_names_is_not_gone_back_to(q
         await log.catch_up()
 
 
-async def test_a_leader_that_moved_is_followed(quorum: Quorum) -> None:
+async def test_a_reading_follows_a_new_leader(quorum: Quorum) -> None:
     log = quorum.log()
     await log.catch_up()
     for controller in quorum.controllers.values():
@@ -205,7 +207,7 @@ async def test_a_leader_that_moved_is_followed(quorum: Quorum) -> None:
     assert (reading.leader_id, reading.image.features["metadata.version"]) == (3, 25)
 
 
-async def test_what_the_next_leader_has_committed_is_read_before_its_majority_counts(quorum: Quorum) -> None:
+async def test_records_committed_by_the_next_leader_are_read_before_its_majority_counts(quorum: Quorum) -> None:
     """The leader goes between its answer and the question for its majority, which another one is then asked."""
     old, new = quorum.leader, quorum.controllers[2]
     answer = old.answer
@@ -226,7 +228,7 @@ async def test_what_the_next_leader_has_committed_is_read_before_its_majority_co
     assert reading.image.features["metadata.version"] == 21
 
 
-async def test_a_leader_that_does_not_know_yet_what_is_committed_is_waited_for(quorum: Quorum) -> None:
+async def test_a_reading_waits_for_a_leader_without_a_high_watermark(quorum: Quorum) -> None:
     """In its first moments, a leader does not know it. What its predecessor had committed may not be all."""
     old, new = quorum.leader, quorum.controllers[2]
     old.grows = True  # so its high watermark is evidence, and the new one needs none of its own
@@ -251,7 +253,7 @@ async def test_a_leader_that_does_not_know_yet_what_is_committed_is_waited_for(q
     assert reading.image.offset == reading.high_watermark == new.end
 
 
-async def test_a_leader_that_others_name_first_is_not_connected_to_twice(quorum: Quorum) -> None:
+async def test_a_leader_named_by_other_controllers_is_connected_to_once(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.leader = 3
         controller.log, controller.high_watermark = list(quorum.leader.log), quorum.leader.end
@@ -259,7 +261,7 @@ async def test_a_leader_that_others_name_first_is_not_connected_to_twice(quorum:
     assert quorum.connects == 3
 
 
-async def test_a_leader_that_cut_us_while_it_was_asked_is_connected_to_anew(quorum: Quorum) -> None:
+async def test_a_leader_that_closed_the_connection_once_is_connected_to_again(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.leader = 3
         controller.log, controller.high_watermark = list(quorum.leader.log), quorum.leader.end
@@ -268,7 +270,7 @@ async def test_a_leader_that_cut_us_while_it_was_asked_is_connected_to_anew(quor
     assert quorum.connects == 4
 
 
-async def test_without_any_leader_that_is_said(quorum: Quorum) -> None:
+async def test_a_reading_without_a_leader_fails_with_no_active_controller(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.leader = -1
     with pytest.raises(NoLeader, match="no active controller is known"):
@@ -284,14 +286,14 @@ async def test_a_missing_right_is_reported_at_once_with_the_line_that_grants_it(
     assert quorum.time < 5
 
 
-async def test_a_broker_under_the_controllers_is_reported(quorum: Quorum) -> None:
+async def test_a_broker_among_the_addresses_of_controllers_is_reported(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.code = ErrorCode.UNKNOWN_TOPIC_ID
     with pytest.raises(UnsupportedApi, match="it is a broker"):
         await quorum.log().catch_up()
 
 
-async def test_no_address_to_ask_is_an_error() -> None:
+async def test_a_reading_without_an_address_of_a_controller_is_an_error() -> None:
     log = MetadataLog(connect=None, controllers=(), request_timeout=1.0, environment=SYSTEM)  # type: ignore[arg-type]
     with pytest.raises(Unreachable, match="no address of a controller is known"):
         await log.catch_up()
@@ -300,7 +302,7 @@ async def test_no_address_to_ask_is_an_error() -> None:
 ALWAYS = 1_000_000
 
 
-async def test_controllers_that_cut_every_connection_are_soon_given_up(quorum: Quorum) -> None:
+async def test_a_reading_soon_fails_if_controllers_close_every_connection(quorum: Quorum) -> None:
     for controller in quorum.controllers.values():
         controller.cuts = ALWAYS
     log = quorum.log()
@@ -312,7 +314,7 @@ async def test_controllers_that_cut_every_connection_are_soon_given_up(quorum: Q
         assert quorum.time - began < 3.0
 
 
-async def test_a_leader_that_cuts_after_it_said_that_it_leads_is_given_up(quorum: Quorum) -> None:
+async def test_a_reading_fails_if_the_leader_closes_every_fetch(quorum: Quorum) -> None:
     """The others still name it, and maybe they elect another."""
     served_at: list[float] = []
 
@@ -333,7 +335,7 @@ async def test_a_leader_that_cuts_after_it_said_that_it_leads_is_given_up(quorum
 @pytest.mark.parametrize(
     "refusal", [AuthenticationFailed("no"), TlsFailed("no"), AddressRefused()], ids=lambda e: e.kind
 )
-async def test_controllers_that_refuse_us_are_asked_once(quorum: Quorum, refusal: KafkaError) -> None:
+async def test_controllers_that_refuse_the_connection_are_asked_once(quorum: Quorum, refusal: KafkaError) -> None:
     for controller in quorum.controllers.values():
         controller.refuses = refusal
     with pytest.raises(type(refusal)):
@@ -341,7 +343,7 @@ async def test_controllers_that_refuse_us_are_asked_once(quorum: Quorum, refusal
     assert (quorum.connects, quorum.time) == (3, 0.0)
 
 
-async def test_one_controller_that_refuses_is_not_asked_again_while_the_others_elect(quorum: Quorum) -> None:
+async def test_a_controller_that_refuses_is_not_asked_again_during_an_election(quorum: Quorum) -> None:
     quorum.controllers[3].refuses = AuthenticationFailed("no")
     for id_ in (1, 2):
         quorum.controllers[id_].leader = -1
@@ -365,7 +367,7 @@ async def test_one_controller_that_refuses_is_not_asked_again_while_the_others_e
     assert asked.count(1) > 1
 
 
-async def test_a_controller_that_cuts_once_is_asked_again(quorum: Quorum) -> None:
+async def test_a_controller_that_closes_one_connection_is_asked_again(quorum: Quorum) -> None:
     """A controller does so when it stops to lead."""
     for controller in quorum.controllers.values():
         controller.cuts = 1

@@ -57,14 +57,14 @@ def names(node: Node) -> list[tuple[str | None, int]]:
     return [(one.cluster_id, one.node_id) for one in node.asked if isinstance(one, ApiVersionsRequest)]
 
 
-async def test_each_broker_is_asked_once_by_the_name_it_was_listed_with() -> None:
+async def test_each_broker_is_asked_once_with_the_cluster_and_node_id_it_is_listed_with() -> None:
     cluster = cluster_of(1, 2, 3)
     assert not failures(await probed(cluster))
     assert [names(cluster.nodes[at(id_)]) for id_ in (1, 2, 3)] == [[("C1", 1)], [("C1", 2)], [("C1", 3)]]
     assert cluster.connects.count(at(1)) == 1
 
 
-async def test_of_two_brokers_with_swapped_addresses_each_is_named_at_the_other_ones() -> None:
+async def test_swapped_addresses_of_two_brokers_are_reported_for_both() -> None:
     found = failures(await probed(cluster_of(1, 3, 2)))
     assert {id_: (one.kind, one.message) for id_, one in found.items()} == {
         2: (FailureKind.ANOTHER_NODE, "its address node:2 is that of broker 3 now"),
@@ -73,7 +73,7 @@ async def test_of_two_brokers_with_swapped_addresses_each_is_named_at_the_other_
     assert "make node:2 lead to it" in found[2].remedy
 
 
-async def test_the_broker_that_lists_the_others_is_asked_by_its_name_too() -> None:
+async def test_the_identity_of_the_bootstrap_broker_is_checked_too() -> None:
     found = failures(await probed(cluster_of(2, 1, 3)))
     assert {id_: one.message for id_, one in found.items()} == {
         1: "its address node:1 is that of broker 2 now",
@@ -81,7 +81,7 @@ async def test_the_broker_that_lists_the_others_is_asked_by_its_name_too() -> No
     }
 
 
-async def test_one_process_behind_every_address_is_one_broker() -> None:
+async def test_one_broker_behind_every_address_is_reported_for_the_other_brokers() -> None:
     found = failures(await probed(cluster_of(2, 2, 2)))
     assert {id_: one.message for id_, one in found.items()} == {
         1: "its address node:1 is that of broker 2 now",
@@ -89,13 +89,13 @@ async def test_one_process_behind_every_address_is_one_broker() -> None:
     }
 
 
-async def test_a_broker_that_no_list_names_is_another_node_without_a_number() -> None:
+async def test_an_unlisted_broker_at_a_listed_address_is_reported_without_its_id() -> None:
     found = failures(await probed(cluster_of(1, 2, 9)))
     words = "another node answers at its address node:3: it refuses to be broker 3"
     assert {id_: (one.kind, one.message) for id_, one in found.items()} == {3: (FailureKind.ANOTHER_NODE, words)}
 
 
-async def test_an_address_that_leads_to_another_cluster_is_said_with_both() -> None:
+async def test_an_address_of_another_cluster_is_reported_with_both_cluster_ids() -> None:
     cluster = cluster_of(1, 2, 3)
     cluster.nodes[at(3)] = looks(broker(BROKERS, cluster_id="C2"), 3, "C2")
     found = failures(await probed(cluster))
@@ -104,7 +104,7 @@ async def test_an_address_that_leads_to_another_cluster_is_said_with_both() -> N
     }
 
 
-async def test_who_refuses_is_asked_over_the_connection_of_its_refusal() -> None:
+async def test_a_broker_that_refuses_its_identity_is_identified_over_the_same_connection() -> None:
     """A load balancer leads the next connection to another node."""
     cluster = cluster_of(1, 3, 2)
     await probed(cluster)
@@ -113,14 +113,14 @@ async def test_who_refuses_is_asked_over_the_connection_of_its_refusal() -> None
 
 
 @pytest.mark.parametrize("then", [Disconnected, HANG])
-async def test_a_refusal_counts_also_where_nothing_more_is_learned(then: Any) -> None:
+async def test_a_refused_identity_counts_if_the_broker_then_disconnects_or_hangs(then: Any) -> None:
     cluster = cluster_of(1, 2, 9)
     cluster.nodes[at(3)].answers[DescribeClusterRequest] = then
     found = failures(await probed(cluster))
     assert {id_: one.kind for id_, one in found.items()} == {3: FailureKind.ANOTHER_NODE}
 
 
-async def test_brokers_of_an_older_kafka_are_asked_no_more_than_before() -> None:
+async def test_brokers_of_an_older_kafka_get_no_additional_request() -> None:
     cluster = cluster_of(1, 3, 2)
     for id_ in (1, 2, 3):
         cluster.nodes[at(id_)].apis = {**cluster.nodes[at(id_)].apis, 18: VersionRange(0, 4)}
@@ -128,21 +128,21 @@ async def test_brokers_of_an_older_kafka_are_asked_no_more_than_before() -> None
     assert [names(cluster.nodes[at(id_)]) for id_ in (1, 2, 3)] == [[], [], []]
 
 
-async def test_a_broker_that_is_older_than_the_others_is_asked_without_a_name() -> None:
+async def test_an_older_broker_among_newer_ones_is_asked_without_its_identity() -> None:
     cluster = cluster_of(1, 2, 3)
     cluster.nodes[at(3)].apis = {**cluster.nodes[at(3)].apis, 18: VersionRange(0, 4)}
     assert not failures(await probed(cluster))
     assert [names(cluster.nodes[at(id_)]) for id_ in (1, 2, 3)] == [[("C1", 1)], [("C1", 2)], []]
 
 
-async def test_a_newer_broker_is_asked_by_its_name_once_its_versions_are_known() -> None:
+async def test_a_newer_broker_is_asked_for_its_identity_once_its_versions_are_known() -> None:
     cluster = cluster_of(1, 3, 2)
     for id_ in (1, 2):
         cluster.nodes[at(id_)].apis = {**cluster.nodes[at(id_)].apis, 18: VersionRange(0, 4)}
     assert failures(await probed(cluster)).keys() == {3}
 
 
-async def test_after_sasl_each_broker_is_asked_by_its_name() -> None:
+async def test_the_identity_of_each_broker_is_checked_after_sasl() -> None:
     security = Security(sasl=Sasl("PLAIN", "alice", "secret"))
     found = failures(await probed(cluster_of(1, 3, 2), settings(servers=(1,), security=(security, security))))
     assert {id_: one.message for id_, one in found.items()} == {
@@ -151,13 +151,13 @@ async def test_after_sasl_each_broker_is_asked_by_its_name() -> None:
     }
 
 
-async def test_controllers_are_not_asked_by_name() -> None:
+async def test_the_identity_of_controllers_is_not_checked() -> None:
     cluster = cluster_of(1, 2, 3)
     await probed(cluster, settings(servers=(1,), controllers=(3001,)))
     assert not any(names(cluster.nodes[at(host.id)]) for host in CONTROLLERS)
 
 
-async def test_brokers_are_not_asked_by_name_without_a_common_cluster_id() -> None:
+async def test_the_identity_of_brokers_is_not_checked_without_a_common_cluster_id() -> None:
     cluster = cluster_of(1, 2, 3)
     for id_ in (1, 2, 3):
         cluster.nodes[at(id_)].answers[DescribeClusterRequest] = broker(BROKERS, cluster_id="").answers[
@@ -167,7 +167,7 @@ async def test_brokers_are_not_asked_by_name_without_a_common_cluster_id() -> No
     assert not any(names(cluster.nodes[at(id_)]) for id_ in (1, 2, 3))
 
 
-async def test_addresses_of_two_clusters_give_no_name() -> None:
+async def test_the_identity_of_brokers_is_not_checked_if_the_addresses_belong_to_two_clusters() -> None:
     """That there are two is said of the addresses."""
     cluster = cluster_of(1, 2, 3)
     async with cluster.pool(settings(servers=(1,))) as pool:
@@ -186,7 +186,7 @@ async def test_an_unexpected_error_code_proves_no_identity(code: int) -> None:
     assert failures(await probed(cluster))[3].kind is FailureKind.REJECTED
 
 
-async def test_a_large_cluster_is_not_asked_for_every_id() -> None:
+async def test_a_misrouted_broker_of_a_large_cluster_is_not_asked_for_every_node_id() -> None:
     many = hosts(*range(1, 61))
     cluster = cluster_of(*range(1, 60), 99, listed=many)
     found = failures(await probed(cluster, settings(servers=(1,), request_timeout=10.0)))
@@ -194,7 +194,7 @@ async def test_a_large_cluster_is_not_asked_for_every_id() -> None:
     assert len(names(cluster.nodes[at(60)])) == 1 + MOST_NAMES
 
 
-async def test_brokers_that_only_the_log_names_are_asked_by_name() -> None:
+async def test_the_identity_of_brokers_that_only_the_log_names_is_checked() -> None:
     cluster = cluster_of(1, 3, 2)
     async with cluster.pool(settings(controllers=(3001,))) as pool:
         first = await probe_cluster(pool)
@@ -205,7 +205,7 @@ async def test_brokers_that_only_the_log_names_are_asked_by_name() -> None:
     }
 
 
-async def test_a_name_is_asked_for_anew_where_the_idle_connection_has_died() -> None:
+async def test_an_identity_is_checked_again_if_the_idle_connection_has_died() -> None:
     cluster = cluster_of(1, 2, 3)
     node = cluster.nodes[at(1)]
     answer: Callable[[Any], Any] = node.answers[ApiVersionsRequest]

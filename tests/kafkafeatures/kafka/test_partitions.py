@@ -90,7 +90,7 @@ async def test_a_hidden_topic_makes_answers_incomplete_but_not_the_log(name: str
     assert f"hosts partitions that are not shown to User:ANONYMOUS: of {name}" in asked.partitions.message
 
 
-async def test_answers_of_brokers_that_may_be_cut_off_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_brokers_that_may_be_cut_off_are_not_asked_for_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     ask = asked_partitions.ask_for_partitions
 
     async def of_old(pool: Any, probe: ClusterProbe, *rest: Any) -> PartitionsReading | Failure:

@@ -24,7 +24,7 @@ async def surveyed(cluster: Cluster, config: ClusterSettings) -> ClusterProbe:
     return result
 
 
-async def test_every_broker_and_every_controller_is_asked_from_one_broker() -> None:
+async def test_one_broker_leads_to_every_broker_and_controller() -> None:
     result = await surveyed(whole(), settings(servers=(1,)))
     assert [(n.role, n.id) for n in result.nodes] == [
         *((Role.BROKER, h.id) for h in BROKERS),
@@ -79,14 +79,14 @@ async def test_nodes_that_do_not_answer_are_failures_beside_those_that_do() -> N
     }
 
 
-async def test_brokers_are_asked_while_the_quorum_keeps_us_waiting() -> None:
+async def test_brokers_are_probed_while_the_quorum_does_not_answer() -> None:
     cluster = Cluster({at(h.id): broker(BROKERS, HANG) for h in BROKERS})
     result = await surveyed(cluster, settings(servers=(1,)))
     assert sum(isinstance(n.answer, NodeAnswer) for n in result.nodes) == 3
     assert isinstance(result.quorum, Failure)
 
 
-async def test_a_bootstrap_address_that_gives_nothing_is_named_while_another_answers() -> None:
+async def test_a_failing_bootstrap_address_is_reported_while_another_one_answers() -> None:
     result = await surveyed(whole(), settings(servers=(99, 1)))
     assert [f.location for f in result.bootstrap_failures] == ["node:99"]
     assert isinstance(result.brokers, BrokerList)
@@ -100,7 +100,7 @@ async def test_a_bootstrap_address_that_is_a_listed_node_is_not_named_twice() ->
     assert [n.id for n in result.nodes if isinstance(n.answer, Failure)] == [2]
 
 
-async def test_controllers_whose_id_is_unknown_are_kept() -> None:
+async def test_controllers_with_an_unknown_id_are_part_of_the_probe() -> None:
     cluster = whole(named=False)
     for host in CONTROLLERS:
         cluster.nodes[at(host.id)].answers[DescribeClusterRequest] = DescribeClusterResponse(
@@ -110,7 +110,7 @@ async def test_controllers_whose_id_is_unknown_are_kept() -> None:
     assert [(n.id, n.role, n.port) for n in result.nodes] == [(None, Role.CONTROLLER, 3001)]
 
 
-async def test_no_address_to_ask_is_a_probe_of_failures() -> None:
+async def test_a_probe_without_a_reachable_address_has_only_failures() -> None:
     result = await surveyed(Cluster({}), settings(servers=(1,), controllers=(2,)))
     assert result.nodes == ()
     for part in (result.cluster_id, result.brokers, result.controllers, result.quorum):
@@ -119,7 +119,7 @@ async def test_no_address_to_ask_is_a_probe_of_failures() -> None:
     assert "node:2" in str(result.cluster_id)
 
 
-async def test_brokers_that_only_the_metadata_log_names_are_asked_afterwards() -> None:
+async def test_brokers_that_only_the_metadata_log_names_are_probed_once_in_a_second_step() -> None:
     cluster = whole()
     async with cluster.pool(settings(controllers=(3001,))) as pool:
         first = await probe_cluster(pool)

@@ -192,7 +192,7 @@ while True:
 """
 
 
-def test_a_process_that_is_killed_again_and_again_leaves_one_log_without_a_gap(tmp_path: Path) -> None:
+def test_a_recorder_killed_repeatedly_leaves_one_log_without_a_gap(tmp_path: Path) -> None:
     folder = tmp_path / ID / "recorder-a_b"
     for lines in (1, 7, 23, 60):
         command = [sys.executable, "-c", CHILD, str(folder), ID]
@@ -281,7 +281,7 @@ def test_a_locked_recording_names_the_process_that_has_to_wait(tmp_path: Path) -
     one.append(batch(1, no_op()), at=1, below=ALL)
 
 
-def test_a_full_disk_leaves_what_was_there_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_the_batches_recorded_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, more = recorded(tmp_path), batch(1, no_op())
     one.append(batch(0, no_op()), at=0, below=ALL)
     real, calls = os.write, itertools.count()

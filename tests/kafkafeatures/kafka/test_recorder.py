@@ -125,7 +125,7 @@ async def test_a_cluster_without_a_followed_log_logs_once_that_nothing_is_record
 
 
 @pytest.mark.parametrize("cluster_id", ["../../etc", "..", ".", "a/b", "a" * 65, "a\0", "a\n", "ä"])
-async def test_an_id_that_is_none_of_kafka_makes_no_folder(
+async def test_an_invalid_cluster_id_creates_no_folder(
     tmp_path: Path, cluster_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     inside = tmp_path / "a" / "b"

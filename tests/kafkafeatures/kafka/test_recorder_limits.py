@@ -65,7 +65,7 @@ async def test_above_the_common_limit_the_largest_recording_loses_segments(tmp_p
     assert all(rig.log(f"recorder-kafka_c{number}") == whole(30).data for number in range(20))
 
 
-async def test_the_room_that_is_left_is_that_of_the_limit_that_is_reached_first(tmp_path: Path) -> None:
+async def test_the_remaining_room_is_that_of_the_limit_reached_first(tmp_path: Path) -> None:
     async with recording(tmp_path, per_cluster=40_000, all_clusters=48_000) as rig:
         await rig.look(whole(3), 3)
         bills = ("kafka", "bills")
@@ -77,7 +77,7 @@ async def test_the_room_that_is_left_is_that_of_the_limit_that_is_reached_first(
     assert rig.heard.room[ORDERS] == 42_000 - rig.heard.held
 
 
-async def test_a_resource_whose_cluster_has_ever_new_ids_keeps_a_few_recordings(tmp_path: Path) -> None:
+async def test_a_resource_with_ever_new_cluster_ids_keeps_a_bounded_number_of_recordings(tmp_path: Path) -> None:
     async with recording(tmp_path) as rig:
         await rig.look(whole(2), 2, ("kafka", "bills"))
         for number in range(20):
@@ -104,7 +104,7 @@ async def test_a_cluster_that_keeps_contradicting_itself_is_no_longer_recorded(
     assert caplog.text.count("contradicted what was recorded 8 times") == 1
 
 
-async def test_recordings_that_were_removed_meanwhile_are_begun_anew(tmp_path: Path) -> None:
+async def test_recordings_begin_anew_after_their_files_were_removed(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     async with recording(folder) as rig:
         await rig.look(whole(3), 3)

@@ -132,7 +132,7 @@ async def test_one_request_to_each_node_shows_all_rights_on_the_cluster() -> Non
         assert [type(request) for request in each.asked] == [DescribeClusterRequest, DescribeConfigsRequest]
 
 
-async def test_what_is_missing_is_granted_by_one_line_that_names_the_user() -> None:
+async def test_missing_rights_are_granted_by_one_command_that_names_the_user() -> None:
     left = ALL & ~BITS[ClusterRight.ALTER] & ~BITS[ClusterRight.DESCRIBE_CONFIGS]
     refuses = frozenset((UpdateFeaturesRequest,))
     reading = await rights({1: broker(1, left)}, {3001: controller(3001, None, refuses=refuses)})
@@ -145,7 +145,7 @@ async def test_what_is_missing_is_granted_by_one_line_that_names_the_user() -> N
     )
 
 
-async def test_no_bits_mean_that_describe_is_missing_and_prove_nothing_of_the_other_rights() -> None:
+async def test_an_answer_without_authorized_operations_proves_only_that_describe_is_missing() -> None:
     reading = await rights({1: broker(1, 0)}, {3001: controller()})
     assert states(reading) == {
         ClusterRight.DESCRIBE: RightState.MISSING,
@@ -156,7 +156,7 @@ async def test_no_bits_mean_that_describe_is_missing_and_prove_nothing_of_the_ot
     assert message(reading, ClusterRight.DESCRIBE) == "missing on broker 1, granted on controller 3001"
 
 
-async def test_a_denied_describe_hides_the_other_rights_of_a_controller_and_they_are_tried() -> None:
+async def test_other_rights_of_a_controller_are_tried_if_describe_is_denied() -> None:
     """DENY Describe beside ALLOW Alter: it answers, with no bits."""
     strange = controller(3001, 0, refuses=frozenset((FetchRequest,)))
     reading = await rights({1: broker()}, {3001: strange})
@@ -166,7 +166,7 @@ async def test_a_denied_describe_hides_the_other_rights_of_a_controller_and_they
     assert not any(isinstance(request, UpdateFeaturesRequest) for request in strange.asked)
 
 
-async def test_two_listeners_with_two_users_get_a_line_each() -> None:
+async def test_two_users_of_two_listeners_get_one_command_each() -> None:
     bob = Security(sasl=Sasl("PLAIN", "bob", "secret"))
     every = frozenset((DescribeQuorumRequest, FetchRequest, UpdateFeaturesRequest, DescribeConfigsRequest))
     left = ALL & ~BITS[ClusterRight.DESCRIBE_CONFIGS]
@@ -193,7 +193,7 @@ async def test_a_right_that_one_of_two_controllers_refuses_is_missing() -> None:
     assert message(reading, ClusterRight.CLUSTER_ACTION) == "missing on controller 3002, granted on controller 3001"
 
 
-async def test_a_node_that_does_not_answer_leaves_it_unknown_and_a_ghost_is_not_asked() -> None:
+async def test_a_silent_broker_makes_a_right_unknown_and_a_ghost_registration_does_not() -> None:
     away = Failure(FailureKind.NOT_LISTENING, "node:2", "connection refused")
     reading = await rights({1: broker(), 2: away}, {3001: controller()})
     assert states(reading)[ClusterRight.DESCRIBE] is RightState.UNKNOWN
@@ -205,7 +205,7 @@ async def test_a_node_that_does_not_answer_leaves_it_unknown_and_a_ghost_is_not_
     assert states(reading)[ClusterRight.DESCRIBE] is RightState.GRANTED
 
 
-async def test_an_answer_that_is_neither_a_refusal_nor_a_success_proves_nothing() -> None:
+async def test_an_answer_that_is_neither_success_nor_refusal_proves_no_right() -> None:
     for answer in (fetched(-1), fetched(42), Disconnected):
         strange = controller(3001, None)
         strange.answers[FetchRequest] = answer
@@ -213,7 +213,7 @@ async def test_an_answer_that_is_neither_a_refusal_nor_a_success_proves_nothing(
         assert states(reading)[ClusterRight.CLUSTER_ACTION] is RightState.UNKNOWN
 
 
-async def test_no_broker_is_believed_about_what_controllers_judge() -> None:
+async def test_brokers_are_no_evidence_of_rights_that_controllers_authorize() -> None:
     """Without a controller that answers, the active one is asked through a broker; what brokers do not pass on stays
     unknown, whatever their own bits say.
     """
@@ -228,7 +228,7 @@ async def test_no_broker_is_believed_about_what_controllers_judge() -> None:
     assert message(reading, ClusterRight.ALTER) == "missing on the active controller (through broker 1)"
 
 
-async def test_nothing_that_is_sent_can_change_anything() -> None:
+async def test_requests_that_test_rights_cannot_change_the_cluster() -> None:
     every = frozenset((DescribeQuorumRequest, FetchRequest, UpdateFeaturesRequest, DescribeConfigsRequest))
     refusing = controller(3001, None, refuses=every)
     await rights({1: broker(1, 0)}, {3001: refusing})
@@ -236,7 +236,7 @@ async def test_nothing_that_is_sent_can_change_anything() -> None:
     assert all(request.validate_only and not request.updates for request in updates)
 
 
-async def test_a_user_without_describe_is_given_one_line_for_all_that_nodes_do_not_say() -> None:
+async def test_a_user_without_describe_gets_one_command_for_all_unknown_rights() -> None:
     refuses = frozenset((DescribeConfigsRequest,))
     without = broker(1, 0, refuses=refuses)
     for request in (UpdateFeaturesRequest, DescribeQuorumRequest):
@@ -251,7 +251,7 @@ async def test_a_user_without_describe_is_given_one_line_for_all_that_nodes_do_n
     assert all(f"--operation {right}" in reading.commands[0] for right in ClusterRight)
 
 
-async def test_before_the_copy_only_files_of_controllers_grant_anything() -> None:
+async def test_the_remedy_before_the_copy_of_a_migration_is_super_users_of_the_controllers() -> None:
     every = frozenset((DescribeQuorumRequest, FetchRequest, UpdateFeaturesRequest, DescribeConfigsRequest))
     refusing = controller(3001, None, refuses=every)
     reading = await rights({1: broker()}, {3001: refusing}, Purpose.MIGRATE, before_copy=True)
@@ -259,7 +259,7 @@ async def test_before_the_copy_only_files_of_controllers_grant_anything() -> Non
     assert "add this user (User:alice) to super.users of each controller" in reading.commands[0]
 
 
-async def test_without_an_authorizer_everybody_may_do_everything_and_it_is_said_where() -> None:
+async def test_nodes_without_an_authorizer_are_reported_as_allowing_everything() -> None:
     reading = await rights({1: broker(authorizer="")}, {3001: controller(authorizer="")})
     assert reading.authorizer == "none: every user may do everything"
     reading = await rights({1: broker(authorizer="")}, {3001: controller()})
@@ -284,7 +284,7 @@ async def of_topics(*brokers: Node) -> RightsReading:
     return await rights(nodes, {3001: controller()}, Purpose.RESTARTS, reads_log=False)
 
 
-async def test_topics_that_only_disks_show_are_hidden_from_this_user() -> None:
+async def test_topics_that_only_log_dirs_list_are_reported_as_hidden_from_the_user() -> None:
     both = SEES | DESCRIBES_CONFIGS
     second = with_topics(broker(2), {}, "orders", "secret")
     reading = await of_topics(with_topics(broker(), {"orders": both}, "orders"), second)
@@ -293,7 +293,7 @@ async def test_topics_that_only_disks_show_are_hidden_from_this_user() -> None:
     assert reading.commands[0].endswith("--operation Describe --operation DescribeConfigs --topic '*'")
 
 
-async def test_topics_whose_configs_are_not_shown_are_named() -> None:
+async def test_the_right_to_describe_configs_is_missing_if_a_topic_does_not_show_its_configs() -> None:
     reading = await of_topics(with_topics(broker(), {"orders": SEES}, "orders"))
     assert states(reading, KafkaResource.TOPICS) == {
         ClusterRight.DESCRIBE: RightState.GRANTED,
@@ -302,12 +302,12 @@ async def test_topics_whose_configs_are_not_shown_are_named() -> None:
     assert reading.commands[0].endswith("User:alice --operation DescribeConfigs --topic '*'")
 
 
-async def test_disks_that_could_not_be_read_may_have_more_topics() -> None:
+async def test_rights_on_topics_are_unknown_if_log_dirs_could_not_be_read() -> None:
     reading = await of_topics(with_topics(broker(), {"orders": SEES | DESCRIBES_CONFIGS}, code=REFUSED))
     assert set(states(reading, KafkaResource.TOPICS).values()) == {RightState.UNKNOWN}
 
 
-async def test_a_topic_that_was_deleted_meanwhile_is_not_hidden() -> None:
+async def test_a_topic_deleted_during_the_check_is_not_reported_as_hidden() -> None:
     first = with_topics(broker(), {"orders": SEES | DESCRIBES_CONFIGS}, "orders", "gone")
     there, left = first.answers[DescribeLogDirsRequest], DescribeLogDirsResponse(0, ())
     answers = iter((there, left))
@@ -316,19 +316,19 @@ async def test_a_topic_that_was_deleted_meanwhile_is_not_hidden() -> None:
     assert states(reading, KafkaResource.TOPICS)[ClusterRight.DESCRIBE] is RightState.GRANTED
 
 
-async def test_no_topic_at_all_proves_nothing_unless_there_is_no_authorizer() -> None:
+async def test_rights_on_topics_are_unknown_without_any_topic_unless_there_is_no_authorizer() -> None:
     reading = await of_topics(with_topics(broker(), {}))
     assert set(states(reading, KafkaResource.TOPICS).values()) == {RightState.UNKNOWN}
     reading = await of_topics(with_topics(broker(authorizer=""), {}))
     assert set(states(reading, KafkaResource.TOPICS).values()) == {RightState.GRANTED}
 
 
-async def test_with_the_metadata_log_no_right_on_topics_is_needed() -> None:
+async def test_no_right_on_topics_is_needed_with_the_metadata_log() -> None:
     reading = await rights({1: broker()}, {3001: controller()}, Purpose.RESTARTS)
     assert set(states(reading, KafkaResource.TOPICS).values()) == {RightState.NOT_NEEDED}
 
 
-async def test_in_zookeeper_mode_nothing_is_asked_of_controllers_that_do_not_exist() -> None:
+async def test_rights_on_controllers_are_not_needed_in_zookeeper_mode() -> None:
     both = with_topics(broker(), {"orders": SEES | DESCRIBES_CONFIGS}, "orders")
     roles = frozenset((Role.BROKER,))
     reading = await rights({1: both}, {}, Purpose.IBP, reads_log=False, roles=roles)

@@ -100,7 +100,7 @@ async def test_the_addresses_of_the_api_server_are_looked_up_anew(monkeypatch: p
     await asyncio.wait([looking])
 
 
-async def test_where_no_name_resolves_what_was_known_stays_refused() -> None:
+async def test_known_addresses_of_the_api_server_stay_refused_if_its_names_do_not_resolve() -> None:
     api = Api()
     server = await known(api)
     api.found = set()
@@ -108,7 +108,7 @@ async def test_where_no_name_resolves_what_was_known_stays_refused() -> None:
     assert server.endpoints == {("198.19.0.1", 443)}
 
 
-async def test_a_ca_that_was_renewed_is_read_and_one_that_cannot_be_read_keeps_the_old() -> None:
+async def test_a_renewed_ca_is_used_and_the_old_one_is_kept_if_it_cannot_be_read() -> None:
     api = Api()
     server = await known(api)
     async with listening(ANOTHER, *NAMES) as renewed, listening(OURS, *NAMES) as old:

@@ -39,7 +39,7 @@ async def serving(answer: Callable[[web.Request], Awaitable[web.Response]]) -> A
     ("before", "listed", "restored"),
     [("7", "7", False), ("7", "8", False), ("7", "6", True), ("100", "99", True), ("opaque", "6", False)],
 )
-async def test_a_list_that_is_older_than_what_was_read_before_tells_of_a_restore(
+async def test_a_list_with_an_older_resource_version_than_read_before_means_a_restore(
     before: str, listed: str, restored: bool
 ) -> None:
     async def answer(request: web.Request) -> web.Response:
@@ -53,7 +53,7 @@ async def test_a_list_that_is_older_than_what_was_read_before_tells_of_a_restore
         assert not (await api.resources()).restored  # reported once
 
 
-async def test_a_list_that_was_asked_for_before_something_was_written_tells_of_no_restore() -> None:
+async def test_a_list_requested_before_a_later_read_means_no_restore() -> None:
     """The answer to the list may come after that to the write."""
 
     async def answer(request: web.Request) -> web.Response:
@@ -77,7 +77,7 @@ async def test_a_list_that_was_asked_for_before_something_was_written_tells_of_n
         '"\\ud83d\\ude00"',
     ],
 )
-async def test_whatever_json_reads_of_an_answer_is_read(found: str) -> None:
+async def test_an_answer_is_decoded_as_the_json_module_does(found: str) -> None:
     body = f'{{"metadata": {{}}, "status": {found}}}'
 
     async def answer(_: web.Request) -> web.Response:
@@ -87,7 +87,7 @@ async def test_whatever_json_reads_of_an_answer_is_read(found: str) -> None:
         assert repr(await api.resource(KEY)) == repr(json.loads(body))
 
 
-async def test_what_a_driver_patches_is_sent_as_a_merge_patch_and_what_it_creates_as_json() -> None:
+async def test_a_patch_is_sent_as_merge_patch_and_a_post_as_json() -> None:
     asked: list[tuple[str, str, object]] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -108,7 +108,7 @@ async def test_what_a_driver_patches_is_sent_as_a_merge_patch_and_what_it_create
     ("date", "at"),
     [("Fri, 02 Jan 2026 03:04:05 GMT", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)), ("", None), ("soon", None)],
 )
-async def test_every_answer_says_what_time_it_is_or_nothing(date: str, at: datetime | None) -> None:
+async def test_the_client_takes_the_time_from_the_date_header_of_an_answer(date: str, at: datetime | None) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({"metadata": {}}, headers={"Date": date})
 
@@ -118,7 +118,7 @@ async def test_every_answer_says_what_time_it_is_or_nothing(date: str, at: datet
         assert (api.answered_at, api.began) == (at, at)
 
 
-async def test_whether_a_request_is_withheld_is_asked_on_a_connection_that_is_there_and_then_nothing_arrives() -> None:
+async def test_a_request_that_is_withheld_on_its_open_connection_does_not_arrive() -> None:
     asked: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:

@@ -10,7 +10,7 @@ from kafkafeatures.kube.errors import RAISED, Unavailable, translated
 
 
 @pytest.mark.parametrize("body", [b"<html>sign in</html>", b"", b"\xff\xfe"])
-def test_an_answer_that_is_no_json_is_tried_again(body: bytes) -> None:
+def test_an_answer_that_is_no_json_makes_the_api_server_unavailable(body: bytes) -> None:
     with pytest.raises(RAISED) as raised:
         json.loads(body)
     error = translated(raised.value, "GET /apis")

@@ -20,7 +20,7 @@ def world() -> World:
     return World()
 
 
-async def test_an_eviction_asks_for_exactly_this_life_of_the_pod_and_for_nothing_else(world: World) -> None:
+async def test_an_eviction_has_the_uid_of_the_pod_as_its_only_precondition(world: World) -> None:
     uid = world.workloads.uid("broker-1")
     assert await world.restart("broker-1") == Applied()
     (request,) = world.requests
@@ -39,7 +39,7 @@ async def test_an_eviction_asks_for_exactly_this_life_of_the_pod_and_for_nothing
     assert (await world.pod("broker-1")).ready
 
 
-async def test_a_pod_that_is_gone_is_evicted_already_and_one_that_lives_again_stays(world: World) -> None:
+async def test_an_eviction_of_a_deleted_pod_is_applied_and_a_recreated_pod_is_not_evicted(world: World) -> None:
     old = world.workloads.uid("broker-1")
     await world.restart("broker-1")
     world.wait(5)
@@ -50,7 +50,7 @@ async def test_a_pod_that_is_gone_is_evicted_already_and_one_that_lives_again_st
     assert world.workloads.evictions == ["broker-1"]
 
 
-async def test_a_budget_says_no_in_its_own_words(world: World) -> None:
+async def test_an_eviction_refused_by_a_disruption_budget_has_the_message_of_the_budget(world: World) -> None:
     await world.restart("broker-1")
     outcome = await world.restart("broker-0")
     assert isinstance(outcome, Rejected)
@@ -60,7 +60,7 @@ async def test_a_budget_says_no_in_its_own_words(world: World) -> None:
     assert await world.restart("broker-0") == Applied()
 
 
-async def test_a_pod_that_is_not_ready_goes_where_the_others_are_enough_or_the_budget_always_allows_it(
+async def test_an_unready_pod_is_evicted_if_enough_pods_are_healthy_or_the_budget_always_allows_it(
     world: World,
 ) -> None:
     world.workloads.budget("brokers", {"app": "broker"}, maxUnavailable=1)
@@ -91,7 +91,7 @@ async def test_a_pod_that_is_not_ready_goes_where_the_others_are_enough_or_the_b
         (Fault(refusal(429, "too many requests, please try again later")), Rejected),
     ],
 )
-async def test_what_became_of_an_eviction_is_known_or_is_said_to_be_unknown(
+async def test_the_outcome_of_an_eviction_is_unknown_unless_the_answer_is_a_definite_refusal(
     world: World, fault: Fault, expected: type[Outcome]
 ) -> None:
     world.faults = lambda request: fault
@@ -108,7 +108,7 @@ async def test_what_became_of_an_eviction_is_known_or_is_said_to_be_unknown(
     ],
     ids=["it failed", "no account", "conflict", "lost"],
 )
-async def test_webhooks_are_named_only_where_the_api_server_itself_has_failed(
+async def test_the_failure_names_admission_webhooks_only_if_the_api_server_itself_failed(
     world: World, fault: Fault, is_named: bool
 ) -> None:
     world.faults = lambda request: fault
@@ -118,7 +118,7 @@ async def test_webhooks_are_named_only_where_the_api_server_itself_has_failed(
     assert ("validatingwebhookconfigurations,mutatingwebhookconfigurations" in outcome.reason) is is_named
 
 
-async def test_an_eviction_without_the_right_says_what_grants_it(world: World) -> None:
+async def test_a_forbidden_eviction_names_the_chart_value_that_grants_the_right(world: World) -> None:
     world.server.forbidden.add("pods/eviction")
     outcome = await world.restart("broker-0")
     assert isinstance(outcome, Rejected)
@@ -130,7 +130,7 @@ async def test_an_eviction_without_the_right_says_what_grants_it(world: World) -
 # --- its rights ---
 
 
-async def test_every_request_is_one_that_its_rights_allow_and_each_right_is_used(world: World) -> None:
+async def test_the_driver_uses_exactly_the_rights_that_it_declares(world: World) -> None:
     await world.read()
     await world.restart("broker-1")
     assert {right_of(one) for one in world.requests} == set(stateful_sets.RIGHTS)

@@ -24,7 +24,7 @@ def world() -> World:
         ({"minAvailable": 1}, "minAvailable: 1", 2),
     ],
 )
-async def test_how_many_pods_a_budget_ever_lets_go_is_what_kubernetes_counted(
+async def test_the_most_pods_that_a_budget_allows_to_be_disrupted_follow_from_its_status(
     world: World, spec: dict[str, int], limit: str, most: int
 ) -> None:
     world.workloads.budget("brokers", {"app": "broker"}, **spec)
@@ -60,7 +60,9 @@ async def test_a_budget_over_several_stateful_sets_counts_a_pod_that_has_yet_to_
     assert [(one.name, one.most) for one in (await world.read(zones)).budgets if one.name == "zones"] == [("zones", 1)]
 
 
-async def test_a_budget_that_was_not_counted_yet_or_covers_no_pod_of_ours_says_nothing(world: World) -> None:
+async def test_an_unobserved_budget_has_unknown_disruptions_and_a_budget_of_other_pods_is_left_out(
+    world: World,
+) -> None:
     path = "/apis/policy/v1/namespaces/kafka/poddisruptionbudgets/brokers"
     raw = world.server.read(path)
     assert raw is not None

@@ -19,12 +19,12 @@ EVERY_KIND: dict[str, Any] = {
 }
 
 
-def test_every_requirement_is_in_the_query() -> None:
+def test_every_requirement_of_a_selector_is_in_the_query() -> None:
     assert as_query(EVERY_KIND) == "app=kafka,tier in (a,b),zone notin (x),kept,!gone"
 
 
 @pytest.mark.parametrize("selector", [{}, {"matchLabels": {}}, {"matchExpressions": []}])
-def test_a_selector_of_everything_is_never_asked_for(selector: dict[str, Any]) -> None:
+def test_an_empty_selector_is_refused_as_a_query(selector: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="every pod"):
         as_query(selector)
 
@@ -46,12 +46,12 @@ def test_labels_have_to_meet_every_requirement(labels: dict[str, str], expected:
     assert selects(EVERY_KIND, labels) is expected
 
 
-def test_no_selector_selects_nothing_and_an_empty_one_everything() -> None:
+def test_a_missing_selector_selects_nothing_and_an_empty_selector_everything() -> None:
     assert not selects(None, {"app": "kafka"})
     assert selects({}, {"app": "kafka"})
 
 
-def test_an_operator_that_is_not_known_is_not_guessed_at() -> None:
+def test_an_unknown_operator_of_a_selector_is_an_error() -> None:
     newer = {"matchExpressions": [{"key": "cpu", "operator": "Gt", "values": ["1"]}]}
     with pytest.raises(ValueError, match="Gt"):
         as_query(newer)

@@ -129,7 +129,7 @@ async def test_the_driver_lists_pods_only_by_selector_and_in_the_namespace_of_th
 
 
 @pytest.mark.parametrize("ahead", [timedelta(hours=2), timedelta(), -timedelta(hours=2)])
-async def test_what_happened_to_a_pod_is_not_older_because_the_clock_of_the_operator_is_wrong(
+async def test_a_crash_of_a_pod_is_dated_correctly_if_the_clock_of_the_operator_is_wrong(
     world: World, ahead: timedelta
 ) -> None:
     def crash(pod: dict[str, Any]) -> None:
@@ -144,12 +144,14 @@ async def test_what_happened_to_a_pod_is_not_older_because_the_clock_of_the_oper
     assert [one.pod.name for one in crashes(reading)] == ["broker-1"]
 
 
-async def test_pages_are_read_to_their_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_of_pods_in_several_pages_is_read_completely(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client, "PAGE", 2)
     assert len((await world.broker()).pods) == 3
 
 
-async def test_a_pod_with_the_labels_but_of_another_owner_is_not_one_of_them(world: World) -> None:
+async def test_a_pod_that_only_matches_the_labels_does_not_belong_to_the_stateful_set(world: World) -> None:
     world.workloads.change_pod("broker-1", lambda pod: pod["metadata"]["ownerReferences"][0].update(uid="another"))
     assert [one.name for one in (await world.broker()).pods] == ["broker-0", "broker-2"]
     world.workloads.change_pod("broker-2", lambda pod: pod["metadata"].pop("ownerReferences"))
@@ -160,7 +162,7 @@ def _with_metadata(more: Mapping[str, Any], pod: dict[str, Any]) -> None:
     pod["metadata"].update(more)
 
 
-async def test_a_pod_asks_for_its_restart_by_its_own_uid_and_by_no_other(world: World) -> None:
+async def test_a_restart_request_counts_only_with_the_uid_of_its_own_pod(world: World) -> None:
     uids = {"broker-0": world.workloads.uid("broker-0"), "broker-1": world.workloads.uid("broker-0"), "broker-2": ""}
     for name, uid in uids.items():
         asking = {"annotations": {"kafkafeatures.dev/restart-pod-uid": uid}}
@@ -192,20 +194,20 @@ async def test_pods_are_created_one_by_one_unless_the_stateful_set_says_otherwis
     assert (await world.broker()).first_ordinal == 3
 
 
-async def test_a_stateful_set_that_is_not_there_or_about_to_go_is_missing(world: World) -> None:
+async def test_an_absent_stateful_set_or_one_being_deleted_is_missing(world: World) -> None:
     assert (await world.read(replace(ROLLOUT, brokers=("broker", "brokre")))).missing == ("brokre",)
     world.workloads.change("broker", lambda one: one["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"))
     assert (await world.read()).missing == ("broker",)
 
 
-async def test_another_controller_and_another_resource_that_restart_the_pods_are_named(world: World) -> None:
+async def test_another_owner_of_a_stateful_set_is_reported_as_a_conflict(world: World) -> None:
     assert (await world.broker(rival=lambda name: f"KafkaFeatures {name}-old")).conflict == "KafkaFeatures broker-old"
     owner = {"apiVersion": "platform.confluent.io/v1beta1", "kind": "Kafka", "name": "orders", "controller": True}
     world.workloads.change("broker", lambda one: one["metadata"].update(ownerReferences=[owner]))
     assert (await world.broker()).conflict == "Kafka orders (platform.confluent.io)"
 
 
-async def test_a_container_of_another_name_has_no_image(world: World) -> None:
+async def test_a_stateful_set_without_the_named_container_has_no_image(world: World) -> None:
     found = await world.read(replace(ROLLOUT, container="broker"))
     assert {one.image for one in found.stateful_sets} == {""}
 
@@ -213,7 +215,9 @@ async def test_a_container_of_another_name_has_no_image(world: World) -> None:
 @pytest.mark.parametrize(
     ("image", "fate", "phase"), [("bad:1", CRASHES, "Running"), ("none:1", CANNOT_BE_PULLED, "Pending")]
 )
-async def test_a_pod_that_does_not_run_says_why(world: World, image: str, fate: str, phase: str) -> None:
+async def test_a_pod_that_does_not_run_has_the_waiting_reason_of_its_container(
+    world: World, image: str, fate: str, phase: str
+) -> None:
     world.workloads.images = {image: fate}
     world.workloads.set_image("broker", image)
     world.wait(1)
@@ -243,7 +247,7 @@ INIT_CRASHES = {
         ({}, (0, "", False)),
     ],
 )  # fmt: skip
-async def test_a_pod_says_how_often_its_container_was_started_again_and_why_it_ended(
+async def test_a_pod_has_the_restart_count_and_the_termination_reason_of_its_container(
     world: World, status: dict[str, Any], told: tuple[int, str, bool]
 ) -> None:
     """The exit of an init container that keeps the others from starting, where there is one."""
@@ -253,7 +257,7 @@ async def test_a_pod_says_how_often_its_container_was_started_again_and_why_it_e
     assert (pod.restarts, pod.ended_for, pod.ended_at) == (told[0], told[1], ended)
 
 
-async def test_a_pod_that_stops_is_terminating_and_one_that_is_created_waits(world: World) -> None:
+async def test_a_stopping_pod_is_terminating_and_a_pod_in_creation_has_a_waiting_reason(world: World) -> None:
     await world.restart("broker-2")
     stopping = await world.pod("broker-2")
     assert (stopping.terminating, stopping.draining, stopping.stops_by) == (True, True, world.now)
@@ -285,14 +289,14 @@ async def test_a_pod_that_stops_is_terminating_and_one_that_is_created_waits(wor
         ({}, "Pending"),
     ],
 )  # fmt: skip
-async def test_why_a_container_does_not_run_is_said_in_kubernetes_own_words(
+async def test_a_pod_that_waits_has_the_reason_given_by_kubernetes(
     world: World, status: dict[str, Any], waiting: str
 ) -> None:
     world.workloads.change_pod("broker-0", lambda pod: pod.update(status=status))
     assert (await world.pod("broker-0")).waiting == waiting
 
 
-async def test_a_pod_on_the_network_of_its_node_has_the_ports_and_not_the_address_of_it(world: World) -> None:
+async def test_a_pod_on_the_host_network_has_the_ports_but_not_the_address_of_its_node(world: World) -> None:
     def on_host(pod: dict[str, Any]) -> None:
         ports = [{"containerPort": 9092}, {"containerPort": 9093}]
         pod["spec"].update(
@@ -308,7 +312,7 @@ async def test_a_pod_on_the_network_of_its_node_has_the_ports_and_not_the_addres
     assert pod.kubernetes_node == "node-a"
 
 
-async def test_a_host_port_is_the_pods_own(world: World) -> None:
+async def test_a_host_port_of_a_node_belongs_to_its_pod(world: World) -> None:
     ports = [{"containerPort": 9092, "hostPort": 31092}, {"containerPort": 9999}]
     world.workloads.change_pod("broker-0", lambda pod: pod["spec"]["containers"][0].update(ports=ports))
     assert (await world.pod("broker-0")).ports_of_node == (("192.0.2.1", 31092),)
@@ -318,7 +322,9 @@ async def test_a_host_port_is_the_pods_own(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pods", "statefulsets", "poddisruptionbudgets"])
-async def test_a_namespace_that_may_not_be_read_is_named_with_the_value_of_the_chart(world: World, kind: str) -> None:
+async def test_a_forbidden_namespace_is_reported_with_the_chart_value_that_grants_access(
+    world: World, kind: str
+) -> None:
     world.server.forbidden.add(kind)
     failure = await world.failure()
     assert failure.kind is FailureKind.AUTHORIZATION
@@ -327,23 +333,21 @@ async def test_a_namespace_that_may_not_be_read_is_named_with_the_value_of_the_c
     assert "drivers.statefulSet" in failure.remedy
 
 
-async def test_an_api_server_that_is_away_is_unreachable(world: World) -> None:
+async def test_an_api_server_that_fails_or_does_not_answer_is_unreachable(world: World) -> None:
     world.faults = lambda request: Fault()
     assert (await world.failure()).kind is FailureKind.UNREACHABLE
     world.faults = lambda request: Fault(refusal(500, "etcd is sad"))
     assert "etcd is sad" in (await world.failure()).message
 
 
-async def test_what_is_no_pod_ends_in_a_failure_and_not_in_a_guess(world: World) -> None:
+async def test_an_invalid_pod_makes_the_reading_fail(world: World) -> None:
     world.workloads.change_pod("broker-0", lambda pod: pod["metadata"].pop("creationTimestamp"))
     failure = await world.failure()
     assert failure.kind is FailureKind.REJECTED
     assert "creationTimestamp" in failure.message
 
 
-async def test_a_selector_that_matches_half_the_world_is_not_read_to_its_end(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reading_with_too_many_pods_or_budgets_fails(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stateful_sets, "MOST_PODS", 2)
     assert (await world.failure()).kind is FailureKind.TOO_LARGE
     monkeypatch.undo()
@@ -351,7 +355,7 @@ async def test_a_selector_that_matches_half_the_world_is_not_read_to_its_end(
     assert (await world.failure()).kind is FailureKind.TOO_LARGE
 
 
-async def test_however_many_stateful_sets_there_are_they_are_read_in_the_time_of_two_answers(world: World) -> None:
+async def test_any_number_of_stateful_sets_is_read_in_the_time_of_two_requests(world: World) -> None:
     """A restart is decided on what was read at most two seconds before, and an API server may be slow."""
     names = ("controller", "broker", "r1", "r2", "r3", "r4")
     for name in names[2:]:
@@ -378,7 +382,7 @@ async def test_however_many_stateful_sets_there_are_they_are_read_in_the_time_of
     assert answers == 2
 
 
-async def test_of_several_that_cannot_be_read_the_first_of_the_document_is_reported_each_time(world: World) -> None:
+async def test_the_failure_of_the_first_unreadable_stateful_set_of_the_document_is_reported(world: World) -> None:
     world.faults = lambda request: Fault(refusal(500, f"no {request.path.rsplit('/', 1)[-1]}"))
     assert "no controller" in (await world.failure()).message
     assert len(asyncio.all_tasks()) == 1

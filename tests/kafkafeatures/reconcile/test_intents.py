@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -11,7 +13,10 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Stalled
-from kafkafeatures.core.engine.steps import Applied, Outcome, OutcomeUnknown
+from kafkafeatures.core.engine.gates import Owner
+from kafkafeatures.core.engine.steps import Applied, DryRun, Outcome, OutcomeUnknown
+from kafkafeatures.core.facts.readings import LogReading, Readings
+from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.reconcile.context import EffectRecord
 from tests.kafkafeatures.reconcile.simulated import (
     Cluster,
@@ -108,3 +113,36 @@ def test_the_effect_log_has_each_step_before_it_is_sent() -> None:
     (record, sent_before) = heard[0]
     assert (str(record.step), record.resource, sent_before) == ("metadata.version 21 -> 27", "ns/name", 0)
     assert len(heard) == len(cluster.sent) == 1
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_a_second_reading_settles_a_step_unless_its_log_was_restored(is_restored: bool) -> None:
+    cluster = Cluster(BEGIN)
+    store = Store(cluster, {"metadata.version": 27})
+    cluster.outcomes = [OutcomeUnknown("EOF")]
+    once(cluster, store)
+    (intent,) = store.status["intents"]
+    numbers = count()
+
+    def truncated(readings: Readings) -> Readings:
+        assert isinstance(readings.log, LogReading)
+        image = replace(readings.log.image, offset=1)
+        return readings._replace(log=replace(readings.log, image=image)) if next(numbers) % 2 else readings
+
+    if is_restored:
+        cluster.shows = truncated
+    once(cluster, store)
+    assert (intent in store.status.get("intents", ())) is is_restored
+
+
+def test_no_dry_run_is_asked_for_a_cluster_that_an_older_resource_owns() -> None:
+    class Asked(Cluster):
+        async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
+            raise AssertionError(changes)
+
+    cluster = Asked(BEGIN)
+    store = Store(cluster, {"metadata.version": 27})
+    context = replace(context_of(cluster, store), competing_owner=lambda _: Owner("ns/old", is_same_cluster=True))
+    last = asyncio.run(reconcile_once(context))
+    assert isinstance(last.decision, Stalled)
+    assert last.decision.reason is Reason.DUPLICATE_OWNER

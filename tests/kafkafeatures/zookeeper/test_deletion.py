@@ -33,7 +33,7 @@ RAISED = DeleteZnodes("id", EPOCH, PROGRESS, CLAIM, raise_to=12)
         (DeleteZnodes("id", EPOCH, None, CLAIM), CheckVersion("/kafka/controller_epoch", 7), ("/kafka/controller",)),
     ],
 )
-def test_each_operation_names_the_version_that_was_read(
+def test_a_deletion_of_znodes_checks_the_versions_that_were_read(
     step: DeleteZnodes, first: object, deleted: tuple[str, ...]
 ) -> None:
     request = KazooClient("zk:2181/kafka").transaction()
@@ -67,7 +67,7 @@ ROLLED, AFTER = RolledBackError(), RuntimeInconsistency()
         ((), OutcomeUnknown("ZooKeeper answered 0 of 4 operations")),
     ],
 )
-def test_of_a_transaction_that_failed_the_one_operation_that_did_says_why(
+def test_the_outcome_of_a_failed_transaction_names_the_operation_that_failed(
     results: tuple[object, ...], expected: Outcome
 ) -> None:
     assert outcome(operations_of(WHOLE, 0), results) == expected
@@ -81,7 +81,9 @@ def test_of_a_transaction_that_failed_the_one_operation_that_did_says_why(
         (RAISED, (ROLLED, ROLLED, NoAuthError(), AFTER), "DELETE on /kafka"),
     ],
 )
-def test_a_right_that_is_missing_is_named(step: DeleteZnodes, results: tuple[object, ...], right: str) -> None:
+def test_a_deletion_without_a_right_names_the_right_to_grant(
+    step: DeleteZnodes, results: tuple[object, ...], right: str
+) -> None:
     found = outcome(operations_of(step, 0, "/kafka"), results)
     assert isinstance(found, Rejected)
     assert f"not authorized; grant {right} to the user of the digest" in found.message

@@ -50,7 +50,7 @@ def said(code: str, *arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("desired", "expected"), [("None", ["False", "False"]), ("PreMigration", ["True", "True"])])
-def test_a_command_imports_it_where_its_document_wants_a_migration(
+def test_a_command_imports_the_zookeeper_client_only_for_a_document_with_a_migration(
     desired: str, expected: list[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "orders.yaml"
@@ -58,5 +58,5 @@ def test_a_command_imports_it_where_its_document_wants_a_migration(
     assert said(COMMAND, str(path)) == expected
 
 
-def test_the_operator_imports_it_once_it_opens_an_ensemble() -> None:
+def test_the_operator_imports_the_zookeeper_client_when_it_opens_an_ensemble() -> None:
     assert said(OPERATOR) == ["False", "True"]

@@ -53,7 +53,7 @@ async def read(session: Recorded) -> Any:
     return await reader.read_zookeeper(Ensemble((Address("zk", 2181),)), lambda: datetime(2026, 1, 2, tzinfo=UTC))
 
 
-async def test_a_server_catches_up_with_its_leader_before_it_is_asked_for_what_decides_the_phase(
+async def test_the_znodes_that_decide_the_phase_are_synced_before_they_are_read(
     session: Recorded,
 ) -> None:
     assert isinstance(await read(session), ZooKeeperReading)
@@ -62,7 +62,7 @@ async def test_a_server_catches_up_with_its_leader_before_it_is_asked_for_what_d
         assert session.asked.index(("sync", path)) < session.asked.index(("get", path))
 
 
-async def test_a_server_that_could_not_catch_up_tells_nothing_of_the_phase(session: Recorded) -> None:
+async def test_the_znodes_that_decide_the_phase_are_unknown_if_the_server_could_not_sync(session: Recorded) -> None:
     session.is_behind = True
     found = await read(session)
     assert isinstance(found, ZooKeeperReading)

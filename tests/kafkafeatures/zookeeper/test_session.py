@@ -81,7 +81,7 @@ async def test_a_negative_length_is_not_zookeeper() -> None:
     assert found.kind is FailureKind.NOT_KAFKA
 
 
-async def test_a_peer_that_is_silent_is_named_with_what_it_may_be() -> None:
+async def test_a_silent_peer_times_out_with_the_remark_that_it_is_not_zookeeper() -> None:
     with answering() as port:
         found = await read(port)
     assert isinstance(found, Failure)
@@ -112,7 +112,7 @@ class ApiServer:
 
 @pytest.mark.parametrize("answer", [(), (struct.pack(">i", 2**31 - 1),), (b"HTTP/1.0 400 Bad Request\r\n\r\n",)])
 @pytest.mark.parametrize("tls", [None, Tls()])
-async def test_of_the_api_server_nothing_is_reported_but_that_its_address_is_not_allowed(
+async def test_the_failure_at_the_api_server_says_only_that_its_address_is_not_allowed(
     answer: tuple[bytes, ...], tls: Tls | None
 ) -> None:
     here = ApiServer()
@@ -123,7 +123,7 @@ async def test_of_the_api_server_nothing_is_reported_but_that_its_address_is_not
     assert here.asked == [("127.0.0.1", port)]
 
 
-async def test_who_proves_to_be_an_api_server_is_not_spoken_to() -> None:
+async def test_a_server_with_a_certificate_of_an_api_server_is_forbidden_to_the_operator() -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1", "kubernetes.default.svc").configure_cert(context)
@@ -137,7 +137,7 @@ async def test_who_proves_to_be_an_api_server_is_not_spoken_to() -> None:
     assert of_a_person.kind is not FailureKind.FORBIDDEN
 
 
-async def test_a_name_of_which_one_address_is_not_allowed_is_not_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_name_with_one_forbidden_address_is_not_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
     def both(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
         return [(2, 1, 6, "", (address, port)) for address in ("127.0.0.1", "169.254.169.254")]
 
@@ -148,7 +148,7 @@ async def test_a_name_of_which_one_address_is_not_allowed_is_not_connected_to(mo
     assert found.kind is FailureKind.FORBIDDEN
 
 
-async def test_a_server_without_tls_is_not_spoken_to_where_tls_is_asked_for() -> None:
+async def test_a_server_without_tls_is_a_tls_failure_if_tls_is_configured() -> None:
     with answering(b"no handshake") as port:
         found = await read(port, tls=Tls())
     assert isinstance(found, Failure)
@@ -164,13 +164,13 @@ async def test_a_server_without_tls_is_not_spoken_to_where_tls_is_asked_for() ->
         ("a:2181/", 1, ""),
     ],
 )
-def test_an_ensemble_is_written_as_kafka_has_it(text: str, servers: int, chroot: str) -> None:
+def test_a_connect_string_is_parsed_as_kafka_does(text: str, servers: int, chroot: str) -> None:
     found, path = parse_connect(text, "--zookeeper")
     assert (len(found), path) == (servers, chroot)
 
 
 @pytest.mark.parametrize("text", ["", "a", "a:0", "/kafka", "a:2181/x//y", "a:2181/../x", "user:p@a:2181"])
-def test_what_is_no_ensemble_is_refused(text: str) -> None:
+def test_an_invalid_connect_string_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="--zookeeper: "):
         parse_connect(text, "--zookeeper")
 
@@ -229,14 +229,14 @@ def test_a_transaction_is_not_sent_after_its_release_nor_without_a_hold() -> Non
             assert not frames.let_go()
 
 
-def test_what_only_reads_leaves_at_any_time() -> None:
+def test_a_request_that_only_reads_is_sent_at_any_time() -> None:
     with connected() as (frames, server):
         frames._submit(GetData("/controller", None), 1.0, 1)
         assert came(server)
         assert not frames.let_go()
 
 
-def test_without_a_connection_none_is_held() -> None:
+def test_a_transaction_without_a_connection_is_not_sent() -> None:
     with connected() as (frames, _):
         frames._socket = None
         frames.hold()

@@ -55,7 +55,7 @@ class Permission:
             raise CommandFailed(f"{doubts}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
 
     def check_approval(self, status: Status) -> None:
-        """Raises Question where a plan waits for an approval that the user at the terminal may give."""
+        """Raises ConfirmationRequired where a plan waits for an approval that the user at the terminal may give."""
         if self._may_approve and status.plan and at_terminal():
             raise ConfirmationRequired(status, approves=True)
 

@@ -112,7 +112,7 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
     evaluation = on_cluster(_evaluated(reach, document, store, resource, latest=latest))
     if isinstance(evaluation, Unread):
         raise failed(evaluation.failure)
-    status = evaluation.status  # made anew each time that it is asked for
+    status = evaluation.status
     verdict = plan_verdict(status, resource.generation, sends=False)
     if (
         verdict is PlanVerdict.BLOCKED

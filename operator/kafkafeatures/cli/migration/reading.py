@@ -26,7 +26,7 @@ class MigrationReading(Struct, frozen=True):
     settings: Said
 
     @property
-    def progress(self) -> tuple[Position, MigrationEvidence] | Misplaced | Failure:
+    def placement(self) -> tuple[Position, MigrationEvidence] | Misplaced | Failure:
         """Position of the cluster, and by which facts."""
         facts = facts_of(self.observation, self.zookeeper)
         if isinstance(facts, Failure):

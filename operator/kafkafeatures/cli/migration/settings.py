@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     if to not in TARGETS:
         raise CommandFailed("where is the migration to go? use --to, or set spec.migration.desired", Exit.USAGE)
     readings = look(connection, NAMES)
-    placement = readings.progress
+    placement = readings.placement
     if isinstance(placement, (Failure, Misplaced)):
         passes = "; this may pass within a minute: look again before" if getattr(placement, "may_pass", False) else ""
         raise CommandFailed(

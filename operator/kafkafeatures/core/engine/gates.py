@@ -46,8 +46,8 @@ class GateInput(Struct, frozen=True, dict=True):
     """May the next step be carried out now? Everything that the gates look at.
 
     stages: each kind as it is now, in the order in which they are carried out. unsettled: steps that may have been sent
-    and whose outcome is open; why_open: what is missing to tell it. owner: the older resource that owns this cluster,
-    or may turn out to. log_says: decision where the log is another one than that of the status.
+    and whose outcome is open; open_outcome: what is missing to tell it. owner: the older resource that owns this
+    cluster, or may turn out to. log_decision: decision where the log is another one than that of the status.
     """
 
     desired: DesiredState
@@ -57,9 +57,9 @@ class GateInput(Struct, frozen=True, dict=True):
     current_time: datetime
     memory: Memory = NO_MEMORY
     unsettled: tuple[Step | UnknownStep, ...] = ()
-    why_open: OpenOutcome | None = None
+    open_outcome: OpenOutcome | None = None
     owner: Owner | None = None
-    log_says: Stalled | Wait | None = None
+    log_decision: Stalled | Wait | None = None
 
     @cached_property
     def stage(self) -> StageState:
@@ -84,7 +84,7 @@ def cluster(question: GateInput) -> Decision | None:
             remedy="create a separate resource (and state file) for each cluster",
         )
     wrong = _wrong_cluster(question.observation, pinned or memory.cluster_id, lost=memory.lost_cluster)
-    return wrong or _wrong_ensemble(question.observation) or question.log_says
+    return wrong or _wrong_ensemble(question.observation) or question.log_decision
 
 
 def _wrong_ensemble(observation: Observation) -> Stalled | None:
@@ -165,7 +165,7 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
 
 def unsettled(question: GateInput) -> Decision | None:
     """Open where it is known what became of all that was sent."""
-    steps, still = question.unsettled, question.why_open
+    steps, still = question.unsettled, question.open_outcome
     if not steps:
         return None
     unknown = [step.intent.kind or "an intent without a kind" for step in steps if isinstance(step, UnknownStep)]

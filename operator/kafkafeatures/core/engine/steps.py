@@ -89,8 +89,8 @@ class Step(Protocol):
         """Tell whether sending it asks once more for what an intent says already: then it is the same intent."""
 
     def begin(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> InFlight:
-        """Step in flight, to be remembered from the moment on at which it may be sent; `seen`: what that was decided
-        on.
+        """Step in flight, to be remembered from the moment on at which it may be sent; `observation`: what
+        that was decided on.
         """
 
     def rejection(self, code: int, message: str) -> Rejection:

@@ -99,8 +99,8 @@ def moved_unremembered(
 ) -> Mapping[str, Moves]:
     """By feature, the moves behind the position of the status that are not one step of its own.
 
-    `before`: as it was kept; `after`: with what was settled by now. `earlier`: moves from before this reading of the
-    log. What is still open is judged once it is settled.
+    `previous_status`: as it was kept; `next_status`: with what was settled by now. `earlier`: moves from before this
+    reading of the log. What is still open is judged once it is settled.
     """
     past, position = observation.past_levels, previous_status.log_position
     if past is None:
@@ -168,8 +168,8 @@ def void_after(previous_status: Status, status: Status, consents: Iterable[str],
     """The status once levels were moved by something that it does not remember.
 
     The plan that has one of them is over, and so is its approval. Consents for them are used up: all while such a plan
-    stands; else one whose very change the log shows to have been made. `before`: as it was kept, `status`:
-    as of now.
+    stands; else one whose very change the log shows to have been made. `previous_status`: as it was
+    kept, `status`: as of now.
     """
     plan = status.plan
     planned = {name for stage in plan.stages if stage.kind == LEVELS for name in stage.target} if plan else set()

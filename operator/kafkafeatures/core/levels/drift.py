@@ -19,7 +19,7 @@ MOST_CORRECTIONS = 2
 
 
 def drift_of(part: LevelsProposal, on_drift: OnDrift, memory: Memory, blockers: tuple[Blocker, ...]) -> Decision | None:
-    """Reason why it is not corrected; None where it is, and where there is none. `found`: all blockers."""
+    """Reason why it is not corrected; None where it is, and where there is none. `blockers`: all of them."""
     if on_drift is OnDrift.CORRECT:
         for change in part.drifted:
             if memory.corrections.get(change.feature, 0) >= MOST_CORRECTIONS:

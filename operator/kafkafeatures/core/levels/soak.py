@@ -93,7 +93,7 @@ def soak_of(
     previous_soak: Soak | None = None,
 ) -> Soak | None:
     """None where nothing has to soak. `changes`: all that are pending. `remembered`: with what is not settled in it.
-    `before`: as this process saw it last. `monotonic`: seconds of a clock that is never set;
+    `previous_soak`: as this process saw it last. `monotonic`: seconds of a clock that is never set;
     `read_at`: the same before the cluster was asked. What happened while it answered may not be in the answer, so a
     soak begins behind the first reading and lasts until before the last one.
     """

@@ -75,8 +75,8 @@ def dual_write_of(
 ) -> DualWrite | None:
     """For how long dual write was kept, by the metadata log; None where that cannot be read. wall: the time here, which
     the log's time does not pass: a controller's clock may have been set forward while no process looked. Where the log
-    is behind it, the registration counts as of that much later: the clock may be set right afterwards. now: seconds
-    of a clock that is never set. previous: as this process knew it; migration: what a status says of the same
+    is behind it, the registration counts as of that much later: the clock may be set right afterwards. monotonic_time:
+    seconds of a clock that is never set. previous: as this process knew it; migration: what a status says of the same
     registration, whose time a snapshot does not have.
     """
     if registration is None:

@@ -27,7 +27,7 @@ class DualWrite(Struct, frozen=True):
     """For how long dual write was kept without an interruption. offset: of the last registration of a broker, which no
     other one has followed. since: when it was written, in the log's own time. log_time: by its clock, and measured_at:
     seconds, both when it was read. seen_at: seconds, since when this process has seen that registration. measured_from:
-    log_time and now of an earlier look, between which and this one no clock was set.
+    log_time and measured_at of an earlier look, between which and this one no clock was set.
     """
 
     offset: int

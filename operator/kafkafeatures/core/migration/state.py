@@ -290,7 +290,7 @@ class MigrationState(StageState, frozen=True):
         }  # else it may stop just now
         return (
             *self.roll.withdrawn,
-            *((restart.restart, reason) for restart in restarts if reason and restart.step.node_id in live),
+            *((restart.sent_step, reason) for restart in restarts if reason and restart.step.node_id in live),
         )
 
     @property

@@ -50,11 +50,11 @@ def _admission_of_stuck(question: RestartCheckInput) -> Admission | None:
     return question.admission(availability=Availability.RESPECT_MIN_ISR)
 
 
-def refusal_of(question: RestartCheckInput, id_: int, refusal: str = "") -> Wait | Stalled | None:
-    """Refusal to restart this node now; None where it may go. A combined node satisfies both chains. `refusal`: the
-    consent that its restart has used already.
+def refusal_of(question: RestartCheckInput, id_: int, used_consent: str = "") -> Wait | Stalled | None:
+    """Refusal to restart this node now; None where it may go. A combined node satisfies both chains. `used_consent`:
+    the consent that its restart has used already.
     """
-    too_small = refused_by_small_quorum(question, id_, refusal)
+    too_small = refused_by_small_quorum(question, id_, used_consent)
     if too_small is not None:
         return too_small
     why_not = others_are_stable(question, id_) or voters_allow(question, id_)

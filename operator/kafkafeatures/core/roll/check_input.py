@@ -54,7 +54,7 @@ class Restarting(Struct, frozen=True):
     """A restart whose end was not seen yet, and how far it has come."""
 
     step: RestartNode
-    restart: RestartInFlight
+    sent_step: RestartInFlight
     state: RestartState
 
     @property
@@ -372,7 +372,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         """Tell whether its node should be back by now. That counts from when it began to stop, not from its intent: an
         eviction may be refused for a day before it is carried out.
         """
-        since = restart.restart.stopping_since
+        since = restart.sent_step.stopping_since
         return since is not None and self.remembered.age_of(since) > self.desired.rollout.node_timeout
 
     def hangs(self, pod: Pod) -> bool:

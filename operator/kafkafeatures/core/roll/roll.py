@@ -126,7 +126,7 @@ def roll_of(
     permit: Permit = NO_PERMIT,
 ) -> Roll:
     """Judge what there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of
-    `seen`. `excused`: what it may make unavailable, by a consent. `permit`: of a migration, which says what is
+    `observation`. `excused`: what it may make unavailable, by a consent. `permit`: of a migration, which says what is
     restarted: no person can request it then.
 
     With a million partitions it takes a second at most.
@@ -140,13 +140,13 @@ def roll_of(
         desired, observation, fleet, in_flight, changes, remembered, replication, excused, permit
     )
     withdrawn = tuple(
-        (restart.restart, reason) for restart in in_flight if (reason := _why_withdrawn(question, restart))
+        (restart.sent_step, reason) for restart in in_flight if (reason := _why_withdrawn(question, restart))
     )
     over = tuple(
-        (restart.restart, result) for restart in in_flight if (result := _is_over(question, restart)) is not None
+        (restart.sent_step, result) for restart in in_flight if (result := _is_over(question, restart)) is not None
     )
     ended = [intent for intent, _ in (*withdrawn, *over)]
-    question = replace(question, in_flight=tuple(restart for restart in in_flight if restart.restart not in ended))
+    question = replace(question, in_flight=tuple(restart for restart in in_flight if restart.sent_step not in ended))
     flying = question.flying
     needing = {id_: reason for id_, reason in fleet.needing.items() if id_ not in flying or id_ in question.stuck}
     if needing or flying or remembered.disks:  # else no roll is on

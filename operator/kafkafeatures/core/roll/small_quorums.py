@@ -27,11 +27,11 @@ def is_only_voter(question: RestartCheckInput, id_: int) -> bool:
     return isinstance(quorum, Known) and [voter.id for voter in quorum.value.voters] == [id_]
 
 
-def refused_by_small_quorum(question: RestartCheckInput, id_: int, refusal: str) -> Stalled | None:
+def refused_by_small_quorum(question: RestartCheckInput, id_: int, used_consent: str) -> Stalled | None:
     """Refusal of a voter of a small quorum, whatever is waited for; None where a larger quorum decides, or the consent
     is there.
 
-    `refusal`: the consent that this restart has used already.
+    `used_consent`: the consent that this restart has used already.
     """
     quorum = question.observation.quorum
     voters = {voter.id for voter in quorum.value.voters} if isinstance(quorum, Known) else set()
@@ -46,7 +46,7 @@ def refused_by_small_quorum(question: RestartCheckInput, id_: int, refusal: str)
         )
         return _stalled(question, id_, Reason.ROLLOUT_HALTED, message, remedy)
     state = state_of(QUORUM_OF_ONE, question.desired.consents, question.remembered.status.spent_consents)
-    if state is ConsentState.GIVEN or refusal == QUORUM_OF_ONE:
+    if state is ConsentState.GIVEN or used_consent == QUORUM_OF_ONE:
         return None
     message = f"{title} is the only voter of the quorum; {_COSTS}"
     if state is ConsentState.SPENT:

@@ -77,7 +77,7 @@ def awaited(
 ) -> PendingSnapshot | None:
     """The snapshot that takes longest, if one has to be waited for.
 
-    `given_up` is complete from `since` on; None: of all time. `now`: of the clock that the other times are of.
+    `given_up` is complete from `since` on; None: of all time. `current_time`: of the clock that the other times are of.
     """
     controllers = (controller for controller in going if Role.CONTROLLER in controller.node.roles)
     snapshots = [

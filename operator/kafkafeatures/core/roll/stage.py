@@ -250,7 +250,7 @@ def with_requests(roll: Roll, facts: StageInput, decision: Decision, status: Sta
     for restart in roll.in_flight:
         if restart.may_be_unsent or restart.step.is_not_wanted(facts.observation):
             again = isinstance(decision, Act) and decision.step == restart.step
-            status = remembering(status, restart.restart, restart.restart.with_request(facts.stamp, again=again))
+            status = remembering(status, restart.sent_step, restart.sent_step.with_request(facts.stamp, again=again))
     return status
 
 

@@ -73,7 +73,7 @@ def waiting(question: RestartCheckInput) -> Wait:
     text = f"{first.state.detail}{stable}" + (f" (and {remaining} more in flight)" if remaining else "")
     poll = POLL
     if first.is_asked_of_a_person:
-        seconds = question.remembered.age_of(first.restart.at).total_seconds()
+        seconds = question.remembered.age_of(first.sent_step.at).total_seconds()
         poll = min(max(seconds / PATIENCE, POLL), REFUSED_POLL)
     return Wait(
         Reason.ROLLING_NODES,

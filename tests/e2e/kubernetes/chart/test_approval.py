@@ -72,7 +72,7 @@ def change(plane: ControlPlane, user: str, patch: dict[str, Any], *more: str) ->
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
-def test_who_may_change_a_resource_may_neither_approve_nor_consent_without_the_verb(
+def test_a_user_without_the_verb_approve_may_change_a_resource_but_neither_approve_nor_consent(
     guarded: ControlPlane, what: str
 ) -> None:
     patch = FORBIDDEN[what]
@@ -86,7 +86,7 @@ def test_who_may_change_a_resource_may_neither_approve_nor_consent_without_the_v
     change(guarded, "approver", empty)
 
 
-def test_a_resource_is_not_made_with_an_approval_that_it_could_not_be_given(guarded: ControlPlane) -> None:
+def test_a_user_without_the_verb_approve_may_not_create_a_resource_with_an_approval(guarded: ControlPlane) -> None:
     made = document("made")
     for patch in FORBIDDEN.values():
         both = {
@@ -101,7 +101,7 @@ def test_a_resource_is_not_made_with_an_approval_that_it_could_not_be_given(guar
     guarded.kubectl("delete", "kff", "made", "-n", "kafka", "--as=editor")
 
 
-def test_readers_and_the_operator_are_as_they_were(guarded: ControlPlane) -> None:
+def test_the_approval_policy_changes_no_right_of_readers_and_of_the_operator(guarded: ControlPlane) -> None:
     with pytest.raises(Refused, match=r'cannot patch resource "kafkafeatures"'):
         change(guarded, "reader", FORBIDDEN["spec.consents"])
     operator = f"system:serviceaccount:{NS}:{NAME}"
@@ -114,7 +114,7 @@ def test_readers_and_the_operator_are_as_they_were(guarded: ControlPlane) -> Non
     assert APPROVE not in now["metadata"].get("annotations", {})
 
 
-def test_the_command_line_says_which_right_is_missing(guarded: ControlPlane, tmp_path: Path) -> None:
+def test_the_command_line_names_the_right_that_an_approval_needs(guarded: ControlPlane, tmp_path: Path) -> None:
     one = guarded.get("kff", "orders", "-n", "kafka")
     guarded.kubectl(
         "replace", "--subresource=status", "-f", "-",

@@ -28,7 +28,9 @@ from tests.e2e.rig.process import wait_until
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_namespace_that_enforces_restricted_takes_the_pod_and_its_test(plane: ControlPlane) -> None:
+def test_a_namespace_that_enforces_restricted_accepts_the_pod_of_the_operator_and_that_of_helm_test(
+    plane: ControlPlane,
+) -> None:
     selector = f"app.kubernetes.io/instance={NAME}"
     wait_until("the pod is made", lambda: plane.get("pods", "-n", NS, "-l", selector)["items"], 60)
     test = only(render(), "Pod")
@@ -38,13 +40,13 @@ def test_a_namespace_that_enforces_restricted_takes_the_pod_and_its_test(plane: 
         plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(test))
 
 
-def test_the_notes_say_the_two_next_commands(installed: str) -> None:
+def test_the_notes_of_the_release_print_the_next_two_commands(installed: str) -> None:
     assert f"kubectl -n {NS} exec deploy/{NAME} -- kafkafeatures init --bootstrap-server" in installed
     assert "apply -f orders.yaml && kubectl get kff -A" in installed
 
 
 @pytest.mark.usefixtures("installed")
-def test_uninstalled_it_leaves_the_crd_and_the_resources_and_installed_again_it_takes_them_over(
+def test_an_uninstalled_release_leaves_crd_and_resources_and_a_new_one_adopts_them(
     plane: ControlPlane,
 ) -> None:
     plane.apply(document("orders"))
@@ -59,7 +61,7 @@ def test_uninstalled_it_leaves_the_crd_and_the_resources_and_installed_again_it_
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_release_of_another_name_leaves_a_crd_that_is_not_its_own_alone_or_takes_it_over(plane: ControlPlane) -> None:
+def test_a_release_of_another_name_leaves_or_adopts_the_crd_of_the_first(plane: ControlPlane) -> None:
     plane.helm("uninstall", NAME, "-n", NS, "--wait")
     with pytest.raises(Refused, match="invalid ownership metadata"):
         plane.helm("install", "other", str(CHART), "-n", NS, *WITH_REGISTRY)
@@ -90,7 +92,7 @@ def fields_of_status(crd: Object) -> set[str]:
     return set(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"])
 
 
-def test_upgraded_from_the_previous_chart_rolled_back_and_upgraded_again_only_the_resources_stay_as_they_are(
+def test_resources_stay_unchanged_while_a_release_is_upgraded_rolled_back_and_upgraded_again(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     old, new = (fields_of_status(one) for one in (yaml.safe_load(PREVIOUS_CRD.read_text()), CRD))

@@ -52,7 +52,7 @@ TWICE: Values = {
 
 
 @pytest.mark.parametrize("pipeline", WAYS.values(), ids=WAYS)
-def test_what_is_set_twice_is_there_once_with_the_more_specific_value(pipeline: Values) -> None:
+def test_a_key_that_two_values_set_is_rendered_once_with_the_more_specific_value(pipeline: Values) -> None:
     """`render` refuses a key that is there twice."""
     objects = render({**TWICE, "pipeline": pipeline})
     pod = only(objects, "Deployment")["spec"]["template"]
@@ -73,7 +73,7 @@ def test_what_is_set_twice_is_there_once_with_the_more_specific_value(pipeline: 
         assert found["metadata"]["labels"]["team"] == team
 
 
-def test_labels_of_the_user_never_replace_those_of_selectors() -> None:
+def test_labels_of_the_user_never_replace_labels_of_selectors() -> None:
     """The schema refuses most of them; a parent chart may leave it out."""
     done = helm(
         "template", NAME, str(CHART), "-n", NS, "--kube-version", KUBERNETES, "--skip-schema-validation",
@@ -126,7 +126,7 @@ def test_a_group_of_a_values_file_is_a_whole_number(group: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["123", "on", "1e3", "null", "0x10"])
-def test_names_that_yaml_would_take_for_something_else_stay_texts(name: str) -> None:
+def test_names_that_yaml_would_read_as_another_type_are_rendered_as_strings(name: str) -> None:
     values = {
         **EVERYTHING,
         "fullnameOverride": name,
@@ -181,7 +181,7 @@ def not_texts(value: Any, path: str = "") -> Iterator[str]:
     ],
     ids=str,
 )
-def test_sizes_that_exclude_each_other_are_refused_in_one_sentence(values: Values, said: str) -> None:
+def test_sizes_that_contradict_each_other_are_refused_with_an_error_message(values: Values, said: str) -> None:
     done = helm("template", NAME, str(CHART), "-n", NS, "--kube-version", KUBERNETES, values=values)
     assert done.returncode != 0
     assert said in done.stderr
@@ -218,7 +218,7 @@ def test_the_chart_accepts_values_that_kubernetes_and_prometheus_accept(values: 
     ],
     ids=str,
 )
-def test_what_kubernetes_and_prometheus_refuse_is_refused(values: Values) -> None:
+def test_the_chart_refuses_values_that_kubernetes_and_prometheus_refuse(values: Values) -> None:
     done = helm("template", NAME, str(CHART), "-n", NS, "--kube-version", KUBERNETES, values=values)
     assert done.returncode != 0
     assert "values don't meet the specifications of the schema" in done.stderr
@@ -243,13 +243,13 @@ def notes(folder: Path, values: Values) -> str:
     [({}, False), ({"keep": False}, True), ({"enabled": False, "keep": False}, False)],
     ids=str,
 )
-def test_the_notes_warn_of_the_deletion_of_the_crd_only_where_the_release_has_it(
+def test_the_notes_warn_of_the_deletion_of_the_crd_only_where_the_release_contains_the_crd(
     tmp_path: Path, crds: Object, expected: bool
 ) -> None:
     assert ("deletes the CRD" in notes(tmp_path, {"crds": crds})) is expected
 
 
-def test_the_notes_say_how_to_connect_with_tls_and_whom_to_bind_to_the_role(tmp_path: Path) -> None:
+def test_the_notes_show_how_to_connect_with_tls_and_how_to_bind_the_role_for_approvals(tmp_path: Path) -> None:
     assert "use exec -i and add to init: --config - < client.properties" in notes(tmp_path / "1", {})
     told = notes(tmp_path / "2", {"approvalPolicy": {"enabled": True}, "watchNamespaces": ["kafka"]})
     role = f"{NAME}-approve-{NS}"

@@ -41,7 +41,7 @@ def test_the_packaged_chart_holds_the_files_of_its_folder(package: dict[str, str
     } | ({".helmignore"} & set(package))
 
 
-def test_each_link_of_its_readme_leads_to_an_address_a_file_of_the_package_or_a_heading(
+def test_each_link_of_the_readme_leads_to_an_address_a_file_of_the_package_or_a_heading(
     package: dict[str, str],
 ) -> None:
     readme = package["README.md"]
@@ -53,24 +53,24 @@ def test_each_link_of_its_readme_leads_to_an_address_a_file_of_the_package_or_a_
     assert [one for one in _links(readme) if not one.startswith(("https://", "http://")) and one not in known] == []
 
 
-def test_no_link_is_in_the_notes_nor_in_the_annotations(package: dict[str, str]) -> None:
+def test_the_notes_and_the_annotations_of_the_chart_have_no_links(package: dict[str, str]) -> None:
     chart = yaml.safe_load(package["Chart.yaml"])
     texts = [package["templates/NOTES.txt"], *(str(one) for one in chart["annotations"].values())]
     assert [link for text in texts for link in _links(text)] == []
 
 
-def test_it_names_no_place_on_the_internet_that_is_not_ours_to_name(package: dict[str, str]) -> None:
+def test_the_package_names_only_internet_addresses_of_standards(package: dict[str, str]) -> None:
     """There is no public home yet: an icon, sources or a home page would be an invention."""
     assert {url for text in package.values() for url in URL.findall(text)} <= OF_STANDARDS
     assert not {"home", "sources", "icon"} & set(yaml.safe_load(package["Chart.yaml"]))
 
 
-def test_each_page_that_it_names_is_in_the_repository(package: dict[str, str]) -> None:
+def test_each_page_that_the_package_names_is_in_the_repository(package: dict[str, str]) -> None:
     named = {(path, page) for path, text in package.items() for page in PAGE.findall(text)}
     assert ("README.md", "docs/how-to/install.md") in named
     assert [(path, page) for path, page in sorted(named) if not (ROOT / page).is_file()] == []
 
 
 @pytest.mark.parametrize("link", ["[a](../../docs/a.md)", "<img src='b.png'>", "[c]: ../d.md"])
-def test_a_link_is_found_however_it_is_written(link: str) -> None:
+def test_the_search_for_links_finds_each_form_of_a_link(link: str) -> None:
     assert len(_links(link)) == 1

@@ -92,13 +92,13 @@ def all_pods(objects: list[Object]) -> list[Object]:
     return spark_pods(objects) + ([job_pod(objects)] if of_kind(objects, "CronJob") else [])
 
 
-def test_nothing_of_it_is_rendered_unless_it_is_enabled() -> None:
+def test_no_object_of_the_pipeline_is_rendered_unless_the_pipeline_is_enabled() -> None:
     assert "pipeline" not in json.dumps(render())
     assert not rendered({**ALL, "enabled": False, "executors": {"instances": 2}})
     assert not rendered({**ALL, "enabled": False, "sparkApplication": {"enabled": True}})
 
 
-def test_it_adds_a_job_an_account_and_its_configuration_and_no_rights() -> None:
+def test_the_pipeline_adds_a_cron_job_a_service_account_and_a_config_map_and_no_rights() -> None:
     assert sorted((one["kind"], one["metadata"]["name"]) for one in rendered(CLAIMS)) == [
         ("ConfigMap", PIPELINE),
         ("CronJob", PIPELINE),
@@ -108,7 +108,7 @@ def test_it_adds_a_job_an_account_and_its_configuration_and_no_rights() -> None:
 
 
 @each_way
-def test_lint_finds_nothing(values: Values) -> None:
+def test_helm_lint_accepts_the_values_of_the_pipeline(values: Values) -> None:
     done = helm("lint", "--strict", str(CHART), "--kube-version", KUBERNETES, values={**EVERYTHING, "pipeline": values})
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -120,7 +120,7 @@ def test_the_pipeline_can_read_its_configuration(values: Values, tmp_path: Path)
     assert found.settings.output == Path("/data/tables")
 
 
-def test_what_the_user_configures_goes_over_what_the_chart_sets(tmp_path: Path) -> None:
+def test_the_configuration_of_the_user_overrides_that_of_the_chart(tmp_path: Path) -> None:
     given = {"inputs": ["s3://bucket/logs"], "mode": "FAILFAST", "spark": {"conf": {"spark.executor.cores": 2}}}
     values = {"enabled": True, "tables": {"existingClaim": "tables"}, "config": given, "executors": {"instances": 3}}
     objects = rendered(values)
@@ -133,7 +133,7 @@ def test_what_the_user_configures_goes_over_what_the_chart_sets(tmp_path: Path) 
 
 
 @each_way
-def test_it_may_write_to_the_tables_and_only_read_the_logs(values: Values) -> None:
+def test_the_pods_of_the_pipeline_may_write_the_tables_and_only_read_the_logs(values: Values) -> None:
     objects = rendered(values)
     for spec in (one["spec"] for one in all_pods(objects)):
         (container,) = spec["containers"]
@@ -147,7 +147,7 @@ def test_it_may_write_to_the_tables_and_only_read_the_logs(values: Values) -> No
 
 
 @each_way
-def test_every_pod_of_it_is_as_restricted_as_the_operators(values: Values) -> None:
+def test_every_pod_of_the_pipeline_is_as_restricted_as_the_pod_of_the_operator(values: Values) -> None:
     objects = render({"pipeline": values})
     operator = only(objects, "Deployment")["spec"]["template"]["spec"]
     for spec in (one["spec"] for one in all_pods(objects)):
@@ -156,11 +156,11 @@ def test_every_pod_of_it_is_as_restricted_as_the_operators(values: Values) -> No
         assert container["securityContext"] == operator["containers"][0]["securityContext"]
 
 
-def test_where_the_platform_assigns_a_group_none_is_set() -> None:
+def test_no_group_is_set_where_the_platform_assigns_a_group() -> None:
     assert "fsGroup" not in job_pod(rendered({**CLAIMS, "fsGroup": 0}))["spec"]["securityContext"]
 
 
-def test_its_rights_to_pods_are_those_that_are_documented_and_only_in_its_namespace() -> None:
+def test_the_pipeline_has_exactly_the_documented_rights_to_pods_and_only_in_its_namespace() -> None:
     page = (ROOT / "docs" / "how-to" / "run-the-pipeline.md").read_text()
     rows = re.findall(r"^\| `(pods|configmaps)` \| ([^|]+) \|", page, re.MULTILINE)
     wanted: set[Right] = {("", kind, verb) for kind, verbs in rows for verb in re.findall(r"`(\w+)`", verbs)}
@@ -176,7 +176,7 @@ def test_its_rights_to_pods_are_those_that_are_documented_and_only_in_its_namesp
         assert executor["spec"]["automountServiceAccountToken"] is False
 
 
-def test_it_goes_where_all_pods_go_and_no_service_leads_to_it() -> None:
+def test_the_pod_of_the_pipeline_has_the_placement_of_all_pods_and_no_service_selects_it() -> None:
     objects = rendered(ALL, **EVERYTHING)
     for field in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity"):
         assert job_pod(objects)["spec"][field] == EVERYTHING[field]
@@ -184,7 +184,7 @@ def test_it_goes_where_all_pods_go_and_no_service_leads_to_it() -> None:
     assert not selector.items() <= job_pod(objects)["metadata"]["labels"].items()
 
 
-def test_the_name_of_the_job_is_never_too_long() -> None:
+def test_the_name_of_the_cron_job_has_at_most_52_characters() -> None:
     (job,) = of_kind(render({"pipeline": CLAIMS, "fullnameOverride": "k" * 50}), "CronJob")
     assert len(job["metadata"]["name"]) == 52
 
@@ -204,7 +204,7 @@ def test_the_name_of_the_job_is_never_too_long() -> None:
     ],
     ids=str,
 )
-def test_a_wrong_value_is_refused_and_named(values: Values, said: str) -> None:
+def test_a_wrong_value_of_the_pipeline_is_refused_and_named(values: Values, said: str) -> None:
     done = helm("template", NAME, str(CHART), "--kube-version", KUBERNETES, values={"pipeline": values})
     assert done.returncode != 0
     assert said in done.stderr
@@ -239,13 +239,13 @@ def take(plane: ControlPlane, one: Object) -> None:
 
 @each_way
 @pytest.mark.usefixtures("with_spark_crds")
-def test_the_api_server_takes_all_of_it(plane: ControlPlane, values: Values) -> None:
+def test_the_api_server_accepts_every_object_of_the_pipeline(plane: ControlPlane, values: Values) -> None:
     for one in rendered(values):
         take(plane, one)
 
 
 @pytest.mark.usefixtures("with_spark_crds")
-def test_a_field_that_the_spark_operator_does_not_have_would_be_found(plane: ControlPlane) -> None:
+def test_a_field_that_the_spark_operator_does_not_have_is_refused(plane: ControlPlane) -> None:
     found = copy.deepcopy(only(rendered(WAYS["by the Spark operator"]), "ScheduledSparkApplication"))
     found["spec"]["template"]["driver"]["podTemplate"] = {}
     with pytest.raises(Refused, match=r"unknown field .*podTemplate"):
@@ -253,7 +253,9 @@ def test_a_field_that_the_spark_operator_does_not_have_would_be_found(plane: Con
 
 
 @each_way
-def test_a_namespace_that_enforces_restricted_takes_every_pod(plane: ControlPlane, values: Values) -> None:
+def test_a_namespace_that_enforces_restricted_accepts_every_pod_of_the_pipeline(
+    plane: ControlPlane, values: Values
+) -> None:
     objects = rendered(values)
     for number, template in enumerate(all_pods(objects)):
         spec = copy.deepcopy(template["spec"])

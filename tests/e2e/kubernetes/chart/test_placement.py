@@ -40,7 +40,7 @@ SET = (
 
 
 @pytest.mark.parametrize("name", SET)
-def test_a_value_with_the_name_of_a_field_of_a_pod_is_that_field_of_every_pod(name: str) -> None:
+def test_a_value_with_the_name_of_a_field_of_a_pod_sets_this_field_of_every_pod(name: str) -> None:
     objects = render(EVERYTHING)
     assert pod_spec(objects)[name] == EVERYTHING[name]
     assert only(objects, "Pod")["spec"][name] == EVERYTHING[name]
@@ -67,7 +67,7 @@ def test_an_image_is_named_by_registry_repository_and_digest_or_tag(image: Value
 
 
 @pytest.mark.parametrize("path", ["image", "pipeline.image"])
-def test_without_a_registry_the_chart_says_in_one_sentence_what_to_set(path: str) -> None:
+def test_without_a_registry_the_chart_is_refused_with_the_value_to_set(path: str) -> None:
     unset: dict[str, Any] = {"image": {"registry": ""}}
     pipeline = {"enabled": True, "tables": {"existingClaim": "tables"}, "logs": {"existingClaim": "logs"}}
     values = unset if path == "image" else {"pipeline": pipeline | unset}
@@ -86,7 +86,7 @@ def _image(spec: Object) -> str:
     return str(container["image"])
 
 
-def test_labels_and_annotations_are_where_they_were_asked_for() -> None:
+def test_labels_and_annotations_are_on_the_objects_that_the_values_name() -> None:
     objects = render(EVERYTHING)
     deployment, account = only(objects, "Deployment"), only(objects, "ServiceAccount")
     pod = deployment["spec"]["template"]["metadata"]
@@ -97,7 +97,7 @@ def test_labels_and_annotations_are_where_they_were_asked_for() -> None:
     assert account["metadata"]["labels"]["identity"] == "use"
 
 
-def test_another_name_of_the_chart_is_in_names_and_selectors_alike() -> None:
+def test_another_name_of_the_chart_is_in_names_and_in_selectors() -> None:
     objects = render({"nameOverride": "kff"}, name="prod")
     deployment, service = only(objects, "Deployment"), only(objects, "Service")
     assert deployment["metadata"]["name"] == "prod-kff"
@@ -118,7 +118,7 @@ def test_a_security_context_adds_to_what_restricted_demands() -> None:
     }
 
 
-def test_volumes_and_flags_are_added_to_those_of_the_operator() -> None:
+def test_extra_volumes_and_flags_are_added_to_the_volumes_and_flags_of_the_operator() -> None:
     spec = pod_spec(render(EVERYTHING))
     (container,) = spec["containers"]
     assert [one["name"] for one in spec["volumes"]] == ["tmp", "recordings", "company-ca"]
@@ -126,7 +126,7 @@ def test_volumes_and_flags_are_added_to_those_of_the_operator() -> None:
     assert container["args"] == ["run", "--namespace=kafka"]
 
 
-def test_extra_objects_are_taken_as_they_are_or_as_templates() -> None:
+def test_extra_objects_are_rendered_unchanged_or_as_templates() -> None:
     names = {one["metadata"]["name"] for one in render(EXTRA_OBJECTS)}
     assert {"company-ca", f"{NAME}-more"} <= names
 
@@ -134,11 +134,11 @@ def test_extra_objects_are_taken_as_they_are_or_as_templates() -> None:
 # --- network policy ---
 
 
-def test_no_network_policy_comes_unasked() -> None:
+def test_no_network_policy_is_rendered_by_default() -> None:
     assert not any(one["kind"] == "NetworkPolicy" for one in render())
 
 
-def test_the_network_policy_is_for_the_operators_pod_and_lets_probes_in() -> None:
+def test_the_network_policy_selects_the_pod_of_the_operator_and_allows_probes() -> None:
     objects = render({"networkPolicy": {"enabled": True}})
     spec = only(objects, "NetworkPolicy")["spec"]
     labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
@@ -147,7 +147,7 @@ def test_the_network_policy_is_for_the_operators_pod_and_lets_probes_in() -> Non
     assert spec["egress"] == [{}]
 
 
-def test_with_rules_for_kafka_nothing_is_left_open_but_dns_and_the_api_server() -> None:
+def test_with_rules_for_kafka_the_network_policy_allows_only_kafka_dns_and_the_api_server() -> None:
     spec = only(render(EVERYTHING), "NetworkPolicy")["spec"]
     dns, dns_of_openshift, api_server, *kafka = spec["egress"]
     assert {one["port"] for one in dns["ports"]} == {53}
@@ -156,7 +156,7 @@ def test_with_rules_for_kafka_nothing_is_left_open_but_dns_and_the_api_server() 
     assert kafka == EVERYTHING["networkPolicy"]["egress"]
 
 
-def test_where_peers_are_named_the_pod_of_helm_test_is_let_in_beside_them() -> None:
+def test_the_network_policy_allows_the_pod_of_helm_test_beside_the_peers_of_the_values() -> None:
     objects = render(EVERYTHING)
     test, *others = only(objects, "NetworkPolicy")["spec"]["ingress"][0]["from"]
     assert test["podSelector"]["matchLabels"].items() <= only(objects, "Pod")["metadata"]["labels"].items()

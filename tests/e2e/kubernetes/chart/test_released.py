@@ -96,7 +96,7 @@ def test_the_image_is_pulled_by_its_digest_for_each_architecture(released: Relea
         assert found["OCIv1"]["architecture"] == one
 
 
-def test_its_labels_say_from_what_it_was_built(released: Released) -> None:
+def test_the_labels_of_the_image_name_its_version_revision_and_base(released: Released) -> None:
     time = run("git", "log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ",
                cwd=released.clone.folder, env={**os.environ, "TZ": "UTC"}).strip()  # fmt: skip
     name, _, digest = released.bases["RUNTIME_BASE"].partition("@")
@@ -113,7 +113,7 @@ def test_its_labels_say_from_what_it_was_built(released: Released) -> None:
         assert {key: found[f"org.opencontainers.image.{key}"] for key in expected} == expected
 
 
-def test_the_chart_in_the_registry_installs_that_image(released: Released, plane: ControlPlane) -> None:
+def test_the_chart_in_the_registry_installs_the_image_that_was_pushed(released: Released, plane: ControlPlane) -> None:
     chart = f"oci://{released.registry.address}/team/charts/{NAME}"
     used = {**os.environ, **released.registry.environment, "KUBECONFIG": str(plane.kubeconfig)}
     run(binary("helm"), "install", NAME, chart, f"--version={__version__}", "-n", NS, env=used)
@@ -150,7 +150,7 @@ def test_by_the_lines_of_the_page_chart_and_image_of_a_clone_get_into_a_registry
         plane.kubectl("delete", "crd", CRD_NAME, "--ignore-not-found")
 
 
-def test_the_packaged_chart_names_the_image_and_differs_in_nothing_else(released: Released) -> None:
+def test_the_packaged_chart_differs_from_its_source_only_in_the_reference_of_the_image(released: Released) -> None:
     with tarfile.open(released.clone.out / f"{NAME}-{__version__}.tgz") as archive:
         archive.extractall(released.clone.folder / "dist" / "chart", filter="data")
     packaged, source = released.clone.folder / "dist" / "chart" / NAME, released.clone.folder / "charts" / NAME
@@ -175,7 +175,7 @@ def test_the_list_of_components_has_the_packages_of_python_and_of_debian(release
         }
 
 
-def test_the_provenance_names_all_that_was_made_and_what_it_was_made_of(released: Released) -> None:
+def test_the_provenance_names_all_artifacts_and_their_sources(released: Released) -> None:
     found = released.json("provenance.json")
     subjects = {one["name"]: one["digest"]["sha256"] for one in found["subject"]}
     for pushed in (released.clone.reference(one) for one in ("image", "chart")):

@@ -30,7 +30,7 @@ from tests.e2e.kubernetes.chart.rendering import (
 from tests.e2e.rig.kubernetes.binaries import KUBERNETES
 
 
-def test_without_values_it_brings_the_operator_its_rights_the_crd_and_nothing_else() -> None:
+def test_without_values_the_chart_renders_only_the_operator_its_rights_the_crd_and_helm_test() -> None:
     assert sorted((one["kind"], one["metadata"]["name"]) for one in render()) == [
         ("ClusterRole", f"{NAME}-discovery-{NS}"),
         ("ClusterRole", f"{NAME}-edit"),
@@ -46,12 +46,14 @@ def test_without_values_it_brings_the_operator_its_rights_the_crd_and_nothing_el
     ]
 
 
-def test_a_release_of_another_name_has_the_name_of_the_chart_in_all_it_makes() -> None:
+def test_the_objects_of_a_release_of_another_name_have_the_name_of_the_chart_in_their_names() -> None:
     names = {one["metadata"]["name"] for one in render(name="kff")} - {CRD_NAME}
     assert all(one.startswith(f"kff-{NAME}") for one in names)
 
 
-def test_in_a_chart_of_charts_that_has_templates_of_its_own_nothing_changes(tmp_path: Path) -> None:
+def test_the_chart_renders_the_same_objects_below_a_parent_chart_with_templates_of_the_same_names(
+    tmp_path: Path,
+) -> None:
     """Helm has one name for a template in all charts of a release, and the parent's wins."""
     shutil.copytree(CHART, tmp_path / "charts" / NAME)
     (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: platform\nversion: 0.0.1\n")
@@ -73,14 +75,14 @@ def _templates(chart: Path) -> Iterator[Path]:
     return (one for one in (chart / "templates").rglob("*") if one.is_file())
 
 
-def test_there_is_one_writer_and_it_may_finish_what_it_began() -> None:
+def test_the_deployment_has_one_replica_and_a_grace_period_of_60_seconds() -> None:
     deployment = only(render(), "Deployment")
     assert deployment["spec"]["replicas"] == 1
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
     assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 60
 
 
-def test_the_operator_gets_all_it_needs() -> None:
+def test_the_container_of_the_operator_has_its_environment_and_flags() -> None:
     (container,) = pod_spec(render(EVERYTHING))["containers"]
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment == {
@@ -111,7 +113,7 @@ def test_the_operator_gets_all_it_needs() -> None:
     assert (container["image"], container["imagePullPolicy"]) == ("elsewhere:5000/team/kff:9.9", "Always")
 
 
-def test_probes_and_service_lead_to_the_port_it_listens_on() -> None:
+def test_probes_and_service_use_the_port_of_the_container() -> None:
     objects = render()
     (container,) = pod_spec(objects)["containers"]
     assert container["ports"] == [{"name": "http", "containerPort": 8080}]
@@ -124,14 +126,14 @@ def test_probes_and_service_lead_to_the_port_it_listens_on() -> None:
     assert not service["spec"]["selector"].items() <= only(objects, "Pod")["metadata"]["labels"].items()
 
 
-def test_the_pod_goes_where_it_is_wanted_and_so_does_its_test() -> None:
+def test_the_pod_of_the_operator_and_that_of_helm_test_have_the_placement_of_the_values() -> None:
     objects = render(EVERYTHING)
     for spec in (pod_spec(objects), only(objects, "Pod")["spec"]):
         for field in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity"):
             assert spec[field] == EVERYTHING[field]
 
 
-def test_helm_test_asks_the_service_with_the_same_image() -> None:
+def test_helm_test_requests_the_service_with_the_image_of_the_operator() -> None:
     objects = render(EVERYTHING)
     pod, (operator,) = only(objects, "Pod"), pod_spec(objects)["containers"]
     (container,) = pod["spec"]["containers"]
@@ -141,18 +143,18 @@ def test_helm_test_asks_the_service_with_the_same_image() -> None:
     compile(container["command"][2], "the test", "exec")
 
 
-def test_the_crd_is_the_one_of_the_repository_and_stays_when_the_release_goes() -> None:
+def test_the_crd_is_that_of_the_repository_and_is_kept_when_the_release_is_uninstalled() -> None:
     found = only(render(), "CustomResourceDefinition")
     assert found["spec"] == CRD["spec"]
     assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
-def test_the_crd_can_be_let_go_or_left_out() -> None:
+def test_the_crd_can_be_deleted_with_the_release_or_not_rendered() -> None:
     assert "annotations" not in only(render({"crds": {"keep": False}}), "CustomResourceDefinition")["metadata"]
     assert not of_kind(render({"crds": {"enabled": False}}), "CustomResourceDefinition")
 
 
-def test_recordings_have_a_volume_that_outlives_the_release_and_none_unless_asked_for() -> None:
+def test_recordings_have_a_volume_that_outlives_the_release_only_where_the_recorder_is_enabled() -> None:
     claim = only(render(EVERYTHING), "PersistentVolumeClaim")
     assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
     assert claim["spec"]["storageClassName"] == "fast"
@@ -172,7 +174,7 @@ def test_recordings_have_a_volume_that_outlives_the_release_and_none_unless_aske
 MONITORING = {"ServiceMonitor", "PrometheusRule", "ConfigMap"}
 
 
-def test_monitoring_is_off_unless_asked_for() -> None:
+def test_no_monitoring_object_is_rendered_by_default() -> None:
     assert not MONITORING & {one["kind"] for one in render()}
 
 
@@ -185,7 +187,7 @@ def test_the_service_monitor_finds_the_service_and_keeps_the_labels_of_series() 
     assert (endpoint["port"], endpoint["interval"], endpoint["honorLabels"]) == ("http", "30s", True)
 
 
-def test_alerts_are_of_this_release_and_lead_to_runbooks_that_are_there() -> None:
+def test_alerts_select_the_release_and_link_to_runbooks_that_exist() -> None:
     rules = only(render(EVERYTHING), "PrometheusRule")["spec"]["groups"][0]["rules"]
     down = next(one for one in rules if one["alert"] == "KafkaFeaturesOperatorDown")
     assert down["expr"] == f'absent(up{{job="{NAME}-metrics",namespace="{NS}"}} == 1)'
@@ -202,7 +204,7 @@ def test_alerts_are_of_this_release_and_lead_to_runbooks_that_are_there() -> Non
     [({}, NS), ({"watchNamespaces": ["kafka", "payments"]}, "kafka|payments"), ({"watchAllNamespaces": True}, ".+")],
     ids=str,
 )
-def test_alerts_are_of_the_namespaces_that_the_operator_watches(values: Values, pattern: str) -> None:
+def test_alerts_select_the_namespaces_that_the_operator_watches(values: Values, pattern: str) -> None:
     """Two releases of one name have the same job; what they watch differs."""
     rules = only(render({**values, "monitoring": {"prometheusRule": {"enabled": True}}}), "PrometheusRule")
     stalled = rules["spec"]["groups"][0]["rules"][0]["expr"]
@@ -210,12 +212,12 @@ def test_alerts_are_of_the_namespaces_that_the_operator_watches(values: Values, 
     assert stalled == f"kafkafeatures_condition_reason{selector} == 1"
 
 
-def test_without_a_place_for_runbooks_alerts_have_no_links() -> None:
+def test_alerts_have_no_links_without_an_address_of_runbooks() -> None:
     rules = only(render({"monitoring": {"prometheusRule": {"enabled": True}}}), "PrometheusRule")
     assert all("runbook_url" not in one["annotations"] for one in rules["spec"]["groups"][0]["rules"])
 
 
-def test_the_dashboard_arrives_as_it_is() -> None:
+def test_the_config_map_of_the_dashboard_has_the_dashboard_of_the_chart_unchanged() -> None:
     config_map = only(render(EVERYTHING), "ConfigMap")
     assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
     (text,) = config_map["data"].values()

@@ -65,7 +65,7 @@ ALL: Values = {"watchAllNamespaces": True}
 
 
 @pytest.mark.parametrize("values", [{}, ALL, {"watchNamespaces": ["kafka"]}], ids=str)
-def test_the_operator_has_the_rights_that_are_documented_and_no_other(values: Values) -> None:
+def test_the_operator_has_exactly_the_rights_that_are_documented(values: Values) -> None:
     objects = render({**values, "rbac": {"aggregateClusterRoles": False}})
     rules = [rule for one in objects if one["kind"] in ("ClusterRole", "Role") for rule in one["rules"]]
     assert rights(rules) == documented() == rights(RIGHTS)
@@ -73,7 +73,7 @@ def test_the_operator_has_the_rights_that_are_documented_and_no_other(values: Va
 
 
 @pytest.mark.parametrize(("named", "watched"), [([], [NS]), (["kafka", "payments"], ["kafka", "payments"])], ids=str)
-def test_it_has_rights_in_its_namespaces_alone_and_may_read_which_kinds_there_are(
+def test_the_operator_has_rights_only_in_its_namespaces_and_may_discover_kinds(
     named: list[str], watched: list[str]
 ) -> None:
     objects = render({"watchNamespaces": named, "rbac": {"aggregateClusterRoles": False}})
@@ -85,7 +85,7 @@ def test_it_has_rights_in_its_namespaces_alone_and_may_read_which_kinds_there_ar
     assert {"name": "KAFKAFEATURES_NAMESPACES", "value": ",".join(watched)} in container["env"]
 
 
-def test_all_namespaces_are_watched_only_where_the_values_say_so() -> None:
+def test_all_namespaces_are_watched_only_with_watch_all_namespaces() -> None:
     objects = render({**ALL, "rbac": {"aggregateClusterRoles": False}})
     assert any("secrets" in rule.get("resources", ()) for rule in only(objects, "ClusterRole")["rules"])
     assert not of_kind(objects, "Role")
@@ -93,7 +93,7 @@ def test_all_namespaces_are_watched_only_where_the_values_say_so() -> None:
     assert {"name": "KAFKAFEATURES_NAMESPACES", "value": ""} in container["env"]
 
 
-def test_all_namespaces_and_a_list_of_them_are_refused() -> None:
+def test_watch_all_namespaces_together_with_a_list_of_namespaces_is_refused() -> None:
     both: Values = {**ALL, "watchNamespaces": ["kafka"]}
     done = helm("template", NAME, str(CHART), "--kube-version", KUBERNETES, values=both)
     assert done.returncode != 0
@@ -122,7 +122,7 @@ def test_a_driver_in_a_namespace_that_is_not_watched_is_refused() -> None:
     assert "does not watch the namespace x; add it to watchNamespaces" in done.stderr
 
 
-def test_who_may_make_no_cluster_role_can_install_it_for_namespaces() -> None:
+def test_a_user_who_may_create_no_cluster_role_can_install_the_chart_for_namespaces() -> None:
     rbac = {"aggregateClusterRoles": False, "discovery": False}
     objects = render({"watchNamespaces": ["kafka"], "rbac": rbac, "crds": {"enabled": False}})
     assert not [one["kind"] for one in objects if one["kind"].startswith(("Cluster", "CustomResource"))]
@@ -147,7 +147,7 @@ def test_rights_can_be_left_to_an_administrator() -> None:
     assert pod_spec(objects)["serviceAccountName"] == "default"
 
 
-def test_the_token_is_for_the_operator_alone() -> None:
+def test_the_token_is_mounted_into_the_pod_of_the_operator_alone() -> None:
     objects = render()
     assert only(objects, "ServiceAccount")["automountServiceAccountToken"] is False
     assert only(objects, "Pod")["spec"]["automountServiceAccountToken"] is False
@@ -177,7 +177,7 @@ def upgrade(plane: ControlPlane, values: Values) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_without_values_it_may_read_nothing_in_other_namespaces(plane: ControlPlane) -> None:
+def test_without_values_the_account_may_not_read_in_other_namespaces(plane: ControlPlane) -> None:
     assert not can(plane, ACCOUNT, "get", "secrets", "")
     assert not can(plane, ACCOUNT, "get", "kafkafeatures")
     upgrade(plane, ALL)
@@ -190,7 +190,7 @@ def test_without_values_it_may_read_nothing_in_other_namespaces(plane: ControlPl
 
 
 @pytest.mark.usefixtures("installed")
-def test_it_does_not_cease_to_watch_all_namespaces_unasked_also_where_others_make_its_roles(
+def test_an_upgrade_that_would_silently_stop_watching_all_namespaces_is_refused_also_without_own_roles(
     plane: ControlPlane,
 ) -> None:
     for right in ("create", "discovery"):
@@ -202,7 +202,7 @@ def test_it_does_not_cease_to_watch_all_namespaces_unasked_also_where_others_mak
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("values", [ALL, {"watchNamespaces": ["kafka"]}], ids=str)
-def test_the_account_may_do_what_is_documented_and_nothing_more(plane: ControlPlane, values: Values) -> None:
+def test_the_account_has_exactly_the_documented_rights(plane: ControlPlane, values: Values) -> None:
     upgrade(plane, values)
     wait_until("it has its rights", lambda: can(plane, ACCOUNT, "get", "secrets", ""), 30)
     for group, resource, verb in documented():
@@ -235,7 +235,7 @@ def of_kopf(rows: Iterable[Row]) -> list[Row]:
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("namespaces", [(), ("kafka",)], ids=["all namespaces", "one namespace"])
-def test_with_these_rights_alone_it_watches(
+def test_the_operator_watches_with_the_rights_of_the_chart_alone(
     hardened: ControlPlane, tmp_path: Path, namespaces: tuple[str, ...]
 ) -> None:
     upgrade(hardened, {"watchNamespaces": namespaces} if namespaces else ALL)
@@ -253,7 +253,7 @@ def test_with_these_rights_alone_it_watches(
 
 
 @pytest.mark.usefixtures("installed")
-def test_who_may_view_or_edit_a_namespace_may_view_or_edit_its_resources_but_no_status(plane: ControlPlane) -> None:
+def test_users_with_the_roles_view_and_edit_may_view_and_edit_resources_but_no_status(plane: ControlPlane) -> None:
     ours = "kafkafeatures"
     for role in ("view", "edit"):
         plane.kubectl("create", "rolebinding", f"{role}er", f"--clusterrole={role}", f"--user={role}er", "-n", "kafka")

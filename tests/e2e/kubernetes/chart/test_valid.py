@@ -63,7 +63,7 @@ def at(values: Values, path: str) -> Any:
     return found
 
 
-def test_each_value_is_set_to_something_else_than_its_default() -> None:
+def test_some_rendering_sets_each_value_to_another_than_its_default() -> None:
     missing = [
         path
         for path in leaves(VALUES)
@@ -72,7 +72,7 @@ def test_each_value_is_set_to_something_else_than_its_default() -> None:
     assert missing == []
 
 
-def test_the_oldest_is_what_the_chart_demands_and_the_newest_what_the_client_is_made_for() -> None:
+def test_the_checked_versions_begin_at_that_of_the_chart_and_end_at_that_of_the_client() -> None:
     oldest, newest = (one.rpartition(".")[0] for one in (OLDEST, NEWEST))
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"] == f">={oldest}-0"
     assert newest == f"1.{version('kubernetes').partition('.')[0]}"
@@ -82,7 +82,7 @@ def test_the_oldest_is_what_the_chart_demands_and_the_newest_what_the_client_is_
 
 @pytest.mark.parametrize("kubernetes", NOT_IN)
 @pytest.mark.parametrize("rendering", RENDERINGS)
-def test_lint_finds_nothing_and_each_object_has_the_fields_of_its_kind(
+def test_helm_lint_has_no_findings_and_each_object_has_the_fields_of_its_kind(
     schemas: Schemas, rendering: str, kubernetes: str
 ) -> None:
     taken(kubernetes, "lint", "--strict", str(CHART), rendering=rendering)
@@ -110,7 +110,7 @@ FIELD, FOUND = ("serviceAccountName:", "serviceAcountName:"), "additional proper
     ],
     ids=str,
 )
-def test_a_mistake_is_found(
+def test_a_wrong_field_or_value_of_an_object_is_reported(
     schemas: Schemas, kubernetes: str, rendering: str, wrong: tuple[str, str], said: str
 ) -> None:
     manifests = rendered(rendering, kubernetes)
@@ -120,7 +120,7 @@ def test_a_mistake_is_found(
     assert said in done.stdout + done.stderr
 
 
-def test_a_kind_that_the_oldest_does_not_have_is_found(schemas: Schemas) -> None:
+def test_a_kind_that_the_oldest_kubernetes_does_not_have_is_reported(schemas: Schemas) -> None:
     manifests = rendered("every value", NEWEST)
     assert schemas.check(manifests, NEWEST).returncode == 0
     done = schemas.check(manifests, OLDEST)

@@ -22,7 +22,7 @@ COMMANDS = ("status", "wait", "plan", "suspend", "resume", "report")
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "approve"])
-def test_a_resource_that_is_not_there_is_named(plane: ControlPlane, person: Person, command: str) -> None:
+def test_a_missing_resource_is_named_with_its_api_server(plane: ControlPlane, person: Person, command: str) -> None:
     words = ("--yes",) if command == "approve" else ()
     done = person.run(command, "missing", *words)
     assert done.returncode == 4
@@ -31,7 +31,9 @@ def test_a_resource_that_is_not_there_is_named(plane: ControlPlane, person: Pers
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_user_without_rights_learns_which_one_is_missing(orders: Orders, tmp_path: Path, command: str) -> None:
+def test_the_error_message_names_the_verb_that_a_user_without_rights_misses(
+    orders: Orders, tmp_path: Path, command: str
+) -> None:
     nobody = Person(tmp_path, orders.plane.kubeconfig_of(NS, "nobody"))
     done = nobody.run(command, "orders")
     assert done.returncode == 4
@@ -41,7 +43,9 @@ def test_a_user_without_rights_learns_which_one_is_missing(orders: Orders, tmp_p
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_the_rights_of_a_driver_are_those_that_the_api_server_grants(plane: ControlPlane, tmp_path: Path) -> None:
+def test_the_reported_rights_of_a_driver_are_those_that_the_api_server_grants(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     """`admin` asks for itself, and for the account of an operator."""
     admin = Person(tmp_path / "admin", plane.kubeconfig)
     account = f"system:serviceaccount:{NS}:nobody"
@@ -56,13 +60,13 @@ def test_the_rights_of_a_driver_are_those_that_the_api_server_grants(plane: Cont
             assert all(account in right["remedy"] for right in rights) == bool(flags)
 
 
-def test_without_a_kubeconfig_it_says_what_to_set(tmp_path: Path) -> None:
+def test_without_a_kubeconfig_the_error_message_names_the_variable_to_set(tmp_path: Path) -> None:
     done = Person(tmp_path).run("status", "orders")
     assert done.returncode == 4
     assert "KUBECONFIG" in done.stderr
 
 
-def test_an_api_server_that_is_not_there_is_5(kubeconfig: Path, plane: ControlPlane, tmp_path: Path) -> None:
+def test_an_unreachable_api_server_is_exit_code_5(kubeconfig: Path, plane: ControlPlane, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text(kubeconfig.read_text().replace(str(plane.port), str(free_port())))
     done = Person(tmp_path, elsewhere).run("status", "orders")
@@ -70,7 +74,7 @@ def test_an_api_server_that_is_not_there_is_5(kubeconfig: Path, plane: ControlPl
     assert "cannot be reached: connection refused" in done.stderr
 
 
-def test_an_api_server_with_another_certificate_is_not_believed(
+def test_an_api_server_with_another_certificate_is_rejected(
     kubeconfig: Path, plane: ControlPlane, tmp_path: Path
 ) -> None:
     doubtful = tmp_path / "doubtful"
@@ -81,7 +85,7 @@ def test_an_api_server_with_another_certificate_is_not_believed(
     assert "is not trusted" in done.stderr
 
 
-def test_a_login_that_is_not_accepted_is_4_and_the_token_is_nowhere(plane: ControlPlane, tmp_path: Path) -> None:
+def test_rejected_credentials_are_exit_code_4_and_the_token_is_not_printed(plane: ControlPlane, tmp_path: Path) -> None:
     stale = plane.authority.token_kubeconfig("stale", plane.server, "sekret-token-9f3c", NS)
     for command in ("status", "wait"):
         done = Person(tmp_path, stale).run(command, "orders", "--debug")
@@ -90,7 +94,7 @@ def test_a_login_that_is_not_accepted_is_4_and_the_token_is_nowhere(plane: Contr
         assert "9f3c" not in done.stdout + done.stderr
 
 
-def test_without_the_crd_it_says_what_to_install(tmp_path: Path, plane: ControlPlane) -> None:
+def test_without_the_crd_the_error_message_says_to_install_the_crd(tmp_path: Path, plane: ControlPlane) -> None:
     admin = Person(tmp_path, plane.kubeconfig)
     plane.kubectl("delete", "crd", "kafkafeatures.kafkafeatures.dev", "--timeout=30s")
     try:
@@ -105,7 +109,7 @@ def _content(kubeconfig: Path) -> dict[str, Any]:
     return found
 
 
-def test_several_files_are_one_configuration(orders: Orders, kubeconfig: Path, tmp_path: Path) -> None:
+def test_several_files_of_kubeconfig_are_merged(orders: Orders, kubeconfig: Path, tmp_path: Path) -> None:
     content = _content(kubeconfig)
     first, second = tmp_path / "first", tmp_path / "folder" / "second"
     second.parent.mkdir()
@@ -124,7 +128,7 @@ def test_several_files_are_one_configuration(orders: Orders, kubeconfig: Path, t
     assert "no context 'other'; valid contexts: rig" in done.stderr
 
 
-def test_keys_inside_a_kubeconfig_are_used_and_leave_nothing_behind(orders: Orders, tmp_path: Path) -> None:
+def test_keys_inside_a_kubeconfig_are_used_and_leave_no_temporary_file(orders: Orders, tmp_path: Path) -> None:
     content = _content(orders.plane.kubeconfig)
     for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
         for key in [one for one in part if one in ("certificate-authority", "client-certificate", "client-key")]:
@@ -173,7 +177,7 @@ def test_a_login_plugin_is_run_once_for_many_requests(
     assert person.run("status", "orders").returncode == 0
 
 
-def test_one_acts_as_another_user_with_groups(orders: Orders, tmp_path: Path) -> None:
+def test_the_flag_as_impersonates_a_user_with_groups(orders: Orders, tmp_path: Path) -> None:
     orders.write(statuses.in_sync())
     admin = Person(tmp_path, orders.plane.kubeconfig)
     done = admin.run("-n", NS, "--as", f"system:serviceaccount:{NS}:nobody", "list")
@@ -185,7 +189,7 @@ def test_one_acts_as_another_user_with_groups(orders: Orders, tmp_path: Path) ->
     assert f"> GET {orders.plane.server}/apis/kafkafeatures.dev/v1alpha1/namespaces/{NS}/kafkafeatures" in done.stderr
 
 
-def test_who_may_not_act_as_another_user_learns_which_right_is_missing(orders: Orders, person: Person) -> None:
+def test_the_error_message_names_the_missing_right_to_impersonate(orders: Orders, person: Person) -> None:
     done = person.run("status", "orders", "--as", "jane")
     assert done.returncode == 4
     assert "grant the verb impersonate on users and groups" in done.stderr

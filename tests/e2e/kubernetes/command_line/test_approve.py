@@ -21,9 +21,7 @@ def test_a_plan_is_approved_by_its_whole_hash(orders: Orders, person: Person) ->
     assert "already approved" in again.stdout
 
 
-def test_once_approved_waiting_continues_though_the_operator_did_not_read_it_yet(
-    orders: Orders, person: Person
-) -> None:
+def test_wait_continues_after_an_approval_that_the_operator_has_not_read(orders: Orders, person: Person) -> None:
     orders.write(statuses.waiting_for_approval())
     assert person.run("wait", "orders").returncode == 3
     assert person.run("approve", "orders", "--yes").returncode == 0
@@ -43,7 +41,7 @@ def test_once_approved_waiting_continues_though_the_operator_did_not_read_it_yet
         ("waiting_for_approval", (), 64, "not a terminal; use --plan HASH or --yes"),
     ],
 )
-def test_nothing_else_is_approved(
+def test_approve_writes_no_annotation_where_no_plan_can_be_approved(
     orders: Orders, person: Person, made: str, words: tuple[str, ...], code: int, said: str
 ) -> None:
     orders.write(getattr(statuses, made)())
@@ -62,7 +60,9 @@ def test_a_plan_of_an_older_generation_is_not_approved(orders: Orders, person: P
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 4), ("", 4), ("yesterday", 4)])
-def test_on_a_terminal_it_asks_and_only_a_yes_is_a_yes(orders: Orders, person: Person, answer: str, code: int) -> None:
+def test_approve_asks_on_a_terminal_and_only_the_answer_yes_approves(
+    orders: Orders, person: Person, answer: str, code: int
+) -> None:
     orders.write(statuses.waiting_for_approval())
     with person.running("approve", "orders") as approve:
         approve.until_it_says("Approve this plan? [y/N]")
@@ -72,7 +72,7 @@ def test_on_a_terminal_it_asks_and_only_a_yes_is_a_yes(orders: Orders, person: P
     assert ("kafkafeatures.dev/approve" in orders.annotations) == (code == 0)
 
 
-def test_while_it_asks_the_operator_may_write_but_the_plan_must_stay(orders: Orders, person: Person) -> None:
+def test_an_approval_is_refused_if_the_plan_changed_while_the_user_was_asked(orders: Orders, person: Person) -> None:
     orders.write(statuses.waiting_for_approval())
     for change, code in (({"operatorVersion": "0.1.1"}, 0), ({"plan": {"hash": "sha256:" + "1" * 64}}, 4)):
         orders.annotate("orders", "kafkafeatures.dev/approve-")

@@ -19,7 +19,7 @@ def page(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_browser_opens_both_and_has_nothing_to_say(page: Path, tmp_path: Path) -> None:
+def test_a_browser_opens_the_picture_and_the_page_without_a_console_message(page: Path, tmp_path: Path) -> None:
     for document in (ROOT / PICTURE, page):
         seen = opened(document, tmp_path / "profile")
         assert seen.console == ()

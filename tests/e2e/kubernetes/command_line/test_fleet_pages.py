@@ -71,7 +71,7 @@ def test_the_pages_of_a_fleet_open_in_a_browser_with_every_row(pages: Path, tmp_
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_clusters_are_sorted_and_filtered_by_the_one_script_that_the_page_allows(
+def test_clusters_are_sorted_and_filtered_by_the_single_script_of_the_page(
     pages: Path, tmp_path: Path, width: int
 ) -> None:
     found = evaluated(pages / "fleet.html", tmp_path / "profile", _USED, width=width)
@@ -88,7 +88,9 @@ def test_clusters_are_sorted_and_filtered_by_the_one_script_that_the_page_allows
     assert found["said"] == ["12 of 12", "1 of 12"]
 
 
-def test_the_page_of_a_cluster_has_a_lane_for_each_node_and_a_row_for_equal_ones(pages: Path, tmp_path: Path) -> None:
+def test_the_page_of_a_cluster_has_a_lane_for_each_node_and_one_row_for_equal_nodes(
+    pages: Path, tmp_path: Path
+) -> None:
     (flapping,) = pages.glob(f"*-{history_with(Story.FLAPPING).plan.name}.html")
     lanes, blocking, ticks = evaluated(
         flapping,
@@ -123,7 +125,7 @@ def test_every_text_of_the_pages_can_be_read(pages: Path, tmp_path: Path, is_dar
         assert found.cut == ()
 
 
-def test_on_paper_no_column_is_cut_and_the_times_of_each_restart_are_left_out(pages: Path, tmp_path: Path) -> None:
+def test_the_printed_page_cuts_no_column_and_omits_the_times_of_each_restart(pages: Path, tmp_path: Path) -> None:
     for page in readable(pages):
         assert shown(page, tmp_path / "profile", width=A4, is_printed=True).cut == ()
     script = f"""{AS_PRINTED}

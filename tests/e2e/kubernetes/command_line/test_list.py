@@ -13,7 +13,7 @@ from tests.kafkafeatures import statuses
 OTHER = "another"
 
 
-def test_those_that_need_a_person_come_first_with_why_and_since_when(orders: Orders, person: Person) -> None:
+def test_resources_that_require_action_are_listed_first_with_reason_and_age(orders: Orders, person: Person) -> None:
     stalled = Orders(orders.plane, namespace=NS)
     stalled.name = "zebra"
     stalled.apply(stalled.name, {"metadata.version": 27}, **CLUSTER)
@@ -35,12 +35,14 @@ def test_those_that_need_a_person_come_first_with_why_and_since_when(orders: Ord
         stalled.delete(stalled.name)
 
 
-def test_flags_of_kubectl_may_stand_before_the_command(orders: Orders, person: Person) -> None:
+def test_flags_of_kubectl_are_accepted_in_front_of_the_command(orders: Orders, person: Person) -> None:
     assert orders.name in person.run("-n", NS, "list").stdout
     assert f"no KafkaFeatures (kafkafeatures.dev/v1alpha1) in namespace {NS}" in person.run("list", "-l", "a=b").stderr
 
 
-def test_all_namespaces_need_a_right_in_all_of_them(orders: Orders, person: Person, kubeconfig: object) -> None:
+def test_list_of_all_namespaces_needs_the_right_in_all_namespaces(
+    orders: Orders, person: Person, kubeconfig: object
+) -> None:
     done = person.run("list", "-A")
     assert done.returncode == 4
     assert "grant the verb list on kafkafeatures.kafkafeatures.dev" in done.stderr
@@ -51,7 +53,7 @@ def test_all_namespaces_need_a_right_in_all_of_them(orders: Orders, person: Pers
     assert f"{NS}" in done.stdout
 
 
-def test_it_watches_and_shows_what_changes_until_it_is_interrupted(orders: Orders, person: Person) -> None:
+def test_list_with_watch_shows_changes_until_an_interrupt(orders: Orders, person: Person) -> None:
     orders.write(statuses.acting())
     with person.running("list", "-w") as watch:
         wait_until("the table is there", lambda: "UpdatingFeatures" in watch.out)

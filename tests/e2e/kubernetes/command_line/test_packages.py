@@ -45,7 +45,7 @@ class Newcomer:
         return done.stdout
 
 
-def test_by_pipx_from_a_wheel_it_is_a_command_and_a_plugin_of_kubectl(tmp_path: Path) -> None:
+def test_pipx_installs_the_wheel_as_a_command_and_a_plugin_of_kubectl(tmp_path: Path) -> None:
     build(["kubectl"])
     tools = tmp_path / "tools"
     subprocess.run([sys.executable, "-m", "venv", tools], check=True)
@@ -63,7 +63,7 @@ def test_by_pipx_from_a_wheel_it_is_a_command_and_a_plugin_of_kubectl(tmp_path: 
 
 
 @pytest.mark.parametrize("page", ["README", "the page about the command line"])
-def test_by_pip_from_a_clone_it_is_a_command(page: str, tmp_path: Path) -> None:
+def test_pip_installs_a_clone_as_a_command(page: str, tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text().partition("\n## Inspect your own cluster\n")[2]
     install = readme.strip().splitlines()[0] if page == "README" else commands("pip")[0]
     clone = commit_tree(tmp_path / "clone")
@@ -74,7 +74,7 @@ def test_by_pip_from_a_clone_it_is_a_command(page: str, tmp_path: Path) -> None:
     assert "blocked" in person.types("~/kafkafeatures/bin/kafkafeatures demo </dev/null").lower()
 
 
-def test_by_krew_it_is_a_plugin_of_kubectl(tmp_path: Path) -> None:
+def test_krew_installs_the_plugin_of_kubectl(tmp_path: Path) -> None:
     build(["kubectl", "krew"])
     folder = tmp_path / "dist" / "krew"
     program, platforms = str(ROOT / "krew" / "build.py"), f"linux/{MACHINE}"

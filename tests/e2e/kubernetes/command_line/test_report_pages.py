@@ -79,7 +79,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return at
 
 
-def test_what_blocks_is_the_first_section_with_a_row_for_equal_nodes_and_one_remedy(seen: Seen) -> None:
+def test_blockers_are_the_first_section_with_one_row_for_equal_nodes_and_one_remedy(seen: Seen) -> None:
     found = seen(DESKTOP)
     assert found["first"] == "Blockers"
     ((where, release, what, remedy),) = found["blockers"]
@@ -92,7 +92,7 @@ def test_what_blocks_is_the_first_section_with_a_row_for_equal_nodes_and_one_rem
 
 
 @pytest.mark.parametrize("width", [PHONE, TABLET, DESKTOP])
-def test_each_node_has_one_lane_whose_marks_are_seen_at_both_ends(seen: Seen, width: int) -> None:
+def test_each_node_has_one_lane_with_visible_marks_at_both_ends(seen: Seen, width: int) -> None:
     found = seen(width)
     assert [one[0] for one in found["lanes"]] == [["broker 3", "3 times"], ["controller 101"]]
     assert len(found["marks"]) >= 4
@@ -114,7 +114,7 @@ def test_times_have_one_form_and_commands_no_backticks(seen: Seen) -> None:
     assert [one.split(" -")[0] for one in found["code"]] == ["kafkafeatures unregister", "kafkafeatures describe"]
 
 
-def test_on_paper_what_is_folded_is_there(seen: Seen) -> None:
+def test_the_printed_page_shows_folded_sections(seen: Seen) -> None:
     found = seen(DESKTOP)
     assert found["folded"] == [False, False]
     assert found["printed"] == [True, True]

@@ -22,7 +22,7 @@ def patched(orders: Orders, change: object) -> None:
     orders.plane.kubectl("patch", "statefulset", "broker", "-n", NS, "--type=merge", "-p", json.dumps(change))
 
 
-def test_each_stateful_set_gets_a_new_revision_and_what_holds_its_pods_back_is_said(
+def test_restart_gives_each_stateful_set_a_new_revision_and_prints_the_reasons_that_delay_its_pods(
     orders: Orders, person: Person, broker: Callable[..., str]
 ) -> None:
     before = broker(IMAGE)
@@ -51,7 +51,7 @@ def test_each_stateful_set_gets_a_new_revision_and_what_holds_its_pods_back_is_s
         (None, ("--only", "controllers"), "people/orders names no StatefulSet under controllers; leave out --only"),
     ],
 )  # fmt: skip
-def test_what_would_restart_them_without_the_operator_is_refused(
+def test_restart_refuses_a_change_that_kubernetes_would_roll_out_without_the_operator(
     orders: Orders, person: Person, broker: Callable[..., str],
     change: object, words: tuple[str, ...], said: str,
 ) -> None:  # fmt: skip
@@ -66,7 +66,7 @@ def test_what_would_restart_them_without_the_operator_is_refused(
     assert broker() == before
 
 
-def test_one_of_two_that_does_not_exist_is_named_and_the_other_is_left_as_it_is(
+def test_restart_names_a_missing_stateful_set_and_leaves_the_existing_one_unchanged(
     orders: Orders, person: Person, broker: Callable[..., str]
 ) -> None:
     before = broker(IMAGE)
@@ -78,7 +78,7 @@ def test_one_of_two_that_does_not_exist_is_named_and_the_other_is_left_as_it_is(
     assert broker() == before
 
 
-def test_without_a_driver_that_restarts_pods_and_without_the_right_it_says_so(
+def test_restart_is_refused_without_the_right_to_patch_and_without_a_driver_that_restarts_pods(
     orders: Orders, person: Person, plane: ControlPlane, broker: Callable[..., str], tmp_path: Path
 ) -> None:
     before = broker(IMAGE)
@@ -103,7 +103,7 @@ def pod(plane: ControlPlane, broker: Callable[..., str]) -> Callable[[], dict[st
     return lambda: dict(plane.read(POD)["metadata"])
 
 
-def test_one_pod_is_annotated_with_its_own_uid_and_no_template_is_changed(
+def test_restart_of_one_pod_annotates_it_with_its_uid_and_changes_no_template(
     orders: Orders, person: Person, broker: Callable[..., str], pod: Callable[[], dict[str, Any]]
 ) -> None:
     before = broker()
@@ -120,7 +120,7 @@ def test_one_pod_is_annotated_with_its_own_uid_and_no_template_is_changed(
     assert broker() == before
 
 
-def test_a_pod_that_is_not_there_or_of_no_such_stateful_set_or_stops_is_left_as_it_is(
+def test_restart_refuses_a_pod_that_is_missing_stopping_or_of_a_stateful_set_that_is_not_named(
     orders: Orders, person: Person, plane: ControlPlane, pod: Callable[[], dict[str, Any]]
 ) -> None:
     done = person.run("restart", "orders", "--pod", "broker-9")
@@ -139,7 +139,7 @@ def test_a_pod_that_is_not_there_or_of_no_such_stateful_set_or_stops_is_left_as_
     plane.kubectl("patch", "pod", "broker-0", "-n", NS, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
 
 
-def test_a_pod_that_kubernetes_would_restart_itself_and_one_without_a_driver_are_refused(
+def test_restart_refuses_a_pod_with_rolling_update_and_a_pod_without_a_driver(
     orders: Orders, person: Person, pod: Callable[[], dict[str, Any]]
 ) -> None:
     patched(orders, {"spec": {"updateStrategy": {"type": "RollingUpdate"}}})
@@ -154,7 +154,7 @@ def test_a_pod_that_kubernetes_would_restart_itself_and_one_without_a_driver_are
 
 
 @pytest.mark.parametrize(("who", "verb"), [("looker", "get"), ("viewer", "patch")])
-def test_who_may_not_annotate_a_pod_hears_which_right_that_needs(
+def test_restart_of_a_pod_names_the_missing_right_to_pods(
     plane: ControlPlane, pod: Callable[[], dict[str, Any]], tmp_path: Path, who: str, verb: str
 ) -> None:
     done = Person(tmp_path, plane.kubeconfig_of(NS, who)).run("restart", "orders", "--pod", "broker-0")
@@ -164,7 +164,7 @@ def test_who_may_not_annotate_a_pod_hears_which_right_that_needs(
     assert "annotations" not in pod()
 
 
-def test_while_it_migrates_from_zookeeper_nothing_is_written(
+def test_restart_writes_nothing_while_the_cluster_migrates_from_zookeeper(
     orders: Orders, person: Person, broker: Callable[..., str]
 ) -> None:
     before = broker(IMAGE)

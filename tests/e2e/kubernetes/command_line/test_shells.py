@@ -39,9 +39,7 @@ def shell_home(orders: Orders, person: Person) -> Person:
         ("completion ", ["bash", "fish", "zsh"]),
     ],
 )
-def test_fish_offers_names_that_are_there_and_words_that_are_possible(
-    shell_home: Person, line: str, expected: list[str]
-) -> None:
+def test_fish_completes_existing_names_and_possible_words(shell_home: Person, line: str, expected: list[str]) -> None:
     script = f'{PROGRAM} completion fish | source; complete -C "{PROGRAM} {line}"'
     done = subprocess.run(
         ["fish", "-c", script], env=shell_home.environment, capture_output=True, text=True, check=True, timeout=60

@@ -25,7 +25,7 @@ from tests.kafkafeatures.cli.test_report_page import Page
 from tests.kafkafeatures.worlds import NOW
 
 
-def test_it_watches_and_adds_a_line_for_what_changes_until_it_is_interrupted(orders: Orders, person: Person) -> None:
+def test_status_with_watch_adds_a_line_for_each_change_until_an_interrupt(orders: Orders, person: Person) -> None:
     orders.write(statuses.acting())
     with person.running("status", "orders", "-w") as watch:
         wait_until("the status is there", lambda: "Conditions" in watch.out)
@@ -37,7 +37,7 @@ def test_it_watches_and_adds_a_line_for_what_changes_until_it_is_interrupted(ord
         assert re.fullmatch("[0-9]{2}:[0-9]{2}:[0-9]{2} InSync: .*", watch.out.splitlines()[-1])
 
 
-def test_status_shows_what_a_person_needs_and_writes_nothing(orders: Orders, person: Person) -> None:
+def test_status_shows_reason_and_remedy_and_sends_no_write_request(orders: Orders, person: Person) -> None:
     orders.write(statuses.stalled())
     mark = orders.plane.audit.mark()
     done = person.run("status", "orders")
@@ -57,7 +57,7 @@ def test_status_prints_the_object_for_scripts(orders: Orders, person: Person) ->
         assert "managedFields" not in found["metadata"]
 
 
-def test_before_the_operator_spoke_it_says_so(orders: Orders, person: Person) -> None:
+def test_status_reports_a_resource_that_is_not_reconciled_yet(orders: Orders, person: Person) -> None:
     done = person.run("status", "orders", "-n", NS)
     assert done.returncode == 0
     assert "not reconciled yet" in done.stdout
@@ -77,7 +77,7 @@ def test_the_command_is_a_plugin_of_kubectl(orders: Orders, person: Person) -> N
     assert kubectl(person, "kafkafeatures", "status", orders.name) == person.run("status", orders.name).stdout
 
 
-def test_kubectl_completes_it(person: Person) -> None:
+def test_kubectl_completes_the_commands_of_the_plugin(person: Person) -> None:
     assert kubectl(person, "__complete", "kafkafeatures", "sus").splitlines()[0].split("\t")[0] == "suspend"
     assert kubectl(person, "__complete", "kafkafeatures", "status", "-o", "js").splitlines()[0] == "json"
 
@@ -104,7 +104,7 @@ def test_plan_shows_the_operators_plan(orders: Orders, person: Person, made: str
         assert person.run("plan", "orders", "--detailed-exitcode").returncode == 2
 
 
-def test_suspend_and_resume_write_the_annotation_and_nothing_else(orders: Orders, person: Person) -> None:
+def test_suspend_and_resume_change_only_the_annotation(orders: Orders, person: Person) -> None:
     before = orders.get("orders")
     assert person.run("suspend", "orders").returncode == 0
     assert orders.annotations["kafkafeatures.dev/pause"] == "true"
@@ -114,14 +114,16 @@ def test_suspend_and_resume_write_the_annotation_and_nothing_else(orders: Orders
     assert (after["spec"], after["metadata"]["generation"]) == (before["spec"], before["metadata"]["generation"])
 
 
-def test_what_the_document_suspends_only_the_document_resumes(orders: Orders, person: Person) -> None:
+def test_resume_is_refused_while_the_document_suspends_the_resource(orders: Orders, person: Person) -> None:
     orders.apply("orders", {}, suspend=True, **CLUSTER)
     done = person.run("resume", "orders")
     assert done.returncode == 4
     assert "spec.suspend is true in the document" in done.stderr
 
 
-def test_a_report_has_all_of_it_and_reads_no_secret(orders: Orders, person: Person, tmp_path: Path) -> None:
+def test_a_report_contains_the_resource_and_its_events_and_reads_no_secret(
+    orders: Orders, person: Person, tmp_path: Path
+) -> None:
     orders.write(statuses.stalled())
     orders.annotate("orders", "somebody.else/token=do-not-show-9f3c")
     for note, resource in (("of today", orders.get("orders")), ("of an earlier life", {**orders.get("orders")})):
@@ -147,7 +149,7 @@ def test_a_report_has_all_of_it_and_reads_no_secret(orders: Orders, person: Pers
     assert {row.resource for row in rows} == {"kafkafeatures", "events", ""}
 
 
-def test_a_report_for_people_opens_in_a_browser_with_every_row_and_nothing_on_the_console(
+def test_an_html_report_opens_in_a_browser_with_every_row_and_without_a_console_message(
     orders: Orders, person: Person, tmp_path: Path
 ) -> None:
     orders.write({**statuses.soaking(), "blockers": statuses.stalled()["blockers"]})
@@ -168,7 +170,7 @@ def test_a_report_for_people_opens_in_a_browser_with_every_row_and_nothing_on_th
     assert {"broker 3", "broker 4", "metadata.version", "Ready", "controller 3003GhostRegistration"} <= heads
 
 
-def test_a_report_without_the_right_to_events_says_so(orders: Orders, tmp_path: Path) -> None:
+def test_a_report_names_the_missing_right_to_events(orders: Orders, tmp_path: Path) -> None:
     done = Person(tmp_path, orders.plane.kubeconfig_of(NS, "reader")).run("report", "orders")
     assert done.returncode == 0
     report = yaml.safe_load(done.stdout)

@@ -15,14 +15,14 @@ from tests.e2e.rig.kubernetes.cluster import ControlPlane
 from tests.kafkafeatures import statuses
 
 
-def test_waiting_is_over_at_once_where_it_is_ready(orders: Orders, person: Person) -> None:
+def test_wait_ends_at_once_where_the_resource_is_ready(orders: Orders, person: Person) -> None:
     orders.write(statuses.in_sync())
     done = person.run("wait", "orders")
     assert done.returncode == 0
     assert f"{NS}/orders is ready: InSync" in done.stdout
 
 
-def test_waiting_is_over_only_for_the_new_generation(orders: Orders, person: Person) -> None:
+def test_wait_ends_only_with_the_new_generation(orders: Orders, person: Person) -> None:
     orders.write(statuses.in_sync(1))
     orders.apply("orders", {"metadata.version": 21}, **CLUSTER)
     with person.running("wait", "orders", "--for", "ready") as wait:
@@ -40,7 +40,7 @@ def test_waiting_is_over_only_for_the_new_generation(orders: Orders, person: Per
     [("stalled", 6, "is stalled: GhostRegistration"), ("waiting_for_approval", 3, "kafkafeatures approve orders")],
 )
 @pytest.mark.parametrize("goal", ["ready", "feature=group.version>=1"])
-def test_waiting_ends_early_where_an_action_is_required(
+def test_wait_ends_early_where_an_action_is_required(
     orders: Orders, person: Person, made: str, code: int, said: str, goal: str
 ) -> None:
     with person.running("wait", "orders", "--for", goal) as wait:
@@ -50,7 +50,7 @@ def test_waiting_ends_early_where_an_action_is_required(
         assert said in wait.err
 
 
-def test_what_stalled_an_older_generation_ends_nothing(orders: Orders, person: Person) -> None:
+def test_wait_continues_though_an_older_generation_is_stalled(orders: Orders, person: Person) -> None:
     orders.write(statuses.stalled(1))
     orders.apply("orders", {"metadata.version": 21}, **CLUSTER)
     with person.running("wait", "orders") as wait:
@@ -75,7 +75,7 @@ def of_roll(revision: str, updated: int) -> dict[str, Any]:
     return {**status, "workloads": [told], "conditions": [*status["conditions"], condition]}
 
 
-def test_a_pipeline_never_takes_the_roll_of_an_older_image_for_the_new_one(
+def test_wait_for_rolled_does_not_end_with_the_roll_of_an_older_image(
     orders: Orders, person: Person, broker: Callable[[str], str]
 ) -> None:
     old = broker("kafka:4.1.2")
@@ -92,7 +92,7 @@ def test_a_pipeline_never_takes_the_roll_of_an_older_image_for_the_new_one(
         assert wait.ends() == 0
 
 
-def test_without_the_right_to_read_stateful_sets_it_is_named(
+def test_wait_for_rolled_names_the_missing_right_to_read_stateful_sets(
     orders: Orders, broker: Callable[[str], str], plane: ControlPlane, tmp_path: Path
 ) -> None:
     broker("kafka:4.1.2")
@@ -110,7 +110,7 @@ def test_an_application_waits_for_a_level(orders: Orders, person: Person) -> Non
         assert "metadata.version is finalized at 27 (4.1-IV1)" in wait.out
 
 
-def test_waiting_gives_up_in_time(orders: Orders, person: Person) -> None:
+def test_wait_ends_at_its_timeout(orders: Orders, person: Person) -> None:
     orders.write(statuses.acting())
     done = person.run("wait", "orders", "--timeout", "1500ms")
     assert done.returncode == 5
@@ -118,7 +118,7 @@ def test_waiting_gives_up_in_time(orders: Orders, person: Person) -> None:
     assert "UpdatingFeatures" in done.stderr.splitlines()[-1]
 
 
-def test_waiting_outlives_an_api_server_that_is_away(orders: Orders, person: Person) -> None:
+def test_wait_continues_after_an_outage_of_the_api_server(orders: Orders, person: Person) -> None:
     orders.write(statuses.acting())
     with person.running("wait", "orders") as wait:
         wait.until_it_says("UpdatingFeatures")
@@ -132,7 +132,7 @@ def test_waiting_outlives_an_api_server_that_is_away(orders: Orders, person: Per
         assert "Traceback" not in wait.err
 
 
-def test_an_api_server_that_answers_nothing_does_not_hold_it_beyond_its_time(orders: Orders, person: Person) -> None:
+def test_wait_ends_at_its_timeout_though_the_api_server_is_frozen(orders: Orders, person: Person) -> None:
     orders.plane.api_server.freeze()
     try:
         done = person.run("wait", "orders", "--timeout", "2s")
@@ -143,7 +143,7 @@ def test_an_api_server_that_answers_nothing_does_not_hold_it_beyond_its_time(ord
     assert "no answer in" in done.stderr
 
 
-def test_waiting_ends_where_the_resource_is_deleted(orders: Orders, person: Person) -> None:
+def test_wait_ends_where_the_resource_is_deleted(orders: Orders, person: Person) -> None:
     with person.running("wait", "orders") as wait:
         wait.until_it_says("not reconciled yet")
         orders.delete("orders")
@@ -151,7 +151,7 @@ def test_waiting_ends_where_the_resource_is_deleted(orders: Orders, person: Pers
         assert f"KafkaFeatures {NS}/orders not found" in wait.err
 
 
-def test_interrupted_it_says_so(orders: Orders, person: Person) -> None:
+def test_an_interrupted_wait_has_exit_code_130_and_leaves_no_temporary_file(orders: Orders, person: Person) -> None:
     with person.running("wait", "orders") as wait:
         wait.until_it_says("not reconciled yet")
         wait.process.send_signal(signal.SIGINT)

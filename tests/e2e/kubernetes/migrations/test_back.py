@@ -17,7 +17,7 @@ from tests.e2e.rig.kubernetes.webhook import webhook
 from tests.e2e.rig.process import wait_until
 
 
-def test_a_cluster_goes_back_from_half_way_though_the_operator_is_killed_around_the_transaction_and_forward_again(
+def test_a_half_done_migration_is_rolled_back_though_the_operator_is_killed_and_then_repeated(
     migrating: MigratingResource, zookeeper: KazooClient
 ) -> None:
     kafka = migrating.pods

@@ -8,7 +8,7 @@ from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kubernetes.migrations.migrating import NAME, TOPIC, MigratingResource, of, shown_by_tools
 
 
-def test_a_cluster_goes_all_the_way_while_the_operator_is_killed_after_each_eviction(
+def test_a_migration_is_finalized_though_the_operator_is_killed_after_each_eviction(
     migrating: MigratingResource,
 ) -> None:
     """Each node is restarted once in each roll. In every phase a topic is made, and that of the phase before deleted;

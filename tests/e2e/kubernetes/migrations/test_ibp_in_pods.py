@@ -16,7 +16,7 @@ from tests.e2e.rig.kubernetes.migrating import CHROOT
 BEGINS_WITH = "3.8"
 
 
-def test_each_broker_is_restarted_once_for_the_version_that_git_has_while_the_operator_is_killed(
+def test_each_broker_is_restarted_once_for_the_protocol_version_in_git_though_the_operator_is_killed(
     migrating: MigratingResource, zookeeper: KazooClient
 ) -> None:
     kafka = migrating.pods

@@ -62,7 +62,7 @@ def document(kafka: PagedPods, observer: Observer | None, operator: Operator) ->
     kafka.plane.kubectl("delete", "kff", "--all", "-n", kafka.namespace, "--timeout=30s")
 
 
-def test_a_cluster_goes_back_from_half_way_and_then_all_the_way_by_the_manifests_of_the_page(
+def test_a_migration_with_the_manifests_of_the_page_is_rolled_back_and_then_finalized(
     kafka: PagedPods, observer: Observer, operator: Operator
 ) -> None:
     brokers = kafka.pods_of("brokers")
@@ -84,7 +84,7 @@ def test_a_cluster_goes_back_from_half_way_and_then_all_the_way_by_the_manifests
         migrating.no_client_was_harmed()
 
 
-def test_a_secured_one_goes_all_the_way_by_the_lines_of_the_page_about_all_clusters(node: Node, tmp_path: Path) -> None:
+def test_a_migration_of_a_secured_cluster_is_finalized_with_the_lines_of_the_page(node: Node, tmp_path: Path) -> None:
     with running(SecuredPods(node)) as kafka:
         names = tuple(kafka.with_names())
         with (

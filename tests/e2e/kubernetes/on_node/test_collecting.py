@@ -50,7 +50,7 @@ def collector(kafka_on_node: Kafka, tmp_path: Path) -> Iterator[Collector]:
     plane.kubectl("delete", "serviceaccount,role,rolebinding", WHO, "-n", namespace)
 
 
-def test_every_node_is_copied_while_it_writes_and_each_copy_is_whole(collector: Collector) -> None:
+def test_every_node_is_copied_while_it_writes_and_each_copy_is_complete(collector: Collector) -> None:
     done = collector.collects()
     assert done.returncode == 0, done.stderr
     copies = collector.folder / "logs" / "orders"
@@ -73,7 +73,7 @@ def test_a_later_copy_continues_the_earlier_one(collector: Collector) -> None:
     assert log.read_bytes().startswith(first)
 
 
-def test_what_the_page_grants_is_what_the_script_uses(collector: Collector) -> None:
+def test_the_script_uses_exactly_the_rights_that_the_page_grants(collector: Collector) -> None:
     mark, user = collector.plane.audit.mark(), f"system:serviceaccount:{collector.kafka.namespace}:{WHO}"
     assert collector.collects().returncode == 0
     rows = collector.plane.audit.rows(mark, user=user, resource="pods")
@@ -84,7 +84,7 @@ def test_what_the_page_grants_is_what_the_script_uses(collector: Collector) -> N
     assert {one for _, one in used} == {one for _, one in granted}
 
 
-def test_without_the_right_to_exec_nothing_is_copied_and_kubectl_says_why(collector: Collector) -> None:
+def test_no_log_is_copied_without_the_right_to_exec_and_kubectl_names_the_right(collector: Collector) -> None:
     without = [rule for rule in RULES if rule["resources"] == ["pods"]]
     account(collector.plane, collector.kafka.namespace, WHO, without)
     done = collector.collects()

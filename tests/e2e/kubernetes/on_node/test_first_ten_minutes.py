@@ -135,7 +135,7 @@ def typed(commands: list[str], folder: Path, environment: dict[str, str]) -> lis
     return printed
 
 
-def test_by_the_page_a_newcomer_comes_from_the_registry_to_a_raised_level(
+def test_the_commands_of_the_page_install_from_a_registry_and_raise_a_level(
     node: Node, stocked: Registry, secured: Cluster, environment: dict[str, str], tmp_path: Path
 ) -> None:
     given = {

@@ -137,13 +137,11 @@ def operator_container(node: Node | KindNode) -> str:
     return str(operator_pod(node)["status"]["containerStatuses"][0]["containerID"])
 
 
-def test_helm_test_says_that_it_works(installed: Node) -> None:
+def test_helm_test_succeeds(installed: Node) -> None:
     assert "Phase:          Succeeded" in installed.control_plane.helm("test", RELEASE, "-n", NS)
 
 
-def test_an_operator_that_answers_nothing_any_more_is_started_anew(
-    installed: Node, request: pytest.FixtureRequest
-) -> None:
+def test_kubelet_restarts_an_operator_that_does_not_answer(installed: Node, request: pytest.FixtureRequest) -> None:
     """By kubelet: a process that is frozen does not answer /healthz, as one would whose loop is blocked."""
     frozen = operator_container(installed)
     installed.kill_container(frozen, "SIGSTOP")
@@ -157,7 +155,7 @@ def test_an_operator_that_answers_nothing_any_more_is_started_anew(
     assert operator_pod(installed)["status"]["containerStatuses"][0]["restartCount"] == 1
 
 
-def test_the_readme_works_as_printed_and_no_kafka_pod_restarts(
+def test_the_commands_of_the_readme_work_as_printed_and_no_kafka_pod_restarts(
     kafka: Kafka, resources: Resources, person: Person
 ) -> None:
     before, (look, upgrade) = pods(kafka), readme()
@@ -185,7 +183,7 @@ def test_the_readme_works_as_printed_and_no_kafka_pod_restarts(
     assert any("metadata.version" in line for line in report["operator"]["log"])
 
 
-def test_the_pod_killed_at_random_instants_does_nothing_twice(kafka: Kafka, resources: Resources) -> None:
+def test_a_pod_killed_at_random_instants_changes_no_level_twice(kafka: Kafka, resources: Resources) -> None:
     """Three levels up, three down, and so on."""
     chance, node = random.Random(11), kafka.node
     top = {"group.version": 1, "transaction.version": 2, "share.version": 1}
@@ -215,7 +213,9 @@ def test_the_pod_killed_at_random_instants_does_nothing_twice(kafka: Kafka, reso
     assert min(done) < len(top), "no kill came before the end"
 
 
-def test_in_a_pod_no_spelling_of_a_forbidden_address_is_connected_to(kafka: Kafka, resources: Resources) -> None:
+def test_the_operator_in_a_pod_connects_to_no_spelling_of_a_forbidden_address(
+    kafka: Kafka, resources: Resources
+) -> None:
     """Some are no addresses to us, or to the resolver here."""
     plane = kafka.node.control_plane
     servers = [f"[{host}]:9092" if ":" in host else f"{host}:9092" for host in SPELLINGS]
@@ -247,7 +247,7 @@ def test_the_image_runs_as_any_user(installed: Node) -> None:
     plane.kubectl("delete", "pod", name, "-n", NS)
 
 
-def test_what_is_granted_is_what_is_used(kafka: Kafka, resources: Resources) -> None:
+def test_the_operator_uses_exactly_the_rights_that_the_chart_grants(kafka: Kafka, resources: Resources) -> None:
     plane = kafka.node.control_plane
     tls = {"caConfigMapRef": {"name": "ca"}}
     sasl = {"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}}
@@ -269,7 +269,7 @@ def test_what_is_granted_is_what_is_used(kafka: Kafka, resources: Resources) -> 
     assert not [row for row in rows if row.code == 403]
 
 
-def test_with_the_previous_chart_rolled_back_and_uninstalled_kafka_and_the_resources_stay_as_they_are(
+def test_rollback_to_the_previous_chart_and_uninstallation_leave_kafka_and_resources_unchanged(
     kafka: Kafka, resources: Resources, tmp_path: Path
 ) -> None:
     """Both charts have the image of today, which finds the CRD of the previous one too old, and says so.

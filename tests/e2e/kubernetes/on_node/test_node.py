@@ -43,7 +43,7 @@ def pod(name: str, image: str, *command: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def test_a_pod_runs(node: Node) -> None:
+def test_the_kubernetes_node_runs_a_pod(node: Node) -> None:
     plane = node.control_plane
     node.load_image(pause_image())
     plane.apply(pod("pause", PAUSE, "/pause"))
@@ -52,7 +52,7 @@ def test_a_pod_runs(node: Node) -> None:
     plane.kubectl("delete", "pod", "pause")
 
 
-def test_an_image_that_was_built_here_runs(node: Node, tmp_path: Path) -> None:
+def test_the_kubernetes_node_runs_an_image_that_was_built_by_the_test(node: Node, tmp_path: Path) -> None:
     recipe = 'ARG BASE\nFROM $BASE\nARG WORD\nRUN python3 -m venv /venv && echo $WORD >/word\nCMD ["cat", "/word"]\n'
     (tmp_path / "Dockerfile").write_text(recipe)
     base_image(PYTHON)
@@ -64,7 +64,7 @@ def test_an_image_that_was_built_here_runs(node: Node, tmp_path: Path) -> None:
     plane.kubectl("delete", "pod", "said")
 
 
-def test_this_machine_reaches_brokers_and_controllers(kafka_on_node: Kafka) -> None:
+def test_brokers_and_controllers_in_pods_are_reachable_from_the_machine_of_the_tests(kafka_on_node: Kafka) -> None:
     assert api_versions(kafka_on_node.bootstrap_servers) > 10
     assert api_versions(kafka_on_node.bootstrap_controllers) > 10
 
@@ -90,14 +90,14 @@ def test_a_pod_reaches_services_by_name_and_kafka_by_address(kafka_on_node: Kafk
 
 if not KIND:  # what pods reach there is Docker's affair
 
-    def test_a_pod_reaches_nothing_outside_of_this_machine(node: Node, connect: Connect) -> None:
+    def test_a_pod_reaches_no_address_outside_of_the_machine(node: Node, connect: Connect) -> None:
         assert connect(f"{HOST}/{node.control_plane.port}") == "connected\n"
         with pytest.raises(Refused, match="unreachable"):
             connect("198.18.0.1/443")
         assert run("ip", "-n", NAMESPACE, "route", "show", "default") == ""
 
 
-def test_an_evicted_broker_comes_back_with_its_data(kafka_on_node: Kafka) -> None:
+def test_an_evicted_broker_starts_again_with_its_data(kafka_on_node: Kafka) -> None:
     kafka_on_node.evict("kafka-broker-0")
     assert api_versions(kafka_on_node.bootstrap_servers) > 10
     log = kafka_on_node.node.control_plane.kubectl("logs", "kafka-broker-0", "-n", kafka_on_node.namespace)

@@ -117,7 +117,7 @@ def without_verdicts(found: dict[str, list[str]]) -> dict[str, list[str]]:
     return {name: rows for name, rows in found.items() if name != "upgrade_readiness"}
 
 
-def test_the_job_of_the_schedule_makes_the_tables_in_one_pod_without_any_right(
+def test_the_scheduled_job_writes_the_tables_in_one_pod_without_any_right(
     fleet: Fleet, expected: dict[str, list[str]]
 ) -> None:
     fleet.install()
@@ -131,11 +131,11 @@ def test_the_job_of_the_schedule_makes_the_tables_in_one_pod_without_any_right(
     assert not fleet.plane.audit.rows(mark, user=ACCOUNT)
 
 
-def test_the_next_run_finds_nothing_new(fleet: Fleet) -> None:
+def test_the_next_run_reads_no_new_records(fleet: Fleet) -> None:
     assert "pipeline: nothing new in " in fleet.job("second")
 
 
-def test_with_executors_the_tables_are_the_same_and_what_is_granted_is_what_is_used(
+def test_a_run_on_executors_writes_the_same_tables_and_uses_exactly_its_rights(
     fleet: Fleet, expected: dict[str, list[str]]
 ) -> None:
     fleet.empty_tables()
@@ -156,7 +156,7 @@ def test_with_executors_the_tables_are_the_same_and_what_is_granted_is_what_is_u
     assert not fleet.plane.get("pods,configmaps", "-n", NS, "-l", "spark-role=executor")["items"]
 
 
-def test_submitted_as_the_spark_operator_does_it_the_driver_has_a_pod_and_the_tables_are_the_same(
+def test_a_run_submitted_as_by_the_spark_operator_has_a_driver_pod_and_writes_the_same_tables(
     fleet: Fleet, expected: dict[str, list[str]]
 ) -> None:
     """The application as the API server keeps it, run by spark-submit in a pod: the Spark operator itself

@@ -46,7 +46,7 @@ def volume(node: Node) -> Iterator[Path]:
     node.remove_data(VOLUME)
 
 
-def test_a_pod_records_on_its_claim_and_continues_after_it_was_killed(kafka_on_node: Kafka, volume: Path) -> None:
+def test_a_killed_pod_continues_its_recording_on_the_volume(kafka_on_node: Kafka, volume: Path) -> None:
     """Byte for byte, as the user and with the file system that the chart gives it."""
     node = kafka_on_node.node
     assert isinstance(node, Node)

@@ -54,7 +54,7 @@ def released(running: Registry, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield clone
 
 
-def test_installed_from_the_registry_the_operator_runs_in_the_image_that_was_pushed(
+def test_an_operator_installed_from_the_registry_runs_in_the_image_that_was_pushed(
     node: Node, running: Registry, released: Clone
 ) -> None:
     plane = node.control_plane
@@ -75,7 +75,7 @@ def test_installed_from_the_registry_the_operator_runs_in_the_image_that_was_pus
         plane.kubectl("delete", "secret", "registry", "-n", NS)
 
 
-def test_who_has_the_public_key_can_check_image_chart_checksums_and_attestations(
+def test_the_public_key_verifies_image_chart_checksums_and_attestations(
     running: Registry, released: Clone, tmp_path: Path
 ) -> None:
     page = (ROOT / "docs" / "how-to" / "make-a-release.md").read_text()
@@ -101,7 +101,7 @@ def test_who_has_the_public_key_can_check_image_chart_checksums_and_attestations
         cosign("verify-blob", *keyed, "--signature=SHA256SUMS.sig", "provenance.json")
 
 
-def test_the_image_for_the_other_architecture_runs_there(released: Clone, tmp_path: Path) -> None:
+def test_the_image_for_the_other_architecture_runs_in_an_emulator(released: Clone, tmp_path: Path) -> None:
     """In an emulator, which no step of the release needs."""
     install_packages({EMULATOR: "qemu-user-static"})
     image = Layout(released.out / "image")
@@ -130,7 +130,7 @@ def test_a_wheel_installs_in_an_empty_environment(wheel: str, released: Clone, t
     run(python, *shlex.split(IN_USE[wheel]), cwd=tmp_path, env=clean)
 
 
-def test_what_is_compiled_holds_no_time(released: Clone) -> None:
+def test_compiled_files_of_python_in_the_image_contain_no_time(released: Clone) -> None:
     """Python reads it whatever the times of the files are, and it is the same each time it is made."""
     files = Layout(released.out / "image").files(OURS)
     kinds = {content[4:8] for path, content in files if path.startswith("opt/venv/") and path.endswith(".pyc")}

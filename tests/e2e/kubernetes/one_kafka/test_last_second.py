@@ -60,7 +60,7 @@ def intent_is_written(resources: Resources, operator: Operator) -> Iterator[None
     ],
     ids=["paused", "suspended"],
 )
-def test_who_is_suspended_while_the_intent_is_written_sends_nothing(
+def test_no_update_is_sent_for_a_resource_suspended_while_the_intent_is_written(
     resources: Resources, operator: Operator, kafka: Cluster, withdraw: Callable[[Resources], None]
 ) -> None:
     before = feature_records(kafka)
@@ -73,7 +73,7 @@ def test_who_is_suspended_while_the_intent_is_written_sends_nothing(
     assert feature_records(kafka) == before
 
 
-def test_an_operator_asked_to_end_while_the_intent_is_written_sends_nothing_and_its_successor_does(
+def test_an_operator_that_ends_while_the_intent_is_written_leaves_the_update_to_its_successor(
     resources: Resources, operator: Operator, kafka: Cluster
 ) -> None:
     before = feature_records(kafka)

@@ -62,7 +62,7 @@ def without(crd: dict[str, Any], *fields: str) -> dict[str, Any]:
     ],
     ids=["of the previous release", "of one before", "of one without intents"],
 )
-def test_nothing_is_sent_before_the_crd_keeps_what_is_written(
+def test_no_update_is_sent_while_the_crd_drops_fields_of_the_status(
     resources: Resources, operator: Operator, kafka: Cluster, path: Any, pruned: tuple[str, ...], said: list[str]
 ) -> None:
     plane, before = operator.plane, feature_records(kafka)

@@ -38,7 +38,7 @@ def restarts(kafka: Cluster) -> list[int]:
     return [node.pid for node in kafka.nodes.values()]
 
 
-def test_an_applied_upgrade_becomes_ready_and_nothing_restarts(resources: Resources, kafka: Cluster) -> None:
+def test_an_applied_upgrade_becomes_ready_and_no_node_restarts(resources: Resources, kafka: Cluster) -> None:
     before, processes = feature_records(kafka), restarts(kafka)
     resources.apply("up", {SHARE: 1, STREAMS: 1})
     resources.wait("up", "Ready")
@@ -54,7 +54,7 @@ def test_an_applied_upgrade_becomes_ready_and_nothing_restarts(resources: Resour
     assert reasons.count("PlanComputed") == 1
 
 
-def test_waiting_for_ready_is_over_only_for_the_new_generation(resources: Resources, kafka: Cluster) -> None:
+def test_kubectl_wait_for_ready_ends_only_with_the_new_generation(resources: Resources, kafka: Cluster) -> None:
     resources.apply("wait", {SHARE: 1})
     resources.wait("wait", "Ready")
     for level in (1, 0, 1):
@@ -64,7 +64,7 @@ def test_waiting_for_ready_is_over_only_for_the_new_generation(resources: Resour
         assert levels(kafka).get(STREAMS, 0) == level
 
 
-def test_a_status_begins_with_pending_and_goes_through_reconciling(resources: Resources) -> None:
+def test_the_reason_of_ready_is_pending_then_updating_features_then_in_sync(resources: Resources) -> None:
     with resources.watching("steps") as seen:
         resources.apply("steps", {SHARE: 1})
         resources.wait("steps", "Ready")
@@ -72,7 +72,9 @@ def test_a_status_begins_with_pending_and_goes_through_reconciling(resources: Re
     assert seen() == ["Pending", "UpdatingFeatures", "InSync"]
 
 
-def test_on_request_it_looks_now_and_what_it_says_ends_the_command(resources: Resources, kafka: Cluster) -> None:
+def test_the_command_reconcile_requests_a_reconciliation_and_ends_with_its_result(
+    resources: Resources, kafka: Cluster
+) -> None:
     resources.apply("asked", {SHARE: 1}, drift={"checkEvery": "1h"})
     resources.wait("asked", "Ready")
     meddle(kafka, SHARE, 0)
@@ -83,7 +85,7 @@ def test_on_request_it_looks_now_and_what_it_says_ends_the_command(resources: Re
     assert resources.status("asked")["lastHandledReconcileAt"]
 
 
-def test_the_api_server_saw_no_write_but_of_statuses_and_events(resources: Resources) -> None:
+def test_the_operator_writes_only_statuses_and_events(resources: Resources) -> None:
     mark = resources.plane.audit.mark()
     resources.apply("writes", {SHARE: 1})
     resources.wait("writes", "Ready")
@@ -112,7 +114,7 @@ def test_a_settled_resource_has_no_finalizer_no_annotation_and_causes_no_write(
 
 
 @pytest.mark.parametrize("how", ["Observe", "suspend", "annotation"])
-def test_who_only_observes_or_is_paused_sends_nothing(
+def test_no_update_is_sent_for_a_resource_that_only_observes_or_is_suspended(
     resources: Resources, kafka: Cluster, operator: Operator, how: str
 ) -> None:
     """Not even to have it validated."""
@@ -146,7 +148,9 @@ def test_a_plan_waits_for_exactly_its_hash(resources: Resources, operator: Opera
     resources.wait("approve", "Ready")
 
 
-def test_an_approval_is_withdrawn_with_its_plan(resources: Resources, kafka: Cluster, operator: Operator) -> None:
+def test_an_approval_is_not_valid_for_a_repetition_of_a_withdrawn_plan(
+    resources: Resources, kafka: Cluster, operator: Operator
+) -> None:
     always = {"approval": {"policy": "Always"}}
     before = feature_records(kafka)
     resources.apply("used", {SHARE: 1}, **always)
@@ -179,7 +183,7 @@ def test_a_downgrade_needs_a_consent_and_the_consent_is_used_once(
     assert resources.status("down")["spentConsents"] == consents["consents"]
 
 
-def test_the_younger_of_two_sends_nothing_until_the_older_is_gone(
+def test_the_younger_of_two_resources_of_a_cluster_is_stalled_until_the_older_is_deleted(
     resources: Resources, kafka: Cluster, operator: Operator
 ) -> None:
     resources.apply("elder", {SHARE: 1})
@@ -195,7 +199,7 @@ def test_the_younger_of_two_sends_nothing_until_the_older_is_gone(
     assert levels(kafka)[STREAMS] == 1
 
 
-def test_deleted_it_is_gone_at_once_and_kafka_is_left_as_it_is(resources: Resources, kafka: Cluster) -> None:
+def test_a_deleted_resource_is_removed_at_once_and_kafka_stays_unchanged(resources: Resources, kafka: Cluster) -> None:
     resources.apply("gone", {SHARE: 1})
     resources.wait("gone", "Ready")
     records = feature_records(kafka)
@@ -204,7 +208,9 @@ def test_deleted_it_is_gone_at_once_and_kafka_is_left_as_it_is(resources: Resour
     assert levels(kafka)[SHARE] == 1
 
 
-def test_of_an_old_life_of_the_same_name_nothing_is_believed(resources: Resources, kafka: Cluster) -> None:
+def test_a_new_resource_ignores_the_approval_of_a_deleted_resource_of_the_same_name(
+    resources: Resources, kafka: Cluster
+) -> None:
     """A consent that was spent, a level that had been reached, a plan that was approved: all belong to the uid."""
     resources.apply("again", {SHARE: 1}, approval={"policy": "Always"})
     resources.until("again", "ApprovalRequired", "PlanPending")
@@ -218,7 +224,7 @@ def test_of_an_old_life_of_the_same_name_nothing_is_believed(resources: Resource
     assert "history" not in resources.status("again")
 
 
-def test_a_level_moved_behind_our_back_is_seen_and_reported(resources: Resources, kafka: Cluster) -> None:
+def test_a_level_changed_outside_the_operator_is_reported_as_drift(resources: Resources, kafka: Cluster) -> None:
     resources.apply("drift", {SHARE: 1})
     resources.wait("drift", "Ready")
     meddle(kafka, SHARE, 0)
@@ -230,7 +236,9 @@ def corrected(resources: Resources, name: str, times: int) -> bool:
     return [one["result"] for one in resources.status(name)["history"]].count("Corrected") == times
 
 
-def test_a_fight_with_another_writer_is_ended(resources: Resources, kafka: Cluster) -> None:
+def test_corrections_end_where_another_client_changes_the_level_back_again_and_again(
+    resources: Resources, kafka: Cluster
+) -> None:
     drift = {"drift": {"onDrift": "Correct", "checkEvery": "10s"}, "approval": {"policy": "Never"}}
     resources.apply("fight", {SHARE: 1}, **drift)
     resources.wait("fight", "Ready")
@@ -244,7 +252,7 @@ def test_a_fight_with_another_writer_is_ended(resources: Resources, kafka: Clust
     assert SHARE not in levels(kafka)
 
 
-def test_a_status_written_by_hand_is_put_right(resources: Resources) -> None:
+def test_a_status_written_by_hand_is_corrected(resources: Resources) -> None:
     resources.apply("hand", {SHARE: 1})
     resources.wait("hand", "Ready")
     true = resources.status("hand")
@@ -262,7 +270,7 @@ def test_a_status_written_by_hand_is_put_right(resources: Resources) -> None:
     resources.wait("hand", "Ready")
 
 
-def test_what_is_wrong_in_a_document_the_schema_cannot_refuse_is_reported(resources: Resources) -> None:
+def test_a_mistake_that_the_schema_cannot_refuse_is_reported_in_the_status(resources: Resources) -> None:
     resources.apply("release", None, features={"releaseVersion": "9.9"})
     told = resources.until("release", "Stalled", "UnknownRelease")
     assert "unknown Kafka release '9.9'" in told["message"]
@@ -270,7 +278,7 @@ def test_what_is_wrong_in_a_document_the_schema_cannot_refuse_is_reported(resour
     resources.wait("release", "Ready")
 
 
-def test_it_stops_within_its_grace_and_continues_where_it_was(
+def test_the_operator_stops_within_its_grace_period_and_continues_after_a_start(
     resources: Resources, operator: Operator, tmp_path: Path
 ) -> None:
     resources.apply("stop", {SHARE: 1})

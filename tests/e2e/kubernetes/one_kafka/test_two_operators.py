@@ -49,7 +49,7 @@ def at_rest(resources: Resources, name: str, kafka: Cluster) -> bool:
     return written() == before
 
 
-def test_both_stop_and_name_both_and_the_one_that_stays_continues_when_it_is_started_again(
+def test_two_operators_stop_and_name_each_other_and_the_remaining_one_continues_after_a_restart(
     resources: Resources, operator: Operator, second: Operator, kafka: Cluster
 ) -> None:
     names = {name_of(operator), name_of(second)}

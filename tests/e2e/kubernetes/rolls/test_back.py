@@ -11,7 +11,9 @@ from tests.e2e.rig.releases import MIDDLE, NEWEST
 SHARE = "share.version"
 
 
-def test_4_4_goes_back_to_4_1_once_a_level_that_only_4_4_holds_is_downgraded(rolling: Rolling, racks: Racks) -> None:
+def test_kafka_4_4_is_rolled_back_to_4_1_after_a_level_that_only_4_4_supports_is_downgraded(
+    rolling: Rolling, racks: Racks
+) -> None:
     """A controller replays its log since its last snapshot, and stops at a level that it does not support: so the
     operator restarts it only once there is a newer one, and says until when it waits.
     """

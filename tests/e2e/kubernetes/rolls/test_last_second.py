@@ -15,7 +15,7 @@ from tests.e2e.rig.process import wait_until
 BROKERS = pods_of("brokers")
 
 
-def test_a_broker_whose_partition_falls_out_of_sync_while_its_intent_is_written_is_not_evicted(
+def test_a_broker_is_not_evicted_if_its_partition_falls_out_of_sync_while_the_intent_is_written(
     rolling: Rolling, racks: Racks, observer: Observer, operator: Operator
 ) -> None:
     """The API server takes the intent, and answers while the operator is held; a broker of another rack is killed."""

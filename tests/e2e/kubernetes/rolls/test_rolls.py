@@ -59,7 +59,9 @@ def test_brokers_roll_without_the_metadata_log(rolling: Rolling, racks: Racks) -
     grant(racks, "--cluster", "ClusterAction")
 
 
-def test_an_image_that_does_not_start_stops_at_one_and_taking_it_back_recovers(rolling: Rolling, racks: Racks) -> None:
+def test_an_image_that_does_not_start_halts_the_roll_at_one_pod_and_reverting_it_recovers(
+    rolling: Rolling, racks: Racks
+) -> None:
     """A broker that waits in CrashLoopBackOff meanwhile, with the old image, runs again by itself and keeps it."""
     racks.node.tag_image(PAUSE, BAD)
     rollout = {**ROLLOUT, "nodeTimeout": "15s"}
@@ -83,7 +85,7 @@ def test_an_image_that_does_not_start_stops_at_one_and_taking_it_back_recovers(r
     assert rolling.condition(NAME, "Stalled") == {}
 
 
-def test_4_1_becomes_4_4_and_the_levels_follow_once_they_are_approved(
+def test_brokers_roll_from_4_1_to_4_4_and_the_levels_are_raised_after_their_approval(
     rolling: Rolling, racks: Racks, tmp_path: Path
 ) -> None:
     """Across 30, 32 and 33. New binaries and new levels are one commit; the levels as docs/how-to/upgrade.md has it."""
@@ -102,7 +104,7 @@ def test_4_1_becomes_4_4_and_the_levels_follow_once_they_are_approved(
     reported.judge(racks, reported.report(racks, tmp_path), TOPIC)
 
 
-def test_a_node_that_ends_by_itself_when_its_restart_was_over_halts_the_roll_and_levels_until_its_pod_is_replaced(
+def test_a_node_that_ends_after_its_restart_halts_the_roll_and_levels_until_its_pod_is_replaced(
     rolling: Rolling, racks: Racks
 ) -> None:
     rolling.apply(NAME)
@@ -152,7 +154,7 @@ def test_an_operator_killed_in_a_roll_restarts_no_node_twice(rolling: Rolling, o
         rolling.until_rolled()
 
 
-def test_one_pod_is_restarted_on_request_and_no_other(rolling: Rolling, racks: Racks) -> None:
+def test_exactly_the_pod_of_a_restart_request_is_restarted(rolling: Rolling, racks: Racks) -> None:
     pod = pods_of("brokers")[2]
     with rolling.judged([pod]) as judged:
         rolling.apply(NAME)

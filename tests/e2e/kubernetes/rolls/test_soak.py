@@ -17,12 +17,12 @@ ONE_BY_ONE = {**ROLLOUT, "maxParallel": 1}
 FASTER = 1.3
 
 
-def test_two_brokers_at_once_take_less_time_than_one_by_one(rolling: Rolling) -> None:
+def test_a_roll_of_two_brokers_at_once_is_faster_than_one_by_one(rolling: Rolling) -> None:
     """Both rolls make the same checks. The gain is bounded by two cores that start the JVMs of both brokers."""
     assert compared(rolling) > FASTER
 
 
-def test_a_broker_killed_in_a_roll_is_waited_for(rolling: Rolling, racks: Racks) -> None:
+def test_a_roll_waits_for_a_broker_that_was_killed(rolling: Rolling, racks: Racks) -> None:
     """A broker of the rack that is being restarted, so that no partition has both."""
     with rolling.judged(None) as judged:
         rolling.rolls("broker-killed", "brokers", rollout=ONE_BY_ONE)
@@ -33,7 +33,7 @@ def test_a_broker_killed_in_a_roll_is_waited_for(rolling: Rolling, racks: Racks)
         assert judged.created == dict.fromkeys(BROKERS, 1)
 
 
-def test_a_drain_is_waited_for_and_who_was_drained_is_not_restarted_again(rolling: Rolling, racks: Racks) -> None:
+def test_a_roll_waits_for_a_drain_and_does_not_restart_the_drained_broker_again(rolling: Rolling, racks: Racks) -> None:
     """`kubectl drain`, of a pod in the same rack: meanwhile no pod finds a node. It comes back with what is new."""
     with rolling.judged(None) as judged:
         rolling.rolls("drained", "brokers", rollout=ONE_BY_ONE)
@@ -50,7 +50,7 @@ def test_a_drain_is_waited_for_and_who_was_drained_is_not_restarted_again(rollin
         assert set(judged.evicted) == set(BROKERS) - {drained}
 
 
-def test_suspended_in_a_roll_nothing_more_is_started_until_it_is_resumed(rolling: Rolling) -> None:
+def test_no_restart_begins_while_a_roll_is_suspended(rolling: Rolling) -> None:
     with rolling.judged(BROKERS) as judged:
         rolling.rolls("suspended", "brokers")
         judged.until_evicted(2)
@@ -76,7 +76,7 @@ def test_an_image_changed_again_in_a_roll_restarts_no_node_more_than_twice(rolli
         assert {racks.pods()[one]["spec"]["containers"][0]["image"] for one in BROKERS} == {last}
 
 
-def test_a_budget_that_allows_nothing_is_waited_for(rolling: Rolling, racks: Racks) -> None:
+def test_a_roll_waits_for_a_disruption_budget_that_allows_no_disruption(rolling: Rolling, racks: Racks) -> None:
     with rolling.judged(BROKERS) as judged:
         racks.unavailable["brokers"] = 0
         rolling.rolls("budget", "brokers")
@@ -88,7 +88,7 @@ def test_a_budget_that_allows_nothing_is_waited_for(rolling: Rolling, racks: Rac
         rolling.until_rolled("brokers")
 
 
-def test_a_reassignment_is_waited_for(rolling: Rolling, racks: Racks, tmp_path: Path) -> None:
+def test_a_roll_waits_for_a_reassignment(rolling: Rolling, racks: Racks, tmp_path: Path) -> None:
     """Slow by a quota, from one broker of each rack to the other ones."""
     topic = "moving"
     racks.create_topic(topic, 1)
@@ -113,7 +113,9 @@ def test_a_reassignment_is_waited_for(rolling: Rolling, racks: Racks, tmp_path: 
     racks.tool(*move, *file, "--verify")  # takes the quota away
 
 
-def test_a_topic_that_can_never_satisfy_the_rule_blocks_until_it_is_consented(rolling: Rolling, racks: Racks) -> None:
+def test_a_topic_with_one_replica_blocks_the_roll_until_the_document_has_a_consent(
+    rolling: Rolling, racks: Racks
+) -> None:
     """One replica: away with its broker in any case."""
     topic = "single"
     topics = ("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", racks.addresses("brokers"))
@@ -130,7 +132,9 @@ def test_a_topic_that_can_never_satisfy_the_rule_blocks_until_it_is_consented(ro
     racks.tool(*topics, "--delete", "--topic", topic)
 
 
-def test_brokers_at_minimum_isr_stay_until_the_missing_replicas_are_back(rolling: Rolling, racks: Racks) -> None:
+def test_brokers_at_minimum_isr_are_not_restarted_until_missing_replicas_are_in_sync(
+    rolling: Rolling, racks: Racks
+) -> None:
     """A broker is away for longer, so its partitions are at their minimum. Brokers that share none with it may go."""
     away_, mate = BROKERS[0], BROKERS[RACKS]
     with rolling.judged(None) as judged:
@@ -145,7 +149,7 @@ def test_brokers_at_minimum_isr_stay_until_the_missing_replicas_are_back(rolling
         assert set(judged.created) == set(BROKERS)
 
 
-def test_once_the_levels_are_those_of_4_4_going_back_to_4_1_is_refused(rolling: Rolling, racks: Racks) -> None:
+def test_a_roll_back_to_4_1_is_refused_after_the_levels_are_those_of_4_4(rolling: Rolling, racks: Racks) -> None:
     with rolling.judged(()) as judged:
         racks.apply(MIDDLE)
         rolling.apply(NAME)

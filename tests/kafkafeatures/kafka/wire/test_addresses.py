@@ -50,7 +50,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("host", SPELLINGS)
-async def test_an_address_that_is_forbidden_is_refused_in_every_spelling(host: str) -> None:
+async def test_a_forbidden_address_is_refused_in_every_spelling(host: str) -> None:
     """Through the real resolver and the real connect; a port that would not answer is not even tried."""
     with pytest.raises(KafkaError) as caught:
         await connect(Address(host, 9092), Security(policy=IN_POD), timeout=5.0, client_id="t", environment=SYSTEM)
@@ -58,7 +58,7 @@ async def test_an_address_that_is_forbidden_is_refused_in_every_spelling(host: s
     assert refused or "not known" in str(caught.value), caught.value  # or the resolver knows no such spelling
 
 
-def test_there_are_forty_spellings_and_the_resolver_here_knows_most() -> None:
+def test_the_resolver_knows_most_of_the_forty_tested_spellings() -> None:
     known = 0
     for host in SPELLINGS:
         try:
@@ -69,7 +69,7 @@ def test_there_are_forty_spellings_and_the_resolver_here_knows_most() -> None:
     assert known >= 35
 
 
-async def test_one_forbidden_address_among_several_refuses_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_name_with_one_forbidden_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def resolved(*_: Any, **__: Any) -> list[Any]:
         return [(0, 0, 0, "", ("198.18.0.9", 9092)), (0, 0, 0, "", ("169.254.169.254", 9092))]
 
@@ -80,7 +80,7 @@ async def test_one_forbidden_address_among_several_refuses_the_name(monkeypatch:
         )
 
 
-async def test_a_name_is_resolved_once_so_that_nothing_changes_between_check_and_connect(
+async def test_a_host_name_is_resolved_once_for_the_check_and_the_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
@@ -111,7 +111,7 @@ def test_the_api_server_is_refused_on_its_port_only() -> None:
     assert IN_POD.permits("198.19.0.1", 9092)
 
 
-def test_the_api_server_is_refused_where_it_is_now_and_not_where_it_was() -> None:
+def test_the_current_address_of_the_api_server_is_refused_and_a_former_one_permitted() -> None:
     server = ApiServer()
     policy = AddressPolicy(api_server=server)
     server.endpoints = frozenset({("198.19.0.2", 443)})
@@ -119,7 +119,7 @@ def test_the_api_server_is_refused_where_it_is_now_and_not_where_it_was() -> Non
     assert not policy.permits("198.19.0.2", 443)
 
 
-async def test_what_is_no_kafka_is_not_described_where_it_is_the_api_server() -> None:
+async def test_an_error_message_does_not_describe_the_answer_of_an_api_server() -> None:
     """At an address that was not known: of a node it runs on, behind a load balancer."""
     async with serving(Server({18: lambda request: b""})) as server:
         there = (server.address.host, server.address.port)
@@ -139,7 +139,7 @@ async def test_what_is_no_kafka_is_not_described_where_it_is_the_api_server() ->
             await connect(server.address, Security(), timeout=5.0, client_id="t", environment=SYSTEM)
 
 
-async def test_a_failed_tls_handshake_with_the_api_server_is_not_described() -> None:
+async def test_an_error_message_does_not_describe_a_failed_tls_handshake_with_the_api_server() -> None:
     async with serving(Server({18: lambda request: b""})) as server:
         policy = AddressPolicy(api_server=ApiServer((server.address.host, server.address.port)))
         with pytest.raises(AddressRefused):
@@ -152,7 +152,7 @@ async def test_a_failed_tls_handshake_with_the_api_server_is_not_described() -> 
             )
 
 
-async def test_a_server_with_the_certificate_of_an_api_server_learns_nothing(tmp_path: Path) -> None:
+async def test_no_request_is_sent_to_a_server_with_the_certificate_of_an_api_server(tmp_path: Path) -> None:
     """All in a cluster may read its CA, and so verify it. It would take our request for a line that has no end."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -166,7 +166,7 @@ async def test_a_server_with_the_certificate_of_an_api_server_learns_nothing(tmp
         assert server.requests == []
 
 
-async def test_a_kafka_is_never_asked_whether_it_is_the_api_server() -> None:
+async def test_a_kafka_node_is_never_checked_for_being_the_api_server() -> None:
     async with serving(Server({18: api_versions()})) as server:
         api_server = ApiServer()
         security = Security(policy=AddressPolicy(api_server=api_server))
@@ -175,7 +175,7 @@ async def test_a_kafka_is_never_asked_whether_it_is_the_api_server() -> None:
             assert server.connections == 1
 
 
-def test_where_networks_are_allowed_no_others_are_and_what_is_never_permitted_stays_so() -> None:
+def test_allowed_networks_exclude_all_others_and_permit_no_forbidden_address() -> None:
     policy = AddressPolicy(NEVER, networks("10.0.0.0/8", "169.254.0.0/16"))
     assert policy.permits("10.1.2.3", 9092)
     assert not policy.permits("192.0.2.1", 9092)
@@ -183,10 +183,10 @@ def test_where_networks_are_allowed_no_others_are_and_what_is_never_permitted_st
 
 
 @given(st.ip_addresses())
-def test_every_address_is_decided(address: Any) -> None:
+def test_every_ip_address_is_permitted_or_denied(address: Any) -> None:
     assert AddressPolicy(networks("0.0.0.0/0", "::/0")).permits(str(address), 1) is False
     assert AddressPolicy(()).permits(str(address), 1) is True
 
 
-def test_what_is_no_address_is_not_permitted() -> None:
+def test_a_text_that_is_no_ip_address_is_not_permitted() -> None:
     assert not AddressPolicy(()).permits("localhost", 1)

@@ -88,7 +88,7 @@ def rewritten(schema: Any, data: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def test_every_recorded_request_and_reply_is_written_again_bit_for_bit() -> None:
+def test_every_recorded_request_and_reply_is_encoded_again_bit_for_bit() -> None:
     again = 0
     for api_key, version, request, reply in ALL:
         if (api_key, version) in UNKNOWN_TO_KIO:
@@ -100,7 +100,7 @@ def test_every_recorded_request_and_reply_is_written_again_bit_for_bit() -> None
     assert again == len(ALL) - 1 > 800
 
 
-def test_every_recorded_reply_we_would_get_decodes() -> None:
+def test_every_recorded_reply_of_a_supported_version_is_decoded() -> None:
     seen = set()
     for api_key, version, reply in REPLIES:
         if version in range(APIS[api_key].versions.min, APIS[api_key].versions.max + 1):
@@ -133,7 +133,7 @@ OURS = [
 
 
 @pytest.mark.parametrize(("message", "version"), OURS, ids=lambda v: type(v).__name__ if not isinstance(v, int) else v)
-def test_what_we_send_is_what_was_recorded(message: Any, version: int) -> None:
+def test_encoded_requests_equal_recorded_requests(message: Any, version: int) -> None:
     """Byte for byte but for the correlation id, and for fields we leave at their defaults."""
     recorded_requests = {request[4 + 4 :] for key, v, request, _ in ALL if (key, v) == (message.api_key, version)}
     ours = encode_request(message, version=version, correlation_id=7, client_id="probe")
@@ -148,7 +148,7 @@ OF_JAVA = (
 """Written by `ApiVersionsRequestData`, `RequestHeader` and `RequestUtils.serialize` of kafka-clients 4.4.0."""
 
 
-def test_an_api_versions_that_names_a_node_is_what_kafkas_own_class_writes() -> None:
+def test_an_api_versions_request_with_an_identity_equals_the_bytes_of_kafka() -> None:
     named = ApiVersionsRequest(client_software_version="0", cluster_id="5L6g3nShT-eMCtK--X86sw", node_id=2)
     sent = encode_request(named, version=5, correlation_id=7, client_id="kafka-features-operator")
     assert sent == bytes.fromhex(OF_JAVA)
@@ -157,7 +157,7 @@ def test_an_api_versions_that_names_a_node_is_what_kafkas_own_class_writes() -> 
 
 
 @pytest.mark.parametrize("key", APIS)
-def test_every_version_we_offer_can_be_sent(key: int) -> None:
+def test_every_offered_version_can_be_encoded(key: int) -> None:
     messages: dict[int, Request[Any]] = {
         1: FetchRequest(),
         3: MetadataRequest(),
@@ -201,7 +201,7 @@ def test_features_and_finalized_levels_are_read_with_their_epoch() -> None:
     assert answer.finalized_features_epoch >= 0
 
 
-def test_an_unknown_version_is_answered_in_the_oldest_layout() -> None:
+def test_an_answer_to_an_unknown_api_versions_version_is_decoded_as_version_0() -> None:
     """KIP-511: error 35 comes as version 0, whatever was asked."""
     ((_, _, reply),) = [one for one in REPLIES if one[:2] == (18, 9)]
     answer = decode_response(18, 4, reply)[1]
@@ -221,7 +221,7 @@ def test_a_failed_describe_quorum_names_no_leader() -> None:
     assert {answer.partition_error_code for answer in failed} >= {6}
 
 
-def test_voters_come_with_addresses_from_version_2_on() -> None:
+def test_describe_quorum_answers_have_addresses_of_voters_from_version_2() -> None:
     answer: DescribeQuorumResponse = reply_of(55, 2, b"CONTROLLER")
     assert {type(node) for node in answer.nodes} == {Host}
     assert all(node.port > 0 for node in answer.nodes)
@@ -232,7 +232,7 @@ def test_voters_come_with_addresses_from_version_2_on() -> None:
 
 
 @given(data=st.data())
-def test_a_damaged_reply_is_refused_or_reads_but_never_crashes(data: st.DataObject) -> None:
+def test_a_damaged_reply_is_refused_or_decoded_without_a_crash(data: st.DataObject) -> None:
     key, version, reply = data.draw(st.sampled_from([one for one in REPLIES if one[1] <= APIS[one[0]].versions.max]))
     at = data.draw(st.integers(4, len(reply) - 1))
     damaged = reply[:at] + data.draw(st.binary(max_size=6)) + reply[at + data.draw(st.integers(0, 6)) :]
@@ -240,7 +240,7 @@ def test_a_damaged_reply_is_refused_or_reads_but_never_crashes(data: st.DataObje
         decode_response(key, max(version, APIS[key].versions.min), damaged)
 
 
-def test_a_code_that_is_not_known_is_an_error_of_the_server_not_of_the_protocol() -> None:
+def test_an_unknown_error_code_is_an_error_of_the_server() -> None:
     reply = next(r for k, v, r in REPLIES if (k, v) == (57, 2) and r[9:11] == b"\0\0")
     unknown = reply[:9] + (999).to_bytes(2, "big") + reply[11:]
     with pytest.raises(ServerError) as caught:
@@ -248,13 +248,13 @@ def test_a_code_that_is_not_known_is_an_error_of_the_server_not_of_the_protocol(
     assert caught.value.sent
 
 
-def test_bytes_left_over_are_not_ignored() -> None:
+def test_surplus_bytes_of_a_reply_are_refused() -> None:
     reply = next(r for k, v, r in REPLIES if (k, v) == (60, 1))
     with pytest.raises(NotKafka, match="2 bytes too many"):
         decode_response(60, 1, reply + b"\0\0")
 
 
-def test_nodes_that_say_the_same_of_themselves_share_one_answer() -> None:
+def test_equal_answers_of_several_nodes_share_one_value() -> None:
     reply = next(reply for key, version, reply in REPLIES if (key, version) == (18, 4))
     one, two = (decode_response(18, 4, number.to_bytes(4, "big") + reply[4:]) for number in (7, 8))
     assert (one[0], two[0]) == (7, 8)

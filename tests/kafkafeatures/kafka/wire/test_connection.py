@@ -52,7 +52,7 @@ async def to(server: Server, *, timeout: float = 5.0, **more: Any) -> Connection
 ASK = UnregisterBrokerRequest(1)
 
 
-async def test_the_versions_are_asked_first_and_on_every_connection() -> None:
+async def test_api_versions_is_the_first_request_of_every_connection() -> None:
     async with serving(node()) as server:
         for _ in range(2):
             async with await to(server) as link:
@@ -60,7 +60,7 @@ async def test_the_versions_are_asked_first_and_on_every_connection() -> None:
         assert [int.from_bytes(request[:2], "big") for request in server.requests] == [18, 64, 18, 64]
 
 
-async def test_what_was_not_offered_is_not_sent() -> None:
+async def test_a_request_that_the_node_does_not_offer_is_not_sent() -> None:
     async with serving(node()) as server, await to(server) as link:
         with pytest.raises(UnsupportedApi, match="does not offer DescribeQuorum") as caught:
             await link.request(DescribeQuorumRequest())
@@ -69,14 +69,14 @@ async def test_what_was_not_offered_is_not_sent() -> None:
         assert len(server.requests) == 1
 
 
-async def test_versions_that_do_not_meet_are_reported_and_not_sent() -> None:
+async def test_a_request_without_a_common_version_is_not_sent() -> None:
     async with serving(node(_18=api_versions((60, 7, 9)))) as server, await to(server) as link:
         with pytest.raises(UnsupportedApi, match="offers DescribeCluster 7-9, we speak 0-2"):
             await link.request(DescribeClusterRequest())
         assert len(server.requests) == 1
 
 
-async def test_a_node_that_does_not_know_our_version_of_api_versions_is_asked_in_its_own() -> None:
+async def test_a_node_that_refuses_the_version_of_api_versions_is_asked_with_version_0() -> None:
     """KIP-511: it answers 35 in the layout of version 0."""
 
     def old(request: bytes) -> bytes | None:
@@ -97,13 +97,13 @@ def versions_of(server: Server) -> list[int]:
     return [int.from_bytes(one[2:4], "big") for one in server.requests if one[:2] == b"\0\x12"]
 
 
-async def test_a_name_goes_with_the_first_request() -> None:
+async def test_an_expected_identity_is_sent_with_the_first_request() -> None:
     async with serving(node()) as server, await to(server, request=NAMED) as link:
         assert (versions_of(server), link.refuses_name) == ([5], False)
         assert b"5L6g3nShT-eMCtK--X86sw\0\0\0\2" in server.requests[0]
 
 
-async def test_a_node_that_refuses_its_name_is_asked_on_over_the_same_connection() -> None:
+async def test_a_node_that_refuses_its_identity_is_used_over_the_same_connection() -> None:
     def another(request: bytes) -> bytes | None:
         is_named = request[2:4] == b"\0\5"
         return (
@@ -115,7 +115,7 @@ async def test_a_node_that_refuses_its_name_is_asked_on_over_the_same_connection
         await link.request(ASK)
 
 
-async def test_a_node_that_is_too_old_for_a_name_is_asked_without_one() -> None:
+async def test_a_node_that_is_too_old_for_an_identity_is_asked_without_it() -> None:
     def old(request: bytes) -> bytes | None:
         if request[2:4] == b"\0\5":
             return framed(request[4:8] + bytes.fromhex("002300000001001200000004"))
@@ -127,7 +127,7 @@ async def test_a_node_that_is_too_old_for_a_name_is_asked_without_one() -> None:
         assert NAMED.cluster_id.encode() not in server.requests[1]
 
 
-async def test_before_sasl_no_name_is_sent_as_no_node_looks_at_it() -> None:
+async def test_no_identity_is_sent_before_sasl() -> None:
     answers = {18: api_versions((17, 0, 1), (36, 0, 2)), 17: handshake("SCRAM-SHA-256", error=33)}
     security = Security(sasl=Sasl("SCRAM-SHA-256", "alice", "secret"))
     async with serving(Server(answers)) as server:
@@ -136,7 +136,7 @@ async def test_before_sasl_no_name_is_sent_as_no_node_looks_at_it() -> None:
         assert versions_of(server) == [4]
 
 
-async def test_an_error_of_api_versions_ends_the_attempt() -> None:
+async def test_an_error_code_of_api_versions_fails_the_connection() -> None:
     async with serving(node(_18=api_versions(error=41))) as server:
         with pytest.raises(ServerError, match="NOT_CONTROLLER"):
             await to(server)
@@ -166,13 +166,13 @@ async def test_a_connection_is_not_used_again_after_a_broken_answer(answer: Answ
         assert not again.value.sent
 
 
-async def test_an_error_code_is_an_answer_and_leaves_the_connection_alone() -> None:
+async def test_a_connection_stays_open_after_an_answer_with_an_error_code() -> None:
     async with serving(node(_64=lambda request: unregistered(request, error=102))) as server, await to(server) as link:
         assert (await link.request(ASK)).error_code == 102
         assert not link.closed
 
 
-async def test_giving_up_closes_the_connection() -> None:
+async def test_a_cancelled_request_closes_the_connection() -> None:
     arrived = asyncio.Event()
     async with serving(node(_64=lambda request: arrived.set())) as server, await to(server) as link:
         asking = asyncio.create_task(link.request(ASK))
@@ -183,7 +183,7 @@ async def test_giving_up_closes_the_connection() -> None:
         assert link.closed
 
 
-async def test_two_requests_at_once_take_turns() -> None:
+async def test_concurrent_requests_on_one_connection_take_turns() -> None:
     async with serving(node()) as server, await to(server) as link:
         await asyncio.gather(*(link.request(ASK) for _ in range(5)))
         assert len(server.requests) == 6
@@ -201,14 +201,14 @@ async def test_two_requests_at_once_take_turns() -> None:
         (framed(b"\0\0\0\1" + b"\0\0" + b"\xff\xff\xff\xff\x0f"), "4294967294 api_keys with 0 bytes left"),
     ],
 )
-async def test_a_server_of_another_protocol_is_named(first: bytes, said: str) -> None:
+async def test_a_server_of_another_protocol_is_reported(first: bytes, said: str) -> None:
     async with serving(Server(first=first)) as server:
         with pytest.raises(NotKafka, match=said) as caught:
             await to(server)
         assert caught.value.remedy
 
 
-async def test_a_silent_server_costs_no_more_than_the_timeout() -> None:
+async def test_a_request_to_a_silent_server_times_out() -> None:
     async with serving(Server()) as server:
         with pytest.raises(TimedOut, match=r"connected, but no answer within 0\.3 s"):
             await to(server, timeout=QUICK)
@@ -221,7 +221,7 @@ async def test_a_closed_port_is_reported_as_not_listening() -> None:
         await connect(address, Security(), timeout=5, client_id="us", environment=SYSTEM)
 
 
-async def test_an_unknown_name() -> None:
+async def test_an_unknown_host_name_is_unreachable() -> None:
     with pytest.raises(Unreachable, match="the host name is not known") as error:
         await connect(Address("kafka.invalid", 9092), Security(), timeout=5, client_id="us", environment=SYSTEM)
     assert error.value.kind is FailureKind.UNREACHABLE

@@ -70,7 +70,7 @@ def test_the_system_trust_is_not_loaded_if_a_ca_is_configured(loaded: list[str])
     assert loaded == ["named"]
 
 
-def test_a_client_certificate_does_not_cost_all_of_the_systems_trust(trust: Path, loaded: list[str]) -> None:
+def test_a_context_with_a_client_certificate_loads_system_cas_on_demand(trust: Path, loaded: list[str]) -> None:
     """The CAs of the system are found one by one, where the system has them so: 13 KB in place of 0.8 MiB each."""
     (trust / "bundle.pem").write_text(CERTIFICATES.ca)
     (trust / "hashed" / "0123abcd.0").write_text(CERTIFICATES.ca)
@@ -78,7 +78,7 @@ def test_a_client_certificate_does_not_cost_all_of_the_systems_trust(trust: Path
     assert loaded == ["folder"]
 
 
-def test_a_ca_that_only_the_bundle_has_is_trusted(trust: Path, loaded: list[str]) -> None:
+def test_a_ca_that_only_the_system_bundle_has_is_trusted(trust: Path, loaded: list[str]) -> None:
     """Another bundle was put in place of the image's."""
     (trust / "bundle.pem").write_text(CERTIFICATES.ca + CERTIFICATES.other_ca)
     (trust / "hashed" / "0123abcd.0").write_text(CERTIFICATES.ca)
@@ -86,12 +86,12 @@ def test_a_ca_that_only_the_bundle_has_is_trusted(trust: Path, loaded: list[str]
     assert loaded == ["system"]
 
 
-def test_the_systems_trust_alone_is_one_context_for_all(trust: Path) -> None:
+def test_settings_with_system_trust_only_share_one_tls_context(trust: Path) -> None:
     (trust / "bundle.pem").write_text(CERTIFICATES.ca)
     assert tls.context(Tls()) is tls.context(Tls())
 
 
-async def test_a_context_is_made_once_beside_the_loop_for_all_connections_of_a_cluster(
+async def test_a_tls_context_is_created_once_per_cluster_outside_of_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     threads: list[int] = []
@@ -113,7 +113,7 @@ async def test_a_context_is_made_once_beside_the_loop_for_all_connections_of_a_c
     assert threading.get_ident() not in threads
 
 
-async def test_material_that_was_checked_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_checked_tls_settings_are_not_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     client = OAuthClient("https://h/token", "us", "s", tls=replace(NAMED, **CLIENT))
     security = Security(NAMED, Sasl("OAUTHBEARER", oauth=client))
     security.check()
@@ -133,7 +133,7 @@ def test_a_tls_context_is_freed_with_its_cluster() -> None:
     assert kept() is None
 
 
-async def test_material_that_cannot_be_used_is_reported_each_time() -> None:
+async def test_invalid_tls_settings_are_reported_each_time() -> None:
     contexts = Contexts()
     for _ in range(2):
         with pytest.raises(TlsFailed, match="not a PEM certificate"):

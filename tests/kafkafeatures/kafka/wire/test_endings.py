@@ -89,14 +89,14 @@ async def frozen(context: ssl.SSLContext, answered: int) -> AsyncIterator[Frozen
         await serving
 
 
-async def test_connecting_to_a_node_that_hangs_over_tls_ends_with_the_timeout(context: ssl.SSLContext) -> None:
+async def test_connecting_to_a_hanging_node_over_tls_times_out(context: ssl.SSLContext) -> None:
     async with frozen(context, 0) as node:
         with pytest.raises(TimedOut) as caught:
             await to(node.address, Security(TRUSTED), timeout=1.0)
         assert not caught.value.sent
 
 
-async def test_asking_a_node_that_hangs_over_tls_ends_with_the_timeout(context: ssl.SSLContext) -> None:
+async def test_a_request_to_a_hanging_node_over_tls_times_out(context: ssl.SSLContext) -> None:
     async with frozen(context, 1) as node:
         link = await to(node.address, Security(TRUSTED))
         with pytest.raises(TimedOut) as caught:
@@ -105,7 +105,7 @@ async def test_asking_a_node_that_hangs_over_tls_ends_with_the_timeout(context: 
         assert link.closed
 
 
-async def test_leaving_a_node_that_hangs_lets_go_of_the_socket(
+async def test_closing_a_connection_to_a_hanging_node_frees_the_socket(
     context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkafeatures.kafka.wire.connection.CLOSING_SECONDS", 0.05)
@@ -128,7 +128,7 @@ async def test_leaving_a_node_that_hangs_lets_go_of_the_socket(
     ],
     ids=["nothing", "half a length", "half a frame", "a header alone"],
 )
-async def test_an_answer_that_is_cut_is_distinguished_from_none(
+async def test_a_truncated_answer_is_distinguished_from_a_missing_answer(
     first: bytes, kind: type[KafkaError], said: str
 ) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -150,7 +150,7 @@ async def test_an_answer_that_is_cut_is_distinguished_from_none(
     await listener.wait_closed()
 
 
-async def test_an_unknown_code_leaves_the_outcome_open() -> None:
+async def test_an_unknown_error_code_of_a_change_leaves_its_outcome_unknown() -> None:
     """The node has decided about the change, and only what it says next time shows what."""
 
     def answer(request: bytes) -> bytes:
@@ -176,7 +176,7 @@ async def test_a_failed_connection_has_sent_no_request_of_its_caller(answers: di
         assert not caught.value.sent
 
 
-async def test_giving_up_while_connecting_ends_the_connection() -> None:
+async def test_cancelling_a_connection_attempt_closes_the_connection() -> None:
     arrived = asyncio.Event()
     ended = asyncio.Event()
 
@@ -204,7 +204,7 @@ async def test_giving_up_while_connecting_ends_the_connection() -> None:
 
 
 @pytest.mark.parametrize("host", ["::1", "127.0.0.1"])
-async def test_a_literal_address_where_no_server_listens(host: str) -> None:
+async def test_a_literal_address_without_a_listener_is_unreachable_with_a_remedy(host: str) -> None:
     with pytest.raises(Unreachable) as caught:
         await to(Address(host, 1), Security())
     assert caught.value.remedy
@@ -242,7 +242,7 @@ SCRAM = Security(sasl=Sasl("SCRAM-SHA-256", "alice", "p"))
 PLAIN = Security(TRUSTED, Sasl("PLAIN", "alice", "p"))
 
 
-async def test_sasl_to_a_listener_that_has_none_is_reported() -> None:
+async def test_sasl_to_a_listener_without_sasl_is_reported() -> None:
     """A listener without SASL hands the request to KafkaApis, which answers ILLEGAL_SASL_STATE (34)."""
     async with serving(Server({18: OFFERED, 17: handshake(34)})) as server:
         with pytest.raises(AuthenticationFailed, match="the listener has no SASL") as caught:
@@ -278,7 +278,9 @@ async def test_a_failed_reauthentication_has_a_reason_and_sends_no_request(
         assert not [request for request in server.requests if request[:2] == b"\0\x40"]
 
 
-async def test_a_recorded_proof_of_one_byte_leaves_the_rest_of_its_frame_alone(context: ssl.SSLContext) -> None:
+async def test_masking_a_one_byte_sasl_message_does_not_change_the_other_bytes_of_its_frame(
+    context: ssl.SSLContext,
+) -> None:
     """The end of a refused OAUTHBEARER exchange is a single 1, and there are many of these in a frame."""
     frames: list[tuple[str, bytes]] = []
 

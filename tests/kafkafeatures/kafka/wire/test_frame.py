@@ -27,7 +27,7 @@ from kafkafeatures.kafka.wire.frame import _OTHERS, MAX_FETCH_FRAME, MAX_FRAME, 
         (b"\x01\x00\x00\x01", "16777217 bytes", "check the port and the security protocol"),
     ],
 )
-def test_a_length_that_cannot_be_meant_is_reported_with_a_remedy(head: bytes, said: str, remedy: str) -> None:
+def test_an_implausible_frame_length_is_reported_with_a_remedy(head: bytes, said: str, remedy: str) -> None:
     with pytest.raises(NotKafka) as caught:
         length_of(head, most=MAX_FRAME)
     assert said in str(caught.value)
@@ -37,7 +37,7 @@ def test_a_length_that_cannot_be_meant_is_reported_with_a_remedy(head: bytes, sa
 
 @pytest.mark.parametrize("most", [MAX_FRAME, MAX_FETCH_FRAME])
 @pytest.mark.parametrize("step", [-1, 0, 1])
-def test_the_longest_answer_is_a_limit_to_the_byte(most: int, step: int) -> None:
+def test_the_maximum_frame_length_is_exact_to_the_byte(most: int, step: int) -> None:
     head = (most + step).to_bytes(4, "big")
     if step > 0:
         with pytest.raises(NotKafka):
@@ -47,7 +47,7 @@ def test_the_longest_answer_is_a_limit_to_the_byte(most: int, step: int) -> None
 
 
 @given(head=st.binary(min_size=4, max_size=4), most=st.sampled_from([MAX_FRAME, MAX_FETCH_FRAME]))
-def test_every_head_is_a_length_within_the_limit_or_refused(head: bytes, most: int) -> None:
+def test_every_frame_header_gives_a_length_within_the_limit_or_is_refused(head: bytes, most: int) -> None:
     length = int.from_bytes(head, "big", signed=True)
     if 4 <= length <= most:
         assert length_of(head, most=most) == length

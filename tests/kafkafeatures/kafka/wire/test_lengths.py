@@ -61,7 +61,7 @@ def varint(value: int) -> bytes:
 
 @settings(max_examples=100)
 @given(kind=st.sampled_from([*MESSAGES, *HEADERS, ConsumerGroupHeartbeatResponse]), data=st.data())
-def test_encoded_messages_are_judged_to_their_last_byte(kind: Any, data: st.DataObject) -> None:
+def test_the_length_check_accepts_an_encoded_message_to_its_last_byte(kind: Any, data: st.DataObject) -> None:
     message = written(data.draw(st.from_type(kind)))
     front = data.draw(st.binary(max_size=3))
     assert judge(kind, front + message + b"\xff", len(front)) == len(front) + len(message)
@@ -72,7 +72,7 @@ def test_encoded_messages_are_judged_to_their_last_byte(kind: Any, data: st.Data
 
 @settings(max_examples=100)
 @given(kind=st.sampled_from([message for message in MESSAGES if fields(message)]), data=st.data())
-def test_judged_lengths_equal_those_of_the_codec(kind: Any, data: st.DataObject) -> None:
+def test_the_length_check_ends_at_the_same_byte_as_the_codec(kind: Any, data: st.DataObject) -> None:
     message = bytearray(written(data.draw(st.from_type(kind))))
     for _ in range(data.draw(st.integers(1, 3))):
         message[data.draw(st.integers(0, len(message) - 1))] = data.draw(st.integers(0, 255))
@@ -142,19 +142,19 @@ BEGIN = b"\0\0" + varint(1) + bytes(4)  # ApiVersions: no error, no api keys, no
         (DescribeQuorumResponse, b"\0\0\0" + varint(2) + varint(1) + varint(2**28), "268435455 partitions"),
     ],
 )  # fmt: skip
-def test_a_length_that_lies_is_reported(kind: type, message: bytes, said: str) -> None:
+def test_a_false_length_in_a_message_is_reported(kind: type, message: bytes, said: str) -> None:
     with pytest.raises(NotKafka, match=said) as caught:
         judge(kind, message)
     assert caught.value.sent
 
 
-def test_a_null_array_takes_its_length_only() -> None:
+def test_a_null_array_takes_only_the_bytes_of_its_length() -> None:
     assert judge(ApiVersionsResponse, b"\0\0" + b"\0" + bytes(4) + b"\0") == 8
     assert judge(SaslHandshakeResponse, b"\0\0" + b"\xff\xff\xff\xff") == 6
 
 
 @pytest.mark.parametrize("tags", [b"\0", b"\1\x09\1\1"], ids=["without tagged fields", "with one"])
-def test_the_elements_of_all_arrays_together_are_bounded(tags: bytes) -> None:
+def test_the_number_of_elements_of_all_arrays_of_a_message_is_bounded(tags: bytes) -> None:
     """Each becomes an object of a hundred bytes and more."""
     half = MAX_ITEMS // 2
     topic = varint(1) + bytes(16) + b"\0"  # a name, its id, not internal
@@ -169,7 +169,7 @@ def test_the_elements_of_all_arrays_together_are_bounded(tags: bytes) -> None:
         judge(ApiVersionsResponse, b"\0\0" + varint(MAX_ITEMS + 2) + one * (MAX_ITEMS + 1) + bytes(5))
 
 
-def test_answers_to_any_user_are_small_and_only_topics_and_records_are_large() -> None:
+def test_limits_of_answers_are_small_except_for_topics_and_records() -> None:
     hello, items = codec.limits(ApiVersionsRequest())
     change, _ = codec.limits(UpdateFeaturesRequest())
     quorum, _ = codec.limits(DescribeQuorumRequest())

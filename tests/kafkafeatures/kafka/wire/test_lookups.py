@@ -48,7 +48,7 @@ async def dns(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Dns]:
     made.over.set()
 
 
-async def test_a_lookup_whose_caller_gave_up_keeps_its_place_and_others_have_their_own(dns: Dns) -> None:
+async def test_a_cancelled_lookup_still_occupies_its_slot_and_another_cluster_has_its_own_slots(dns: Dns) -> None:
     mine, anothers = Lookups(2), Lookups(2)
     first = [asyncio.create_task(mine.resolve(f"first-{number}", 1)) for number in range(3)]
     await until(lambda: len(dns.asked) == 2)
@@ -64,7 +64,7 @@ async def test_a_lookup_whose_caller_gave_up_keeps_its_place_and_others_have_the
     assert "first-2" not in dns.asked  # it was no longer waited for
 
 
-async def test_connections_of_one_cluster_share_few_lookups(dns: Dns) -> None:
+async def test_connections_of_one_cluster_share_a_limited_number_of_lookups(dns: Dns) -> None:
     security = Security(policy=AddressPolicy())
     addresses = [Address(f"{number:x}.b", 1) for number in range(3 * AT_ONCE)]
     connecting = [
@@ -89,7 +89,7 @@ async def test_waiting_for_a_lookup_counts_against_the_connection_timeout() -> N
         await connect(Address("kafka.example", 9092), security, timeout=0.01, client_id="t", environment=SYSTEM)
 
 
-async def test_an_ip_address_waits_for_no_turn_and_is_checked_all_the_same() -> None:
+async def test_an_ip_address_needs_no_lookup_and_is_still_checked() -> None:
     security = Security(policy=AddressPolicy(), lookups=NOBODY)
     async with serving(Server({18: api_versions()})) as server:
         await (await connect(server.address, security, timeout=5.0, client_id="t", environment=SYSTEM)).close()
@@ -98,7 +98,7 @@ async def test_an_ip_address_waits_for_no_turn_and_is_checked_all_the_same() -> 
             await connect(Address(forbidden, 9092), security, timeout=5.0, client_id="t", environment=SYSTEM)
 
 
-def test_brokers_and_controllers_of_one_cluster_share_their_turns_and_two_clusters_do_not() -> None:
+def test_brokers_and_controllers_of_one_cluster_share_lookups_and_two_clusters_do_not() -> None:
     cluster = ClusterSpec(bootstrap_servers="a:9092", bootstrap_controllers="b:9093")
     one, other = (settings_of(cluster, lambda *_: None, policy=AddressPolicy()) for _ in range(2))
     assert one == other

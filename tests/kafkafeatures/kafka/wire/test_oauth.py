@@ -78,7 +78,9 @@ def client(url: str, tls: Tls = TRUSTED) -> OAuthClient:
     return OAuthClient(url, "us", CANARY, tls=tls)
 
 
-async def test_a_token_is_kept_for_half_of_its_life_and_fetched_once_for_all(tmp_path: Path) -> None:
+async def test_a_token_is_fetched_once_for_concurrent_callers_and_cached_for_half_of_its_lifetime(
+    tmp_path: Path,
+) -> None:
     count = 0
 
     def answer(request: BaseHTTPRequestHandler) -> tuple[int, object]:
@@ -97,9 +99,7 @@ async def test_a_token_is_kept_for_half_of_its_life_and_fetched_once_for_all(tmp
 
 
 @pytest.mark.parametrize("life", [10**300, float("inf"), 86_400, "1e300"])
-async def test_a_token_is_shown_for_half_an_hour_at_most_however_long_it_says_it_lives(
-    tmp_path: Path, life: object
-) -> None:
+async def test_a_token_is_cached_for_at_most_half_an_hour_whatever_its_lifetime(tmp_path: Path, life: object) -> None:
     numbers, now = iter(range(1, 9)), 0.0
     tokens = Tokens(lambda: now)
     with token_endpoint(
@@ -113,7 +113,7 @@ async def test_a_token_is_shown_for_half_an_hour_at_most_however_long_it_says_it
 
 
 @pytest.mark.parametrize("life", [0, -5, -(10**300), float("nan")])
-async def test_a_token_without_a_life_is_used_once(tmp_path: Path, life: object) -> None:
+async def test_a_token_without_a_positive_lifetime_is_used_once(tmp_path: Path, life: object) -> None:
     numbers = iter(range(1, 9))
     tokens = Tokens(lambda: 0.0)
     with token_endpoint(
@@ -123,7 +123,7 @@ async def test_a_token_without_a_life_is_used_once(tmp_path: Path, life: object)
 
 
 @pytest.mark.parametrize("said", [(58, "expired"), None], ids=["refused", "cut"])
-async def test_a_token_that_a_node_does_not_take_is_dropped(
+async def test_a_token_that_a_node_refuses_is_dropped_from_the_cache(
     tmp_path: Path, said: tuple[int, str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A token that is kept would be shown to every node for half of its life, also after the cause was corrected."""
@@ -178,7 +178,7 @@ async def test_a_newer_token_is_not_dropped_with_a_refused_one(tmp_path: Path) -
         (500, {"error": CANARY}, "answers 500"),
     ],
 )
-async def test_an_endpoint_that_gives_no_token_is_reported(
+async def test_a_token_endpoint_that_gives_no_token_is_reported(
     tmp_path: Path, code: int, document: object, said: str
 ) -> None:
     with token_endpoint(tmp_path, lambda request: (code, document)) as url:
@@ -187,7 +187,7 @@ async def test_an_endpoint_that_gives_no_token_is_reported(
         assert CANARY not in f"{caught.value!r}{caught.value.remedy}{client(url)!r}"
 
 
-async def test_the_endpoint_is_not_asked_over_http_or_without_trust(tmp_path: Path) -> None:
+async def test_the_token_endpoint_is_not_asked_over_http_or_without_trust(tmp_path: Path) -> None:
     with pytest.raises(AuthenticationFailed, match="the token endpoint is not https"):
         await Tokens(monotonic=SYSTEM.monotonic).token(client("http://127.0.0.1:1/token"), 5)
     not_trusted = pytest.raises(TlsFailed, match=r"token endpoint .* a CA that is not trusted")
@@ -195,12 +195,12 @@ async def test_the_endpoint_is_not_asked_over_http_or_without_trust(tmp_path: Pa
         await Tokens(monotonic=SYSTEM.monotonic).token(client(url, Tls(ca=CERTIFICATES.other_ca)), 5)
 
 
-async def test_an_endpoint_that_is_not_there_is_reported() -> None:
+async def test_an_unreachable_token_endpoint_is_reported() -> None:
     with pytest.raises(AuthenticationFailed, match=r"the token endpoint 127\.0\.0\.1:1 cannot be reached"):
         await Tokens(monotonic=SYSTEM.monotonic).token(client("https://127.0.0.1:1/token"), 5)
 
 
-async def test_a_token_is_asked_for_as_the_rfc_wants(tmp_path: Path) -> None:
+async def test_a_token_request_has_the_form_of_the_rfc(tmp_path: Path) -> None:
     """RFC 6749: the pair is form-encoded before it goes into the header (2.3.1), the grant in the body (4.4.2)."""
     asked: list[tuple[str, dict[str, list[str]]]] = []
 
@@ -228,7 +228,7 @@ class ApiServer:
 
 
 @pytest.mark.parametrize("ca", [CERTIFICATES.ca, CERTIFICATES.other_ca], ids=["trusted", "not trusted"])
-async def test_the_api_server_is_no_token_endpoint_whose_answers_are_reported(tmp_path: Path, ca: str) -> None:
+async def test_answers_of_an_api_server_given_as_token_endpoint_are_not_reported(tmp_path: Path, ca: str) -> None:
     with token_endpoint(tmp_path, lambda request: (403, {})) as url:
         port = urllib.parse.urlsplit(url).port or 0
         for there, error in ((port, AddressRefused), (port + 1, KafkaError)):
@@ -256,7 +256,7 @@ async def test_a_redirect_is_not_followed_not_even_to_https(tmp_path: Path) -> N
         assert visited == 0
 
 
-async def test_one_caller_that_gives_up_does_not_fail_the_others(tmp_path: Path) -> None:
+async def test_a_cancelled_caller_of_a_token_request_does_not_fail_another(tmp_path: Path) -> None:
     asked, may_answer = threading.Event(), threading.Event()
 
     def answer(request: BaseHTTPRequestHandler) -> tuple[int, object]:
@@ -309,7 +309,7 @@ async def test_a_slow_token_endpoint_times_out(tmp_path: Path, drip: bytes) -> N
         thread.join()
 
 
-async def test_a_token_that_is_old_is_not_kept_with_its_secret_for_ever(tmp_path: Path) -> None:
+async def test_an_expired_token_is_removed_from_the_cache_with_its_secret(tmp_path: Path) -> None:
     now = 0.0
     tokens = Tokens(lambda: now)
     with token_endpoint(tmp_path, lambda request: (200, {"access_token": "t", "expires_in": 100})) as url:
@@ -328,7 +328,7 @@ async def test_a_failure_of_the_token_endpoint_is_not_cached(tmp_path: Path) -> 
         assert await tokens.token(client(url), 10) == "t"
 
 
-async def test_another_secret_is_another_client(tmp_path: Path) -> None:
+async def test_a_rotated_client_secret_fetches_a_new_token(tmp_path: Path) -> None:
     """A rotated secret is used at once: what the old one fetched is not its."""
     asked: list[str] = []
 
@@ -342,11 +342,11 @@ async def test_another_secret_is_another_client(tmp_path: Path) -> None:
             assert await tokens.token(OAuthClient(url, "us", secret, tls=TRUSTED), 10) == expected
 
 
-async def test_a_token_as_given_is_given() -> None:
+async def test_a_configured_token_is_used_unchanged() -> None:
     assert await Tokens(monotonic=SYSTEM.monotonic).token(OAuthToken("as-it-is"), 1) == "as-it-is"
 
 
-def test_a_kept_token_is_fresh_where_a_session_is_renewed() -> None:
+def test_a_token_is_cached_for_less_time_than_a_session_lasts_before_its_renewal() -> None:
     """A session lives as long as its token at most, so at its renewal the token in hand must be another."""
     assert KEEP < RENEW_AFTER
 

@@ -37,7 +37,7 @@ def answers(message: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("reply", [one for one in replies() if one.api in NEW], ids=lambda one: one.of)
-def test_every_reply_is_read_bit_for_bit(reply: Reply) -> None:
+def test_every_recorded_reply_is_encoded_again_bit_for_bit(reply: Reply) -> None:
     assert rewritten(load_response_schema(reply.api, reply.version), reply.data) == reply.data
 
 
@@ -72,12 +72,12 @@ def test_log_dirs_of_a_broker_list_its_replicas() -> None:
         assert directory.hosted == {"orders": frozenset(range(5))}
 
 
-def test_a_cluster_without_reassignments_lists_none() -> None:
+def test_an_answer_of_a_cluster_without_reassignments_lists_none() -> None:
     for answer in answers(ListPartitionReassignmentsRequest()):
         assert (answer.error_code, answer.reassignments) == (0, {})
 
 
-def test_a_topic_that_sets_nothing_has_what_the_broker_applies() -> None:
+def test_a_topic_without_own_configs_has_the_values_of_the_broker() -> None:
     for answer in answers(DescribeConfigsRequest(names=("orders", "nobody"), keys=(MIN,))):
         assert answer.configs["orders"].entries[MIN].value == "1"
         assert (

@@ -33,7 +33,7 @@ def test_sasl_plain_is_one_message() -> None:
 
 
 @pytest.mark.parametrize(("username", "password"), [("a\0b", CANARY), ("alice", f"{CANARY}\0")])
-def test_plain_cannot_carry_a_nul(username: str, password: str) -> None:
+def test_sasl_plain_refuses_a_nul_in_user_name_or_password(username: str, password: str) -> None:
     with pytest.raises(AuthenticationFailed, match="NUL") as caught:
         next(exchange(Sasl("PLAIN", username, password), None))
     assert CANARY not in repr(caught.value)
@@ -46,7 +46,7 @@ def test_oauthbearer_sends_the_token_as_in_the_rfc_and_an_empty_answer_accepts_i
         steps.send(b"")
 
 
-def test_a_challenge_to_a_token_is_a_no() -> None:
+def test_a_challenge_after_a_token_is_a_refusal() -> None:
     steps = exchange(Sasl("OAUTHBEARER"), CANARY)
     next(steps)
     assert steps.send(b'{"status":"invalid_token"}') == b"\x01"
@@ -57,7 +57,7 @@ def test_a_challenge_to_a_token_is_a_no() -> None:
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("username", ["alice", "a,b=c", "User@example.org", "älice"])
-def test_scram_ends_with_both_sides_convinced(mechanism: str, username: str) -> None:
+def test_a_scram_exchange_authenticates_client_and_server(mechanism: str, username: str) -> None:
     asked: list[str] = []
     made = ScramMechanism(mechanism)
     auth = made.make_auth_info(CANARY, iteration_count=4096)
@@ -93,7 +93,7 @@ def test_scram_ends_with_both_sides_convinced(mechanism: str, username: str) -> 
         f"m=x,r=NONCEx,s={SALT},i=4096",
     ],
 )
-def test_a_first_answer_that_cannot_be_right_gets_no_proof(answer: str) -> None:
+def test_an_invalid_first_scram_answer_gets_no_proof(answer: str) -> None:
     steps = scram()
     nonce = next(steps).decode().partition("r=")[2]
     with pytest.raises(AuthenticationFailed, match="did not prove") as caught:
@@ -133,7 +133,7 @@ def test_a_wrong_server_signature_of_scram_is_refused(final: bytes) -> None:
 
 
 @given(answer=st.binary(max_size=60))
-def test_no_answer_breaks_the_exchange(answer: bytes) -> None:
+def test_an_arbitrary_scram_answer_fails_the_authentication(answer: bytes) -> None:
     steps = scram()
     next(steps)
     with pytest.raises(AuthenticationFailed):

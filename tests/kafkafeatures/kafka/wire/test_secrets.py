@@ -103,7 +103,7 @@ def test_a_secret_is_removed_in_every_encoding(secret: str, echo: Callable[[str]
     before=st.binary(max_size=7),
     after=st.binary(max_size=7),
 )
-def test_base64_hides_no_secret_wherever_it_lies(secret: str, before: bytes, after: bytes) -> None:
+def test_a_secret_is_removed_from_base64_at_any_offset(secret: str, before: bytes, after: bytes) -> None:
     for code in (base64.b64encode, base64.urlsafe_b64encode):
         left = text(of(secret), code(before + secret.encode() + after).decode())
         assert REMOVED in left
@@ -139,14 +139,14 @@ def test_any_json_web_token_is_removed() -> None:
 
 
 @given(before=st.integers(LONGEST - 400, LONGEST + 400), echo=st.sampled_from(PURE))
-def test_no_half_of_a_secret_is_left_where_a_text_is_cut(before: int, echo: str) -> None:
+def test_no_part_of_a_secret_is_left_where_a_text_is_cut(before: int, echo: str) -> None:
     secret = "hunter2-and-more"
     left = text(of(secret), "." * before + ECHOES[echo](secret) * 9 + "." * 9)
     assert len(left) <= LONGEST
     assert ECHOES[echo](secret)[:9] not in left
 
 
-def test_of_a_short_secret_words_are_left() -> None:
+def test_a_short_secret_is_removed_only_as_a_whole_word() -> None:
     assert text(of("no"), "no such user, nobody knows no") == f"{REMOVED} such user, nobody knows {REMOVED}"
 
 
@@ -156,7 +156,7 @@ def test_answers_are_unchanged_without_authentication() -> None:
     assert of("").removed_from(answer) is answer
 
 
-def test_every_field_that_people_read_is_searched() -> None:
+def test_secrets_are_removed_from_every_text_field_of_an_answer() -> None:
     secrets = of("hunter2x")
     assert secrets.removed_from(SaslHandshakeResponse(33, ("PLAIN", "hunter2x"))).mechanisms == ("PLAIN", REMOVED)
     answers = UpdateFeaturesResponse(0, None, {"group.version": (95, "hunter2x"), "hunter2x": (0, None)})
@@ -166,7 +166,7 @@ def test_every_field_that_people_read_is_searched() -> None:
     assert (cluster.cluster_id, cluster.nodes) == (REMOVED, (Host(1, f"{REMOVED}.example", 9092), hosts[1]))
 
 
-def test_a_password_that_is_part_of_usual_names_costs_no_node() -> None:
+def test_a_password_that_is_part_of_host_names_does_not_change_the_nodes() -> None:
     """Such a password is taken out of what people read, and the nodes stay where they are."""
     hosts = (Host(1, "kafka-0.kafka.svc", 9092), Host(2, "orders-kafka-1.example", 9092))
     answer = DescribeClusterResponse(31, "kafka may not", 1, "kafka", 1, hosts, 2)
@@ -176,7 +176,7 @@ def test_a_password_that_is_part_of_usual_names_costs_no_node() -> None:
     assert of("kafka").removed_from(answer).error_message == f"{REMOVED} may not"
 
 
-def test_both_listeners_of_a_cluster_know_all_of_its_secrets() -> None:
+def test_secrets_of_all_listeners_of_a_cluster_are_removed_on_each_listener() -> None:
     settings = ClusterSettings(
         (Address("a", 1),),
         brokers=Security(Tls(), Sasl("PLAIN", "alice", "for-brokers")),
@@ -211,7 +211,7 @@ async def test_an_error_message_that_repeats_the_secret_is_shown_without_it(sasl
     nothing_left(secret, str(caught.value))
 
 
-async def test_a_mechanism_may_be_no_secret_either() -> None:
+async def test_a_secret_is_removed_from_the_offered_sasl_mechanisms() -> None:
     answers: dict[int, Any] = {18: api_versions((17, 0, 1), (36, 0, 2)), 17: handshake("PLAIN", "hunter2", error=33)}
     async with serving(Server(answers)) as server:
         security = Security(sasl=Sasl("SCRAM-SHA-256", "alice", "hunter2"))
@@ -280,7 +280,7 @@ async def test_a_reading_contains_no_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made_of", ["-eyJ", "eyJ.", "p=aaaa", "%2Cp%3D", "-Yz1iaXdz", PASSWORD[:-1]])
-def test_no_text_makes_the_search_slow(made_of: str) -> None:
+def test_the_search_for_secrets_is_fast_for_any_text(made_of: str) -> None:
     """A list of them, as an answer may have, kept the event loop for seconds."""
     secrets = Secrets()
     secrets.add(PASSWORD)

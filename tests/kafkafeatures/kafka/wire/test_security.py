@@ -68,7 +68,7 @@ def answering() -> Server:
     return Server({18: api_versions((64, 0, 0)), 64: unregistered})
 
 
-async def test_a_trusted_node_is_spoken_to(tmp_path: Path) -> None:
+async def test_a_node_with_a_trusted_certificate_is_connected_to(tmp_path: Path) -> None:
     async with serving(answering(), server_side(tmp_path, CERTIFICATES.node)) as server:
         await attempt(server, Security(TRUSTED))
 
@@ -94,7 +94,7 @@ async def test_a_client_certificate_is_sent_if_the_server_asks_for_one(tmp_path:
         ("node", Tls(ca=CERTIFICATES.ca, certificate="x", key=CANARY), "cannot be used"),
     ],
 )
-async def test_a_session_that_cannot_be_trusted_is_not_begun(tmp_path: Path, pair: str, tls: Tls, said: str) -> None:
+async def test_no_request_is_sent_if_the_tls_handshake_fails(tmp_path: Path, pair: str, tls: Tls, said: str) -> None:
     async with serving(answering(), server_side(tmp_path, getattr(CERTIFICATES, pair))) as server:
         with pytest.raises(TlsFailed, match=said) as caught:
             await attempt(server, Security(tls))
@@ -103,14 +103,14 @@ async def test_a_session_that_cannot_be_trusted_is_not_begun(tmp_path: Path, pai
         assert CANARY not in f"{caught.value!s}{caught.value!r}{caught.value.remedy}{tls!r}"
 
 
-async def test_a_tenant_of_the_operator_does_not_learn_the_names_of_a_certificate(tmp_path: Path) -> None:
+async def test_a_failure_of_the_operator_does_not_name_the_hosts_of_a_certificate(tmp_path: Path) -> None:
     async with serving(answering(), server_side(tmp_path, CERTIFICATES.wrong_host)) as server:
         with pytest.raises(TlsFailed) as caught:
             await attempt(server, Security(TRUSTED, policy=AddressPolicy()))
         assert str(caught.value) == "the certificate is for another address"
 
 
-async def test_a_certificate_that_is_not_trusted_comes_with_the_property_to_set(tmp_path: Path) -> None:
+async def test_the_remedy_for_an_untrusted_certificate_names_the_property_to_set(tmp_path: Path) -> None:
     async with serving(answering(), server_side(tmp_path, CERTIFICATES.node)) as server:
         with pytest.raises(TlsFailed) as caught:
             await attempt(server, Security(Tls(ca=CERTIFICATES.other_ca)))
@@ -164,7 +164,7 @@ class Scram:
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-async def test_scram_proves_the_password_to_both_sides(mechanism: str) -> None:
+async def test_scram_accepts_the_right_password_and_refuses_a_wrong_one(mechanism: str) -> None:
     answers: Answers = {18: OFFERED, 17: handshake(mechanism), 36: Scram(mechanism), 64: unregistered}
     async with serving(Server(answers)) as server:
         await attempt(server, Security(sasl=Sasl(mechanism, "alice", "right")))
@@ -173,7 +173,7 @@ async def test_scram_proves_the_password_to_both_sides(mechanism: str) -> None:
         assert CANARY not in f"{caught.value!r}{server.requests!r}"
 
 
-async def test_a_key_is_derived_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_scram_key_is_derived_outside_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server says how long that takes, and everybody else would wait for it."""
     threads: list[int] = []
     derive = hashlib.pbkdf2_hmac
@@ -203,7 +203,7 @@ async def test_a_server_that_cannot_prove_the_password_is_refused() -> None:
         assert not any(request[:2] == b"\0\x40" for request in server.requests)
 
 
-async def test_a_mechanism_that_is_not_offered_is_reported_with_those_that_are() -> None:
+async def test_an_unsupported_sasl_mechanism_is_reported_with_the_offered_mechanisms() -> None:
     answers: Answers = {18: OFFERED, 17: handshake("GSSAPI", "PLAIN", error=33)}
     async with serving(Server(answers)) as server:
         with pytest.raises(AuthenticationFailed, match="does not offer SCRAM-SHA-256; it offers GSSAPI, PLAIN"):
@@ -213,7 +213,7 @@ async def test_a_mechanism_that_is_not_offered_is_reported_with_those_that_are()
 @pytest.mark.parametrize(
     "sasl", [Sasl("PLAIN", "alice", CANARY), Sasl("OAUTHBEARER", oauth=OAuthToken(CANARY))], ids=lambda s: s.mechanism
 )
-async def test_a_secret_is_not_sent_where_everybody_could_read_it(sasl: Sasl) -> None:
+async def test_a_secret_is_not_sent_without_tls(sasl: Sasl) -> None:
     async with serving(answering()) as server:
         with pytest.raises(AuthenticationFailed, match="without TLS would send the secret") as caught:
             await attempt(server, Security(sasl=sasl))
@@ -221,7 +221,7 @@ async def test_a_secret_is_not_sent_where_everybody_could_read_it(sasl: Sasl) ->
         assert CANARY not in f"{caught.value!r}{sasl!r}"
 
 
-async def test_plain_goes_over_tls_and_is_recorded_as_zeros(tmp_path: Path) -> None:
+async def test_sasl_plain_is_sent_over_tls_and_recorded_as_zeros(tmp_path: Path) -> None:
     frames: list[bytes] = []
 
     class Recorder:
@@ -254,7 +254,7 @@ async def test_a_refused_token_is_reported_and_the_exchange_ended_as_the_rfc_wan
     assert CANARY not in f"{caught.value!r}{caught.value}"
 
 
-async def test_a_session_is_renewed_before_the_next_request_once_most_of_its_life_is_over(tmp_path: Path) -> None:
+async def test_a_sasl_session_is_renewed_before_a_request_once_most_of_its_lifetime_is_over(tmp_path: Path) -> None:
     """KIP-368, with a clock of our own."""
     now = 1000.0
     proofs = 0
@@ -278,7 +278,7 @@ async def test_a_session_is_renewed_before_the_next_request_once_most_of_its_lif
             assert proofs == expected
 
 
-async def test_a_renewal_that_is_refused_closes_the_connection_and_the_request_was_not_sent(tmp_path: Path) -> None:
+async def test_a_refused_renewal_closes_the_connection_without_sending_the_request(tmp_path: Path) -> None:
     now, verdicts = 0.0, iter([0, 58])
 
     def answer(request: bytes) -> bytes:

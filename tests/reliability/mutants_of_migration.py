@@ -93,7 +93,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("what could not be written was never compared", "    return reported if is_newer else ours\n",
          "    return reported\n"),
         ("what a look without a phase has found is forgotten", "    comparison, zookeeper = observation.compared,",
-         "    if not isinstance(place, Place):\n        return before\n"
+         "    if not isinstance(progress, MigrationProgress):\n        return previous\n"
          "    comparison, zookeeper = observation.compared,"),
         ("the status of another process counts for nothing", "    return reported if is_newer else ours\n",
          "    return ours\n"),

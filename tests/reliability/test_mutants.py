@@ -28,7 +28,7 @@ def test_the_replaced_code_of_a_mutant_occurs_once_in_its_file(mutant: Mutant) -
 
 
 def test_no_mutant_or_defect_uses_a_name_that_is_not_defined(tmp_path: Path) -> None:
-    """Else any test finds it by its NameError, which proves nothing about the rule that it breaks."""
+    """A NameError is found by any test, and proves nothing about the rule that is to be broken."""
     for number, mutant in enumerate(MUTANTS):
         source = (OPERATOR / mutant.file).read_text().replace(mutant.old, mutant.new)
         (tmp_path / f"mutant_{number}.py").write_text(source)

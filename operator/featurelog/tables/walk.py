@@ -2,7 +2,8 @@
 
 What it decides: when records take effect (those of a metadata transaction at its End, KIP-868), what a snapshot proves,
 and which doubts remain at the end. The next complete snapshot ends all doubts, because it contains the whole state.
-`kraftlog.rules` defines what each record changes in the state. Called by `tables_of`.
+`kraftlog.rules` defines what each record changes in the state; `impossible.py` finds the records at which Kafka would
+stop. Called by `tables_of`.
 """
 
 from __future__ import annotations

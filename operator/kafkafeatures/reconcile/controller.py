@@ -1,7 +1,8 @@
 """One reconciliation of one resource of the API server, with its connections, Events and pace.
 
 Called by the queue. Returns the seconds until the next one is due; None for a resource that was deleted. Between
-reconciliations it keeps pace and open connections, never facts: it may be killed at any point.
+reconciliations it keeps pace, open connections and what spares a reading (`process_cache.py`), never what a decision
+needs: it may be killed at any point.
 """
 
 from __future__ import annotations

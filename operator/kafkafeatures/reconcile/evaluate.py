@@ -13,7 +13,7 @@
 
 Sends nothing but a validateOnly, and writes nothing. `plan` is this alone; `apply` and the operator continue with
 `execute` of `reconcile/act.py`. Level-triggered: nothing is remembered from one reconciliation to the next but the
-status, and how old the moments in it are.
+status, how old the moments in it are, and what a process may lose: the memory of its stages (`ages.py`).
 """
 
 from __future__ import annotations

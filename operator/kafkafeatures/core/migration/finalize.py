@@ -1,8 +1,9 @@
 """Gates before a migration is finalized: a consent, a time of dual write, equal stores, an approval, old templates.
 
-Pure. The cluster is in dual write and can go back while the metadata log says MIGRATION and no controller has lost its
-flag at the request of this plan, with its consent; whatever single nodes say. A controller that lost its flag by
-accident is named, and changes nothing about that. Called by `core/migration/state.py`, `core/migration/checks.py` and
+Pure. The flag is `zookeeper.metadata.migration.enable` in a controller's file; without it on the leader, the migration
+ends for ever. The cluster is in dual write and can go back while the metadata log says MIGRATION and no controller has
+lost its flag at the request of this plan, with its consent. A controller that lost its flag by accident is named, and
+the cluster is in dual write all the same. Called by `core/migration/state.py`, `core/migration/checks.py` and
 `core/migration/looking.py`.
 """
 

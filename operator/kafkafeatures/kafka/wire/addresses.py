@@ -4,8 +4,8 @@ Who may write a resource could otherwise make the operator speak to whatever it 
 the API server, its own pod. What brokers advertise comes from the same hands, so it is checked by the same rule. The
 lists are settings of the operator, never of a resource. The command line connects to wherever its user says.
 
-The API server may also answer at an address that is not known: what is no Kafka is asked whether it is that, before
-anything about it is reported.
+The API server may also answer at an address that is not known. So before an answer that is no Kafka protocol is
+reported, `kafka/wire/opening.py` asks whether the API server gave it. Called wherever a connection is opened.
 """
 
 from __future__ import annotations

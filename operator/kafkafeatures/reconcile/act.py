@@ -28,7 +28,7 @@ from kafkafeatures.core.engine.steps import (
     Rejection,
     Step,
 )
-from kafkafeatures.core.engine.waits import without_time
+from kafkafeatures.core.engine.waits import explained, without_time
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.kinds import known, sent_in
@@ -188,11 +188,8 @@ async def _carry_out(
                 status = _ended(context, status, in_flight, Result.REJECTED, rejection.recorded)
             elif not asked_before:  # else the earlier request may still be under way
                 status = without(status, in_flight)
-            return await _report(
-                context,
-                _with_decision(context, evaluation, _refused(step, rejection), status),
-                outcome,
-            )
+            refused = with_decision(context, evaluation, _refused(step, rejection), status)
+            return await _report(context, refused, outcome)
         case _:
             assert_never(outcome)
 
@@ -203,7 +200,7 @@ async def _held_back(
     """Report that a step was not sent. The intent of an earlier request stays: it may still be under way."""
     if sent_step.intent is None:
         status = _ended(context, status, sent_step, Result.NOT_SENT, refused.message)
-    return await _report(context, _with_decision(context, evaluation, refused, status), NotSent(refused.message))
+    return await _report(context, with_decision(context, evaluation, refused, status), NotSent(refused.message))
 
 
 async def _intend(context: ReconcileContext, evaluation: Evaluation, status: Status, sent_step: InFlight) -> None:
@@ -239,7 +236,7 @@ async def _left_open(
         message = previous_message  # only numbers differ, such as the port of a connection
     waits = Wait(step.reason, message, SETTLE_SECONDS, subject=step.request, remedy=OUTCOME_IS_OPEN)
     remembered = replace(evaluation.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
-    status = _with_decision(context, evaluation, waits, remembered).status
+    status = with_decision(context, evaluation, waits, remembered).status
     await write_if_changed(context.store, evaluation.resource, status)
     return status
 
@@ -271,8 +268,16 @@ def _withheld(context: ReconcileContext, evaluation: Evaluation, last_look: Last
     return refused.message if refused is not None else None
 
 
-def _with_decision(context: ReconcileContext, evaluation: Evaluation, decision: Decision, status: Status) -> Evaluation:
-    return evaluation.with_decision(decision, status, context.stamp(), context.age_of)
+def with_decision(
+    context: ReconcileContext, evaluation: Evaluation, decision: Decision, remembered: Status
+) -> Evaluation:
+    """The evaluation with a decision that was changed at the last moment. A wait of the previous status is not
+    interrupted by the step that was not sent.
+    """
+    previous_status = evaluation.resource.status
+    remembered = replace(remembered, conditions=previous_status.conditions, ready_reason=previous_status.ready_reason)
+    decision = explained(decision, previous_status, context.stamp(), context.age_of)
+    return replace(evaluation, decision=decision, remembered=remembered)
 
 
 def _refused(step: Step, rejection: Rejection) -> Wait | Stalled:

@@ -85,12 +85,13 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     facts = _stage_input(context, compared, settled, remembered, replication=replication, read_at=monotonic_read_at)
     proposal, stages = await run_in_thread(partial(assess, facts)) if replication is not None else assess(facts)
     context.ages.kept = dict(chain.from_iterable(stage.stage_memory.items() for stage in stages))
+    owner: Owner | None = None
+    verdict: DryRun | None = None
     if compared.is_ours:
         remembered = _with_ended(context, replace(remembered, change_count=proposal.plan.change_count), stages)
-    owner = _competing_owner(context, resource.desired, observation) if compared.is_ours else None
-    verdict = None
-    if compared.is_ours and not (owner and owner.is_same_cluster):
-        stages, verdict = await _with_verdict(context.kafka, resource.desired, stages, observation)
+        owner = _competing_owner(context, resource.desired, observation)
+        if not (owner and owner.is_same_cluster):
+            stages, verdict = await _with_verdict(context.kafka, resource.desired, stages, observation)
     decision = decide(
         GateInput(
             resource.desired, observation, proposal.plan, stages, context.clock(), facts.memory, settled.unsettled,

@@ -9,17 +9,15 @@ from math import inf
 from msgspec import Struct
 
 from kafkafeatures import __version__
-from kafkafeatures.api.records import Stamp, keeping_unknown
+from kafkafeatures.api.records import keeping_unknown
 from kafkafeatures.api.status import ApprovedBy, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.approval import approved_by
 from kafkafeatures.core.engine.decisions import Decision
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.engine.stage import StageState
 from kafkafeatures.core.engine.steps import DryRun
-from kafkafeatures.core.engine.waits import explained
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.levels.accounted import position_of, sent_by
@@ -91,14 +89,3 @@ class Evaluation(Struct, frozen=True, dict=True):
         if position is None or (status == self.resource.status and status.log_position is not None):
             return status  # the log always grows: its end is written only with other changes
         return keeping_unknown(replace(status, log_position=position), status)
-
-    def with_decision(self, decision: Decision, remembered: Status, at: Stamp, age_of: AgeOf) -> Evaluation:
-        """This evaluation with a decision that was changed at the last moment. A wait of the previous status is not
-        interrupted by the step that was not sent.
-        """
-        previous_status = self.resource.status
-        remembered = replace(
-            remembered, conditions=previous_status.conditions, ready_reason=previous_status.ready_reason
-        )
-        decision = explained(decision, previous_status, at, age_of)
-        return replace(self, decision=decision, remembered=remembered)

@@ -96,7 +96,7 @@ class Operators:
         )  # fmt: skip
 
     def forget(self, key: ResourceKey) -> None:
-        """Forget a resource that was deleted."""
+        """Discard what is known of a resource that was deleted."""
         self._others.pop(key, None)
 
     def _wrote(self, resource: Mapping[str, Any], writer: OperatorIdentity) -> float | None:

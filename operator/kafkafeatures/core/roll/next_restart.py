@@ -101,7 +101,7 @@ def _again(question: RestartCheckInput, restart: Restarting) -> Next:
 
     The eviction may be on its way, and no other node is restarted until that is known. To send it again is safe,
     because it names the uid of the pod. All checks are made again, as a template may have been changed since. A restart
-    that is no longer wanted is not sent again; it ends once it cannot be on its way any more. Nor is a pod evicted that
+    that is no longer wanted is not sent again; it ends once it can no longer be on its way. Nor is a pod evicted that
     no longer runs the node of the intent: a status can be edited.
     """
     id_ = restart.step.node_id

@@ -90,7 +90,7 @@ class Leaders:
         self._asked: frozenset[Address] = frozenset()
 
     def begin(self) -> None:
-        """Forget which controllers were given up: all of them are asked again."""
+        """Discard which controllers were given up: all of them are asked again."""
         self._strikes.clear()
 
     def strike(self, address: Address, error: KafkaError) -> None:

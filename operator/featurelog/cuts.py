@@ -1,10 +1,10 @@
-"""Where a large file is cut, so that several workers read it: at the boundaries of batches, and nowhere else.
+"""Cuts large files at boundaries of batches, so that several workers can read one file.
 
-What it decides: the ranges of a file. Called when a run is planned: workers look at one span each (`survey`), and what
-they found is put together here (`joined`); a worker that plans for itself asks for one range (`range_in`). A cut is
-made only where everything before it was read, is in order up to the checksum, and continues in order: a reader of the
-pieces then finds what a reader of the whole finds, whatever the bytes are. From the first damage on a file is one
-piece.
+What it decides: the ranges of a file. Called when a run is planned: each worker surveys one span (`survey`), and the
+surveys of a file are combined into ranges (`joined`). A worker of the Spark data source asks for a single range
+(`range_in`). A cut is made only where all batches before it are sound and in order, and the next one continues the
+order: readers of the ranges then find exactly what a reader of the whole file finds. From the first damage on, the rest
+of a file is one range.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kraftlog.batches import MAX_BATCH, Pieces
 from kraftlog.walks import Run, Walk
 
 PIECE = 16 * 1024 * 1024
-"""Bytes that a piece has, but for what the batch has in which it begins; the last one has up to twice as many."""
+"""Bytes of a range, up to the next boundary of a batch; the last range has up to twice as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes to survey. until: all batches begin before it. end: nothing behind it is read."""
+    """Bytes to survey. begin, until: batches that begin between them are surveyed. end: no byte behind it is read."""
 
     begin: int
     until: int
@@ -32,8 +32,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Batches one behind the other, in order. first: where the first of them begins; base_offset, epoch: its own. end:
-    behind the last one; end_offset, end_epoch: what the next one has at least.
+    """The batches that begin in a span, as far as they are sound and in order.
+
+    first: position of the first one. base_offset, epoch: of the first one. end: position behind the last one.
+    end_offset, end_epoch: the offset at which the next batch must begin, and the lowest leader epoch that it can have.
     """
 
     first: int
@@ -44,18 +46,18 @@ class Survey:
     end_epoch: int
 
     def moved(self, by: int) -> Survey:
-        """The survey of these bytes where they stand `by` bytes further on."""
+        """The survey with its positions moved by this many bytes."""
         return replace(self, first=self.first + by, end=self.end + by)
 
 
 def spans(start: int, size: int, piece: int = PIECE) -> list[Span]:
-    """Divides a file from `start`, where a batch begins, into pieces to be surveyed; none if it is below two pieces."""
+    """Divide a file into spans, from `start`, where a batch begins. No spans if it is shorter than two pieces."""
     places = [*range(start, size - piece, piece), size] if size - start > 2 * piece else []
     return [Span(begin, until, min(until + MAX_BATCH, size)) for begin, until in pairwise(places)]
 
 
 def survey(data: Pieces, begin: int, until: int) -> Survey | None:
-    """The first batches that begin from `begin` on, up to `until`; None where none does."""
+    """Survey the batches that begin from `begin` on and before `until`; None: there are none."""
     walk, result = Walk(data, begin), None
     while walk.position < until and walk.is_open:
         run = walk.run()
@@ -72,8 +74,8 @@ def survey(data: Pieces, begin: int, until: int) -> Survey | None:
 
 
 def _with(result: Survey | None, run: Run, until: int) -> tuple[Survey | None, bool]:
-    """The survey with the batches of a run added, as far as they are asked for and in order; and whether those are the
-    same.
+    """The survey extended by the batches of a run that begin before `until` and are in order; and whether no batch of
+    the run before `until` is out of order.
     """
     due = bisect_left(run.starts, until - run.position, 0, len(run.starts) - 1)
     count = min([due, *run.breaks])
@@ -88,7 +90,9 @@ def _with(result: Survey | None, run: Run, until: int) -> tuple[Survey | None, b
 
 
 def joined(start: int, size: int, spans: Sequence[Span], surveys: Iterable[Survey | None]) -> list[tuple[int, int]]:
-    """The ranges, from `start` to the end of the file. surveys: one for each span, and no more are taken than tell."""
+    """The ranges of a file from `start` to its end, as (begin, end). surveys: one for each span; it stops to take them
+    at the first one that does not continue the one before.
+    """
     begins = list(_begins(start, spans, surveys)) or [start]
     return list(zip(begins, [*begins[1:], size], strict=True)) if start < size else []
 
@@ -97,7 +101,7 @@ def _begins(start: int, spans: Iterable[Span], surveys: Iterable[Survey | None])
     last: Survey | None = None
     for span, survey in zip(spans, surveys, strict=False):
         if last is not None and last.end >= span.until:
-            continue  # a batch that is larger than a span
+            continue  # the last batch of an earlier span covers this one
         if survey is None or not _follows(survey, last, start):
             return
         yield survey.first
@@ -111,8 +115,8 @@ def _follows(survey: Survey, last: Survey | None, start: int) -> bool:
 
 
 def range_in(data: Pieces, number: int, piece: int) -> tuple[int, int] | None:
-    """The range of a whole file that begins in this one of its `spans`; None where none does. What lies before it is
-    looked at, as that says whether the file may be cut here; of what lies behind it, no more than where it ends.
+    """The range of a file that begins in the span with this number; None: no range begins there. All spans before it
+    are surveyed, as the file can be cut here only if they are sound; behind it, only as far as the range's end.
     """
     size, start = len(data), None
     file_spans = spans(0, size, piece) or [Span(0, size, size)]
@@ -124,5 +128,5 @@ def range_in(data: Pieces, number: int, piece: int) -> tuple[int, int] | None:
                 return None
             start = begin
     if start is None and number == 0:
-        start = 0  # whatever it begins with
+        start = 0  # the first range begins at 0 even if the bytes there are damaged
     return None if start is None or not size else (start, size)

@@ -1,7 +1,7 @@
-"""The few ways to write what must survive a crash; injected, so that tests can end a run between any two.
+"""Writes files so that they survive a crash. Injected into a run, so that tests can end a run between any two writes.
 
-A file is written beside its place and renamed into it, so that a reader finds the old one or the new one. What was
-renamed is on disk before anything that depends on it.
+A file is written under a temporary name and then renamed, so that a reader finds the old file or the new one. A rename
+is on disk before anything that depends on it is written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from featurelog.parts import synced
 
 PROOF = ".seen-"
-"""How the name of a file begins by which a worker knows that it sees the folder of the run."""
+"""Prefix of the proof file of a run: a worker that sees the file shares the output folder."""
 
 
 class LockedError(Exception):
@@ -26,7 +26,7 @@ class Disk:
     """A folder of plain files."""
 
     def write(self, path: Path, content: bytes) -> None:
-        """A file that is there as a whole or not at all."""
+        """Write a file, which appears as a whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.tmp")
         with open(beside, "wb") as file:
@@ -41,12 +41,12 @@ class Disk:
         synced(str(path.parent))
 
     def remove(self, path: Path) -> None:
-        """A file that nothing depends on; one that is gone already is gone."""
+        """Remove a file that nothing depends on, if it exists."""
         path.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def seen(self, path: Path) -> Iterator[None]:
-        """An empty file as long as this lasts: who sees it sees the folder. Those that killed runs left are removed."""
+        """Context with a proof file at this path, see `PROOF`. Proof files that killed runs left are removed."""
         for leftover in path.parent.glob(f"{PROOF}*"):
             leftover.unlink(missing_ok=True)
         path.touch()
@@ -57,7 +57,9 @@ class Disk:
 
     @contextlib.contextmanager
     def locked(self, path: Path) -> Iterator[None]:
-        """Held by one process at a time, and let go by the kernel when it dies. Raises LockedError."""
+        """Context with a lock, which one process at a time can hold; the kernel releases it if the process dies. Raises
+        LockedError.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "wb") as file:
             try:

@@ -1,7 +1,8 @@
-"""Who reads the files of a run and makes the tables of clusters: this process (`OneCore`), or Spark (`spark.engine`).
+"""Engines read the files of a run and make the tables of clusters: this process (`OneCore`), or Spark (`spark.engine`).
 
-What each must answer is `Engine`; the work itself (`outcome`, `seen`, `derived`) is the same function for both, so that
-tables do not depend on where they were made.
+`Engine` is the interface of both. The work itself is done by the same functions in both, so that tables do not depend
+on where they were made: `seen` surveys a span of a file, `outcome` runs a task, `derived` makes the tables of a
+cluster. Called by `run`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ from featurelog.tables.inputs import ClusterCopies
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Reason why a task has no part. is_fatal: the mode ends the run. is_lost: nothing else there can be read."""
+    """Reason why a file, or a task of it, was not read.
+
+    text: the reason, for people. is_fatal: the bytes are damaged, and the mode is FAILFAST: the run ends.
+    is_lost: the store or folder is out of reach, so that nothing else in it can be read either: the run ends.
+    """
 
     text: str
     is_fatal: bool = False
@@ -41,12 +46,16 @@ class Problem:
 
 
 Outcome = Part | Problem
-"""What became of a task."""
+"""Result of a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A span of a file to look at, to know where the file can be cut. uri, path, version: as of a task."""
+    """A span of a file that an engine surveys, to find where the file can be cut into tasks.
+
+    uri, path, version: see `Task`. where: name of the file for messages.
+    begin, until, end: bytes of the file, see `cuts.Span`.
+    """
 
     uri: str
     path: str
@@ -58,18 +67,19 @@ class Look:
 
 
 Seen = Survey | Problem | None
-"""What was found in a span; None where no batch begins in it."""
+"""Result of surveying one span; None: no batch begins in it."""
 Derive = Callable[[ClusterCopies], Mapping[str, pa.Table]]
-"""The tables of a cluster, by name."""
+"""Function that makes the tables of a cluster, by name."""
 Derived = Mapping[str, TableFile]
-"""Files of a cluster's tables, by the name of the table; a table without rows has none."""
+"""Files that were written for a cluster, by the name of the table; a table without rows has no file."""
 
 
 class Engine(Protocol):
-    """Reads files, and makes the tables of clusters; gives the result of each, in the order in which they are given.
+    """Reads files, and makes the tables of clusters. Results come in the order of the arguments.
 
-    surveys: of the spans of each file; not all of them need be taken. derive: what `pickle` can write, if the engine is
-    not this process.
+    surveys: for each file, the surveys of its spans; the caller may stop early.
+    outcomes: the result of each task, whose rows go to the folder beside it.
+    derived: the files of each cluster; `derive` must be picklable, unless the engine is this process.
     """
 
     def surveys(self, files: Sequence[Sequence[Look]]) -> Iterable[Iterable[Seen]]: ...
@@ -98,8 +108,8 @@ class OneCore:
 
 
 def outcome(task: Task, folder: str) -> Outcome:
-    """The part of one task, or a problem; sent to workers by value, as all of `parts` is. A worker that does not see
-    the folder of the output would write to a disk of its own.
+    """Run one task: its part, or a problem. Sent to workers by value, as all of `parts` is. The proof is checked first:
+    a worker that does not share the output folder would write to a disk of its own.
     """
     if task.proof and not os.path.exists(task.proof):
         output = os.path.dirname(task.proof)
@@ -116,7 +126,7 @@ def outcome(task: Task, folder: str) -> Outcome:
 
 
 def seen(look: Look) -> Seen:
-    """The survey of one span; sent to workers by value, too."""
+    """Survey one span: positions count from the begin of the file. Sent to workers by value, too."""
     try:
         data = open_range(look.uri, look.path, look.begin, look.end, look.where, version=look.version)
         result = cuts.survey(data, 0, look.until - look.begin)
@@ -128,7 +138,7 @@ def seen(look: Look) -> Seen:
 
 
 def derived(derive: Derive, cluster: ClusterCopies, output: Path) -> Derived:
-    """The tables of one cluster, written and safe on disk. Raises OSError."""
+    """Write the tables of one cluster, each to a file that is safe on disk. Raises OSError."""
     files = {}
     for name, table in derive(cluster).items():
         if table.num_rows:

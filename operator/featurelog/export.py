@@ -1,10 +1,10 @@
-"""The tables as Delta tables: one for each table of the manifest, written without a JVM.
+"""Exports the tables as Delta tables, one for each table of the manifest, without a JVM.
 
 What it decides: which tables are written again, and which folder may be written to. Called by `kafkafeatures pipeline
-export`. A run makes tables anew and changes all of them at once; Delta knows no commit across tables. So each table is
-overwritten in one commit, which names the sequence of the manifest that it is of, and a digest of the files behind it.
-A table whose last commit names the same files is left alone: an export that was killed is completed by the next one,
-and one that is run again changes nothing. What it did not write it never overwrites.
+export`. Delta has no commit across tables. So each table is overwritten in one commit, which names the sequence of the
+manifest, and a digest of the files that the rows come from. A table whose last commit has the same digest is left
+alone: the next export completes one that was killed, and a repeated export changes nothing. Tables that this module did
+not write are never overwritten.
 
     <to>/<table>/_delta_log/...
 """
@@ -34,14 +34,14 @@ from featurelog.run import METADATA_RECORDS
 from featurelog.tables import TABLES
 
 SCHEMAS: Mapping[str, pa.Schema] = {METADATA_RECORDS: ROWS, **{name: table.schema for name, table in TABLES.items()}}
-"""The schema of every table that is exported, of those without rows as well."""
+"""The schema of every exported table. Tables without rows are exported, too."""
 WRITER = "kafkafeatures-pipeline"
 """The application whose transaction, in the log of a table, says that this module writes it."""
 SEQUENCE, FILES = "kafkafeatures.sequence", "kafkafeatures.files"
-"""What a commit says beside the transaction."""
+"""Keys of a commit's metadata: the sequence of the manifest, and the digest of the files behind the table."""
 _LOG = "_delta_log"
 _FILE = 64 * 1024 * 1024
-"""Bytes from which on a file of a table is not continued."""
+"""Bytes of a file of a table, after which the next file is begun."""
 
 
 class ExportError(Exception):
@@ -50,7 +50,9 @@ class ExportError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """One table. version: of the Delta table now. is_new: it was written by this export."""
+    """An exported table. table: its name. rows: number of rows. version: of the Delta table now.
+    is_new: written by this export; False: it was up to date.
+    """
 
     table: str
     rows: int
@@ -60,7 +62,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class DeltaTarget:
-    """The folder or bucket that tables go to. options: of delta-rs."""
+    """The folder or bucket that tables go to. address: for delta-rs. uri: for `stores`. options: for delta-rs."""
 
     address: str
     uri: str
@@ -87,7 +89,7 @@ class DeltaTarget:
         return stores.open_store(self.uri)
 
     def make(self) -> None:
-        """The folder, where it is one. Raises ExportError, in plainer words than those of delta-rs."""
+        """Create the target if it is a folder. Raises ExportError, in plainer words than those of delta-rs."""
         if stores.is_uri(self.uri):
             return
         try:
@@ -96,9 +98,7 @@ class DeltaTarget:
             raise ExportError(f"{self.address}: {stores.reason(error)}; no table was written") from None
 
     def table(self, name: str) -> DeltaTable | None:
-        """The Delta table that is there; None where nothing is. Raises ExportError for data that this module did not
-        write.
-        """
+        """The existing Delta table; None: there is none. Raises ExportError for data that this module did not write."""
         delta_uri = f"{self.address}/{name}"
         system, path = self.open()
         inside = system.get_file_info(FileSelector(f"{path}/{name}", allow_not_found=True))
@@ -113,7 +113,9 @@ class DeltaTarget:
 
 
 def export(tables: Manifest, to: str) -> Iterator[Exported]:
-    """Each table as it is written or found; nothing is written before all were looked at. Raises ExportError."""
+    """Export all tables, and yield each when it is done. All of them are checked before the first one is written.
+    Raises ExportError.
+    """
     target = DeltaTarget.of(to)
     name, done = next(iter(SCHEMAS)), 0
     try:
@@ -154,8 +156,8 @@ def _exported(tables: Manifest, name: str, target: DeltaTarget, delta_table: Del
 
 
 def _written(target: DeltaTarget, name: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[AddAction]:
-    """Writes the files of a table, which no reader sees before they are committed. delta-rs could write them as well,
-    and would have hundreds of megabytes of rows in memory: it counts rows, however wide they are.
+    """Write the files of a table, which no reader sees before they are committed. delta-rs is not used for it: it
+    limits the number of rows in memory, not their bytes, and would take hundreds of megabytes.
     """
     system, folder = target.open()
     groups = row_groups(rows)
@@ -173,8 +175,8 @@ def _written(target: DeltaTarget, name: str, rows: Iterable[pa.RecordBatch], sch
 
 
 def _rows(paths: Iterable[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """One file is open at a time: what is known of a file of many columns takes more memory than few rows do. A column
-    that an older release did not write is null.
+    """The rows of these files. One file is open at a time, because the metadata of a file with many columns takes more
+    memory than a few rows. A column that an older release did not write is null.
     """
     for path in paths:
         for rows in batches_of(path):

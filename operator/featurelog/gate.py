@@ -1,10 +1,9 @@
 """The gate: may these clusters be taken to a release, or a feature to a level, by what was read of their logs?
 
-What it decides: for each cluster one of `ready`, `blocked`, `unknown`, from the row of `upgrade_readiness` for the
-target, which has the verdict. It trusts no row further than that goes: a row that is too old, or whose last record lies
-in the future, says nothing. Called by `kafkafeatures
-pipeline gate`. It never makes a verdict better than the row's, it never overrules the operator's live checks, and the
-operator does not read it.
+What it decides: for each cluster one of `ready`, `blocked`, `unknown`. The verdict is that of the row of
+`upgrade_readiness` for the target; it is `unknown` if the row is too old, or its last record lies in the future. Called
+by `kafkafeatures pipeline gate`. It never makes a verdict better than the row's and never overrules the operator's live
+checks, and the operator does not read it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Row = Mapping[str, Any]
 Json = dict[str, Any]
 
 CLOCKS_DIFFER_MS = 5 * 60 * 1000
-"""A controller's clock may be so far ahead of ours."""
+"""Milliseconds that a controller's clock may be ahead of this machine's."""
 
 
 class Verdict(StrEnum):
@@ -39,7 +38,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """kind: `release`, or `feature`. name: "4.2", or "group.version=1"."""
+    """The target of an upgrade. kind: `release` or `feature`. name: such as "4.2" or "group.version=1"."""
 
     kind: str
     name: str
@@ -92,7 +91,7 @@ class ClusterVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The whole answer."""
+    """The verdicts on all clusters for one target. at_ms: when they were made."""
 
     target: Target
     at_ms: int
@@ -100,7 +99,7 @@ class Gate:
 
     @property
     def verdict(self) -> Verdict:
-        """Blocked where a cluster is; ready only where all are, and there is one."""
+        """`blocked` if any cluster is blocked; `ready` only if there are clusters and all of them are ready."""
         verdicts = {cluster.verdict for cluster in self.clusters}
         if Verdict.BLOCKED in verdicts:
             return Verdict.BLOCKED
@@ -121,7 +120,9 @@ class Gate:
 
 
 def judge(target: Target, rows: Iterable[Row], clusters: Iterable[ClusterName], *, at_ms: int) -> Gate:
-    """`rows`: of `upgrade_readiness`, at least those for this target. `clusters`: all that the tables know."""
+    """Judge all clusters. rows: of `upgrade_readiness`, at least those for this target. clusters: all that the tables
+    know; one without a row is `unknown`.
+    """
     names = sorted(set(clusters), key=lambda name: (name.cluster, name.cluster_id or ""))
     rows_by_name: dict[ClusterName, list[Row]] = {}
     for row in rows:

@@ -1,9 +1,9 @@
 """Where inputs lie: `<root>/<cluster>/<node>/__cluster_metadata-0/*`, in a folder or in an object store.
 
-What it decides: which files are segments and snapshots of which node of which cluster, and what the rest is. Called
-when a run starts. It looks at names, sizes and times, at `meta.properties` beside a log for the ids of the cluster and
-of the node, and at `quorum-state` in it for the voters of a static quorum; it opens no other file. The names were
-chosen where the files were copied: none is trusted to be short or printable.
+What it decides: which files are segments and snapshots of which node of which cluster, and which belong to no log.
+Called when a run starts. It reads names, sizes and times, `meta.properties` beside a log (the ids of the cluster and of
+the node), and `quorum-state` in it (the voters of a static quorum, and the node's vote); it opens no other file. Names
+were chosen by whoever copied the files: none is trusted to be short or printable.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ QUORUM_STATE = "quorum-state"
 _SECOND = 1_000_000_000  # nanoseconds
 _LARGEST = 64 * 1024
 MOST = 100_000
-"""Names in one folder; a folder of a node has some tens."""
+"""Limit to the number of names in one folder; the folder of a node has some tens."""
 _CLUSTER_ID = re.compile(r"(?m)^cluster\.id\s*=\s*(\S{1,100})\s*$")
 _NODE_ID = re.compile(r"(?m)^(?:node|broker)\.id\s*=\s*([0-9]{1,10})\s*$")
-"""A broker that still runs in ZooKeeper mode says `broker.id`."""
+"""The node id in `meta.properties`; a broker that still runs in ZooKeeper mode has `broker.id`."""
 
 _LONGEST_ID = 40
-"""Characters of the id of a directory; Kafka's have 22."""
+"""Limit to the characters of a directory id; Kafka's have 22."""
 
 _UNUSED = (
     (".checkpoint.part", "a snapshot that was not finished"),
@@ -44,7 +44,9 @@ class InputsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A segment or a snapshot. modified: nanoseconds since 1970, or 0 where a store does not tell."""
+    """A segment or a snapshot. path: in its file system. name: the last part of the path. size: in bytes.
+    modified: nanoseconds since 1970; 0: the store does not tell.
+    """
 
     path: str
     name: str
@@ -53,12 +55,12 @@ class LogFile:
 
     @property
     def is_snapshot(self) -> bool:
-        """Rather than a segment."""
+        """True for a snapshot, False for a segment."""
         return self.name.endswith(".checkpoint")
 
     def is_as_listed(self, uri: str) -> bool:
-        """True if the object of this name still has this size and time, in seconds: some stores list parts of them
-        that they do not tell of one object. Raises OSError.
+        """True if the file still has the listed size and time. Times are compared in seconds: some stores list
+        fractions that they do not tell of a single object. Raises OSError.
         """
         (info,) = stores.open_store(uri)[0].get_file_info([self.path])
         return (info.size, (info.mtime_ns or 0) // _SECOND) == (self.size, self.modified // _SECOND)
@@ -68,9 +70,10 @@ class LogFile:
 class NodeLog:
     """Files of one node's log.
 
-    cluster, node: names of folders. cluster_id: what the node itself says, or None. files: by name, which is by
-    offset. unused: (name, why). voters: of a static quorum, as the node says; None where it says none. node_id: what
-    the node itself says, or None. vote: epoch, candidate and its directory, or None.
+    cluster, node: names of folders. cluster_id: in `meta.properties`; None: not there. files: in the order of names,
+    which is that of offsets. unused: (name, reason) of files that belong to no log.
+    voters: of a static quorum, in `quorum-state`; None: not there. node_id: in `meta.properties`; None: not there.
+    vote: epoch, candidate and the candidate's directory, in `quorum-state`; None: no vote.
     """
 
     cluster: str
@@ -85,7 +88,7 @@ class NodeLog:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """One place of inputs: an absolute path, or the URI of an object store (`s3://bucket/prefix?region=...`)."""
+    """An input. uri: an absolute path, or the URI of an object store (`s3://bucket/prefix?region=...`)."""
 
     uri: str
 
@@ -156,7 +159,9 @@ def _node(system: FileSystem, cluster: str, folder: FileInfo) -> NodeLog | None:
 
 
 def _identity(system: FileSystem, properties: FileInfo) -> tuple[str | None, int | None]:
-    """The cluster id and the node id that `meta.properties` has; no node id where it has two."""
+    """The cluster id and the node id in `meta.properties`; None for an id that is absent. A file with two node ids
+    counts as one without.
+    """
     if properties.type is not FileType.File:
         return None, None
     with system.open_input_file(properties.path) as file:

@@ -1,11 +1,11 @@
-"""What was read so far: of each file of each node up to which byte, and which parts of the table came of it.
+"""The ledger: up to which byte each file of each node was read, and which parts of `metadata_records` have its rows.
 
-What it decides: what of the inputs is still to be read, and which parts that replaces. It is kept as plain JSON beside
-the tables, and only ever replaced together with them (`manifest`). Called when a run is planned, and when results are
-in. A file stays in it that is gone from the inputs: Kafka deletes old segments, and their rows stay.
+What it decides: which bytes of the inputs are still to be read, and which parts they replace. It is written as plain
+JSON beside the tables, and replaced only together with them (`manifest`). Called when a run is planned, and when
+results are in. A file that is gone from the inputs stays in the ledger: Kafka deletes old segments, their rows stay.
 
-A node is a folder together with the id of the cluster that it says it belongs to: a cluster that was made anew under
-the name of another one is another one.
+A node is identified by its folder and its cluster id: if a cluster is created anew in the folder of an older one, its
+nodes are other nodes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ VERSION = 1
 
 
 class Stamper(Protocol):
-    """Gives what tells a range of bytes of a file from others; "" where the file has no such bytes."""
+    """Function that returns a digest of a range of bytes of a file; "" if the file has no such bytes."""
 
     def __call__(self, uri: str, path: str, start: int, end: int) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file as it was read. fingerprint: of its first bytes. size, modified: as it was listed then."""
+    """A file as it was read last.
+
+    fingerprint: digest of the header of its first batch. size, modified: as listed then, see `LogFile`.
+    parts: in the order of their bytes.
+    """
 
     fingerprint: str
     size: int
@@ -38,14 +42,14 @@ class Entry:
 
     @property
     def next(self) -> int:
-        """The first byte that no part has."""
+        """Position of the first byte that no part covers."""
         return self.parts[-1].next if self.parts else 0
 
 
 @dataclass(slots=True)
 class Node:
-    """One node's log. unused: (file, why), voters: of a static quorum, both as listed last. node_id: what it said last
-    of itself, vote: what it keeps of elections, as listed last. files: by name.
+    """The log of one node. Fields are those of `NodeLog`, as of the last listing; only `files` has what was read, by
+    name.
     """
 
     cluster: str
@@ -58,14 +62,18 @@ class Node:
     vote: tuple[int, int, str] | None = None
 
     def parts(self) -> Iterator[Part]:
-        """In the order of files."""
+        """All parts, in the order of files."""
         for _, entry in sorted(self.files.items()):
             yield from entry.parts
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A file of which something is to be read. kept_parts: those that stay; what is read continues behind them."""
+    """A file with bytes to read.
+
+    node: whose log it is. uri: of the input. file: as listed. fingerprint: see `Entry`.
+    is_open: a node may still be writing to it. kept_parts: earlier parts that stay; reading continues behind them.
+    """
 
     node: Node
     uri: str
@@ -76,39 +84,41 @@ class Due:
 
     @property
     def start(self) -> int:
-        """The first byte to read."""
+        """Position of the first byte to read."""
         return self.kept_parts[-1].next if self.kept_parts else 0
 
     @property
     def lead(self) -> int:
-        """The first byte of the batch before it."""
+        """Position of the last sound batch before `start`; `start` if there is none."""
         return self.kept_parts[-1].stamped if self.kept_parts else 0
 
     @property
     def size(self) -> int:
-        """Bytes to read."""
+        """Number of bytes to read."""
         return self.file.size - self.start
 
     @property
     def where(self) -> str:
-        """For people."""
+        """The file's name in messages."""
         return f"{self.node.cluster}/{self.node.node}/{self.file.name}"
 
     def entry(self, parts: Sequence[Part]) -> Entry:
-        """Once it is read: all its parts."""
+        """The ledger's entry for this file after it was read. parts: all of them."""
         return Entry(self.fingerprint, self.file.size, self.file.modified, tuple(parts))
 
 
 @dataclass(slots=True)
 class Ledger:
-    """All nodes. derived: of each cluster (name and id), what its tables were made of."""
+    """The ledger. nodes: all of them. derived: by cluster (name and id as JSON), a digest of what its tables were made
+    of.
+    """
 
     nodes: list[Node] = field(default_factory=list)
     derived: dict[str, str] = field(default_factory=dict)
 
     def node(self, log: NodeLog) -> Node:
-        """The one that a log is of; a new one is added. A node that did not say its cluster's id before says it now,
-        and one that says none any more is the one it was.
+        """The node of a listed log, updated from the listing; a new one is added. A log without a cluster id matches
+        the only node of its folder, and a log with one matches a node that had none before.
         """
         same_folder = [node for node in self.nodes if (node.cluster, node.node) == (log.cluster, log.node)]
         fits = [node for node in same_folder if node.cluster_id == log.cluster_id]
@@ -132,14 +142,14 @@ class Ledger:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Ledger:
-        """Raises KeyError, TypeError or ValueError for what is none."""
+        """The ledger of a JSON document. Raises KeyError, TypeError or ValueError for any other document."""
         if document["version"] != VERSION:
             raise ValueError(f"version {document['version']!r} of a ledger, expected {VERSION}")
         return cls([_node(node) for node in document["nodes"]], dict(document["derived"]))
 
 
 def due(node: Node, uri: str, log: NodeLog, stamp: Stamper) -> list[Due]:
-    """The files of a node that hold something new: those that were never read, have grown, or are others now."""
+    """The files of a node with bytes to read: files that were never read, have grown, or were replaced."""
     segments = [file.name for file in log.files if not file.is_snapshot]
     dues = []
     for file in log.files:
@@ -159,7 +169,7 @@ def _due(entry: Entry | None, new: Due, stamp: Stamper) -> Due | None:
     first = stamp(new.uri, file.path, 0, min(file.size, HEADER_SIZE))
     is_same = entry is not None and first == entry.fingerprint
     if parts and (not is_same or stamp(new.uri, file.path, parts[-1].stamped, parts[-1].next) != parts[-1].stamp):
-        parts, is_same = (), False  # it was cut behind a new leader, or is another file of this name
+        parts, is_same = (), False  # the file was truncated after a leader change, or replaced by another one
     if is_same and is_as_large:
         return None
     return replace(new, fingerprint=first, kept_parts=parts)

@@ -1,8 +1,8 @@
-"""Which files are the tables: LATEST names the manifest, which names the ledger and every file of every table.
+"""The manifest: LATEST names it, and it names the ledger and every file of every table.
 
-What it decides: when the result of a run is there, which is at one moment: the rename of LATEST. Whatever was written
-before it is invisible until then, and whatever a killed run left is removed by the next one. Tables are read by the
-manifest, never by listing folders. Called by a run, and by readers of the tables.
+What it decides: when the result of a run becomes visible. That is one moment, the rename of LATEST; files that were
+written before are invisible until then, and the next run removes those that a killed run left. Readers find the files
+of a table in the manifest, never by listing folders. Called by a run, and by readers of the tables.
 
     <output>/LATEST                              -> "manifest-000042.json"
     <output>/manifest/manifest-000042.json       tables: files, rows; the name of the ledger
@@ -38,7 +38,9 @@ class OutputError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """One Parquet file of a table. path: within the output."""
+    """A Parquet file of a table. cluster, cluster_id: whose rows it has. path: relative to the output folder.
+    rows, size: number of rows, and bytes.
+    """
 
     cluster: str
     cluster_id: str | None
@@ -49,7 +51,9 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The tables as one run left them. sequence: 0 before the first one."""
+    """The tables as one run committed them. root: the output folder. sequence: number of the commit; 0: no commit yet.
+    tables: the files of each table, by name.
+    """
 
     root: Path
     sequence: int = 0
@@ -81,13 +85,13 @@ def ledger_name(sequence: int) -> str:
 
 
 def folder_of(root: Path, table: str, cluster: str) -> Path:
-    """The folder of a table's files; the name of a cluster is made fit for one folder on any system."""
+    """The folder of a table's files. The name of the cluster is encoded so that it is one valid folder name."""
     safe = quote(cluster, safe="")
     return root / table / (safe if safe.strip(".") else safe.replace(".", "%2E"))
 
 
 def load(root: Path) -> tuple[Manifest, Ledger]:
-    """The latest; an empty one where there is none. Raises OutputError."""
+    """The latest manifest and its ledger; empty ones if nothing was committed yet. Raises OutputError."""
     latest = root / LATEST
     try:
         if not latest.exists():
@@ -113,8 +117,8 @@ def _read(root: Path, sequence: int) -> Manifest:
 
 
 def commit(disk: Disk, manifest: Manifest, ledger: Ledger) -> None:
-    """Make it the latest: from the last line on, and not before. Raises OutputError where a file that it names is not
-    there as it was written.
+    """Make this manifest the latest one. Readers see it only once LATEST is renamed, in the last line. Raises
+    OutputError if a file that it names is missing or has another size.
     """
     for file in (file for files in manifest.tables.values() for file in files):
         _look_at(manifest.root / file.path, file.size)
@@ -136,8 +140,8 @@ def _look_at(path: Path, size: int) -> None:
 
 
 def sweep(disk: Disk, manifest: Manifest) -> None:
-    """Remove what is in no table: of runs that were killed, and what was replaced. What the manifest before this one
-    names stays as well: it may still be read.
+    """Remove files that are in no table: those of killed runs, and those that were replaced. Files of the previous
+    manifest stay: it may still be read.
     """
     manifests = [manifest]
     if (manifest.root / FOLDER / name(manifest.sequence - 1)).exists():

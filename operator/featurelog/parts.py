@@ -56,23 +56,27 @@ _END = (DamageReason.TRUNCATED.value, DamageReason.ZEROS.value)
 
 
 class InputChangedError(Exception):
-    """A file is not what it was when it was listed: it was cut or replaced meanwhile."""
+    """A file was truncated, replaced or deleted since it was listed."""
 
 
 class DamagedInputError(Exception):
-    """Something is damaged, and the mode is FAILFAST."""
+    """Bytes of a file are damaged, and the mode is FAILFAST."""
 
 
 class EngineError(Exception):
-    """The engine cannot continue; the text says why, and what to do. What was committed before is kept."""
+    """The engine cannot continue; the text says why, and what to do. Earlier commits are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A part to read. uri: of the file system; path: in it. start, end: bytes of the file. lead: where the batch before
-    it begins, which tells whether the part follows it; `start` where there is none. is_open: a node may be writing
-    behind the end. version: of an object, as it was when its parts were planned; "" in a folder. proof: a file that
-    only this run can have made, in the folder of the output; "" where nothing is written.
+    """A range of a file to read.
+
+    uri, path: of the input, and of the file in its file system. cluster, node, file: names, as in the inputs.
+    fingerprint: digest of the header of the file's first batch. lead: position of the batch before `start`, which shows
+    whether the range continues the order; `start` if there is none. start, end: positions in the file.
+    is_open: a node may still be writing at the end. mode: one of `MODES`. redact: leave out secrets.
+    version: of the object when the run was planned; "" in a folder.
+    proof: path of a file of this run in the output folder, which a worker must see; "" if nothing is written.
     """
 
     uri: str
@@ -92,18 +96,19 @@ class Task:
 
     @property
     def where(self) -> str:
-        """For people."""
+        """The file's name in messages."""
         return f"{self.cluster}/{self.node}/{self.file}"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows and account of a task.
+    """Result of a task: a range of a file that was read.
 
-    path: of the Parquet file, or None where no row is kept. next: where the part behind it begins; `end` but for what
-    may yet be completed. is_final: what is before `next` is as it will always be. stamped: where the last sound batch
-    begins, or `next` for none; stamp: of the bytes from there to `next`. ends: the offset behind its last batch.
-    account: as `kraftlog.reading.Account` has it.
+    path: of the Parquet file; None: no rows. rows, size: number of rows, and bytes of the Parquet file.
+    start, next: the range in the input file; `next` is before the end of the task if a node was writing the last bytes.
+    is_final: no byte of the range can change any more. stamped: position of the last sound batch, `next` if none.
+    stamp: digest of the bytes from `stamped` to `next`. ends: the offset behind the last batch; None: no batch.
+    account: of the bytes of the range, as `kraftlog.reading.Account`.
     """
 
     path: str | None
@@ -172,7 +177,10 @@ def fingerprint(data: Range) -> str:
 
 
 class PartReader:
-    """The rows of one task. Iterate it once; what else it knows is complete at the end."""
+    """Reader of the rows of one task. Iterate it once; `next`, `is_final`, `last` and the account are valid then.
+
+    next, is_final: see `Part`.
+    """
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -202,7 +210,9 @@ class PartReader:
             self._opened()  # all pieces are then of one object, not replaced between two of them
 
     def _judged(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Without the batch before, and the end that a node may still be writing; and as the mode has it."""
+        """The rows without the lead batch, without an end that a node is still writing, and with damage treated as the
+        mode demands. Raises DamagedInputError.
+        """
         rows = rows.filter(pa.array(rows["batch_position"].to_numpy() >= self.task.start))
         damaged = pc.equal(rows["status"], DAMAGED).to_numpy(zero_copy_only=False)
         positions = rows["batch_position"].to_numpy()
@@ -240,7 +250,7 @@ class PartReader:
 
 
 def combined(account: dict[str, Any], other: dict[str, Any], sign: int = 1) -> dict[str, Any]:
-    """The sum of two accounts, or what is left of one."""
+    """The sum of two accounts; with a sign of -1 their difference."""
     result: dict[str, Any] = {}
     for name in {**account, **other}:
         mine, theirs = account.get(name), other.get(name)
@@ -252,8 +262,8 @@ def combined(account: dict[str, Any], other: dict[str, Any], sign: int = 1) -> d
 
 
 def kept_of(rows: pa.RecordBatch) -> Any:
-    """All rows but NoOp records that are neither the first nor the last of their hour, nor beside damage or another
-    epoch. An idle controller writes two a second; how many there were is in the account.
+    """A mask of the rows to keep: all but NoOp records, of which only the first and the last of each hour are kept, and
+    those next to damage or another epoch. An idle controller writes two of them a second; the account has their number.
     """
     no_ops = pc.fill_null(pc.equal(rows["record_type"], table.NO_OP.name), fill_value=False)
     mask = ~no_ops.to_numpy(zero_copy_only=False)
@@ -288,8 +298,8 @@ def new_path(folder: str) -> str:
 
 
 def _written(batches: Iterable[pa.RecordBatch], folder: str) -> tuple[str | None, int, int]:
-    """A new file, how many rows it has, and its size; None where there are no rows. What reads a file pays for each
-    column of each row group, so that rows of which most were left out are gathered first.
+    """Write rows to a new file: its path, number of rows, and bytes. Without rows there is no file, and the path is
+    None. Small batches are gathered first, as readers pay for each column of each row group.
     """
     path, rows = new_path(folder), 0
     writer: pq.ParquetWriter | None = None

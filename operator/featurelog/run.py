@@ -1,9 +1,9 @@
-"""One run of the pipeline: what is new in the inputs is read, tables are made of it, and all of that is there at once.
+"""One run of the pipeline: it reads what is new in the inputs, makes the tables anew, and commits them all at once.
 
-What it decides: what is read in which order, and when it is committed. Called by `kafkafeatures pipeline run`. Who
-reads, and makes the tables of clusters, is given to it (an `Engine`): this process, or Spark. Everything else happens
-here, on one core, and is the same for both. Killed at any moment, the next run makes the tables that this one would
-have made: whatever is not named by the manifest was never there.
+What it decides: what is read in which order, and when it is committed. Called by `kafkafeatures pipeline run`. An
+`Engine` (this process, or Spark) reads the files and makes the tables of clusters. Everything else happens here, on one
+core, and is the same for both. If a run is killed, the next one makes the tables that it would have made: a file that
+the manifest does not name counts as absent.
 """
 
 from __future__ import annotations
@@ -48,14 +48,19 @@ METADATA_RECORDS = "metadata_records"
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Bytes of inputs that are committed together; those of one cluster are never divided."""
 DERIVED = 4
-"""Changes whenever the tables of clusters are made in another way: they are then made anew."""
+"""Version of the code that derives tables from records. When it changes, the next run derives all tables anew."""
 MOST_PARTS = 24
-"""Parts of one file that may lie beside one another, before they are joined into one."""
+"""Parts of one input file at most; with more of them, they are merged into one Parquet file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Inputs and output of a run. piece: bytes of a file that one task reads at least."""
+    """Inputs and output of a run.
+
+    inputs: folders or URIs. output: the folder of the tables. mode: see `parts.MODES`.
+    redact: leave out secrets, and bytes that could not be decoded. piece: bytes of a file that one task reads at least.
+    bytes_per_commit: see `BYTES_PER_COMMIT`.
+    """
 
     inputs: tuple[str, ...]
     output: Path
@@ -67,7 +72,12 @@ class Settings:
 
 @dataclass(slots=True)
 class Summary:
-    """Result of a run. account: of all bytes it read. problems: files that could not be read. doubts: of clusters."""
+    """Result of a run.
+
+    clusters: number of clusters in the tables. files: number of files that were read. sequence: of the last manifest.
+    account: of all bytes that were read, as `kraftlog.reading.Account`.
+    problems: files that could not be read, and why. doubts: reasons why it is not sure which files are of one cluster.
+    """
 
     clusters: int = 0
     files: int = 0
@@ -78,14 +88,14 @@ class Summary:
 
 
 Progress = Callable[[int, int], None]
-"""Is called with the number of bytes that were read, and of all bytes."""
+"""Callback with the number of bytes read so far, and the number of all bytes to read."""
 
 
 class Run:
-    """One run: made once, and called once.
+    """One run of the pipeline, from the listing of the inputs to the commit. An instance is called once.
 
-    start_engine: called only if there is something to read. beside: digest of what `derive` reads besides the logs; the
-    tables are made anew where it changes.
+    start_engine: called only if there is something to read. beside: digest of the data that `derive` reads besides the
+    logs (KafkaFeatures documents); if it changes, all tables are derived anew.
     """
 
     def __init__(
@@ -100,7 +110,7 @@ class Run:
         self._proof = settings.output.absolute() / f"{PROOF}{uuid.uuid4().hex}"
 
     def __call__(self) -> Summary:
-        """Raises InputsError, OutputError, LockedError, DamagedInputError, EngineError."""
+        """Run, and return the summary. Raises InputsError, OutputError, LockedError, DamagedInputError, EngineError."""
         root = self.settings.output
         try:
             with self._disk.locked(root / ".lock"):
@@ -117,7 +127,9 @@ class Run:
             self._work(dues)
 
     def _work(self, dues: Sequence[Due]) -> None:
-        """Read what is due, and commit it in groups."""
+        """Read the files with new bytes, and commit them in groups. The last commit also covers changes without new
+        bytes, such as voters or documents.
+        """
         total, done, engine = sum(due_file.size for due_file in dues), 0, None
         for group in self._groups(dues):
             engine = engine or self._start_engine()
@@ -130,7 +142,9 @@ class Run:
         self.summary.sequence = self._manifest.sequence
 
     def _plan(self) -> list[Due]:
-        """Files with new bytes, by cluster. Adds every node of the inputs to the ledger."""
+        """Files with new bytes, by cluster. Adds every node of the inputs to the ledger. Of a log that is in several
+        inputs, only the first one is read. Raises InputsError.
+        """
         logs: dict[tuple[str, str], tuple[str, NodeLog]] = {}
         again: dict[tuple[str, str], list[str]] = {}
         for root in map(Root.of, self.settings.inputs):
@@ -152,6 +166,7 @@ class Run:
         return [due_file for of_node in dues for due_file in of_node]
 
     def _groups(self, dues: Iterable[Due]) -> Iterator[list[Due]]:
+        """Files that are committed together: of whole clusters, until they have `bytes_per_commit`."""
         group: list[Due] = []
         size = 0
         for due_file in dues:
@@ -164,7 +179,9 @@ class Run:
             yield group
 
     def _read(self, engine: Engine, group: Sequence[Due]) -> Iterator[tuple[Due, list[Part]]]:
-        """The files of a group that were read to their end, each with its parts."""
+        """The files of a group that were read to their end, each with its new parts. A file of which a task failed is
+        left out, and its problem goes to the summary. Raises DamagedInputError, EngineError.
+        """
         tasks: list[tuple[Task, str]] = []
         owners = []
         for due_file, file_tasks in self._planned(engine, group):
@@ -185,7 +202,9 @@ class Run:
                 yield due_file, parts
 
     def _planned(self, engine: Engine, group: Sequence[Due]) -> Iterator[tuple[Due, list[Task]]]:
-        """The files that can be read, each with its tasks. The engine surveys large files, where it also reads them."""
+        """The files that can be read, each with its tasks. The engine surveys large files, to find where each can be
+        divided. The problem of a file that cannot be read goes to the summary.
+        """
         dues, versions = [], []
         for due_file, version in zip(group, stores.each(self._version, group, *self.settings.inputs), strict=True):
             if isinstance(version, Problem):
@@ -210,12 +229,13 @@ class Run:
                 yield due_file, [self._task(due_file, version, start, end) for start, end in ranges]
 
     def _gone(self, problem: Problem) -> None:
+        """Note a file that cannot be read. Raises EngineError where nothing else can be read either."""
         if problem.is_lost:
             raise _lost(problem.text)
         self.summary.problems.append(problem.text)
 
     def _version(self, due_file: Due) -> str | Problem:
-        """The version of the object now; a Problem if it is not the one that was listed."""
+        """The current version of the object; a Problem if it was replaced since it was listed, or cannot be read."""
         try:
             data = open_range(due_file.uri, due_file.file.path, 0, due_file.file.size, due_file.where)
             if data.version and not due_file.file.is_as_listed(due_file.uri):
@@ -237,6 +257,7 @@ class Run:
         )  # fmt: skip
 
     def _keep(self, due_file: Due, new_parts: Sequence[Part]) -> None:
+        """Enter a file that was read, with its old and new parts, into the ledger. Many parts are merged into one."""
         self.summary.files += 1
         for part in new_parts:
             self.summary.account = combined(self.summary.account, part.account)
@@ -247,14 +268,17 @@ class Run:
         due_file.node.files[due_file.file.name] = due_file.entry(parts)
 
     def _placed(self, part: Part) -> Part:
-        """With its path within the output, which may be moved."""
+        """The part with its path relative to the output folder, which may be moved."""
         return replace(part, path=part.path and os.path.relpath(part.path, self.settings.output))
 
     def _folder(self, node: Node) -> str:
         return str(manifest.folder_of(self.settings.output, METADATA_RECORDS, node.cluster))
 
     def _commit(self, engine: Engine, folders: set[str] | None) -> None:
-        """Make the tables of those clusters anew of which something changed: rows, or what is known beside them."""
+        """Derive the tables of clusters anew whose rows, or facts beside the rows, changed, and commit all tables.
+
+        folders: the clusters to look at, by folder; None: all of them.
+        """
         nodes = self._ledger.nodes
         clusters = clusters_of(self._copy(node) for node in nodes)
         self.summary.clusters = len(clusters)
@@ -308,7 +332,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a file, read whenever they are asked for. paths: of its parts that have any."""
+    """Rows of an input file, which a call reads from Parquet. paths: the Parquet files of its parts."""
 
     paths: tuple[str, ...]
 
@@ -318,7 +342,7 @@ class _Rows:
 
 
 def _surveys(outcomes: Iterable[Seen], problems: list[Problem]) -> Iterator[Survey | None]:
-    """Up to the first problem, which is kept."""
+    """The surveys up to the first problem, which is appended to `problems`."""
     for outcome in outcomes:
         if isinstance(outcome, Problem):
             problems.append(outcome)
@@ -333,7 +357,7 @@ def _id(cluster: ClusterCopies) -> tuple[str, str | None]:
 def _source(
     cluster: ClusterCopies, parts: Mapping[tuple[str, str, str | None], Sequence[str | None]], beside: str
 ) -> str:
-    """A digest of all that the tables of a cluster are made of. parts: files of rows, by node."""
+    """A digest of all that the tables of a cluster are made of. parts: Parquet files, by node. beside: see `Run`."""
     files = [
         [copy.node, copy.node_id, copy.vote, copy.unused, copy.voters, parts[copy.cluster, copy.node, copy.cluster_id]]
         for copy in cluster.copies
@@ -342,6 +366,7 @@ def _source(
 
 
 def _stamp(uri: str, path: str, start: int, end: int) -> str:
+    """The digest of these bytes; "" where the file has changed or is not readable. Raises EngineError."""
     try:
         data = open_range(uri, path, 0, end, path)
         return stamp(data, start, end)

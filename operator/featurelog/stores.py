@@ -1,10 +1,9 @@
-"""Places by URI: which there are, what a URI may say, how long a store is waited for and how much is asked of it at
-once, and what is said when it refuses.
+"""Object stores by URI: which of them are supported, the options of a URI, timeouts, parallel requests, and messages.
 
-Called by what opens inputs (`layout`, `parts`) or writes an export. Credentials come from the environment, or from
-where the store's own library looks for them (AWS: a profile, the role of a pod or machine); a URI with any in it is
-refused, and is not printed. It goes to Spark's workers by value, with `parts`: of other packages it may import pyarrow
-only.
+Called by modules that open inputs (`layout`, `parts`) or write an export. Credentials come from the environment, or
+from where the store's own library looks for them (AWS: a profile, the role of a pod or machine); a URI that contains
+credentials is refused, and is not printed. This module goes to Spark's workers by value, with `parts`: of other
+packages it may import pyarrow only.
 """
 
 from __future__ import annotations
@@ -21,14 +20,12 @@ from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, S3FileSystem, res
 
 CONNECT_SECONDS = 5
 SILENT_SECONDS = 10
-"""Without a byte of an answer."""
+"""Seconds without a byte of an answer until a request fails."""
 ATTEMPTS = 3
 AT_ONCE = 8
-"""Requests to a store while a run is planned, each of which waits for its answer. A large object that is looked through
-takes 16 MiB meanwhile.
-"""
+"""Parallel requests to a store while a run is planned. Each may take 16 MiB of memory, for a large object."""
 _OPTIONS = ("region", "endpoint_override", "scheme")
-"""What the URI of a bucket may say, as Arrow calls it."""
+"""Options that the URI of a bucket may have, by Arrow's names."""
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _SECRET = re.compile(r"(?i)secret|key|password|token|credential")
@@ -59,16 +56,16 @@ _NO_CREDENTIALS = (
 
 
 class StoreError(ValueError):
-    """A URI that is not one, or says what it may not say."""
+    """A URI is invalid, or has an option that is not supported."""
 
 
 def is_uri(path: str) -> bool:
-    """Rather than a path."""
+    """True for a URI, False for a path."""
     return "://" in path
 
 
 def open_store(uri: str) -> tuple[FileSystem, str]:
-    """The file system, and the path in it. uri: or an absolute path. Raises StoreError, OSError."""
+    """The file system, and the path in it. uri: a URI or an absolute path. Raises StoreError, OSError."""
     if not uri.startswith(_S3):
         check(uri)
         try:
@@ -90,7 +87,7 @@ def open_store(uri: str) -> tuple[FileSystem, str]:
 
 
 def each(ask: Callable[[_In], _Out], items: Iterable[_In], *places: str) -> Iterator[_Out]:
-    """The answer for each item, in order. Asks for several at once where one of the places is not a folder."""
+    """The result of `ask` for each item, in order; several at once if any of the places is an object store."""
     if not any(map(is_uri, places)):
         yield from map(ask, items)
         return
@@ -102,8 +99,8 @@ def each(ask: Callable[[_In], _Out], items: Iterable[_In], *places: str) -> Iter
 
 
 def version(file: NativeFile) -> str:
-    """Metadata that tells an object from another one under its name; "" in a folder, where files grow while they are
-    read.
+    """Metadata that changes when an object is replaced by another one of its name. "" for a file in a folder, which may
+    grow while it is read.
     """
     return " ".join(f"{name}={value!r}" for name, value in sorted(file.metadata().items()))
 
@@ -114,8 +111,8 @@ def is_lost(error: Exception) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """The message of a system or a store that refused, in one line. Arrow names the path as well, which the line has
-    already; what a store says of the request may name the key that signed it.
+    """The message of an error of a file system or store, in one line. Left out are the path that Arrow repeats, and
+    words of a store about the request, which may contain the key that signed it.
     """
     message = getattr(error, "strerror", None) or str(error)
     message = re.sub(r"\x1b\[\d*m|\u21b3", "", message)  # delta-rs: a tree, in colours
@@ -139,7 +136,7 @@ def check(uri: str) -> None:
 
 
 def for_delta(uri: str) -> tuple[str, dict[str, str]]:
-    """The place and the options that delta-rs wants for the same. Raises StoreError."""
+    """A place as URI and options of delta-rs. Raises StoreError."""
     bucket, prefix, options = _of_bucket(uri)
     delta_options = {
         "connect_timeout": f"{CONNECT_SECONDS}s",
@@ -183,9 +180,7 @@ def _split(uri: str) -> SplitResult:
 
 
 def _region(bucket: str, options: Mapping[str, str]) -> str | None:
-    """The region from the options, from the environment, or from Amazon's answer; None where an endpoint does not need
-    one.
-    """
+    """The region from the options, from the environment, or from Amazon's answer; None: the endpoint needs none."""
     regions = [options.get("region"), *map(os.environ.get, _REGIONS)]
     if any(regions) or "endpoint_override" in options or any(map(os.environ.get, _ENDPOINTS)):
         return next((region for region in regions if region), None)

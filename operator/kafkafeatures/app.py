@@ -41,8 +41,8 @@ from kafkafeatures.settings import OperatorSettings
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 THREADS = 256
-"""Names are resolved in threads, and one that does not resolve holds its thread for many seconds. Each cluster has its
-few at once (`kafka/wire/lookups.py`); were there no more than asyncio has, some clusters would take those of all."""
+"""Threads of the process. Names are resolved in threads, and a name that does not resolve holds its thread for many
+seconds. Each cluster takes a few (`kafka/wire/lookups.py`); with asyncio's default, a few clusters would take all."""
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class Operator:
         self._stopping, self._over = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> None:
-        """Until `end`, or the death of a part."""
+        """Run until `end`, or until a part fails."""
         try:
             if self._prepare is not None:
                 await self._prepare()
@@ -162,7 +162,7 @@ class Operator:
             self._over.set()
 
     async def begin(self) -> None:
-        """Begins once all namespaces were listed, and the API server serves the kind, so that it can be watched."""
+        """Return once all namespaces were listed, and the API server serves the kind, so that it can be watched."""
         await self._resources.known.wait()
         while True:
             with suppress(KubeError):
@@ -199,7 +199,7 @@ class Operator:
 async def run(
     settings: OperatorSettings, *, environment: Environment, opener: Opener | None = None, host: Host = host
 ) -> None:
-    """Until SIGTERM or SIGINT. Raises OSError where the port is taken, and whatever ends a part of it."""
+    """Run the operator until SIGTERM or SIGINT. Raises OSError if the port is taken, and the exception of a part."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     async with connected() as api:
         api_server = ApiServer(api, environment)
@@ -221,7 +221,7 @@ async def run(
 
 @contextmanager
 def log_fatal_failure() -> Iterator[None]:
-    """The death of a part is in the log, with its cause, before the process ends of it."""
+    """Log the failure of a part of the operator, with its cause, before it ends the process."""
     try:
         yield
     except BaseExceptionGroup as group:

@@ -21,7 +21,7 @@ def _now() -> datetime:
 
 
 _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Where there is no such clock, which is not on Linux, the other one counts suspend."""
+"""The monotonic clock that also counts while the machine is suspended; without CLOCK_BOOTTIME, CLOCK_MONOTONIC does."""
 
 
 def _monotonic() -> float:
@@ -29,19 +29,19 @@ def _monotonic() -> float:
 
 
 class Environment(Struct, frozen=True):
-    """The world of a process, as far as it differs from one moment to the next."""
+    """The clocks, the random numbers and the pauses of a process."""
 
     clock: Callable[[], datetime] = _now
     """The wall clock, in UTC. It may be wrong, and be set at any time."""
     monotonic: Callable[[], float] = _monotonic
-    """Seconds of a monotonic clock, those among them for which the machine was suspended."""
+    """Seconds of a monotonic clock, including the time for which the machine was suspended."""
     random: Callable[[], float] = random.random
     """A number from 0 up to 1, for names and jitter; never for a secret."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Wait so many seconds."""
 
     def jittered(self, seconds: float) -> float:
-        """Up to a tenth less, so that what began together does not continue together."""
+        """The seconds, less a random part of up to a tenth, so that tasks that began together drift apart."""
         return seconds * (1.0 - 0.1 * self.random())
 
 

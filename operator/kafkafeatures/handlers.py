@@ -36,22 +36,22 @@ RETRY_DELAY = 5.0
 LONGEST_DELAY = 60.0
 """Seconds between two watches that the API server ends with an error: twice as long each time, up to this."""
 _TRIED_AGAIN = frozenset({401, 403, 429})
-"""HTTP codes, beside 5xx, that Kopf itself meets with a new login, or with another try."""
+"""HTTP codes, besides 5xx, after which Kopf itself logs in anew, or tries again."""
 _NAMED = ("uid", "namespace", "name", "resourceVersion")
 _METADATA = {"ADDED": _NAMED, "MODIFIED": _NAMED, "DELETED": _NAMED, "BOOKMARK": ("resourceVersion",)}
-"""What Kopf and we read of each event, and cannot do without."""
+"""The metadata that each type of event must have: Kopf and we read it."""
 
 logger = logging.getLogger(__name__)
 
 
 class Hosted(Protocol):
-    """The operator, as its host sees it."""
+    """The operator, as Kopf's handlers see it."""
 
     async def begin(self) -> None:
-        """Return as soon as there is something to watch."""
+        """Return as soon as watching can begin."""
 
     def watching(self, namespace: str, *, holds: bool) -> None:
-        """Note whether the API server has taken a watch request for the namespace; for all by an empty name."""
+        """Note that a watch of the namespace began (`holds`) or ended; an empty name stands for all namespaces."""
 
     def show(self, resource: Mapping[str, Any], *, gone: bool) -> None:
         """Take in what a watch shows."""
@@ -66,7 +66,7 @@ class Hosted(Protocol):
         """The process was asked to end: from this moment on nothing is begun, and nothing sent."""
 
     async def end(self) -> None:
-        """Finish what is under way."""
+        """Wait until reconciliations that are under way have ended."""
 
 
 async def host(operator: Hosted, namespaces: tuple[str, ...], environment: Environment) -> None:
@@ -129,9 +129,10 @@ def registry_of(operator: Hosted, environment: Environment, ending: asyncio.Even
 
 
 async def _hear_signals(operator: Hosted, ready: asyncio.Event, ending: asyncio.Event) -> None:
-    """In the place of Kopf, which tells us only after all its watches have ended: a request leaves in less time.
+    """Handle signals in the place of Kopf, which tells us only after all its watches have ended: a step could still be
+    sent until then.
 
-    `ready`: Kopf has begun, and with that to hear them itself. `ending`: it is to end.
+    `ready`: set once Kopf runs, and has installed its own handlers. `ending`: set to make Kopf end.
     """
 
     def stop() -> None:
@@ -145,7 +146,7 @@ async def _hear_signals(operator: Hosted, ready: asyncio.Event, ending: asyncio.
 
 
 class _NothingToCompare(kopf.DiffBaseStorage):
-    """Kopf would copy each object twice to find out what changed, for handlers that there are none of."""
+    """Storage that keeps nothing: Kopf would copy each object twice to compute changes that no handler needs."""
 
     def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:
         return {}
@@ -158,7 +159,7 @@ class _NothingToCompare(kopf.DiffBaseStorage):
 
 
 class _Backoffs:
-    """Without an end: a namespace that refuses may be given back, and an API server that is away returns."""
+    """Endless delays between tries: a refused namespace may be granted again, and an API server returns."""
 
     def __iter__(self) -> Iterator[float]:
         yield RETRY_DELAY / 5
@@ -245,7 +246,7 @@ class Watches:
         return cast(aiohttp.StreamReader, _Events(content, [json.dumps(event).encode() for event in missed], failed))
 
     async def _pause(self, subject: str) -> None:
-        """None for what begins for the first time, or went well for long enough."""
+        """Wait before the next try; not before a first one, nor after one that went well for long enough."""
         await self._environment.sleep(max(self._next.get(subject, 0.0) - self._environment.monotonic(), 0.0))
         self._next[subject] = self._environment.monotonic() + RETRY_DELAY
 
@@ -276,7 +277,7 @@ class _Events:
 
 
 def _error_in(line: bytes) -> str:
-    """Empty for a whole event. Kopf parses it once more: it takes lines only, and ends at one that is damaged."""
+    """The reason why a line is no valid event; empty for a valid one. Kopf would end at an invalid line."""
     try:
         event = json.loads(line.decode())
         if event["type"] == "ERROR":

@@ -1,7 +1,7 @@
 """/healthz, /readyz and /metrics on one port.
 
-Alive: no reconciliation hangs. It waits for nothing outside: neither a Kafka nor an API server that is away turns it
-red. Ready: some namespace is listed, and its watch did not end.
+Alive: no reconciliation hangs. That Kafka or the API server cannot be reached does not count. Ready: at least one
+namespace is listed and watched.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 
 class Health(Struct, frozen=True):
-    """`hung`: a resource whose reconciliation hangs. `missing`: what is not watched, where nothing is. Both are empty
-    while all is well.
+    """Sources of the pages. `hung`: a resource whose reconciliation hangs. `missing`: namespaces that are not watched
+    while none is. Both return an empty text while all is well. `metrics`: of /metrics.
     """
 
     hung: Callable[[], str]
@@ -29,7 +29,7 @@ class Health(Struct, frozen=True):
 
 @asynccontextmanager
 async def serving(health: Health, host: str, port: int) -> AsyncIterator[int]:
-    """Answer until the end of the block; the port it listens on. Raises OSError where that is taken."""
+    """Context in which the pages are served; its value is the port. Raises OSError if the port is taken."""
     # A thousand resources take a second. Not one of asyncio's threads: names that do not resolve may hold them all.
     thread = ThreadPoolExecutor(1, "metrics")
 

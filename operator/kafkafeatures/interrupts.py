@@ -21,7 +21,7 @@ EXIT_CODE = 130
 
 
 def guard() -> None:
-    """From now on no traceback tells of Ctrl-C; one that was held back until now ends the program here."""
+    """End the program without a traceback at Ctrl-C from now on; one that was held back until now ends it here."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, leave)
         uncaught, unraisable = sys.excepthook, sys.unraisablehook
@@ -42,8 +42,8 @@ def leave(*_: Any) -> NoReturn:
 
 
 def end(code: int) -> NoReturn:
-    """Now: a thread that still resolves a name is not waited for, nor that Python takes itself apart, which takes a
-    tenth of a short command. What was written is written.
+    """End the process now, with this exit code. It waits neither for threads that resolve names nor for Python's own
+    cleanup, a tenth of a short command's time. Output is flushed before.
     """
     try:
         for stream in (sys.stdout, sys.stderr):
@@ -54,7 +54,7 @@ def end(code: int) -> NoReturn:
 
 
 def raising(run: Callable[[], int]) -> int:
-    """Run it with Ctrl-C as KeyboardInterrupt; asyncio makes of that what it does by default."""
+    """Run the function with Ctrl-C as KeyboardInterrupt, which asyncio handles as it does by default."""
     if _signal.getsignal(_signal.SIGINT) is not leave:
         return run()
     import warnings

@@ -1,6 +1,7 @@
-"""What /metrics says: reconciliations of the operator, and what the status of each resource holds.
+"""Metrics of the operator: its reconciliations, and fields of the status of each resource.
 
-Names and labels are for alerts, so they do not change: docs/reference/metrics.md. Series of a resource go with it.
+Names and labels are used in alerts, so they do not change: docs/reference/metrics.md. The series of a resource are
+removed when it is deleted.
 """
 
 from __future__ import annotations
@@ -243,7 +244,7 @@ class Metrics:
         self._approval_since.labels(*key).set(since)
 
     def _show_progress(self, key: ResourceKey, previous_status: Status, status: Status) -> None:
-        """Between two phases: when it last moved, as far as this process has seen."""
+        """Show when a migration that is between two phases last made progress, as far as this process has seen."""
         was, is_ = _movement(previous_status), _movement(status)
         if is_ and is_ != was:
             self._progress.labels(*key).set(self._clock().timestamp())
@@ -362,7 +363,7 @@ def _differences(status: Status) -> dict[tuple[str, ...], float]:
 
 
 def _movement(status: Status) -> tuple[object, ...]:
-    """The values that change as long as a migration moves; empty where it is at a phase at which it can stay."""
+    """The values that change while a migration makes progress; empty in a phase in which it can stay."""
     migration, rollout = status.migration, status.rollout
     if migration is None or migration.phase not in _BETWEEN:
         return ()

@@ -1,9 +1,9 @@
-"""Which resources there are: watches say what changes, and lists of our own find what they miss.
+"""Tracks all resources: watches show changes, and lists of our own find what watches miss.
 
-All namespaces are listed before any resource is worked on: who owns which cluster? From then on each is listed when its
-watch begins (no watch shows what was deleted before, and etcd may have been restored), at a jittered resync (whatever
-made a watch deaf), and every few seconds while there is none. A namespace that refuses, or is not there, keeps no other
-one waiting. `handlers.py`, which holds the watches, calls `watching` and `show`; part of `app.py`.
+All namespaces are listed before any resource is reconciled, because the owner of each cluster must be known. After that
+a namespace is listed when its watch begins (no watch shows earlier deletions, and etcd may have been restored), at a
+jittered resync (a watch may have become silent), and every few seconds while it has no watch. A namespace that refuses,
+or does not exist, does not delay the others. `handlers.py`, which holds the watches, calls `watching` and `show`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Resources:
-    """The resources of these namespaces; of all namespaces if none is given.
+    """The resources of some namespaces; of all namespaces if none is given.
 
     `changed` is called with resources that are new or changed; `gone` with each that was deleted; `restored`, before
     that, where etcd has an older state than before. `every`: seconds between lists while all is well.
@@ -70,11 +70,11 @@ class Resources:
         return "" if some else self.missing()
 
     def holds(self, namespace: str) -> bool:
-        """Tell whether the namespace is listed and watched; an empty name for all of them."""
+        """True if the namespace is listed and watched; an empty name means all namespaces together."""
         return namespace not in self._unlisted and namespace not in self._unwatched
 
     def current(self, key: ResourceKey) -> str:
-        """The version that it has now, as far as a watch that holds shows it; else empty."""
+        """The current version of the resource, if its namespace is watched; otherwise empty."""
         is_watched = not {key.namespace, ""} & (self._unlisted | self._unwatched)
         return self._latest.get(key, ("", ""))[1] if is_watched else ""
 
@@ -105,7 +105,7 @@ class Resources:
         ]
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """List namespaces as described in the module, until it is cancelled."""
         listings = await asyncio.gather(*(self._first(namespace) for namespace in self._namespaces))
         self._take(
             {ns: listing for ns, listing in zip(self._namespaces, listings, strict=True) if listing is not None}, {}

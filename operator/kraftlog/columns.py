@@ -1,10 +1,10 @@
-"""Partition records of a batch as columns, and changes of many partitions at once.
+"""Reads Partition and PartitionChange records of a block many at a time, as columns.
 
-A snapshot of a million partitions is a million records of nearly one shape, and a broker that fails is thousands of
-changes of one. Records of one length whose counts of replicas (in sync, adding, ...) are those of the first are read as
-one matrix; what has another shape is next, and what has a shape too many is left for the slow way. Called by `replay`
-with what `frames` found. It judges what it reads as `partition_state` does: a row that contradicts itself is left for
-the slow way too, which says so.
+The million partitions of a snapshot are a million records with few different layouts, and a broker that fails causes
+thousands of changes with a single one. So records of equal length are grouped by layout (`_Shape`: the counts of
+replicas, of those in sync, of those being added, ...), and each group is read as one matrix. At most `_SHAPES` layouts
+of a length are tried; the remaining records must be read one by one. So must records that contradict the state or
+themselves, by the rules of `partition_state`, which then reports them. Called by `blocks` with the frames of a block.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from kraftlog.schema import Array, Field, RecordType, Scalar, table
 
 Ids = NDArray[np.void]
 
-_SHAPES = 64  # of one length in one block, each of which costs a look at all that are left
-_LONGEST = 8192  # bytes of a value: longer than one with arrays of 126, of which none goes the slow way
+_SHAPES = 64  # layouts of one length in one block at most: each costs a comparison with all remaining records
+_LONGEST = 8192  # bytes of a value, from which on it is read by itself: values with arrays of up to 126 are shorter
 _UUID = 16
 _ID = f"V{_UUID}"
-_ID_AT = 7  # where the id of the topic is, behind the frame and the number of the partition: in both records
+_ID_AT = 7  # position of the topic id in both records, behind the frame and the number of the partition
 _SIZES: Mapping[object, int] = {Scalar.INT8: 1, Scalar.INT32: 4, Scalar.UUID: _UUID}  # bytes of an item
 _CHANGED = frozenset(("leader", "isr", "eligibleLeaderReplicas"))
 _UNREAD = frozenset(("partitionId", "topicId", "lastKnownElr", "directories"))
-"""What a change may name, to be read with others: all but what gives a partition other replicas, or moves them, and a
-leader that recovers, which is rare.
+"""Fields that a change may have besides `_CHANGED` to be read as columns. Changes with other fields (replicas,
+reassignments, recovery of a leader) are rare.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
     """The layout of a record's value. fixed: positions of the bytes that determine it (versions, counts and tags).
-    fields: where each field starts, and how many items it has.
+    fields: position of each field, and its number of items.
     """
 
     fixed: list[int]
@@ -50,7 +50,7 @@ class _Shape:
 
 
 class _OtherShape(Exception):
-    """Not such a record, or one that must be read by itself."""
+    """The record cannot be read as columns, and must be read by itself."""
 
 
 def _shape(kind: RecordType, value: bytes) -> _Shape:
@@ -104,8 +104,11 @@ def _shape(kind: RecordType, value: bytes) -> _Shape:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """Progress of a block of records into the state. unread: positions of the values that must be read one by one.
-    early: how many there are of topics that come behind them. count: how many are in.
+    """Result of applying the records of a block to the state.
+
+    unread: begin and end of each value that must still be read one by one.
+    early: number of records that name a topic whose own record comes only later: they contradict the state.
+    count: number of records that were applied.
     """
 
     unread: list[tuple[int, int]]
@@ -115,22 +118,22 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Births:
-    """Topics that the same data creates. Their numbers begin at `first`. at: where in the data the record
-    of each is.
+    """Topics that the same block creates. first: number of the first one; the others follow. at: positions of their
+    records in the block.
     """
 
     first: int
     at: Positions
 
     def of(self, numbers: Int32s) -> Positions:
-        """Positions at which these topics are created; -1 for those that are not there, or were before."""
+        """Positions at which the topics with these numbers are created; -1: not in this block."""
         if not len(self.at):
             return np.full(len(numbers), -1, dtype=np.int64)
         return np.where(numbers >= self.first, self.at[np.maximum(numbers - self.first, 0)], -1)
 
 
 class Brought:
-    """Records of one kind on their way into the state. `births`: of new topics among them."""
+    """All records of one type in a block, to be applied to the state. `births`: topics that the block creates."""
 
     def __init__(
         self, data: memoryview, values: Positions, ends: Positions, state: PartitionState, births: Births
@@ -140,11 +143,11 @@ class Brought:
         self._view = np.frombuffer(data, dtype=np.uint8)
 
     def nothing(self) -> Applied:
-        """Leaves all records to be read one by one: they are so few that this is quicker."""
+        """Apply no record: all must be read one by one."""
         return self._applied(np.arange(len(self._values)))
 
     def partitions(self) -> Applied:
-        """Partition records."""
+        """Apply Partition records. If two are of one partition, none is applied: their order counts."""
         groups: list[Columns] = []
 
         def read(rows: _Rows) -> Bools:
@@ -162,8 +165,8 @@ class Brought:
         return self._applied(unread)
 
     def changes(self) -> Applied:
-        """PartitionChange records. What they change is only known when all are read: of two of one partition the order
-        counts.
+        """Apply PartitionChange records, once all of them are read. If two are of one partition, none is applied: their
+        order counts.
         """
         groups: list[tuple[Positions, Bools, Callable[[], None]]] = []
         unread = self._by_shape(table.PARTITION_CHANGE, lambda rows: self._change(rows, groups))
@@ -185,7 +188,10 @@ class Brought:
         return judged
 
     def _by_shape(self, kind: RecordType, read_rows: Callable[[_Rows], Bools]) -> Positions:
-        """Read all, one shape after the other; the places of those that must be read by themselves."""
+        """Read all records, one layout after the other. Indexes of the records that must be read by themselves.
+
+        read_rows: reads records of one layout, and returns a mask of those that contradict nothing.
+        """
         sizes = np.minimum(self._ends - self._values, _LONGEST)
         slow = [np.flatnonzero(sizes == _LONGEST)]
         for size in np.flatnonzero(np.bincount(sizes)[:_LONGEST]).tolist():
@@ -214,12 +220,14 @@ class Brought:
         return np.sort(np.concatenate(slow))
 
     def _content(self, size: int, at: Positions) -> Bytes:
-        """A row for each of the values of one size, copied as one item each."""
+        """Values of one size as rows of bytes; each is copied as a single item."""
         items = np.ndarray((len(self._view) - size + 1,), dtype=f"V{size}", buffer=self._view, strides=(1,))
         return items[at].view(np.uint8).reshape(len(at), size)
 
     def _some_twice(self, keys: list[Positions], unread: Positions) -> bool:
-        """True if two records are of one partition: then their order counts, which groups do not keep."""
+        """True if two records are of one partition: then their order counts, which groups do not keep. keys: of the
+        records that were read. unread: indexes of the others.
+        """
         if len(unread):
             last = len(self._view) - 1
             names = self._view[np.minimum(self._values[unread, None] + np.arange(3, _ID_AT + _UUID), last)]
@@ -239,8 +247,8 @@ class Brought:
         return Applied(late, len(spans) - len(late), len(self._values) - len(spans))
 
     def _topics(self, ids: Ids, at: Positions) -> Int32s:
-        """The number of each topic, -1 for one that is not there, or not yet at this position. Partitions of one topic
-        come one behind the other.
+        """The number of each topic; -1: it does not exist, or not yet at this position. Each run of equal ids is looked
+        up once, as partitions of a topic follow each other.
         """
         words = ids.view(np.uint64).reshape(-1, 2)
         other = words[1:] != words[:-1]
@@ -254,7 +262,7 @@ class Brought:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Values of one shape, a row for each, and where they are."""
+    """Values of one layout. content: a row of bytes for each. shape: the layout. values: their positions."""
 
     content: Bytes
     shape: _Shape
@@ -269,7 +277,7 @@ class _Rows:
         return self._at(_ID_AT, _ID).copy()
 
     def numbers(self, name: str) -> Int32s:
-        """A field of so many numbers; of none where there is no such field."""
+        """The numbers of an array field, a row for each record; rows are empty if the layout lacks the field."""
         start, count = self.shape.fields.get(name, (0, 0))
         numbers = np.empty((len(self), count), dtype=np.int32)
         for each in range(count):
@@ -277,7 +285,7 @@ class _Rows:
         return numbers
 
     def number(self, name: str) -> Int32s:
-        """A field of one number."""
+        """The number in a field, for each record."""
         return self._at(self.shape.fields[name][0], ">i4").astype(np.int32)
 
     def _at(self, start: int, kind: str) -> NDArray[Any]:
@@ -290,7 +298,7 @@ def _keys(topic: Int32s, partition: Int32s) -> Positions:
 
 
 def _read(rows: _Rows, topic: Int32s) -> tuple[Columns, Bools]:
-    """The rows that contradict nothing, and which those are."""
+    """Columns of the rows that contradict nothing, and a mask of these rows."""
     partition, replicas = rows.number("partitionId"), rows.numbers("replicas")
     good: Any = (topic >= 0) & (partition >= 0) & distinct(replicas)
     flags = np.zeros(replicas.shape, dtype=np.uint8)

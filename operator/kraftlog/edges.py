@@ -1,9 +1,9 @@
-"""Where the records of a section begin.
+"""Finds the positions at which the records of a section begin.
 
-A record says how long it is, and nothing else says where the next one begins. So that not each of a million is
-looked at by itself, a large section is walked over from many places at once: places at which bytes stand that records
-of it have. They are guesses, and none is believed: what was walked over from one counts only if the walk from the start
-of the section came to it. What is missing then is walked over one by one. Called by `replay`, before `frames`.
+Each record has its own length, which is the only hint to where the next one begins. To walk over a million records one
+by one is slow, so a large section is walked over from many positions at once: positions with bytes that look like the
+beginning of a record. These are guesses, and none is trusted: a walk from one of them counts only if the walk before it
+arrives there. Sections between are walked over one by one. Called by `replay`, before `frames`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """The wire server: the log as Fetch serves it, waiting, forwarding, ports that close, and a thousand nodes."""
 
 import asyncio
+import contextlib
 import io
+import socket
 import struct
 import uuid
 from datetime import timedelta
@@ -187,6 +189,21 @@ async def test_a_broker_holds_an_update_until_a_controller_is_active() -> None:
         await perform(server, "start controller 3001")
         assert int((await pending).error_code) == 0
         assert server.world.image.features == {"metadata.version": 25}
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_node_that_stops_closes_a_connection_it_is_just_accepting(turns: int) -> None:
+    """asyncio accepts in several turns of its loop: the node stops after each of them."""
+    loop = asyncio.get_running_loop()
+    async with served(plan()) as server:
+        node = server.world.nodes[BROKER, 1]
+        with socket.create_connection((node.host, node.port)) as client:
+            client.setblocking(False)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await server.act(lambda world: world.stop(BROKER, 1, kill=True))
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.wait_for(loop.sock_recv(client, 1), 10) == b""
 
 
 async def test_a_stopped_node_refuses_connections_and_an_upgraded_node_listens_on_its_port_again() -> None:

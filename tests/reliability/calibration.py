@@ -61,7 +61,7 @@ DEFECTS = (
         "kafkafeatures.reconcile.ages",
         (
             ("        times = self._met.get(stamp)\n", "        times = None\n"),
-            ("return timedelta(seconds=self.monotonic() - met_at)", "return self.of(stamp, now)"),
+            ("return timedelta(seconds=self.monotonic() - met_at)", "return self.of(stamp, current_time)"),
         ),
     ),
     Defect(

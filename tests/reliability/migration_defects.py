@@ -11,7 +11,12 @@ MIGRATION_DEFECTS = (
         "stores-differ",
         "a way back closes although ZooKeeper lacks metadata that the log has",
         f"{CORE}.losses",
-        (("    if needs_comparison(place) and compared is not None and compared.differences:\n", "    if False:\n"),),
+        (
+            (
+                "    if needs_comparison(progress) and compared is not None and compared.differences:\n",
+                "    if False:\n",
+            ),
+        ),
         of_migrations=True,
     ),
     Defect(
@@ -192,9 +197,9 @@ MIGRATION_DEFECTS = (
         f"{CORE}.losses",
         (
             (
-                "    for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):\n",
-                "    for id_, blocker in () if ZK_ROLLBACK_LOSSY in asked.consents else _not_in_zookeeper_mode(\n"
-                "        place, with_znode, _absent_by_znodes(place)\n    ):\n",
+                "    for id_, blocker in _not_in_zookeeper_mode(progress, with_znode, _absent_by_znodes(progress)):\n",
+                "    for id_, blocker in () if ZK_ROLLBACK_LOSSY in question.consents else _not_in_zookeeper_mode(\n"
+                "        progress, with_znode, _absent_by_znodes(progress)\n    ):\n",
             ),
         ),
         of_migrations=True,

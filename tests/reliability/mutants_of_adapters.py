@@ -111,7 +111,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "adapters",
         "kafkafeatures/reconcile/ages.py",
-        ("a stamp is believed", "return timedelta(seconds=self.monotonic() - met_at)", "return self.of(stamp, now)"),
+        ("a stamp is believed", "return timedelta(seconds=self.monotonic() - met_at)",
+         "return self.of(stamp, current_time)"),
     ),
     *of(
         "adapters",

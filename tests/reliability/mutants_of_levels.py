@@ -126,7 +126,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("settled without a quorum that works", "or not worked_between(earlier, latest):", "or False:"),
         ("a broker keeps nothing", "if self.via is Via.BROKER and age < BROKER_KEEPS:", "if False:"),
         ("nobody else has it on its way", "if not self.accepted and age < (delay := looks.on_its_way(self.at)):",
-         "if False:"),
+         "if False and (delay := looks.on_its_way(self.at)):"),
         ("no dry run is waited for", "if looks.unjudged.reason:", "if False:"),
         ("one broker proves a level", "if level is None or latest.no_quorum is not None:", "if level is None:"),
         ("a yes is forgotten",

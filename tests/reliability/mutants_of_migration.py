@@ -33,7 +33,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "migration",
         f"{CORE}/losses.py",
         ("it is given back past a broker in KRaft mode",
-         "for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):",
+         "for id_, blocker in _not_in_zookeeper_mode(progress, with_znode, _absent_by_znodes(progress)):",
          "for id_, blocker in ():"),
         ("a broker that is silent is back",
          "if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in but:",
@@ -93,7 +93,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("what could not be written was never compared", "    return reported if is_newer else ours\n",
          "    return reported\n"),
         ("what a look without a phase has found is forgotten", "    comparison, zookeeper = observation.compared,",
-         "    if not isinstance(place, Place):\n        return before\n"
+         "    if not isinstance(progress, MigrationProgress):\n        return previous\n"
          "    comparison, zookeeper = observation.compared,"),
         ("the status of another process counts for nothing", "    return reported if is_newer else ours\n",
          "    return ours\n"),

@@ -47,7 +47,8 @@ ROLL_DEFECTS = (
         (
             (
                 "    if rollout.revisions or not rollout.is_in_progress:\n",
-                "    if rollout.revisions and rollout.id != roll_id(seen, changes, way):\n        return {}\n"
+                "    if rollout.revisions and rollout.id != roll_id(observation, changes, purpose):\n"
+                "        return {}\n"
                 "    if rollout.revisions or not rollout.is_in_progress:\n",
             ),
         ),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests.reliability.calibration import DEFECTS, defective, source_of
 from tests.reliability.mutant import Mutant
 from tests.reliability.mutants import AREAS, MUTANTS
 from tests.reliability.mutating import PROGRAMMES, Copy
@@ -22,6 +25,20 @@ def test_the_replaced_code_of_a_mutant_occurs_once_in_its_file(mutant: Mutant) -
     assert source.count(mutant.old) == 1, f"{mutant.file} has these words {source.count(mutant.old)} times"
     ast.parse(source.replace(mutant.old, mutant.new))
     assert mutant.old != mutant.new
+
+
+def test_no_mutant_or_defect_uses_a_name_that_is_not_defined(tmp_path: Path) -> None:
+    """A NameError is found by any test, and proves nothing about the rule that is to be broken."""
+    for number, mutant in enumerate(MUTANTS):
+        source = (OPERATOR / mutant.file).read_text().replace(mutant.old, mutant.new)
+        (tmp_path / f"mutant_{number}.py").write_text(source)
+    for number, defect in enumerate(DEFECTS):
+        for module in defect.by_module:
+            source = defective(defect, module, source_of(module))
+            (tmp_path / f"defect_{number}_{module.replace('.', '_')}.py").write_text(source)
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", "--output-format", "concise"]
+    done = subprocess.run([*command, tmp_path], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.stdout == "All checks passed!\n"
 
 
 def test_every_area_has_twenty_mutants_and_no_two_have_the_same_name() -> None:

@@ -1,8 +1,8 @@
-"""The code that makes tables of a cluster, for workers, who do not have it: a file of Python's modules.
+"""Packs the code that makes the tables of a cluster into a zip for Spark's workers, which do not have it.
 
-What it decides: which packages are in it. Called when Spark is first used; workers put it in front of whatever is
-installed there, so that all of them make the tables that the driver would make. kraftlog is not in it, nor any library:
-workers have those that kraftlog needs, and maybe msgspec.
+What it decides: which packages are in the zip. Called when Spark is first used; workers import from the zip before
+anything that is installed there, so that all of them make the tables that the driver would make. kraftlog is not in it,
+nor any library: workers must have kraftlog's own dependencies, and may have msgspec.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Tasks and clusters on Spark: the same functions that one core runs, on many.
+"""Runs tasks and clusters on Spark, by the functions of `featurelog.engine` that one core also runs.
 
-What it decides: which tasks go together, and in which order all begin. Called by a run. What a task returns is small:
-rows go from the worker to a file, never through the driver. A task that Spark runs twice leaves a file that no manifest
-lists.
+What it decides: which tasks are bundled, and the order in which bundles begin. Called by a run. The result of a task is
+small: rows go from the worker to a file, never through the driver. If Spark runs a task twice, a file is left over that
+no manifest lists.
 
-Tasks go to workers with the code that reads them, by value. The tables of a cluster are made by code that uses more
-than that: it comes as a file (`archive`), and what is sent names it.
+The code that reads files goes to workers by value, with each task. The code that makes the tables of a cluster needs
+more modules: it goes to workers as a zip (`archive`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from featurelog.spark.session import first_reason
 from featurelog.tables import ClusterCopies
 
 BUNDLE = 16 * 1024 * 1024
-"""Bytes that tasks together have at most, unless one has more: a task of Spark costs some milliseconds, and many files
-are small.
+"""Limit to the bytes of the tasks of a bundle, unless a single task has more. Many files are small, and a task of Spark
+costs some milliseconds.
 """
 LEAST = 1024 * 1024
 BUNDLES = 8
-"""For each core, where there are no more bytes than for that: fewer, and one core works while the others are done."""
+"""Bundles for each core, unless they would exceed `BUNDLE`: with fewer, some cores would be idle at the end."""
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -43,7 +43,7 @@ _Plain = dict[str, Any]
 
 
 class OnSpark:
-    """A session that is there as long as it is used."""
+    """The engine on a session of Spark, which must stay open while the engine is used."""
 
     def __init__(self, spark: SparkSession, work: Callable[[Task, str], Outcome] = outcome) -> None:
         self._context, self._work = spark.sparkContext, work

@@ -1,7 +1,7 @@
-"""KafkaFeatures documents with their status: which changes the operator made, and which levels are wanted.
+"""KafkaFeatures documents with their status: which changes the operator made, and which levels are desired.
 
-A log names no principal and no wanted level. A change that a document's history has is the operator's; any other is
-unattributed. The documents are given to the tables as parsed values; nothing here reads a file.
+A log names neither a principal nor a desired level. A change is attributed to the operator if the history of a document
+has it; all others are unattributed. Documents come as parsed values; nothing here reads a file.
 """
 
 from __future__ import annotations
@@ -22,26 +22,29 @@ from kafkafeatures.core.resolve import wanted_of
 UNATTRIBUTED = "Unattributed"
 
 BEFORE_MS, AFTER_MS = 10 * 60 * 1000, 60 * 1000
-"""An act is written down once it was read back, and the clocks of operator and controller differ."""
+"""Milliseconds by which the time of a history entry may be later, or earlier, than that of the record: the operator
+writes the entry once it has read the level back, and its clock may differ from the controller's."""
 
 _DONE = (Result.APPLIED.value, Result.CORRECTED.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One document. name: namespace/name. desired: None where it cannot be understood, and why is in `problem`."""
+    """A document. name: namespace/name. cluster_id: empty: none. desired: the desired state; None: the document is
+    invalid. problem: why it is invalid. changes: see below.
+    """
 
     name: str
     cluster_id: str
     desired: DesiredState | None
     problem: str
     changes: tuple[tuple[UpdateFeature, int], ...]
-    """What its history says that the operator changed, and when that was read back, in ms."""
+    """The changes in its history, each with the time in ms at which the operator read the new level back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The documents that were given; no document at all is not the same as none that names a cluster."""
+    """All documents. resources: all of them, also invalid ones. by_cluster: those with a cluster id, by that id."""
 
     resources: tuple[Resource, ...] = ()
     by_cluster: Mapping[str, tuple[Resource, ...]] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""The log of a cluster as far as it is here: each state with its period, and what is in doubt.
+"""The history that a cluster's log tells: levels, nodes and the migration, each value with its period, and all doubts.
 
-The tables are made of a `History`, which `walk` makes of the rows. Records of partitions are not in it.
+`walk` makes a `History` of the rows of the log, and the tables are made of it. It has no records of partitions.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ NodeKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A registered node. registration: of kraftlog's image. by: the record with which it registered. fenced_since: when
-    it was fenced, if it is; of a snapshot the latest time that it can have been.
+    """A registered node.
+
+    registration: as kraftlog's image has it. by: the record with which the node registered.
+    fenced_since: when the node was fenced, in ms; from a snapshot the latest possible time; None: it is not fenced.
     """
 
     registration: BrokerRegistration | ControllerRegistration
@@ -32,8 +34,10 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """State of a migration. code: the raw one. zk_brokers: registered in ZooKeeper mode, while it lasts.
-    metadata_version: as it was when that began.
+    """State of a migration from ZooKeeper.
+
+    code: the number in the record. zk_brokers: ids of brokers that are registered in ZooKeeper mode in this state.
+    metadata_version: the level when this state began; None: not known.
     """
 
     code: int
@@ -42,7 +46,7 @@ class Migration:
 
 
 class Doubt(NamedTuple):
-    """Reason why the state is not sure. kind: of `data_quality`."""
+    """Reason why the state at the end of the log is not certain. kind: as in `data_quality`, or the like."""
 
     kind: str
     text: str
@@ -50,7 +54,7 @@ class Doubt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something for `data_quality`: where, and how often."""
+    """A row for the table `data_quality`, whose columns have the same names (`ts` is `at_ms`)."""
 
     kind: str
     text: str
@@ -66,10 +70,15 @@ class Note:
 
 @dataclass(slots=True)
 class History:
-    """Contents of the log of one cluster. voters: of the quorum, None where nothing says; voter_sets: since which
-    offset. base: the offset from which the state is known without a hole, None where it is not. end, end_ms: of what
-    was read. committed_below: see `table.SPAN`. min_insync: what requests set of it for brokers, as of
-    `min_insync.value_of`.
+    """Contents of the log of one cluster.
+
+    levels: finalized levels by feature. nodes: registrations by `NodeKey`. migration: its states.
+    min_insync: values of min.insync.replicas that requests set for brokers; keys as of `min_insync.value_of`.
+    voters: of the quorum at the end; None: not known. voter_sets: each set of voters, with the offset of its record.
+    doubts: reasons why the state at the end is not certain. notes: rows for `data_quality`.
+    base: the offset from which the state is known without a gap; None: there is none.
+    end, end_ms: end offset of the log that was read, exclusive, and time of its last record.
+    committed_below: records below this offset are surely committed.
     """
 
     cluster: ClusterCopies
@@ -88,7 +97,7 @@ class History:
     committed_below: int = 0
 
     def voters_from(self, offset: int) -> frozenset[int] | None:
-        """Everybody who voted at this offset or behind it; None where who votes is not known."""
+        """Ids of all nodes that were voters at this offset or later; None if the voters are not known."""
         if self.voters is None:
             return None
         at_offset = [voters for since, voters in self.voter_sets if since < offset][-1:]

@@ -1,8 +1,8 @@
-"""The records of a cluster's log at which Kafka stops, from rows. Called by `walk`, for `data_quality`.
+"""Finds the records of a cluster's log at which Kafka stops. Called by `walk`, for `data_quality`.
 
-What is impossible is `kraftlog.judge`'s to say, as in the commands that show a log; here its records come from rows.
-What it decides: what is known where. Behind a gap, or a record that was not decoded, nothing is, up to the end of the
-next whole snapshot. Records of partitions are looked at one by one and not kept.
+`kraftlog.judge` decides which records those are, as in the commands that show a log; here its records come from rows.
+What it decides: where the state is known. Behind a gap, or a record that was not decoded, it is unknown up to the end
+of the next complete snapshot. Records of partitions are read one by one and not kept.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ _KEY_SET = pa.array(sorted(KEYS), pa.int16())
 _USUAL_CHANGE = re.compile(
     r'\{"partitionId":([0-9]{1,10}),"topicId":"([^"]+)"(?:,"isr":\[[0-9,]*\])?(?:,"leader":-?[0-9]+)?\}'
 )
-"""A change of a partition that concerns no check but that the partition is there."""
+"""Body of a partition change for which only one check counts: that the partition exists."""
 _COLUMNS = ["offset", "timestamp_ms", "api_key", "status", "body"]
 
 
 class JudgedRow(NamedTuple):
-    """A record at which Kafka stops. end_offset: of the snapshot that it is in; None in a segment."""
+    """A record at which Kafka stops. text: the reason. at: the record. end_offset: of the snapshot that contains it;
+    None: it is in a segment.
+    """
 
     text: str
     at: Evidence
@@ -47,7 +49,7 @@ def findings(log: Merged) -> Iterator[JudgedRow]:
         for snapshot in log.snapshots:
             judge = Judge(is_complete=True, in_snapshot=True)
             yield from _judged(judge, snapshot.scan, (0, _ALL), snapshot.end)
-            if snapshot.end:  # the one at 0 is no state
+            if snapshot.end:  # the snapshot at 0 is of the formatting, and has no state
                 states[snapshot.end] = judge.end_snapshot()
         position, judge = 0, Judge(is_complete=True)
         for piece in log.pieces:
@@ -69,14 +71,14 @@ def _judged(judge: Judge, scan: Scan, offsets: tuple[int, int], end_offset: int 
             continue
         usual = _USUAL_CHANGE.fullmatch(row["body"]) if row["api_key"] == table.PARTITION_CHANGE.key else None
         if usual is not None and judge.has_partition(usual[2], int(usual[1])):
-            continue  # as most records of a log
+            continue  # most records of a log are such changes
         if impossible := judge.take(row["api_key"], json.loads(row["body"]), row["offset"]):
             at = Evidence(scan.source.node, scan.source.file, row["offset"], row["timestamp_ms"])
             yield JudgedRow(f"offset {impossible.offset}{suffix}: {impossible.reason}", at, end_offset)
 
 
 def _rows(batches: Iterable[pa.RecordBatch], begin: int, end: int) -> Iterator[dict[str, Any]]:
-    """Records that are judged, and those of which it is not known what they change."""
+    """Rows of the records that are judged, and of records that were not decoded: it is unknown what those change."""
     for rows in batches:
         mask = pc.or_(pc.is_in(rows["api_key"], value_set=_KEY_SET), rows["record_type"].is_null())
         mask = pc.and_(mask, pc.invert(pc.fill_null(rows["is_control"], True)))

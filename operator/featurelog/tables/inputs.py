@@ -1,7 +1,7 @@
-"""What the tables of a cluster are made of: the rows of each file of its nodes' logs, and what is known beside them.
+"""Inputs of the tables of a cluster: the rows of each file of its nodes' logs, and facts from files beside the logs.
 
-Who has the rows (a worker, Parquet files, a test) gives them; nothing here opens a file. `clusters_of` decides what one
-cluster is: files are never merged only because folders say so.
+The caller (a run, a worker, a test) provides functions that read the rows; nothing here opens a file. `clusters_of`
+decides which copies are of one cluster: never merely those in one folder.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ COLUMNS = (
     "offset", "batch_position", "size", "timestamp_ms", "leader_epoch", "is_control", "api_key", "version",
     "record_type", "status", "reason", "detail", "body",
 )  # fmt: skip
-"""The columns of `RECORDS` that tables are made of. To read the others as well takes twice as long."""
+"""The columns of `RECORDS` that tables are made of. Reading all columns would take twice as long."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRecords:
-    """A segment or a snapshot of one node. rows: gives its rows, in order, with `COLUMNS` at least, whenever called."""
+    """A segment or a snapshot of one node. node: its folder. file: its name. rows: each call reads its rows, in order,
+    with at least the columns `COLUMNS`.
+    """
 
     node: str
     file: str
@@ -33,11 +35,12 @@ class FileRecords:
 
 @dataclass(frozen=True, slots=True)
 class NodeCopy:
-    """A copy of one node's log. cluster, node: names of folders. cluster_id: what the node says, or None.
+    """A copy of one node's log.
 
-    unused: (file, why), of files that are no part of a log. voters: of a static quorum, as the node says in a file
-    beside its log; None where it says none. node_id: what the node says in meta.properties, or None. vote: epoch,
-    candidate and its directory, as quorum-state has it; None where it has no vote.
+    cluster, node: names of folders. cluster_id: in meta.properties; None: not there. files: of the log.
+    unused: (file, reason) of files that belong to no log. voters: of a static quorum, in quorum-state; None: not there.
+    node_id: in meta.properties; None: not there. vote: epoch, candidate and the candidate's directory, in quorum-state;
+    None: no vote.
     """
 
     cluster: str
@@ -51,7 +54,7 @@ class NodeCopy:
 
     @property
     def id(self) -> int | None:
-        """The node's id: what the node itself says; otherwise the number that its folder's name is, or ends with."""
+        """The node's id: from meta.properties, else the number that its folder's name is, or ends with."""
         digits = self.node[len(self.node.rstrip("0123456789")) :]
         id_ = self.node_id if self.node_id is not None else int(digits[:_LONGEST] or -1)
         return id_ if 0 <= id_ <= _LARGEST_ID else None
@@ -59,13 +62,15 @@ class NodeCopy:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCopies:
-    """All copies of what is one cluster's log, as far as names tell; `doubts`: why that is not sure."""
+    """All copies of one cluster's log. cluster: its folder. cluster_id: None: no node has one. copies: by node.
+    doubts: reasons why they may not be of one cluster.
+    """
 
     cluster: str
     cluster_id: str | None
     copies: tuple[NodeCopy, ...]
     doubts: tuple[tuple[str, str], ...] = ()
-    """(kind of data_quality, text)"""
+    """(kind as in `data_quality`, text)"""
 
     def as_columns(self) -> dict[str, str | None]:
         """The values of the columns `table.WHERE`."""
@@ -79,7 +84,7 @@ class ClusterCopies:
 
     @property
     def files(self) -> list[FileRecords]:
-        """In a canonical order; a file that is there twice counts once for each."""
+        """All files of all copies, in a canonical order."""
         files = [file for copy in self.copies for file in copy.files]
         return sorted(files, key=lambda file: (file.node, file.file))
 

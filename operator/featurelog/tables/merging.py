@@ -1,11 +1,11 @@
-"""Several copies of one log as one log: which file has which offsets, and where copies contradict each other.
+"""Merges the copies of a cluster's log into one log: which file to read for which offsets, and contradictions.
 
-Copies agree by offset and leader epoch. Where they differ, the higher epoch has it: a leader overwrote what the other
-copy still has (KIP-595); what is overwritten is never read. Copies that say different things at the same offset and
-epoch, or that begin to overlap with different epochs, are not of one log: the first by the name of its node stays, the
-others are left out, and no verdict is ready. No checksum covers an epoch, so none is believed that no leader can have
-made: each begins with a leader change, none goes back, and no record has two. Called by `history`; looks at no other
-record's meaning.
+Copies are compared by offset and leader epoch. Where epochs differ, the higher one wins: its leader overwrote what the
+other copy still has (KIP-595), and overwritten records are never read. Copies are not of one log if they have different
+records at the same offset and epoch, or different epochs where they begin to overlap: the copy whose node's name comes
+first stays, the others are left out, and no verdict is `ready`. No checksum covers an epoch, so each epoch must be one
+that a leader can have made: it begins with a leader change, epochs never go back, and no record has two of them.
+Called by `walk`; apart from leader changes, what records say is not looked at.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from kraftlog import files
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Offsets of the log, and the file they are read from."""
+    """A range of offsets of the merged log, and the file to read it from.
+
+    begin, end: offsets, `end` exclusive. epoch: of the leader that wrote it. end_ms: time of its last record.
+    """
 
     begin: int
     end: int
@@ -35,7 +38,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """A whole snapshot."""
+    """A complete snapshot. end: its end offset, exclusive. epoch: of the last record in it."""
 
     end: int
     epoch: int
@@ -44,7 +47,9 @@ class SnapshotFile:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two copies of which only one can be of this log; `node` is left out, unless it contradicts itself."""
+    """Two copies of which only one can be of this log. The folder `node` is left out for `other`, unless both are the
+    same: then the copy contradicts itself. file: of `node`. offset: where the contradiction begins.
+    """
 
     node: str
     other: str
@@ -66,7 +71,11 @@ class Overwritten:
 
 @dataclass(slots=True)
 class Merged:
-    """The log. pieces, snapshots: by offset. held_until: of each folder, up to where its copy agrees with the log."""
+    """The merged log of a cluster.
+
+    scans: of all files, those that were left out among them. pieces, snapshots: in the order of offsets.
+    held_until: by folder, the offset below which its copy agrees with the merged log.
+    """
 
     scans: list[Scan]
     witnesses: Witnesses
@@ -77,16 +86,16 @@ class Merged:
     held_until: dict[str, int] = field(default_factory=dict)
 
     def counted(self, voters: Collection[int]) -> tuple[str, ...]:
-        """Folders whose copies agree with the log, each of another node for sure; as many of voters as can be."""
+        """The largest set of folders that agree with the log and are surely of different nodes, voters first."""
         return self.witnesses.with_others(self.witnesses.most(self.held_until, voters), self.held_until)
 
     def copied(self, voters: Collection[int]) -> frozenset[int]:
-        """The nodes of whose logs there is a copy that agrees with the log and counts."""
+        """Ids of the nodes of the folders in `counted`."""
         ids = map(self.witnesses.ids.__getitem__, self.counted(voters))
         return frozenset(id_ for id_ in ids if id_ is not None)
 
     def repeated(self, voters: Collection[int]) -> tuple[Repeated, ...]:
-        """Folders whose copies do not count by themselves."""
+        """Folders that are not in `counted`, because their copies may be of the same node as another one."""
         return self.witnesses.repeated(self.witnesses.ids, self.counted(voters))
 
     @property
@@ -97,7 +106,7 @@ class Merged:
 
 
 def merged(cluster: ClusterCopies) -> Merged:
-    """Read all files once, and merge them."""
+    """Read all files of a cluster once, and merge them. If a copy must be left out, merging is repeated without it."""
     scans = [scan(file) for file in cluster.files]
     whose = witnesses(cluster, scans)
     left_out: set[str] = set()
@@ -110,7 +119,7 @@ def merged(cluster: ClusterCopies) -> Merged:
         }
         if not worse:
             break
-        left_out.add(max(worse))  # one at a time: what contradicted only this one may stay
+        left_out.add(max(worse))  # one at a time: a copy that contradicted only this one may stay
         contradictions = [contradiction for contradiction in contradictions if contradiction.node in left_out]
     first: dict[tuple[str, str, str], Contradiction] = {}
     for contradiction in contradictions:
@@ -121,7 +130,7 @@ def merged(cluster: ClusterCopies) -> Merged:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A span, and whose it is. `number`: of the scan among all, which is the canonical order."""
+    """An `OffsetSpan` of one file. number: index of the file's scan, which decides between runs that are alike."""
 
     begin: int
     end: int
@@ -131,8 +140,12 @@ class _Run:
 
 
 def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
-    """Sweep over all offsets at which a run begins or ends. Of the runs that are active between two of them, that
-    of the highest epoch wins; `floor` is the epoch of the last winner, below which nothing that follows is of the log.
+    """Merge the scans by a sweep over all offsets at which a run begins or ends.
+
+    `active` are the runs that cover the interval from one such offset to the next; `at` is the index of the next run.
+    Of them, the run with the highest epoch wins and becomes a piece. `floor` is the epoch of the last winner: behind
+    it, a run of a lower epoch was overwritten. Another active run either has the winner's epoch, and must have the same
+    records; or a lower one, and must be one that a leader can have overwritten.
     """
     result = Merged(list(scans), whose)
     _snapshots(result)
@@ -151,9 +164,9 @@ def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
             result.contradictions.append(
                 _contradiction(file_scan, file_scan, file_scan.repeated, "it has several records")
             )
-    agreed: set[str] = set()  # folders that were seen to have the same as those of other nodes
-    pairs: set[frozenset[str]] = set()  # folders that were seen to have the same as each other
-    epochs: dict[str, int] = {}  # of each folder, that of the last records that are of the log
+    agreed: set[str] = set()  # folders that had the same records as the folder of another node
+    pairs: set[frozenset[str]] = set()  # pairs of folders that had the same records as each other
+    epochs: dict[str, int] = {}  # by folder, the epoch of its last records that are part of the merged log
     floor, at, active = -1, 0, list[_Run]()
     for begin, end in pairwise(points):
         active = [run for run in active if run.end > begin]
@@ -199,8 +212,8 @@ def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
 
 
 def _why_not_overwritten(loser: Scan, winner: Scan, offsets: tuple[int, int], *, has_agreed: bool) -> str:
-    """Reason why no leader can have overwritten these records: the logs never were the same, or the records are there
-    again.
+    """Reason why the winner cannot have overwritten the loser's records at these offsets: the copies never agreed
+    before, or both have the same leader change there. Empty if it can have. has_agreed: the copies agreed before.
     """
     if loser is not winner and not has_agreed:
         return "their leader epochs differ"
@@ -209,7 +222,9 @@ def _why_not_overwritten(loser: Scan, winner: Scan, offsets: tuple[int, int], *,
 
 
 def _may_begin(result: Merged, run: _Run, at: int) -> bool:
-    """True if a leader's epoch can begin here: with its leader change, or behind what is missing."""
+    """True if a leader's epoch can begin at this offset: at its leader change, behind a gap, or behind a snapshot that
+    ends here with this epoch.
+    """
     last = result.pieces[-1] if result.pieces else None
     if last is None or last.end < at or at in result.scans[run.number].leader_change_offsets:
         return True
@@ -219,8 +234,10 @@ def _may_begin(result: Merged, run: _Run, at: int) -> bool:
 def _of_no_leader(
     result: Merged, active: Sequence[_Run], epoch: int, epochs: Mapping[str, int], at: int
 ) -> Iterator[Contradiction]:
-    """Copies that have an earlier leader's records behind those of a later one. What a node truncated, and a copy of
-    another time still has, does not count.
+    """Copies that contradict themselves at offset `at`: their epoch goes back, so no leader can have made it.
+
+    epoch: the highest one of the log up to here. epochs: by folder, of its last records in the log. Older records that
+    a node truncated, and that another file of its folder still has, are no contradiction.
     """
     for run in active:
         if run.epoch >= epoch:
@@ -233,7 +250,9 @@ def _of_no_leader(
 
 
 def _snapshots(result: Merged) -> None:
-    """Whole ones by offset; those that say the same as another node's only once."""
+    """Add the complete snapshots to the result, by offset. Of snapshots of several nodes with the same content, only
+    the first one is added.
+    """
     snapshots = [
         SnapshotFile(file_scan.name.end_offset, file_scan.name.epoch, file_scan)
         for file_scan in result.scans
@@ -255,6 +274,7 @@ _OF_A_SNAPSHOT = ["offset", "is_control", "api_key", "status", "body"]  # when i
 
 
 def _append(pieces: list[Piece], piece: Piece, cuts: Iterable[int]) -> None:
+    """Append a piece, or extend the last one by it if both are of one file and epoch. No piece crosses a cut."""
     last = pieces[-1] if pieces else None
     if (
         last
@@ -269,6 +289,7 @@ def _append(pieces: list[Piece], piece: Piece, cuts: Iterable[int]) -> None:
 
 
 def _holds(result: Merged, file_scan: Scan, end: int) -> None:
+    """Note that the copy in this folder agrees with the merged log below `end`."""
     node = file_scan.source.node
     result.held_until[node] = max(result.held_until.get(node, 0), end)
 
@@ -278,6 +299,7 @@ def _overwritten(file_scan: Scan, run: _Run, begin: int, end: int) -> Overwritte
 
 
 def _contradiction(file_scan: Scan, other: Scan, offset: int, reason: str) -> Contradiction:
+    """A contradiction of two files. The one whose folder comes later by name is left out."""
     later, earlier = sorted((file_scan, other), key=lambda each: (each.source.node, each.source.file), reverse=True)
     text = f"{later.source.node} and {earlier.source.node} are no copies of one log: {reason} from offset {offset} on"
     if later.source.node == earlier.source.node:
@@ -287,7 +309,7 @@ def _contradiction(file_scan: Scan, other: Scan, offset: int, reason: str) -> Co
 
 
 def _unelected(file_scan: Scan, other: Scan, epoch: int, offset: int) -> Contradiction:
-    """A copy that may be left out, where another one has something else there."""
+    """Contradiction of a copy whose epoch begins without a leader change. other: what the log has at this offset."""
     node, file = file_scan.source.node, file_scan.source.file
     text = f"{file} of {node}: leader epoch {epoch} begins at offset {offset} without a leader change"
     if other.source.node != node:
@@ -296,6 +318,7 @@ def _unelected(file_scan: Scan, other: Scan, epoch: int, offset: int) -> Contrad
 
 
 def _alone(file_scan: Scan, epoch: int, offset: int) -> Contradiction:
+    """Contradiction of a copy with itself: its leader epoch goes back."""
     node, file = file_scan.source.node, file_scan.source.file
     text = f"{file} of {node}: the leader epoch goes back to {epoch} at offset {offset}"
     return Contradiction(node, node, file, offset, text)

@@ -17,7 +17,7 @@ from kafkafeatures.core.levels.min_insync import raised, set_by_requests, to_set
 from kraftlog.partition_records import BROKER_RESOURCE
 
 FOR_ALL = ""
-"""The name that a config has which is of all brokers."""
+"""Resource name of a config that is for all brokers."""
 
 SETTING, MIN_INSYNC, NOT_COMMITTED = "Setting", "min_insync_replicas", "not_committed"
 
@@ -55,6 +55,6 @@ def findings(configs: Track[str], brokers: Collection[int], below: int) -> Itera
 
 
 def _may_change(version: Version[str], for_all: str | None, below: int) -> bool:
-    """True if a leader may yet undo its beginning or its end, so that another value than that of all brokers holds."""
+    """True if a leader may yet undo a record, so that a value holds that differs from the current one for all."""
     is_undone_to_itself = version.end is not None and version.may_hold(below) and version.value != for_all
     return is_undone_to_itself or (version.key == FOR_ALL and version.end is None and not version.is_committed(below))

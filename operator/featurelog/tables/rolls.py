@@ -1,8 +1,8 @@
-"""`rolls`: each time that a node was away, which roll that was part of, and what partitions had of it.
+"""`rolls`: each absence of a node, the roll that it was part of, and what it meant for partitions.
 
-What a log tells of restarts is `kraftlog.rolls`' to say, as on the page of the operator's report; here its records come
-from rows, one stretch of the log without a gap after the other. Records of partitions are looked at one by one and not
-kept: what is remembered grows with the partitions that there are, not with their changes.
+`kraftlog.rolls` decides what a log tells of restarts, here and on the report's page. Here its records come from rows,
+for one stretch of the log without a gap after the other. Records of partitions are read one by one and not kept: memory
+grows with the number of partitions, not with that of their changes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kraftlog.rolls import KEYS, MAX_ABSENCES, Absence, RollHistory, RollRecords
 from kraftlog.strips import Moment, Strip
 
 BETWEEN_ROLLS_MS = 15 * 60 * 1000
-"""Nodes that are away within this time of each other are of one roll."""
+"""Milliseconds between absences that belong to one roll, at most."""
 
 _ALL = 1 << 62
 
@@ -76,7 +76,9 @@ TABLE = Table(
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """Pieces without a gap between them, and the state that they begin with; None: the beginning of the log."""
+    """A part of the log without a gap. pieces: in order. base: the snapshot with the state before them; None: the
+    stretch begins at offset 0.
+    """
 
     pieces: tuple[Piece, ...]
     base: SnapshotFile | None
@@ -111,7 +113,7 @@ def table(history: History, between_ms: int = BETWEEN_ROLLS_MS) -> tuple[pa.Tabl
 
 
 def _stretches(history: History, notes: list[Note]) -> Iterator[_Stretch]:
-    """Each stretch of the log without a gap, from where its state is known."""
+    """The parts of the log without a gap, each from where its state is known. A part without a known state is noted."""
     groups: list[list[Piece]] = []
     for piece in history.log.pieces:
         if groups and groups[-1][-1].end == piece.begin:
@@ -140,7 +142,7 @@ def _feed(stretch: _Stretch, records: RollRecords) -> None:
     for pieces in _of_one_file(stretch.pieces):
         position, batch_begins = -1, 0
         for row, data in _records(pieces[0].scan.source.rows(), pieces[0].begin, pieces[-1].end):
-            if row["batch_position"] != position:  # of its records the first that is of interest
+            if row["batch_position"] != position:  # the batch's first record of those that rolls are made of
                 position, batch_begins = row["batch_position"], row["offset"]
             _take(records, row, data, Moment(row["timestamp_ms"] or 0, row["offset"]), batch_begins)
     last = stretch.pieces[-1]
@@ -157,7 +159,7 @@ def _take(
 
 
 def _of_one_file(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Neighbours that are read from the same file."""
+    """Groups of successive pieces that are read from the same file."""
     run: list[Piece] = []
     for piece in pieces:
         if run and run[-1].scan is not piece.scan:
@@ -179,7 +181,9 @@ _COLUMNS = ["offset", "batch_position", "timestamp_ms", "api_key", "status", "bo
 def _records(
     batches: Iterable[pa.RecordBatch], begin: int, end: int
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
-    """The records of a file between two offsets that rolls are made of; None for a record that was not decoded."""
+    """The records of a file that rolls are made of, from `begin` on and below `end`: the row, and its fields; None: the
+    record was not decoded.
+    """
     for rows in batches:
         offsets = rows["offset"]
         mask = pc.or_(pc.is_in(rows["api_key"], value_set=_KEY_SET), rows["api_key"].is_null())
@@ -206,14 +210,14 @@ def _topic(text: str) -> UUID:
 
 
 def _end_of(absence: Absence) -> Moment | None:
-    """The moment at which it was back, as far as that is known."""
+    """The moment at which the node was back: in sync, else unfenced; for a controller, registered. None: not known."""
     if absence.role == CONTROLLER:
         return absence.registered
     return absence.in_sync or absence.unfenced
 
 
 def _rolls(roll_history: RollHistory, between_ms: int) -> Iterator[list[Absence]]:
-    """Times that are near each other."""
+    """Group absences into rolls: a roll continues as long as the next absence begins soon enough after the others."""
     roll: list[Absence] = []
     until = 0
     for absence in roll_history.absences:
@@ -282,7 +286,9 @@ def _outcome(absence: Absence) -> str:
 
 
 def _where(history: History, offset: int) -> tuple[str | None, str | None]:
-    """The node and file that a record was read from. A record of a snapshot has the snapshot's end as its offset."""
+    """The node and file that a record at this offset was read from; None, None for a record of a snapshot, whose offset
+    is the snapshot's end.
+    """
     pieces = history.log.pieces
     at = bisect_right(pieces, offset, key=lambda piece: piece.begin) - 1
     if at >= 0 and offset < pieces[at].end:
@@ -291,7 +297,7 @@ def _where(history: History, offset: int) -> tuple[str | None, str | None]:
 
 
 def _concurrency(roll_history: RollHistory, roll: Sequence[Absence], absence: Absence) -> int:
-    """The most nodes that were away at once while this one was, counted whenever another one of the roll went."""
+    """The largest number of nodes of the roll that were away at once during this absence, counted at each beginning."""
 
     def until(each: Absence) -> int:
         end = _end_of(each) or (each.last if each.unregistered else None)
@@ -303,7 +309,7 @@ def _concurrency(roll_history: RollHistory, roll: Sequence[Absence], absence: Ab
 
 
 def _features(history: History, absence: Absence) -> tuple[Any, Any]:
-    """Ranges that the node supported before, and ranges of its new process."""
+    """The supported ranges of the node before the absence, and those of its new process; None: not known."""
     role = CONTROLLER if absence.role == CONTROLLER else BROKER
     new = absence.registered
     until = new.offset if new else absence.first.offset + 1
@@ -321,8 +327,8 @@ def _ranges(version: Version[Registered] | None) -> Any:
 
 
 class _Times:
-    """Times at which partitions were not as they should be, as columns: there may be many, and each roll looks at all
-    of them.
+    """All stretches in which partitions lacked a replica or a leader, as arrays, because every roll sums over all of
+    them.
     """
 
     def __init__(self, strips: Sequence[Strip]) -> None:
@@ -337,7 +343,7 @@ class _Times:
         self._unknown = np.array([stretch.below_minimum is None for _, _, stretch in stretches], bool)
 
     def within(self, begin_ms: int, end_ms: int) -> Row:
-        """Sums over the time that is within these. Unknown where not all of it was kept."""
+        """Values of the columns about partitions, for this period. All are None if stretches were given up."""
         names = "partitions_affected", "without_leader_ms", "below_minimum_ms", "under_replicated_ms"
         if not self._all_kept:
             return dict.fromkeys(names)

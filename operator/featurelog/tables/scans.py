@@ -1,8 +1,7 @@
-"""One file as far as a cluster's tables need it: which offsets it holds under which leader epochs, its few records that
-are about nodes and levels, and what is damaged in it.
+"""Scans a file for the tables: its offsets with their leader epochs, its records about nodes and levels, and damage.
 
-Called by `merging`, once per file. Records of partitions never become Python objects here: of a million rows some
-columns are looked at, and the rows that are kept stay Arrow.
+Called by `merging`, once per file. Records of partitions never become Python objects here: only some columns of a
+million rows are read, and the rows that are kept stay in Arrow.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from kraftlog.schema import table
 from kraftlog.transactions import TRANSACTION_KEYS
 
 KEYS = TRANSACTION_KEYS.union({table.CONFIG.key}, *(METADATA_RULES[section] for section in SECTIONS))
-"""Api keys of records that the tables are made of, but for those of partitions; control records beside them. Of configs
-only what requests set of min.insync.replicas for brokers: topics may have any number."""
+"""Api keys of the metadata records that the tables are made of, apart from `rolls`. Of the configs only
+min.insync.replicas of brokers is kept: topics may have any number of configs."""
 
 _KEPT = (
     "offset", "timestamp_ms", "leader_epoch", "is_control", "api_key", "version", "record_type", "status", "reason",
@@ -41,7 +40,9 @@ _EMPTY = _SMALL_SCHEMA.empty_table()
 
 @dataclass(frozen=True, slots=True)
 class OffsetSpan:
-    """Offsets that a file holds without a hole, under one leader epoch. end: exclusive. end_ms: of its last record."""
+    """A range of offsets that a file has without a gap, in one leader epoch. begin, end: `end` is exclusive.
+    end_ms: time of the last record.
+    """
 
     begin: int
     end: int
@@ -51,7 +52,9 @@ class OffsetSpan:
 
 @dataclass(slots=True)
 class Loss:
-    """One kind of damage: how often it occurs, in how many bytes, and its first position."""
+    """One kind of damage in a file. count: how often it occurs. bytes: of all damage of this kind. position: of the
+    first one, in the file. detail: of the first one, for people.
+    """
 
     count: int = 0
     bytes: int = 0
@@ -63,9 +66,12 @@ class Loss:
 class Scan:
     """Contents of one file.
 
-    small: its records of `KEYS` and those that were not decoded, by offset. spans: of a segment, in file order. losses:
-    by reason. incomplete: why a snapshot is no state; empty for a whole one. repeated: an offset that more than one of
-    its small records have, of which only the first counts. goes_back: some of its leader epochs are not credible.
+    source: the file. name: its parsed name; None: neither a segment nor a snapshot.
+    small: rows of the records of `KEYS`, of control records and of records that were not decoded, by offset.
+    offsets: of these rows. spans: of a segment, in file order. losses: damage, by reason.
+    incomplete: reason why a snapshot is not complete; empty: complete, or a segment.
+    repeated: an offset that several rows have, of which only the first is kept; None: no such offset.
+    goes_back: spans were dropped because their epoch is higher than a later one.
     """
 
     source: FileRecords
@@ -79,7 +85,7 @@ class Scan:
     goes_back: bool = False
 
     def leader_changes(self, begin: int, end: int) -> set[tuple[Any, ...]]:
-        """Leader changes between these offsets, without their epochs."""
+        """The leader changes from `begin` on and below `end`: offset, time and body of each, without the epoch."""
         rows = _leader_changes(self.between(begin, end)).select(["offset", "timestamp_ms", "body"])
         return {tuple(row.values()) for row in rows.to_pylist()}
 
@@ -145,7 +151,7 @@ _IN_CONFIGS = (f'"resourceType":{BROKER_RESOURCE},', f'"name":"{MIN_INSYNC_REPLI
 
 
 def _is_another_config(rows: pa.RecordBatch) -> pa.Array:
-    """A mask of configs that cannot be one of those that are needed."""
+    """A mask of the config records that are certainly not about min.insync.replicas of a broker."""
     is_config = pc.and_not(pc.equal(rows["api_key"], table.CONFIG.key), pc.fill_null(rows["is_control"], False))
     is_config = pc.fill_null(is_config, False)
     if not pc.any(is_config).as_py():
@@ -155,7 +161,7 @@ def _is_another_config(rows: pa.RecordBatch) -> pa.Array:
 
 
 def _count_losses(losses: dict[str, Loss], rows: pa.RecordBatch) -> None:
-    """Bytes that are no record, and breaks in the order of records."""
+    """Add the damage in these rows to `losses`: bytes that are no record, and breaks in the order of records."""
     for row in rows.select(["batch_position", "size", "reason", "detail"]).filter(rows["offset"].is_null()).to_pylist():
         reason = row["reason"] or "damaged"
         if reason not in losses:
@@ -169,7 +175,7 @@ def _numbers(rows: pa.RecordBatch, column: str) -> Any:
 
 
 class _Spans:
-    """Spans while rows arrive. A row without an offset is a hole, or may be one."""
+    """Collects the spans of a segment from its rows. A row without an offset ends a span: offsets may be missing."""
 
     def __init__(self) -> None:
         self._found: list[OffsetSpan] = []
@@ -184,7 +190,7 @@ class _Spans:
         breaks[0] = True
         breaks[1:] = (
             holes[1:] | holes[:-1] | (offsets[1:] <= offsets[:-1]) | (epochs[1:] != epochs[:-1])
-        )  # what is thinned out in between is of the same span
+        )  # NoOp records that were left out (`parts.kept_of`) are no break
         firsts = np.flatnonzero(breaks)
         lasts = np.append(firsts[1:], len(offsets)) - 1
         for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
@@ -202,7 +208,7 @@ class _Spans:
                 return
             self._open = OffsetSpan(
                 current.begin, span.begin, current.epoch, current.end_ms
-            )  # the first of an epoch is never thinned out
+            )  # NoOp records before this one may be left out, but never the first record of an epoch
         self._close()
         self._open = span
 
@@ -217,7 +223,9 @@ class _Spans:
 
 
 def _credible(spans: Sequence[OffsetSpan]) -> list[OffsetSpan]:
-    """Without those whose epoch is higher than that of a later one: no CRC covers it, and it never goes back."""
+    """The spans without those whose epoch is higher than that of a later span. Epochs never go back, and no CRC covers
+    them: such an epoch is damaged.
+    """
     credible, lowest = [], None
     for span in reversed(spans):
         if lowest is None or span.epoch <= lowest:
@@ -245,7 +253,7 @@ class _Whole:
         self._next += len(offsets)
 
     def why_not(self) -> str:
-        """Empty where it is whole."""
+        """Reason why the snapshot is not complete; empty if it is."""
         if not self._in_order:
             return "some of its records are missing"
         for record, record_type, expected in zip(

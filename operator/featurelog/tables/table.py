@@ -1,4 +1,4 @@
-"""What a derived table is: its columns with their meaning, its key, and rows made into Arrow.
+"""Definition of a derived table: its columns with their meaning, its key, and its rows as an Arrow table.
 
 Each table has a module with a `TABLE`; docs/reference/pipeline-tables.md is made of them. Rows are canonical: in the
 order of the key, so that the same inputs give the same table.
@@ -22,7 +22,7 @@ _YEARS_1_TO_9999 = range(-62_135_596_800_000, 253_402_300_800_000)
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `text` says what it means, and what null means."""
+    """A column. name, type: as in Arrow. text: the meaning of its values, and of null."""
 
     name: str
     type: pa.DataType
@@ -31,7 +31,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One derived table. `key`: columns that no two rows have alike; rows are in their order."""
+    """A derived table. name: unique. text: its meaning. key: columns whose values together are unique; rows are sorted
+    by them. columns: in order.
+    """
 
     name: str
     text: str
@@ -69,7 +71,7 @@ WHERE = (
     Column("cluster", pa.string(), "name of the folder that contains the files of the cluster"),
     Column("cluster_id", pa.string(), "cluster id in the `meta.properties` of its nodes; null: no node has one"),
 )
-"""Which cluster: the first columns of every table."""
+"""The columns that name the cluster: the first ones of every table."""
 
 EVIDENCE = (
     Column("evidence_node", pa.string(), "folder of the node whose copy has the record"),
@@ -79,7 +81,7 @@ EVIDENCE = (
     ),
     Column("evidence_ts", TIME, "when a controller appended the record; for a snapshot, its last record"),
 )
-"""The record that a row stands on."""
+"""The columns that refer to the record from which a row was made."""
 
 SPAN = (
     Column(
@@ -99,4 +101,4 @@ SPAN = (
         "`yes`: a snapshot, or copies of a majority of the voters, contain it; otherwise `unknown`",
     ),
 )
-"""From when to when something was so."""
+"""The columns of a row's period, and of how certain it is."""

@@ -1,6 +1,7 @@
-"""What was so from when to when: the versions of values, and the records that began and ended them.
+"""Periods of values: each version of a value, and the records with which it began and ended.
 
-Filled by `history` in the order of the log; the tables are made of it. A version is ended by the next one of its key.
+`walk` fills the tracks of a `History` in the order of the log, and the tables are made of them. A version ends where
+the next version of its key begins.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A record, as it can be found again. at_ms: when it was appended."""
+    """A reference to a record. node, file: the copy that has it. offset: of the record; for a snapshot its end offset.
+    at_ms: when a controller appended it; for a snapshot the time of its last record; None: not known.
+    """
 
     node: str
     file: str
@@ -31,10 +34,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The moment at which a record took effect. offset, at_ms: of a metadata transaction those of its End; at_ms
-    None: of a snapshot.
+    """The moment at which a record took effect: for a record in a metadata transaction, the End of that transaction.
 
-    not_after_ms: the latest time that it can have been. after_gap: records before it are missing.
+    offset, at_ms: of the record or End; at_ms None: not known, as only a snapshot shows it.
+    not_after_ms: the latest time at which it can have happened. source: `record`, `control` or `snapshot`.
+    after_gap: records before it are missing. evidence: the record itself.
     """
 
     offset: int
@@ -47,8 +51,10 @@ class Point:
 
 @dataclass(slots=True)
 class Version(Generic[V]):
-    """A value, from `begin` on. replaced: the value before it; None: there was none, or, unless is_replaced_known, that
-    is not known.
+    """A value of a key, and its period.
+
+    key, value: what it is of, and what it is. begin: where it took effect. replaced: the value before; None: none, or
+    not known. is_replaced_known: whether the value before is known. last: see below. end: None: it still holds.
     """
 
     key: Any
@@ -57,7 +63,7 @@ class Version(Generic[V]):
     replaced: V | None
     is_replaced_known: bool
     last: Evidence
-    """The last record that said anything of it."""
+    """The last record that set this value, or set it again."""
     end: Point | None = None
 
     def as_columns(self, committed_below: int) -> dict[str, Any]:
@@ -72,17 +78,17 @@ class Version(Generic[V]):
         }  # fmt: skip
 
     def is_committed(self, committed_below: int) -> bool:
-        """True if no leader can undo its beginning."""
+        """True if the record with which it began is surely committed, so that no leader can undo it."""
         return self.begin.offset < committed_below or self.begin.source == "snapshot"
 
     def may_hold(self, committed_below: int) -> bool:
-        """True if it holds now, or would hold if what is not surely committed is undone."""
+        """True if the value holds now, or would hold again if records that are not surely committed are undone."""
         return self.end is None or (self.end.offset >= committed_below and self.end.source != "snapshot")
 
 
 @dataclass(slots=True)
 class Track(Generic[V]):
-    """Versions of values by key."""
+    """Versions of values by key. versions: in the order of the log. current: those that hold at its end, by key."""
 
     versions: list[Version[V]] = field(default_factory=list)
     current: dict[Any, Version[V]] = field(default_factory=dict)
@@ -98,7 +104,10 @@ class Track(Generic[V]):
         return self._by_key.get(key, ())
 
     def put(self, key: Any, value: V | None, at: Point, *, before_known: bool) -> bool:
-        """Note that the key has this value from here on, None for none; returns whether that is news."""
+        """Note that the key has this value from `at` on; None: no value. Return True if the value changed.
+
+        before_known: the log is known without a gap up to here, so that no earlier version means no earlier value.
+        """
         current = self.current.get(key)
         if current is not None:
             if current.value == value:

@@ -1,12 +1,11 @@
 """`upgrade_readiness`: can a cluster be taken to a release, or a feature to a level, by what its log says?
 
-It asks the rules of the operator's preflight (`core/levels/readiness.py`) about the records of a log: every registered
-broker and every registered controller, running or not, must support the level, and from metadata.version 15 (3.7-IV0)
-on every voter must be registered; a ghost is named so. `ready` needs all of it to be certain: any doubt about the state
-is `unknown`, and so is what only a record that may not be committed would allow, or what too few nodes' copies say
-(`coverage`). Removing, cutting or repeating inputs never makes a verdict `ready`: what is missing is a doubt, or moves
-the end back, and what was read is too old after `valid_for_ms`. What only one copy had, at its end and within that
-time, is lost without a trace. It never overrules a live check.
+It applies the rules of the operator's preflight (`core/levels/readiness.py`) to the records of a log: every registered
+broker and controller, running or not, must support the level, and from metadata.version 15 (3.7-IV0) on every voter
+must be registered. The verdict is `unknown` if the state is in doubt, if it rests on a record that may not be
+committed, or if copies of too few nodes were read (`coverage`). Removing, truncating or repeating inputs never makes a
+verdict `ready`: missing records cause a doubt, or an earlier end of the log, which is too old after `valid_for_ms`. One
+loss leaves no trace: that of the newest records, if only one copy had them. It never overrules a live check.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ from kraftlog.image import BrokerRegistration, is_under_way
 READY, BLOCKED, UNKNOWN = "ready", "blocked", "unknown"
 VALID_FOR_MS = 24 * 60 * 60 * 1000
 MAX_LEVEL, MAX_FEATURES = 100, 100
-"""Levels of a feature, and features that Kafka does not have, that have rows: a log may hold any number of them."""
+"""Most levels of a feature, and most features that Kafka does not have, with rows: a log may have any number."""
 
 _EVIDENCE = (
     pa.field("node", pa.string()), pa.field("file", pa.string()), pa.field("offset", pa.int64()), pa.field("ts", TIME),
@@ -129,7 +128,7 @@ TABLE = Table(
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """The time of the judgement, and for how long a log counts as recent. fenced_for_ms: as of `kraftlog.ghosts`."""
+    """at_ms: time of the verdict. valid_for_ms: age of a log that is recent. fenced_for_ms: see `kraftlog.ghosts`."""
 
     at_ms: int
     valid_for_ms: int = VALID_FOR_MS
@@ -138,7 +137,7 @@ class Judging:
 
 @dataclass(slots=True)
 class _Findings:
-    """Findings against one target, and facts that are not known."""
+    """Reasons against a target, by column: blocking_nodes, downgrade_losses, other_blockers and unknown_because."""
 
     nodes: list[dict[str, Any]] = field(default_factory=list)
     losses: list[dict[str, Any]] = field(default_factory=list)
@@ -168,7 +167,7 @@ class _Judge:
         self._levels = {name: version.value for name, version in history.levels.current.items()}
         self._unsure = {
             version.key for version in history.levels.versions if not version.is_committed(self._below)
-        }  # features whose level would be another one if the last records are undone
+        }  # features whose level changes back if the last records, which may not be committed, are undone
         self._doubts = list(self._of_all())
         self._coverage = {
             "known_from_offset": history.base if not history.doubts else None,
@@ -186,7 +185,7 @@ class _Judge:
                 yield self._row("feature", f"{feature}={level}", {feature: level})
 
     def _features(self) -> Mapping[str, int]:
-        """Every feature that there is, and its highest level that is known."""
+        """Every known feature with its highest known level, within the limits."""
         highest = {name: max(1, self._levels.get(name, 0)) for name in (*KAFKAS_FEATURES, *self._levels)}
         for feature, level in (bundle(releases()[-1]) or {}).items():
             highest[feature] = max(highest.get(feature, 0), level)
@@ -197,7 +196,7 @@ class _Judge:
         return {feature: min(highest[feature], MAX_LEVEL) for feature in (*KAFKAS_FEATURES, *other_features)}
 
     def _of_release(self, levels: Mapping[str, int]) -> Mapping[str, int]:
-        """Downwards it is without what came later; upwards nothing is given up that is higher already."""
+        """Target levels: below the current metadata.version, later features go to 0; otherwise no level goes down."""
         if self._levels.get(METADATA_VERSION, 0) > levels.get(METADATA_VERSION, 0):
             later = {name: 0 for name in self._levels if name in KAFKAS_FEATURES and name != KRAFT_VERSION}
             return {**later, **levels}
@@ -238,7 +237,7 @@ class _Judge:
         }
 
     def _of_all(self) -> Iterator[tuple[str, str]]:
-        """Doubts that hold whatever the target is."""
+        """Doubts that concern every target, as kind and text."""
         history, judging = self._history, self._judging
         yield from dict.fromkeys((doubt.kind, doubt.text) for doubt in history.doubts)
         if history.end_ms is None:
@@ -285,7 +284,7 @@ class _Judge:
         self._in_zookeeper_mode(findings)
 
     def _in_zookeeper_mode(self, findings: _Findings) -> None:
-        """A log whose migration is over may have registrations of brokers that are in ZooKeeper mode for ever."""
+        """Add brokers that are still registered in ZooKeeper mode although the migration is over."""
         code = next((state.value.code for state in self._history.migration.versions if state.end is None), None)
         if is_under_way(code) is not False:
             return
@@ -322,7 +321,7 @@ class _Judge:
         if not makes_the_quorum_dynamic(KRAFT_VERSION, self._levels.get(KRAFT_VERSION, 0), level):
             return
         controllers = {version.key[1] for version in self._nodes if version.key[0] == CONTROLLER}
-        for version in self._nodes:  # a combined node registers twice, and each registration may be the older one
+        for version in self._nodes:  # of a combined node both registrations, as either may be of an older process
             supported = _range(version.value, METADATA_VERSION)
             if version.key[1] in controllers and not can_make_the_quorum_dynamic(supported):
                 needed = KRAFT_VERSION_RAISABLE
@@ -357,7 +356,7 @@ class _Judge:
         )  # fmt: skip
 
     def _voters(self, findings: _Findings) -> None:
-        """Below the level at which controllers register, a log does not say what they support."""
+        """Add voters that are not registered. Below the level at which controllers register, they are unknown."""
         if not controllers_are_registered(self._levels):
             text = f"controllers do not register below metadata.version {CONTROLLER_REGISTRATION}; ask them"
             findings.unknown.append(("controllers", text))
@@ -390,7 +389,7 @@ class _Judge:
 
 
 def _range(node: Registered, feature: str) -> VersionRange:
-    """The range that it registered with; a feature that it does not list it supports at level 0 only."""
+    """The range of a feature in a registration; a feature that it does not list is supported at level 0 only."""
     return VersionRange(*node.registration.features.get(feature, (NOT_SUPPORTED.min, NOT_SUPPORTED.max)))
 
 

@@ -1,8 +1,9 @@
-"""From the rows of a cluster's metadata logs to its `History`: one walk over all records and snapshots, in order.
+"""Makes the `History` of a cluster from the rows of its metadata logs, in one walk over all records and snapshots.
 
-What it decides: when records take effect (metadata transactions at their End, KIP-868), what a snapshot proves, and
-which doubts there are at the end: a doubt is over with the next whole snapshot, because that says all of the state.
-What each record does to the state is `kraftlog.rules`'s to say.
+What it decides: when records take effect (those of a metadata transaction at its End, KIP-868), what a snapshot proves,
+and which doubts remain at the end. The next complete snapshot ends all doubts, because it contains the whole state.
+`kraftlog.rules` defines what each record changes in the state; `impossible.py` finds the records at which Kafka would
+stop. Called by `tables_of`.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ RECORD, CONTROL, SNAPSHOT = "record", "control", "snapshot"
 _RULES = {key: rule for section in SMALL for key, rule in METADATA_RULES[section].items()}
 
 _Record = tuple[int, Mapping[str, Any], Evidence]
-"""A record: its api key, what it says, and where it stands."""
+"""A record: its api key, its fields, and a reference to it."""
 
 _MOST = 1000
-"""Notes of each kind, and doubts, that are kept one by one: a log may give reason for any number."""
+"""Limit to the notes of each kind, and to the doubts: a log can cause any number of them."""
 
 
 def history_of(cluster: ClusterCopies) -> History:
-    """Read the files of a cluster once, and go over what is in them."""
+    """Read the files of a cluster, and return the history that they tell."""
     return _Walk(History(cluster, merged(cluster))).run()
 
 
@@ -68,7 +69,7 @@ class _Walk:
         self.impossible = deque(finding for finding in all_findings if finding.end_offset is None)
         self.refused = frozenset(finding.at.offset for finding in self.impossible)
         self.in_snapshots = [finding for finding in all_findings if finding.end_offset is not None]
-        self.since_gap = False  # until a snapshot: something before may be missing
+        self.since_gap = False  # records before this point are missing, and no snapshot was read since
 
     def run(self) -> History:
         history, log = self.found, self.found.log
@@ -98,9 +99,9 @@ class _Walk:
         return iter(sorted(everything, key=lambda item: item.end if isinstance(item, SnapshotFile) else item.begin))
 
     def _committed_below(self) -> int:
-        """The offset below which all is in a snapshot, or copied by a majority of the voters.
+        """The offset below which every record is in a snapshot, or in copies of a majority of the voters.
 
-        It never grows where a copy is left out: then fewer voters are known to have it.
+        Leaving out a copy never raises it: then fewer voters are known to have the records.
         """
         log, voters = self.found.log, self.found.voters or ()
         proved = max((snapshot.end for snapshot in log.snapshots), default=0)
@@ -120,17 +121,18 @@ class _Walk:
     def _voters(self) -> frozenset[int] | None:
         if self.state.voters is not None:
             return frozenset(voter.id for voter in self.state.voters)
-        # A log says who votes where a leader was elected: that may be longer ago than it goes back. Nodes keep it too.
+        # A log names the voters of a static quorum in each leader change, which may lie before its oldest record. Then
+        # the files beside the log, which also name them, are used.
         return self.found.cluster.static_voters if self.static_voters is None else self.static_voters
 
     # --- pieces and gaps
 
     def _gap(self, until: int) -> None:
-        """Offsets up to here are missing."""
+        """Note that the offsets from the current position up to `until` are missing."""
         history = self.found
         self._open_transaction("has its end in a gap")
         self.static_voters = None
-        if not (self.position == 0 and self.since_gap):  # where the oldest files begin is no gap
+        if not (self.position == 0 and self.since_gap):  # offsets before the oldest file are no gap
             text = f"offsets {self.position} to {until - 1} are missing"
             self._add(Note("gap", text, offset=self.position, end_offset=until, count=until - self.position))
             self._add(Doubt("gap", text))
@@ -166,7 +168,8 @@ class _Walk:
         try:
             effects = self.transactions.mark(key)
         except ContradictionError as error:
-            if at.offset not in self.refused and (open_ is not None or not self.since_gap):  # else it began in a gap
+            # Behind a gap, a mark without a Begin is no contradiction: the Begin may be missing.
+            if at.offset not in self.refused and (open_ is not None or not self.since_gap):
                 self._doubt("contradiction_in_log", f"{error}, at offset {at.offset}", at)
             return
         if key == BEGIN:
@@ -239,7 +242,8 @@ class _Walk:
         try:
             _RULES[key](state, data)
         except ContradictionError as error:
-            if not self.since_gap and evidence.offset not in self.refused:  # else it is about what is missing
+            # Behind a gap, the node that the record is about may have registered in the gap.
+            if not self.since_gap and evidence.offset not in self.refused:
                 self._doubt("contradiction_in_log", f"{error}, at offset {evidence.offset}", evidence)
             return
         if key in (table.FEATURE_LEVEL.key, table.REMOVE_FEATURE_LEVEL.key):
@@ -258,7 +262,7 @@ class _Walk:
             self._note("kraft_version_record", text, evidence)
             return
         level, is_known = self.state.features.get(name) or 0, not self.since_gap
-        if level or name in self.found.levels.current or not is_known:  # else it was not finalized, and is not
+        if level or name in self.found.levels.current or not is_known:  # level 0 after level 0 is no change
             self.found.levels.put(name, level, at, before_known=is_known)
 
     def _node(self, key: NodeKey, at: Point) -> None:
@@ -289,7 +293,7 @@ class _Walk:
         if code is None:
             return
         zk_brokers: tuple[int, ...] = ()
-        if code != ZkMigrationState.NONE:  # also at the end: it may have been finalized without some of them
+        if code != ZkMigrationState.NONE:  # also after the end: brokers in ZooKeeper mode may have been left behind
             brokers = self.state.brokers.view().items()
             zk_brokers = tuple(sorted(id_ for id_, broker in brokers if broker.is_migrating_zk_broker))
         value = Migration(code, zk_brokers, self.state.features.get(METADATA_VERSION))
@@ -298,7 +302,7 @@ class _Walk:
     # --- snapshots
 
     def _snapshot(self, file: SnapshotFile) -> None:
-        """Take its state, or hold it against the one that is known: then they must be the same."""
+        """Continue with the state of a snapshot. Where the state was known before, differences become a doubt."""
         history, source = self.found, file.scan.source
         if file.end < self.position:
             return
@@ -308,7 +312,7 @@ class _Walk:
         self._open_transaction("is not over where a snapshot was made")
         fresh, configs, header_ms, unreadable = _state_of(file)
         at = Evidence(source.node, source.file, file.end, header_ms)
-        was_known = not history.doubts and file.end > 0  # at 0 lies what a quorum was formatted with, which no log has
+        was_known = not history.doubts and file.end > 0  # the snapshot at 0 has what no log has: from the formatting
         point = Point(file.end, None, header_ms if header_ms is not None else -1, SNAPSHOT, self.since_gap, at)
         self.state, replaced = fresh, self.state
         changed = [*self._adopt(replaced, point), *self._adopt_configs(configs, point)]
@@ -327,7 +331,10 @@ class _Walk:
         history.end_ms = max(header_ms, history.end_ms or header_ms) if header_ms is not None else history.end_ms
 
     def _adopt(self, replaced: State, at: Point) -> list[str]:
-        """Differences between the snapshot and the state before it, in words."""
+        """Put the snapshot's levels, nodes and migration into the history; return what changed, in words.
+
+        replaced: the state before the snapshot.
+        """
         changed = []
         is_known = not self.since_gap
         names = {*replaced.features.view(), *self.state.features.view()}
@@ -358,8 +365,9 @@ class _Walk:
 
 
 def _state_of(file: SnapshotFile) -> tuple[State, Mapping[str, str], int | None, list[Doubt]]:
-    """The state in a snapshot; configs that `min_insync` knows; the time of its last record; doubts about records that
-    were not decoded. Of the one at offset 0 only what Raft takes from it: see kraftlog's SnapshotReader.
+    """Contents of a snapshot: the state; configs as of `min_insync.value_of`; the time of its last record in ms, None:
+    not known; doubts about its records. Of the snapshot at offset 0 only control records count: Kafka reads no others
+    from it (see kraftlog's SnapshotReader).
     """
     state, doubts = State(SMALL), []
     configs: dict[str, str] = {}

@@ -1,11 +1,15 @@
-"""Whose copies these are: a log counts once, in however many folders it lies.
+"""Decides which copies of a log are of different nodes: the log of a node counts once, in however many folders it is.
 
-What it decides: which copies prove anything of their own. What nodes replicate is the same on all of them, so that a
-copy which says no more than another one may be of the same node, taken a little earlier or later, whatever folders and
-meta.properties say. Two copies count as those of two nodes only where they are named by two ids, and something of what
-they hold cannot be of one node: a snapshot that both have and that was written at two times; votes for two candidates
-in one epoch (quorum-state); or snapshots of their own that alternate, as one node writes all of its snapshots, and
-deletes the oldest first. Called by `merging`; the gate and what is committed count nodes, never folders.
+All nodes of a cluster replicate the same records. So two folders with the same records may be copies of a single node,
+taken at different times, whatever their names and meta.properties say. Two copies count as those of two nodes only if
+their node ids differ, and something in them proves that two nodes wrote them:
+
+- both have the same snapshot, written at different times;
+- their quorum-state has votes for different candidates in one epoch;
+- each has snapshots that the other lacks, and they alternate: a node writes all of its snapshots, and deletes the
+  oldest first.
+
+Called by `merging`. The gate, and the offset below which records are committed, count nodes, never folders.
 """
 
 from __future__ import annotations
@@ -23,18 +27,18 @@ from featurelog.tables.scans import Scan
 from kraftlog import files
 
 ALTERNATIONS = 4
-"""Snapshots that two copies do not share change sides so often, in their order, only if two nodes wrote them: a few may
-have been lost on the way, from either copy.
+"""Changes from one copy to the other, in the order of the snapshots that only one of both has, that prove two nodes.
+Fewer of them may come from files that were lost on the way.
 """
 NO_DIRECTORY = {"", "AAAAAAAAAAAAAAAAAAAAAA"}
-"""Directories in a vote that is for a node, whatever its directory is: none, and Kafka's zero id."""
+"""Directory ids of a vote that names no directory: an empty one, and Kafka's zero id."""
 _MOST = 64
-"""Copies of voters among which the largest number of nodes is looked for; of more, in order."""
+"""Copies of voters up to which the largest set of different nodes is searched; with more, they are taken in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A folder that holds a copy of a log of which another folder may hold one."""
+    """A folder whose copy may be of the same node as the copy in the folder `other`. reason: for people."""
 
     folder: str
     other: str
@@ -43,18 +47,20 @@ class Repeated:
 
 @dataclass(frozen=True)
 class Witnesses:
-    """ids: of each folder, the node that it is said to be of. apart: pairs of folders that are of two nodes."""
+    """The nodes of a cluster's folders. ids: the claimed node id of each folder; None: unknown. apart: pairs of folders
+    that are surely of two nodes.
+    """
 
     ids: Mapping[str, int | None]
     apart: frozenset[frozenset[str]]
 
     def are_two(self, folder: str, other: str) -> bool:
-        """True if they are of two nodes."""
+        """True if these folders are surely of two nodes."""
         return frozenset((folder, other)) in self.apart
 
     def most(self, folders: Iterable[str], voters: Collection[int] | None = None) -> tuple[str, ...]:
-        """Find as many of these folders as are of different nodes for sure; with voters only those of voters. Leaving
-        out a copy never gives more.
+        """The largest set of these folders that are surely of different nodes; if voters are given, of their folders
+        only. Fewer folders never give a larger set.
         """
         identified = [folder for folder in sorted(folders) if self.ids.get(folder) is not None]
         candidates = [folder for folder in identified if voters is None or self.ids[folder] in voters]
@@ -71,7 +77,7 @@ class Witnesses:
         return best
 
     def with_others(self, chosen: Sequence[str], folders: Iterable[str]) -> tuple[str, ...]:
-        """These folders, and those of further nodes."""
+        """The chosen folders, and of `folders` those that are surely of further nodes."""
         result = list(chosen)
         for folder in sorted(folders):
             if self.ids.get(folder) is not None and all(self.are_two(folder, each) for each in result):
@@ -79,7 +85,7 @@ class Witnesses:
         return tuple(result)
 
     def repeated(self, folders: Iterable[str], counted: Collection[str]) -> tuple[Repeated, ...]:
-        """Folders that do not count by themselves, each with the reason."""
+        """The folders that are not among the counted ones, each with the folder that may be of the same node."""
         result = []
         for folder in sorted(set(folders) - set(counted)):
             other = next(
@@ -105,7 +111,7 @@ class Witnesses:
 
 
 def witnesses(cluster: ClusterCopies, scans: Iterable[Scan]) -> Witnesses:
-    """The node of the cluster that each copy is of, and pairs of copies that are of two nodes for sure."""
+    """Compare all copies of a cluster: node ids, and pairs of folders that are surely of two nodes."""
     of_folder: defaultdict[str, list[Scan]] = defaultdict(list)
     for scan in scans:
         of_folder[scan.source.node].append(scan)
@@ -120,7 +126,7 @@ def witnesses(cluster: ClusterCopies, scans: Iterable[Scan]) -> Witnesses:
 
 @dataclass(frozen=True)
 class _CopySnapshots:
-    """A copy, and its whole snapshots by name, which is by offset."""
+    """A copy, and its complete snapshots by name (which is the order of their offsets)."""
 
     node_copy: NodeCopy
     snapshots: Mapping[str, Scan]
@@ -131,7 +137,7 @@ class _CopySnapshots:
 
 
 def _are_two(copy: _CopySnapshots, other: _CopySnapshots) -> bool:
-    """True if something tells that two nodes wrote these copies. Nothing that is lost from one of them does."""
+    """True if something proves that two nodes wrote these copies. A file that one of them lacks proves nothing."""
     ids = copy.node_copy.id, other.node_copy.id
     if None in ids or ids[0] == ids[1]:
         return False
@@ -139,8 +145,8 @@ def _are_two(copy: _CopySnapshots, other: _CopySnapshots) -> bool:
 
 
 def _voted_twice(copy: NodeCopy, other: NodeCopy) -> bool:
-    """No node votes for two candidates in one epoch. A directory that only one of them has proves nothing: once the
-    quorum is dynamic, a node writes it beside a vote that it had without.
+    """True if the copies have votes for different candidates in one epoch, which no node casts. A directory that only
+    one vote has is no difference: a node adds it to its vote when the quorum becomes dynamic.
     """
     if copy.vote is None or other.vote is None or copy.vote[0] != other.vote[0]:
         return False
@@ -149,7 +155,9 @@ def _voted_twice(copy: NodeCopy, other: NodeCopy) -> bool:
 
 
 def _written_twice(copy: _CopySnapshots, other: _CopySnapshots) -> bool:
-    """A node writes a snapshot at a time of its own, which a checksum covers; its offsets and epochs have none."""
+    """True if both copies have the same snapshot, written at different times. A checksum covers the time, but neither
+    offsets nor epochs.
+    """
     return any(
         _written_at(copy.snapshots[name]) != _written_at(other.snapshots[name]) for name in copy.names & other.names
     )

@@ -1,1 +1,1 @@
-"""Every decision, and the words in which people read it. Pure: no I/O, no clock, no logging."""
+"""Every decision, and every text for people. Pure: no I/O, no clock, no logging."""

@@ -1,8 +1,8 @@
-"""The kinds of steps and of stages there are: the one place where a new kind is registered.
+"""Registry of the kinds of steps and of stages: the one place where a new kind is added.
 
-Pure. Called wherever a status is read, because the kind of an intent or of an entry of its history says what it stands
-for; and by `reconcile/evaluate.py` for what is to be read, proposed and judged. The rooms of the kinds (`core/levels/`,
-`core/roll/`) know what all kinds share (`core/engine/`), which knows none of them.
+Pure. Called wherever intents or entries of the history are read, since their kind tells how; and by
+`reconcile/evaluate.py` to request readings, make proposals and judge stages. The packages of the kinds (`core/levels/`,
+`core/roll/`) use the common engine (`core/engine/`), which knows none of them.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 KnownStep = UpdateFeature | RestartNode | DeleteZnodes
 
 KINDS: Mapping[str, type[Step]] = {step.kind: step for step in get_args(KnownStep)}
-"""The kinds of steps by the name that an intent gives them."""
+"""Kinds of steps, by their name in an intent."""
 _RECORDED: Mapping[str, type[Step]] = {step.recorded_as: step for step in KINDS.values()}
 
 STAGES: tuple[StageKind, ...] = (Migrations(), InterBrokerProtocols(), Rolls(), Levels())
-"""The kinds of stages in the order in which they are carried out: a migration from ZooKeeper before anything else, and
-nodes are restarted before levels are moved.
+"""Kinds of stages in the order in which they are carried out: a migration from ZooKeeper first, restarts before
+levels.
 """
 
 
@@ -50,14 +50,14 @@ nodes are restarted before levels are moved.
 
 
 def known(step: Step) -> KnownStep:
-    """The step, of a type of which mypy knows all there are: for the one place that carries them out."""
+    """The step as the union type, so that mypy knows all kinds where steps are sent."""
     if isinstance(step, KnownStep):
         return step
     raise TypeError(f"{type(step).__name__} is not registered in core/kinds.py")
 
 
 def in_flight(intent: Intent) -> InFlight | UnknownStep:
-    """Step that an intent stands for. One of a known kind that cannot be read may be of another release, or damaged."""
+    """The step in flight of an intent; `UnknownStep` where it is of another release, or damaged."""
     kind = KINDS.get(intent.kind)
     if kind is None:
         return UnknownStep(intent)
@@ -68,22 +68,22 @@ def in_flight(intent: Intent) -> InFlight | UnknownStep:
 
 
 def sent_in(status: Status) -> tuple[InFlight, ...]:
-    """Every step of a status whose outcome is open, as far as this release can read them."""
+    """Steps in flight of a status, as far as this release can read them."""
     return tuple(sent_step for intent in status.intents if isinstance(sent_step := in_flight(intent), InFlight))
 
 
 def kind_of(ended: HistoryEntry) -> type[Step] | None:
-    """The kind of step that an entry of the history is about; None where another release knows it."""
+    """The kind of step of an entry in the history; None for a kind of another release."""
     return _RECORDED.get(ended.kind)
 
 
 def follows(status: Status) -> bool:
-    """Tell whether a step is open that is followed from look to look, also where it cannot be read."""
+    """Tell whether a step of a kind that is followed is in flight, even if its intent cannot be read."""
     return any(kind.is_followed for intent in status.intents if (kind := KINDS.get(intent.kind)) is not None)
 
 
 def is_changing(status: Status) -> bool:
-    """Tell whether a step is open that makes progress with a plan: so may one that only another release knows."""
+    """Tell whether a step is in flight that counts as progress of a plan; an unknown kind may."""
     kinds = (KINDS.get(intent.kind) for intent in status.intents)
     return any(kind is None or kind.counts for kind in kinds)
 
@@ -92,9 +92,9 @@ def is_changing(status: Status) -> bool:
 
 
 def without_withdrawn_plan(status: Status, desired: DesiredState, workloads: WorkloadsReading | Failure) -> Status:
-    """The status without its plan where something else is asked for by now: its approval ends with it.
+    """The status without its plan, and so without its approval, where the document now asks for something else.
 
-    For a look that does not show the levels. Where it does, a plan is compared with what there is to do.
+    For a reading that does not show the levels. Where it does, the plan is compared with the proposal instead.
     """
     stages = status.plan.stages if status.plan is not None else ()
     by_kind = ((kind, [stage for stage in stages if stage.kind == kind.kind]) for kind in STAGES)
@@ -104,7 +104,7 @@ def without_withdrawn_plan(status: Status, desired: DesiredState, workloads: Wor
 
 
 def demands_of(read_context: ReadContext) -> ReadRequirements:
-    """All that has to be read: for what is to be done, and for what became of what was sent."""
+    """Readings that all stages need, and those that settle the steps in flight."""
     to_settle = ReadRequirements(
         znodes=any(sent_step.step.is_read_in_zookeeper for sent_step in sent_in(read_context.status))
     )
@@ -112,13 +112,13 @@ def demands_of(read_context: ReadContext) -> ReadRequirements:
 
 
 def propose(facts: StageInput) -> Proposal:
-    """Work to do from here, and the plan for it."""
+    """Proposals of all kinds of stages, and the plan for them."""
     parts: tuple[StageProposal, ...] = ()
     for kind in reversed(STAGES):
         parts = (kind.propose(facts, parts), *parts)
     migrates = any(part.kind == MIGRATION and (part.stages or not part.is_known) for part in parts)
     desired, observation, memory = facts.desired, facts.observation, facts.memory
-    is_kept = memory.plan is not None and not observation.shows_levels  # the plan of the status stays as it was shown
+    is_kept = memory.plan is not None and not observation.shows_levels  # the plan of the status stays
     plan = plan_of(
         tuple(map(_later, parts)) if migrates else parts,
         uid=desired.uid,
@@ -132,13 +132,13 @@ def propose(facts: StageInput) -> Proposal:
 
 
 def _later(part: StageProposal) -> StageProposal:
-    """Part as a plan has it while a migration is under way: no level, as none moves meanwhile, and which there are
-    changes on the way. An approval would be for another plan in each phase, also where no controller runs.
+    """The proposal in the plan of a migration: without levels. None is changed meanwhile, and those to change differ
+    from phase to phase: an approval would be for another plan in each.
     """
     return replace(part, by_stage=()) if isinstance(part, LevelsProposal) else part
 
 
 def assess(facts: StageInput) -> tuple[Proposal, tuple[StageState, ...]]:
-    """Work to do from here, and the state of each stage. With a million partitions it takes a second."""
+    """Proposals with their plan, and the state of each stage. It takes a second for a million partitions."""
     proposal = propose(facts)
     return proposal, tuple(stage for kind in STAGES if (stage := kind.judge(facts, proposal)) is not None)

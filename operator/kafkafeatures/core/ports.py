@@ -1,7 +1,7 @@
 """Protocols by which a reconciliation reaches a Kafka cluster: raw readings, and the few requests that change it.
 
-The real sides are `kafka/cluster.py`, `kube/workloads/` and `zookeeper/client.py`, the simulated ones are in
-`kafkasim/ports.py`. A port judges nothing: `core/facts/observe.py` makes the observation of what it read.
+Implemented by `kafka/cluster.py`, `kube/workloads/` and `zookeeper/client.py`, and by the simulator in
+`kafkasim/ports.py`. A port judges nothing: `core/facts/observe.py` makes an observation of its readings.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 
 Withheld = Callable[[], str | None]
-"""Called right before the first byte of a request leaves: why it must not; None where it may."""
+"""Called right before the first byte of a request is sent. Returns why it must not be sent; None where it may."""
 
 
 class PreparedUpdate(Protocol):
-    """One change, and the connection it goes over: authenticated, and nothing of the change was sent."""
+    """One change with its connection, which is authenticated; nothing of the change was sent."""
 
     @property
     def via(self) -> Via:
-        """Receiver of the request: the active controller, or a broker that passes it on."""
+        """Receiver of the request: the active controller, or a broker that forwards it."""
 
     async def send(self, withheld: Withheld) -> Outcome:
         """Send one UpdateFeatures for one feature, at most once, on this connection.
 
-        NotSent also where the node says by now that the feature is not at the level that the change starts from.
+        NotSent also where the node now reports another level than the one from which the change starts.
         """
 
 
 class KafkaPort(Protocol):
-    """A cluster, to read and to change."""
+    """A Kafka cluster, to be read and changed."""
 
     async def read(
         self,
@@ -53,46 +53,44 @@ class KafkaPort(Protocol):
         settings: frozenset[str] = frozenset(),
         claim: Read[ControllerClaim] = NOT_ASKED,
     ) -> Readings:
-        """Ask every node and follow the metadata log, both at once. What could not be read is a `Failure` in it.
+        """Read every node and follow the metadata log, concurrently. What could not be read is a `Failure`.
 
-        `settings`: names of settings that each node is asked for besides, which proves too who it is.
-        `partitions`: every partition too, after everything else; it takes memory, and without, what was kept of them is
-        given up. `claim`: `/controller` in ZooKeeper, read before, which decides what has the partitions. Those that
-        rest on it say so, and count only if it is the same afterwards (`core/facts/partition_source.py`).
+        settings: names of settings to be read of each node, which also proves the node's identity. partitions: read
+        every partition too, last. It takes memory; without it, partitions of earlier readings are dropped. claim:
+        `/controller` in ZooKeeper, read before, which tells which source has the partitions. Partitions read on this
+        basis name the claim, and count only if it is the same afterwards (`core/facts/partition_source.py`).
         """
 
     async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
-        """Readings that a restart is decided on, as they are now: the quorum, the end of the metadata log, and
-        partitions, last.
+        """Readings on which a restart is decided, at this moment: the quorum, the end of the metadata log, and last the
+        partitions.
 
-        Nodes are not asked again: what they said is that of the last `read`, which was with partitions.
+        Nodes are not read again: their answers are those of the last `read`, which must have been with partitions.
         """
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
-        """Nodes that each broker of the last reading takes for the controller: all that it named when it was asked
-        several times, -1 for none. One that follows a controller of the quorum names any broker, by chance.
+        """By broker, the nodes that it named as controller when it was asked several times; -1 for none. A broker that
+        follows the KRaft quorum names any broker, by chance.
         """
 
     async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
-        """Reason why no controller answers at each of these addresses (host:port) now; None where one does. All are
-        tried, whatever the document names.
+        """By address (host:port), why no controller answers there; None where one does. All are tried, whatever the
+        document names.
         """
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
-        """The moves of levels from this position of the metadata log up to its last reading, and whether the log ever
-        had that position.
+        """Changes of levels from this position of the metadata log to its last reading, and whether the log ever had
+        this position.
         """
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
-        """One validateOnly of all the changes together; nothing is changed. Never with kraft.version.
-
-        `directly`: asked of the active controller itself, where it is known, and of no broker.
+        """One validateOnly of all changes together, never with kraft.version; nothing is changed. `directly`: only at
+        the active controller itself, never through a broker.
         """
 
     def prepared(self, change: UpdateFeature) -> AbstractAsyncContextManager[PreparedUpdate | NotSent]:
-        """Connect to where the change is to be sent, so that what takes long is over before its intent is written.
-
-        NotSent, and why, where there is no such connection, or the node says that the level is another one.
+        """Connect to the receiver of the change, so that the slow part is over before the intent is written. NotSent,
+        with the reason, where there is no connection, or the node reports another level.
         """
 
 
@@ -100,41 +98,43 @@ class WorkloadPort(Protocol):
     """The pods that a cluster runs in."""
 
     async def read(self) -> WorkloadsReading | Failure:
-        """Every StatefulSet of the document with its pods, and the budgets that cover them, as they are now."""
+        """Every StatefulSet of the document with its pods, and the PodDisruptionBudgets for them, at this moment."""
 
     async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
-        """Ask once for the restart of exactly this life of a pod, by name and uid.
+        """Request once the restart of exactly this pod, by name and uid.
 
-        Applied also where that pod is gone. Rejected with code 429: it is not allowed now, such as by a
+        Applied also where that pod is gone. Rejected with code 429 where it is not allowed now, such as by a
         PodDisruptionBudget.
         """
 
 
 class PreparedDeletion(Protocol):
-    """One transaction, and the session that it goes over: nothing of it was sent."""
+    """One transaction with its session; nothing of it was sent."""
 
     async def send(self, withheld: Withheld) -> Outcome:
-        """Send it, at most once, on the connection that is there, and never on a later one."""
+        """Send the transaction, at most once, and only on the connection that exists already."""
 
 
 class ZooKeeperPort(Protocol):
-    """The ensemble that a cluster keeps its metadata in, or kept it in."""
+    """The ensemble in which a cluster keeps or kept its metadata."""
 
     async def read(self) -> ZooKeeperReading | Failure:
-        """Reading that a migration depends on, made in one session. What alone could not be read is a `Failure`
-        in it.
+        """Znodes on which a migration depends, read in one session. Single znodes that could not be read are a
+        `Failure`.
         """
 
     async def controller(self) -> Read[ControllerClaim]:
-        """`/controller` alone, as it is now."""
+        """`/controller` alone, at this moment."""
 
     async def compare(self, cluster_id: str) -> StoreComparison | Failure:
-        """All that Kafka copied there with the metadata log of this cluster; a Failure where that cannot be known."""
+        """Comparison of all znodes that Kafka copies with this cluster's metadata log; Failure where it cannot
+        be made.
+        """
 
     async def survey(self, within: float) -> Survey | Failure:
-        """All znodes that Kafka copies, as it would read them: read anew, or at most `within` seconds ago."""
+        """All znodes that Kafka copies, as it would read them, at most `within` seconds old."""
 
     def prepared(self, step: DeleteZnodes) -> AbstractAsyncContextManager[PreparedDeletion | NotSent]:
-        """Begin the session that the transaction is sent in, before its intent is written. NotSent, and why, where no
-        server can be asked.
+        """Begin the session of the transaction before its intent is written. NotSent, with the reason, where no server
+        answers.
         """

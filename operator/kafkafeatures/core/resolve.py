@@ -1,6 +1,6 @@
-"""From a document to what the core decides on: names and bundles become numbers, references stay where they are.
+"""Resolve a document into the state on which the core decides: names and release versions become levels as numbers.
 
-Called by both stores of a resource.
+Called by both stores of a resource. References to Secrets are not resolved here.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ def wanted_of(
     paused: bool = False,
     accepted_log: str = "",
 ) -> DesiredState:
-    """Resolve the document. `approvals`, `annotated` (an approval in an annotation), `paused`, `accepted_log`: given
-    beside it.
+    """Resolve the document.
 
-    Raises InvalidDocument for a window whose schedule or time zone is invalid; its subclass UnknownRelease.
+    approvals: hashes from outside the document. annotated: an approval in an annotation. paused: suspended by an
+    annotation. accepted_log: the restored log that was accepted.
+    Raises InvalidDocument, such as for a window with an invalid schedule or time zone; its subclass UnknownRelease for
+    a name that this version does not know.
     """
     spec = resource.spec
     all_approvals = approvals | ({annotated, spec.approval.plan_hash or ""} - {""})
@@ -70,8 +72,8 @@ def wanted_of(
 
 
 def _ibp(text: str | None) -> str:
-    """Version of the document. Of two it has to be known which is higher, and Kafka does not start with an
-    unknown one.
+    """The inter.broker.protocol.version; empty for none. Raises UnknownRelease for an unknown one: Kafka would not
+    start with it, and it could not be compared with another.
     """
     if text is None:
         return ""
@@ -91,7 +93,7 @@ def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
     return Rollout(
         driver=driver.name,
         brokers=brokers,
-        # Combined nodes may be listed as both: as brokers they are controllers too, where the cluster says so.
+        # A StatefulSet of combined nodes may be listed as both: it is kept under brokers.
         controllers=tuple(controller for controller in sets.controllers if controller not in brokers) if sets else (),
         container=sets.container if sets else Rollout().container,
         max_parallel=_max_parallel(rollout.max_parallel),
@@ -103,7 +105,7 @@ def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
 
 
 def migration_in(spec: Spec) -> Migration | None:
-    """The migration that is wanted, for which the ensemble has to be read; None where none is."""
+    """The migration that the document asks for, which requires reading the ensemble; None for none."""
     migration = spec.migration
     if migration is None or migration.desired == "None":
         return None
@@ -111,7 +113,9 @@ def migration_in(spec: Spec) -> Migration | None:
 
 
 def driver_in(workload: WorkloadSpec) -> Driver:
-    """The driver that it names. Raises InvalidDocument where there is none, and where it is not said which pods."""
+    """The driver that the document names. Raises InvalidDocument for an unknown one, and where the StatefulSets that it
+    needs are missing.
+    """
     driver = driver_named(workload.driver)
     if driver is None:
         *other_names, last = (repr(known_driver.name) for known_driver in DRIVERS)
@@ -148,7 +152,7 @@ def _max_parallel(value: int | str) -> MaxParallel:
 
 
 def _flags(cluster: ClusterSpec) -> str:
-    """A document with TLS or SASL keeps them in Secrets; a command wants them in a properties file of its user."""
+    """Flags for commands of a user, whose TLS and SASL are in a properties file; the document has them in Secrets."""
     secured = cluster.tls is not None or cluster.sasl is not None
     return cluster_flags(
         cluster.bootstrap_servers or "", cluster.bootstrap_controllers or "", "client.properties" if secured else ""

@@ -1,8 +1,8 @@
-"""Words of others, made fit to be shown and kept: nothing that a terminal would obey, and no longer than there is room.
+"""Foreign text made fit to be shown and stored: without control characters, and no longer than there is room.
 
-Pure. A Kafka, an API server or a status may say anything: escape sequences that write to a clipboard, characters that
-turn the direction of a line, breaks that make one line look like two. Called where such words come in (`kafka/`), where
-they are kept (`core/report/status.py`), and at the last place before a terminal (`cli/shell/output.py`).
+Pure. A Kafka, an API server or a status may contain anything: escape sequences that write to a clipboard, characters
+that change the direction of a line, breaks that make one line look like two. Called where such text is read (`kafka/`),
+where it is stored (`core/report/status.py`), and last before a terminal (`cli/shell/output.py`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ STAND_IN = "\N{REPLACEMENT CHARACTER}"
 
 
 def printable(text: str, *, printable_marks: str = "") -> str:
-    """On one line: a space for every other kind of space and break, a stand-in for whatever else does not print.
-
-    `printable_marks`: characters that may stay as they are.
+    """The text on one line: each white space or line break becomes a space, any other unprintable character `STAND_IN`.
+    `printable_marks`: characters that stay as they are.
     """
     if text.isprintable():
         return text
@@ -31,12 +30,12 @@ def printable(text: str, *, printable_marks: str = "") -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Like `printable`, for text whose line breaks and tabs are ours."""
+    """Printable text that keeps its line breaks and tabs, which must be our own."""
     return "\n".join(printable(line, printable_marks="\t") for line in text.split("\n"))
 
 
 def cut(text: str, most: int) -> str:
-    """Printable, and at most so many bytes of UTF-8; never half a character."""
+    """The printable text, cut to at most `most` bytes of UTF-8, between two characters."""
     return printable(text).encode()[:most].decode(errors="ignore")
 
 
@@ -46,12 +45,12 @@ def counted(number: int, noun: str) -> str:
 
 
 UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-"""Seconds of each unit that people write a duration in, the largest first."""
+"""Units of a duration for people, each with its seconds, the largest first."""
 
 
 def format_span(span: timedelta) -> str:
-    """A duration as people write it, such as 15 min, 1 min 50 s or 24 h: in two units at most; below a minute a part
-    of a second is kept. Days begin with the second one.
+    """A duration for people, such as 15 min, 1 min 50 s or 24 h: in at most two units; below a minute with fractions of
+    a second. Days are used from two days on.
     """
     seconds = span.total_seconds()
     if seconds < 60:
@@ -67,7 +66,9 @@ def format_span(span: timedelta) -> str:
 
 
 def format_left(span: timedelta) -> str:
-    """Rest of a wait, for people: rounded up, and so coarse that it changes seldom, such as 23 h or 14 min."""
+    """Remaining time of a wait, for people: rounded up, and so coarse that it changes seldom, such as 23 h or
+    14 min.
+    """
     seconds = ceil(span.total_seconds())
     if seconds < 60:
         return f"{seconds} s"

@@ -175,7 +175,7 @@ class Cluster:
         return await self._read_last(self._partitions, replace(self._last, at=self._environment.clock()), claim)
 
     async def unchanged(self) -> bool:
-        """Tell whether the log shows, over one connection, that nothing happened since the last reading."""
+        """True if the log shows, over one connection, that nothing happened since the last reading."""
         if self._as_read is None:
             return False
         log = await self._bounded(self._log.catch_up)

@@ -63,7 +63,7 @@ class KubernetesApi(WorkloadsApi, Protocol):
         """The time of the first answer, by the API server's clock."""
 
     async def serves_resources(self) -> bool:
-        """Tell whether discovery names the kind of our resources. One just installed can be listed before that."""
+        """True if discovery names our kind. A kind that was just installed can be listed before discovery names it."""
 
     async def resource(self, key: ResourceKey) -> dict[str, Any]:
         """One KafkaFeatures as it is now. Raises Gone."""

@@ -35,7 +35,7 @@ class ApiServer:
         self.endpoints: frozenset[tuple[str, int]] = frozenset()
 
     async def refresh(self) -> None:
-        """Look where it is now."""
+        """Resolve the names of the API server, and read its CA, now."""
         self.endpoints = await self._api.endpoints() or self.endpoints
         try:
             self._trust = await asyncio.to_thread(self._api.trust)
@@ -49,7 +49,7 @@ class ApiServer:
             await self.refresh()
 
     async def answers_at(self, address: str, port: int) -> bool:
-        """Tell whether it is the API server that answers there. No request is sent."""
+        """True if the API server answers at this address, by its certificate. No request is sent."""
         if self._trust is None:
             return False
         with contextlib.suppress(OSError, TimeoutError):

@@ -1,4 +1,4 @@
-"""The API server, as far as we use it: KafkaFeatures and their statuses, Secrets, ConfigMaps, Events, and pods.
+"""Client of the API server for KafkaFeatures and their statuses, Secrets, ConfigMaps, Events, and pods.
 
 Called by `reconcile/kubernetes_store.py`, `reconcile/controller.py`, `kube/workloads/` and `app.py`. Every request has
 a deadline and none is repeated here: the queue tries the whole reconciliation again. The token is read again every
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Request(ClientRequest):
-    """A request of the HTTP client, which is asked about once more when its connection is there."""
+    """A request of the HTTP client that may still be withheld once its connection is open (`first_byte.py`)."""
 
     async def send(self, conn: Connection) -> ClientResponse:
         before_first_byte()
@@ -61,7 +61,7 @@ SESSION: dict[str, Any] = {
 
 
 def in_pod() -> bool:
-    """Tell whether the account of a pod is to be used."""
+    """True if the account of a pod is used: this process runs in one, and KUBECONFIG is not set."""
     return "KUBECONFIG" not in os.environ and os.path.exists(config.incluster_config.SERVICE_TOKEN_FILENAME)
 
 
@@ -78,9 +78,7 @@ class Account(NamedTuple):
 
 
 async def account() -> Account:
-    """The address and credentials in the files of now. They change: kubelet renews a pod's token in good time. Raises
-    NoAccount.
-    """
+    """The address and credentials, read from their files now: kubelet renews a pod's token. Raises NoAccount."""
     configuration = await _configuration()
     scheme, _, token = configuration.api_key.get("BearerToken", "").partition(" ")
     files = configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
@@ -277,7 +275,7 @@ def _read(data: bytes) -> dict[str, Any]:
 
 
 def _revision(answer: Mapping[str, Any]) -> int:
-    """0 where the version is no number."""
+    """The resource version as a number; 0 if it is none."""
     version = str(answer["metadata"].get("resourceVersion", ""))
     return int(version) if version.isdecimal() else 0
 

@@ -58,7 +58,7 @@ class NoAccount(KubeError):
 
 
 class Unavailable(KubeError):
-    """Not now."""
+    """The request cannot be served now; try again later."""
 
     def __init__(self, text: str, *, retry_after: float = 0.0) -> None:
         super().__init__(text)
@@ -70,13 +70,13 @@ class ServerFailed(Unavailable):
 
 
 class Throttled(Unavailable):
-    """Not now, and nothing was done."""
+    """The request was not carried out, because of load or a PodDisruptionBudget; try again later."""
 
 
 NO_JSON = (json.JSONDecodeError, UnicodeDecodeError)
-"""What reading an answer raises."""
+"""Exceptions of decoding an answer."""
 RAISED = (ApiException, ClientError, TimeoutError, OSError, *NO_JSON)
-"""Whatever the client raises."""
+"""All exceptions of the client."""
 
 
 def translated(error: Exception, subject: str) -> KubeError:

@@ -1,7 +1,8 @@
-"""What a status remembers is held against the metadata log: is it the same log, and is each move of a level in it?
+"""Comparison of a status with the metadata log: whether it is the same log, and whether the status has each change of a
+level.
 
-Called by `reconcile/evaluate.py` with each look at the cluster of a resource, before and after what was sent is
-settled. It judges by `core/levels/accounted.py`, and reads older parts of the log where something depends on them.
+Called by `reconcile/evaluate.py` at each reading of a resource's cluster, before and after steps are settled. It judges
+by `core/levels/accounted.py`, and reads older parts of the log where something depends on them.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from kafkafeatures.reconcile.ports import Resource
 async def held_against_the_log(
     kafka: KafkaPort, ages: Ages, resource: Resource, observation: Observation, *, at: Stamp, age_of: AgeOf
 ) -> tuple[Resource, Stalled | Wait | None, EarlierMoves]:
-    """The resource, what is decided where the metadata log is not the one that the status tells of, and the moves of
-    levels from before the reading that its status does not account for.
+    """Compare the status with the metadata log. Returns the resource; a decision where the log is not that of the
+    status, else None; and changes of levels from before this reading that the status may not have.
 
-    Where a person accepts another log, nothing is known of what was sent, approved or allowed before. What they said is
-    used once: left where it is, it does not accept the next log that begins with the same epoch.
+    Where a person accepts another log, nothing is known any more of steps, approvals and consents. The acceptance is
+    used once: otherwise it would also accept the next log that begins with the same epoch.
     """
     cluster_id = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
-    if keeps_no_log(observation):  # the one of a migration that was rolled back is wiped, and the next one begins anew
+    if keeps_no_log(observation):  # after a migration was rolled back, its log is wiped, and the next one begins anew
         ages.read_until.pop(cluster_id, None)
         return replace(resource, status=replace(resource.status, log_position=None)), None, EarlierMoves()
     status = resource.status
@@ -78,10 +79,11 @@ async def held_against_the_log(
 
 
 async def _earlier_moves(kafka: KafkaPort, resource: Resource, observation: Observation) -> EarlierMoves | Failure:
-    """Between what the status accounts for and the beginning of the reading, where something depends on it: all of a
-    log may be large. Where there is nothing in between, it is asked all the same whether this log ever had the
-    position: one that came out of a backup soon continues past its former end. A status that knows the cluster and has
-    no position accounts for nothing of the log.
+    """Changes of levels between the status's position and the beginning of the reading, read only where something
+    depends on them, since a log may be large.
+
+    Where there is nothing in between, the log is still asked whether it ever had the position: a restored log soon
+    grows past its former end. A status that knows its cluster and has no position is compared from the first offset.
     """
     status, past = resource.status, observation.past_levels
     if past is None or (status.log_position is None and (not status.cluster_id or past.since_offset <= FIRST_OFFSET)):
@@ -93,13 +95,13 @@ async def _earlier_moves(kafka: KafkaPort, resource: Resource, observation: Obse
         return EarlierMoves()
     moves = await kafka.moves_since(position.offset, position.epoch)
     if status.log_position is None and not isinstance(moves, Failure) and moves.restored:
-        return Failure(FailureKind.NO_LEADER, "metadata log", "the leader has changed")  # any log has its first offset
+        return Failure(FailureKind.NO_LEADER, "metadata log", "the leader has changed")  # no restore: any log has it
     return moves
 
 
 def accounted(resource: Resource, status: Status, observation: Observation, earlier: Mapping[str, Moves]) -> Status:
-    """The status with what else is known of consents and approvals: what the log shows that it does not remember, and
-    that it remembers nothing at a first contact. `status`: with what was sent closed as far as it is known.
+    """The status after comparison with the log: consents and approvals that foreign changes void, and consents that may
+    have been used at a first contact. `status`: with settled steps closed.
     """
     previous_status, consents = resource.status, resource.desired.consents
     moved = moved_unremembered(previous_status, status, observation, earlier)

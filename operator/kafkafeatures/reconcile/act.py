@@ -1,7 +1,7 @@
-"""The second half of a reconciliation: commit the status, and carry out at most one step.
+"""The second half of a reconciliation: write the status, and send at most one step.
 
-The only place where an effect leaves the process. The intent is written before the act; the next reconciliation finds
-out in `reconcile/evaluate.py` what became of it.
+The only place where an effect leaves the process. The intent is written before the step is sent; the next
+reconciliation settles it in `reconcile/evaluate.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafkafeatures.core.engine.steps import (
     Rejection,
     Step,
 )
-from kafkafeatures.core.engine.waits import without_time
+from kafkafeatures.core.engine.waits import explained, without_time
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.kinds import known, sent_in
@@ -46,7 +46,12 @@ from kafkafeatures.reconcile.settle import SETTLE_SECONDS
 
 
 class Reconciliation(Struct, frozen=True):
-    """The result. `requeue_after` in seconds; 0 for at once, None for: nothing more to do by itself."""
+    """Result of a reconciliation.
+
+    decision: the decision; a Failure where no node answered.
+    requeue_after: seconds until the next one; 0 for at once; None: nothing is due by itself.
+    outcome: of sending a step; None where none was sent.
+    """
 
     decision: Decision | Failure
     requeue_after: float | None
@@ -55,14 +60,14 @@ class Reconciliation(Struct, frozen=True):
 
 
 async def reconcile(context: ReconcileContext, resource: Resource) -> Reconciliation:
-    """Look once, decide, and carry out at most one effect."""
+    """Read, decide, and send at most one step."""
     return await execute(context, await evaluate(context, resource))
 
 
 async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) -> Reconciliation:
-    """Commit what was evaluated, and act where that was decided. What `before_act` raises ends it, nothing done.
-
-    It is asked when a soak begins as well: a person who is asked at its end, and thinks, would begin it anew.
+    """Write the status of an evaluation, and send its step if there is one. An error of `before_act` ends it with
+    nothing done. `before_act` is also called when a soak begins: a person who is asked at its end, and hesitates, would
+    begin it anew.
     """
     if isinstance(evaluation, Unread):
         await write_if_changed(context.store, evaluation.resource, evaluation.status)
@@ -80,17 +85,19 @@ def _is_soaking(decision: Decision) -> bool:
 
 
 async def write_if_changed(store: ResourceStore, previous: KeptStatus, status: Status) -> None:
-    """A quiet resource causes no write at all."""
+    """Write the status if it differs: a quiet resource causes no writes."""
     if needs_write(previous, status):
         await store.write_status(status)
 
 
 Send = Callable[[Withheld], Awaitable[Outcome]]
-"""Lets a step leave the process, unless it is withheld at the last moment."""
+"""Sends a step, unless it is withheld at the last moment."""
 
 
 async def _act(context: ReconcileContext, evaluation: Evaluation, step: Step) -> Reconciliation:
-    """Have a way before the intent is written: what takes long is over then, and what has none needs no intent."""
+    """Connect before the intent is written: the slow part is then over, and without a connection no intent is
+    needed.
+    """
     match known(step):
         case UpdateFeature() as change:
             async with context.kafka.prepared(change) as request:
@@ -115,14 +122,14 @@ async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withhel
     if not step.pod:
         if reason := withheld():
             return NotSent(reason)
-        return Applied()  # a person was asked by the intent itself, and by the Event that it makes
+        return Applied()  # the intent and its Event are the request to a person
     if context.workloads is None:
         return NotSent("the document names no driver that could restart it")
     return await context.workloads.restart(step, withheld)
 
 
 async def _not_begun(context: ReconcileContext, evaluation: Evaluation, step: Step, outcome: NotSent) -> Reconciliation:
-    """The step could not be sent at all. That is recorded once, however often it is tried."""
+    """Report a step that could not be sent at all. It is recorded once, however often it is tried."""
     never = step.begin(context.stamp(), Via.CONTROLLER, evaluation.observation)
     status = _ended(context, evaluation.status, never, Result.NOT_SENT, outcome.reason)
     await write_if_changed(context.store, evaluation.resource, status)
@@ -141,7 +148,7 @@ async def _carry_out(
         corrects_drift=any(stage.corrects_drift(step) for stage in evaluation.stages),
     )
     asked_before = in_flight.intent is not None
-    # Spent before it is used: a process that dies in between does not leave it to be used for a later revert.
+    # Spent before it is used: if the process dies in between, no later revert can use the consent again.
     spent = sorted({*status.spent_consents, step.consent} - {""})
     other_intents = tuple(intent for intent in status.intents if intent != in_flight.to_intent())
     status = replace(status, intents=(*other_intents, in_flight.to_intent()), spent_consents=tuple(spent))
@@ -159,14 +166,14 @@ async def _carry_out(
         context.on_settled()
     match outcome:
         case Applied():
-            # The intent stays until the level was read back: the next reconciliation closes it. That the controller
-            # said yes is kept, so that a level that is reverted meanwhile is never taken for one left undone.
+            # The intent stays until the level was read back: the next reconciliation closes it. It records that the
+            # controller accepted, so that a level that is reverted meanwhile does not look as if never changed.
             accepted = replace(in_flight, accepted=True).to_intent()
             status = replace(status, intents=(*status.intents[:-1], accepted))
             await context.store.write_status(status)
             return Reconciliation(Act(step), 0.0, status, outcome)
         case OutcomeUnknown(reason):
-            if asked_before:  # of one answer that is lost the next look tells
+            if asked_before:  # else the next reading shows the outcome
                 status = await _left_open(context, evaluation, status, step, reason)
             return Reconciliation(Act(step), SETTLE_SECONDS, status, outcome)
         case NotSent(reason):
@@ -179,13 +186,10 @@ async def _carry_out(
             rejection = step.rejection(code, message)
             if rejection.recorded:
                 status = _ended(context, status, in_flight, Result.REJECTED, rejection.recorded)
-            elif not asked_before:  # else what was asked for then may still be on its way
+            elif not asked_before:  # else the earlier request may still be under way
                 status = without(status, in_flight)
-            return await _report(
-                context,
-                _with_decision(context, evaluation, _refused(step, rejection), status),
-                outcome,
-            )
+            refused = with_decision(context, evaluation, _refused(step, rejection), status)
+            return await _report(context, refused, outcome)
         case _:
             assert_never(outcome)
 
@@ -193,15 +197,15 @@ async def _carry_out(
 async def _held_back(
     context: ReconcileContext, evaluation: Evaluation, status: Status, sent_step: InFlight, refused: Refusal
 ) -> Reconciliation:
-    """Report that a step did not leave. What was sent before may still be on its way: then its intent stays."""
+    """Report that a step was not sent. The intent of an earlier request stays: it may still be under way."""
     if sent_step.intent is None:
         status = _ended(context, status, sent_step, Result.NOT_SENT, refused.message)
-    return await _report(context, _with_decision(context, evaluation, refused, status), NotSent(refused.message))
+    return await _report(context, with_decision(context, evaluation, refused, status), NotSent(refused.message))
 
 
 async def _intend(context: ReconcileContext, evaluation: Evaluation, status: Status, sent_step: InFlight) -> None:
-    """Keep the intent, and with it all else that a step needs to be kept before it is sent. What is asked for again and
-    again is not written each time: words, and where the log ends, are no reason.
+    """Write the intent, and everything else that must be written before the step is sent. Where the intent is there
+    already, the status is not written for its texts or its log position alone.
     """
 
     def without_words(status: Status) -> Status:
@@ -212,7 +216,7 @@ async def _intend(context: ReconcileContext, evaluation: Evaluation, status: Sta
     if asked_before and not resource.invalid_fields and without_words(status) == without_words(resource.status):
         return
     await context.store.write_status(status)
-    if not asked_before:  # not earlier: another process may write the same moment, and win
+    if not asked_before:  # not earlier: another process may write the same time, and win
         context.ages.begins(sent_step.at)
 
 
@@ -223,28 +227,27 @@ OUTCOME_IS_OPEN = "see what the message says about the connection, and repair it
 async def _left_open(
     context: ReconcileContext, evaluation: Evaluation, kept: Status, step: Step, reason: str
 ) -> Status:
-    """The status with why it is not known, once more, what became of a step that is asked for again and again.
-
-    kept: the status with its intent. On top of what was remembered before: since when that is said is not forgotten.
+    """The status with the reason why the outcome of a repeated request is still unknown. `kept`: the status with the
+    intent. It is built on the remembered status, so that the beginning of the wait is kept.
     """
     message, rollout = f"{step.request}: its outcome is not known: {reason}", evaluation.remembered.rollout
     previous_message = without_time(rollout.waiting_for) if rollout is not None else ""
     if _NUMBER.sub("", previous_message) == _NUMBER.sub("", message):
-        message = previous_message  # such as the port of a connection, which is another one each time
+        message = previous_message  # only numbers differ, such as the port of a connection
     waits = Wait(step.reason, message, SETTLE_SECONDS, subject=step.request, remedy=OUTCOME_IS_OPEN)
     remembered = replace(evaluation.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
-    status = _with_decision(context, evaluation, waits, remembered).status
+    status = with_decision(context, evaluation, waits, remembered).status
     await write_if_changed(context.store, evaluation.resource, status)
     return status
 
 
 def _may_be_on_its_way(sent_step: InFlight, outcome: Outcome, *, asked_before: bool) -> bool:
-    """Tell whether the step, or the same one that was asked for before, may still change something."""
+    """Tell whether the step, or an earlier request for it, may still change something."""
     match outcome:
         case OutcomeUnknown():
             return True
         case Applied():
-            # What is followed has only begun; and a broker may pass a request on once more.
+            # A step that is followed has only begun; and a broker may forward a request once more.
             return sent_step.step.is_followed or sent_step.via is Via.BROKER
         case Rejected():
             return asked_before or sent_step.via is Via.BROKER
@@ -255,7 +258,9 @@ def _may_be_on_its_way(sent_step: InFlight, outcome: Outcome, *, asked_before: b
 
 
 def _withheld(context: ReconcileContext, evaluation: Evaluation, last_look: LastLook, began: float) -> str | None:
-    """Called right before the first byte. A successor counts on it that what was intended is not sent for ever."""
+    """Reason not to send; None to send. Called right before the first byte. Another process relies on an intended step
+    not being sent later than SEND_WITHIN.
+    """
     within = SEND_WITHIN.total_seconds()
     if (took := context.monotonic() - began) > within:
         return f"it took {took:.0f} s since its intent; a change is sent within {within:g} s or not at all"
@@ -263,8 +268,16 @@ def _withheld(context: ReconcileContext, evaluation: Evaluation, last_look: Last
     return refused.message if refused is not None else None
 
 
-def _with_decision(context: ReconcileContext, evaluation: Evaluation, decision: Decision, status: Status) -> Evaluation:
-    return evaluation.with_decision(decision, status, context.stamp(), context.age_of)
+def with_decision(
+    context: ReconcileContext, evaluation: Evaluation, decision: Decision, remembered: Status
+) -> Evaluation:
+    """The evaluation with a decision that was changed at the last moment. A wait of the previous status is not
+    interrupted by the step that was not sent.
+    """
+    previous_status = evaluation.resource.status
+    remembered = replace(remembered, conditions=previous_status.conditions, ready_reason=previous_status.ready_reason)
+    decision = explained(decision, previous_status, context.stamp(), context.age_of)
+    return replace(evaluation, decision=decision, remembered=remembered)
 
 
 def _refused(step: Step, rejection: Rejection) -> Wait | Stalled:
@@ -296,13 +309,13 @@ def _requeue(decision: Decision) -> float | None:
 
 
 def summary_of(last: Reconciliation) -> str:
-    """One line: what was decided or done, and why."""
+    """One line for logs: what was decided or done, and why."""
     if isinstance(last.decision, Failure):
         return f"{Reason.UNREACHABLE}: {last.decision}"
     if isinstance(last.decision, Act):
         step = last.decision.step
         if isinstance(step, RestartNode) and not step.pod and isinstance(last.outcome, Applied):
-            return step.request  # a person was asked: nothing is done yet
+            return step.request  # a person was asked; nothing was done yet
         reason = f": {last.outcome.reason}" if isinstance(last.outcome, OutcomeUnknown) else ""
         return f"{step.request}: {type(last.outcome).__name__}{reason}"
     return f"{last.decision.reason}: {last.decision.message}"

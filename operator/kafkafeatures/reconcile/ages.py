@@ -1,11 +1,10 @@
-"""How long ago the moments of a status were, by a monotonic clock.
+"""Ages of the times in a status, by a monotonic clock.
 
-A status holds stamps of the wall clock, which may be a day wrong and set right at any time. So a stamp is only a hint,
-and counts once: when this process meets it. From then on the monotonic clock counts, and a stamp of the future is met
-as one of just now. What must not come too early, whatever a clock says, does not even take the hint: it counts from
-when this process met the stamp. One for each resource, for as long as the process works on it. Used by
-`reconcile/evaluate.py`. What the process saw of a soak, and of the metadata log, is kept here as well: no stamp
-proves that.
+A status holds stamps of the wall clock, which may be a day wrong and corrected at any time. So a stamp is used only
+once, when this process first meets it, and one in the future counts as new. From then on the monotonic clock counts.
+Where something must not happen too early, the stamp is not trusted at all: `known_for` counts from when this process
+met it. One instance for each resource, as long as the process works on it. Used by `reconcile/evaluate.py`. The
+process's memory of stages and of the metadata log is kept here too: no stamp proves these.
 """
 
 from __future__ import annotations
@@ -21,28 +20,29 @@ if TYPE_CHECKING:
     from kafkafeatures.core.engine.stage import StageMemory
 
 COUNTED = 2.0
-"""Seconds that count of a time in which the cluster was not observed: as between two ordinary looks."""
+"""Seconds that count of a time in which the cluster was not read: as between two ordinary readings."""
 MOST = 256
-"""Stamps that are kept: more than a status holds."""
+"""Most stamps that are kept: more than a status holds."""
 
 
 class Ages:
-    """The time at which this process first met each stamp of one resource. `monotonic` in seconds. `kept`: by kind of
-    stage, what it keeps of its last look. `read_until`: the end of the metadata log then, by cluster id.
+    """Ages of the stamps of one resource.
+
+    monotonic: clock in seconds. kept: by kind of stage, its memory of the last reading. read_until: by cluster id, the
+    end of the metadata log at the last reading.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.monotonic = monotonic
         self.kept: Mapping[str, StageMemory] = {}
         self.read_until: dict[str, LogPosition] = {}
-        self._met: dict[str, tuple[float, float]] = {}  # when it was met, and when it was made
+        self._met: dict[str, tuple[float, float]] = {}  # by stamp, monotonic times: when it was met, when it was made
         self._looked: float | None = None
         self._ours: set[str] = set()
 
     def looked(self, stamps: Iterable[str]) -> None:
-        """The cluster was observed. `stamps`: since when something is seen to last. Time in which it was not observed
-        for long counts as one interval between two looks: what is only observed rarely becomes old slowly, and not
-        never.
+        """Note that the cluster was read. `stamps`: times since when something has been observed. A long time without
+        readings counts only as one ordinary interval for them, so that what is rarely observed ages slowly.
         """
         monotonic_time = self.monotonic()
         if self._looked is not None and monotonic_time - self._looked > LONGEST_GAP:
@@ -50,14 +50,14 @@ class Ages:
         self._looked = monotonic_time
 
     def interrupted(self, reason: str, stamps: Iterable[str]) -> None:
-        """Nothing could be seen of the cluster. `stamps`: since when something is seen to last, which is known no
-        longer; they are met anew.
+        """Note that the cluster could not be read. `stamps`: times since when something has been observed; their ages
+        begin anew.
         """
         self.kept = {kind: memory.interrupted(reason) for kind, memory in self.kept.items()}
         self._meet_anew(stamps)
 
     def _skip(self, stamps: Iterable[str], seconds: float) -> None:
-        """Let these seconds not count for what these stamps began."""
+        """Do not count these seconds for the ages of these stamps."""
         monotonic_time = self.monotonic()
         for stamp in stamps:
             if stamp in self._met:
@@ -70,7 +70,7 @@ class Ages:
                 self._met[stamp] = self.monotonic(), self._met[stamp][1]
 
     def begins(self, stamp: str) -> None:
-        """Note that this stamp was made just now, by this process."""
+        """Note that this process has just made this stamp."""
         monotonic_time = self.monotonic()
         self._ours.add(stamp)
         self._keep(stamp, monotonic_time, monotonic_time)
@@ -80,12 +80,12 @@ class Ages:
         return stamp in self._ours
 
     def of(self, stamp: str, current_time: datetime) -> timedelta:
-        """The age of a stamp. `current_time`, of the wall clock, counts where the stamp is met for the first time."""
+        """Age of a stamp. `current_time`: by the wall clock, used when the stamp is met for the first time."""
         _, made_at = self._of(stamp, current_time)
         return timedelta(seconds=self.monotonic() - made_at)
 
     def known_for(self, stamp: str, current_time: datetime) -> timedelta:
-        """The part of a stamp's age that this process has lived through."""
+        """The part of a stamp's age in which this process has known the stamp."""
         met_at, _ = self._of(stamp, current_time)
         return timedelta(seconds=self.monotonic() - met_at)
 

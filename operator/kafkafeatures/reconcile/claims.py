@@ -1,11 +1,11 @@
-"""Who owns a Kafka cluster, and a StatefulSet: of several `Apply` resources the oldest, by creation time and uid.
+"""Ownership of Kafka clusters and StatefulSets: of several `Apply` resources the oldest is the owner, by creation time
+and uid.
 
-Kept in memory, filled from the API server's list at start, from its events, and by reconciliations. A resource whose
-cluster was not read yet may turn out to own any cluster; that keeps younger ones from acting, not from looking. Nor
-does any resource act while a step of another one may be on its way, also of one that is gone: who owns a cluster may
-change meanwhile. That ends with the answer, and is bounded in time where none comes: a step whose outcome is still
-unknown by then no longer arrives, and blocks no other resource. `Observe` resources own nothing. Called by
-`reconcile/controller.py`.
+Kept in memory; filled from the API server's list at start, from its events, and by reconciliations. A resource whose
+cluster was not read yet may own any cluster; this keeps younger ones from acting, not from reading. No resource acts
+while a step of another one may be under way on its cluster, even if that one was deleted: the owner may change
+meanwhile. This ends when the outcome is known, and after a limited time in any case: a step whose outcome is still
+unknown then no longer arrives. `Observe` resources own nothing. Called by `reconcile/controller.py`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,21 @@ from kafkafeatures.kube.api import ResourceKey
 
 K = TypeVar("K")
 _Life = tuple[ResourceKey, str]
-"""A life of a resource: its name, and the uid."""
+"""Key and uid of a resource, which tell it from a later one of the same name."""
 
 SENT_FOR = BROKER_KEEPS.total_seconds()
-"""Seconds for which a step may be on its way; an eviction is not longer than a change of a level."""
+"""Seconds for which a step may be under way; an eviction takes no longer than a change of a level."""
 STRAIGHT_FOR = ON_ITS_WAY.total_seconds()
-"""Seconds for which a step may be on its way that goes straight to where it is carried out."""
+"""Seconds for which a step may be under way that is sent directly to where it is carried out."""
 _STRAIGHT = (Via.CONTROLLER, Via.ZOOKEEPER)
 
 
 class _Acting(Struct, frozen=True):
-    """An open step: where, and until when it may be on its way. `noted`: it was read in a status, and not sent here.
-    `via`: as it was sent. `passed_on`: until when a broker may pass on one of before; no later answer ends that.
+    """A step that may be under way.
+
+    cluster_id: its cluster. until: monotonic time at which it no longer is. seconds: how long it may be under way,
+    where it was read in a status. noted: it was read in a status, not sent by this process. via: its route. passed_on:
+    time until which a broker may forward an earlier one; no answer ends that sooner.
     """
 
     cluster_id: str
@@ -49,10 +52,12 @@ class _Acting(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """The cluster and the StatefulSets that one resource has a say in.
+    """The cluster and the StatefulSets that one resource may change.
 
-    `cluster_id` empty: none was ever read. `passed`: it had a reconciliation since the operator started.
-    `stateful_sets`: those that its driver restarts, in its own namespace.
+    applies: mode Apply.
+    cluster_id: empty: no cluster was read yet.
+    passed: it was reconciled since the operator started.
+    stateful_sets: those that its driver restarts, in its own namespace.
     """
 
     created: str
@@ -64,12 +69,12 @@ class Claim(Struct, frozen=True):
 
     @property
     def age(self) -> tuple[str, str]:
-        """The older, the smaller. RFC 3339 in UTC sorts as text."""
+        """Key by which older resources sort first. RFC 3339 in UTC sorts as text."""
         return self.created, self.uid
 
 
 class Claims:
-    """The claims of all resources that this operator knows. `monotonic`: in seconds."""
+    """Claims of all resources that this operator knows. `monotonic`: clock in seconds."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -84,21 +89,23 @@ class Claims:
 
     @property
     def clusters(self) -> int:
-        """The number of clusters that any resource claims; those that were never read count as one."""
+        """Number of clusters that resources claim; those not read yet count as one."""
         return len(self._of_cluster)
 
     def note(self, resource: Mapping[str, Any], *, was_read: bool = False) -> None:
-        """A resource as a watch showed it, which may be behind. was_read: it was read or written here just now."""
+        """Note the claim of a resource as a watch showed it, which may be outdated. `was_read`: it was read or written
+        just now.
+        """
         metadata, spec = resource["metadata"], resource.get("spec") or {}
         key = ResourceKey.of(resource)
         previous_claim = self._claims.get(key)
         if previous_claim is not None and previous_claim.uid != metadata["uid"]:
-            previous_claim = None  # another life of the name
+            previous_claim = None  # another resource of the same name
         claim = Claim(
             created=metadata["creationTimestamp"],
             uid=metadata["uid"],
             applies=spec.get("mode", Mode.APPLY) == Mode.APPLY,
-            # A status may be older than what was read, and one that was wiped gives up nothing.
+            # A status may be outdated; one that was wiped does not end the claim.
             cluster_id=_cluster_of(resource) or (previous_claim.cluster_id if previous_claim else ""),
             passed=previous_claim is not None and previous_claim.passed,
             stateful_sets=_stateful_sets_of(spec),
@@ -113,17 +120,17 @@ class Claims:
             self._acting.pop((key, claim.uid), None)
 
     def passed(self, key: ResourceKey) -> None:
-        """A reconciliation of it is over, whatever came of it."""
+        """Note that a reconciliation of the resource has ended, with any result."""
         claim = self._claims.get(key)
         if claim is not None and not claim.passed:
             self._put(key, replace(claim, passed=True))
 
     def acts(self, key: ResourceKey, via: Via = Via.API_SERVER) -> None:
-        """Note that the resource sends a step this way, until it is known what became of it."""
+        """Note that the resource sends a step by this route; it may be under way until its outcome is known."""
         monotonic_time, claim = self._monotonic(), self._claims.get(key)
         if claim is None:
             return
-        # What is over is kept for a resource that is there and may still say that it is open: else it began anew.
+        # Ended steps of existing resources are kept: else an outdated status with their intents would begin them anew.
         self._acting = {
             life: step for life, step in self._acting.items() if step.until > monotonic_time or self._is_there(life)
         }
@@ -134,9 +141,11 @@ class Claims:
         self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, via=via, passed_on=passed_on)
 
     def acted(self, key: ResourceKey) -> None:
-        """Note that what it sent last is no longer on its way, whether or not its status can say so: it may be gone."""
+        """Note that the resource's last step is no longer under way, even where its status cannot show it: it may be
+        deleted.
+        """
         claim = self._claims.get(key)
-        if claim is not None:  # kept as over, not dropped: a watch may show the intent only now
+        if claim is not None:  # kept as ended, not removed: a watch may show the intent only now
             previous_step = self._acting.get((key, claim.uid))
             passed_on = (
                 previous_step.passed_on
@@ -147,7 +156,7 @@ class Claims:
             self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, passed_on=passed_on)
 
     def forget(self, key: ResourceKey) -> None:
-        """Note that the resource is gone."""
+        """Note that the resource was deleted."""
         claim = self._claims.pop(key, None)
         if claim is None:
             return
@@ -156,10 +165,11 @@ class Claims:
             _discard(self._of_set, (key.namespace, name), key)
 
     def competing_owner(self, key: ResourceKey, cluster_id: str) -> Owner | None:
-        """The older resource that owns the cluster; else one whose step there is open; else one that may turn out to.
+        """The older resource that owns the cluster; else one that has a step in flight there; else one that may turn
+        out to be the owner; None for none.
 
-        The caller has read that the cluster is its own, so its claim counts from now on: a reconciliation that fails
-        after its act would otherwise leave the cluster to a younger one.
+        The caller has read that this is its cluster, so its claim counts from now on: a reconciliation that fails after
+        its step would otherwise leave the cluster to a younger resource.
         """
         ours = self._claims.get(key)
         if ours is None:
@@ -181,13 +191,15 @@ class Claims:
         return Owner(_name_for(unread, key), is_same_cluster=False) if unread is not None else None
 
     def competing_driver(self, key: ResourceKey, stateful_set: str) -> str:
-        """The older resource of the namespace that restarts the pods of this StatefulSet; empty where there is none."""
+        """The older resource of the namespace that restarts the pods of this StatefulSet; empty for none."""
         ours = self._claims.get(key)
         older = self._oldest(self._of_set.get((key.namespace, stateful_set), ()), ours) if ours else None
         return f"KafkaFeatures {older.name}" if older else ""
 
     def _note_step(self, life: _Life, cluster_id: str, seconds: float) -> None:
-        """Counted from when it was seen first; anew where a step that takes longer is seen in place of it."""
+        """Note a step from a status. Its time begins when it is first read, and anew where a slower step
+        replaces it.
+        """
         step = self._acting.get(life)
         if step is None or (step.noted and step.seconds < seconds):
             self._acting[life] = _Acting(cluster_id, self._monotonic() + seconds, seconds, noted=True)
@@ -219,7 +231,7 @@ def _discard(keys: dict[K, set[ResourceKey]], of: K, key: ResourceKey) -> None:
 
 
 def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
-    """The StatefulSets that the document names. The schema has refused other forms, unless the CRD is an older one."""
+    """The StatefulSets that the document names. The schema rejects other forms, but the CRD may be an older one."""
     workload = spec.get("workload")
     if not isinstance(workload, Mapping):
         return frozenset()
@@ -233,11 +245,11 @@ def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _on_its_way_for(intents: Any) -> float:
-    """The seconds for which the open intents of a status, which may have any form, may be on their way."""
+    """Seconds for which the intents of a status, which may have any form, may be under way."""
     if not isinstance(intents, list):
         return SENT_FOR
     straight = (
-        # compared one by one: a list in a damaged status has no hash
+        # `in tuple`, not `in set`: a list in a damaged status has no hash
         isinstance(intent, Mapping) and intent.get("kind") in tuple(KINDS) and intent.get("via") in tuple(_STRAIGHT)
         for intent in intents
     )
@@ -245,7 +257,7 @@ def _on_its_way_for(intents: Any) -> float:
 
 
 def _was_passed_on(resource: Mapping[str, Any]) -> bool:
-    """Tell whether a broker carried a change of it, and may do so again: nothing but time ends that."""
+    """Tell whether a broker forwarded a change of this resource and may do so once more, which only time ends."""
     history = (resource.get("status") or {}).get("history")
     entries = history if isinstance(history, list) else []
     return any(isinstance(entry, Mapping) and entry.get("via") == Via.BROKER for entry in entries)
@@ -258,5 +270,5 @@ def _cluster_of(resource: Mapping[str, Any]) -> str:
 
 
 def _name_for(owner: ResourceKey, to: ResourceKey) -> str:
-    """The name of an owner, for the status of `to`. A user of one namespace need not know what is in another."""
+    """Name of an owner for the status of `to`. Users of one namespace need not know what is in another."""
     return str(owner) if owner.namespace == to.namespace else "a resource in another namespace"

@@ -1,7 +1,7 @@
-"""The open cluster of each resource, with its ensemble where that is wanted: opened of its spec and its Secrets,
-and anew once one of them changed.
+"""Open connections of each resource: its cluster, and its ensemble where needed. Opened from its spec and Secrets, and
+again when one of them changes.
 
-Called by `reconcile/controller.py`. Secrets are read here and nowhere else in the operator.
+Called by `reconcile/controller.py`. Nothing else in the operator reads Secrets.
 """
 
 from __future__ import annotations
@@ -32,36 +32,37 @@ from kafkafeatures.reconcile.credentials import (
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 LONGEST_REQUEST = 30.0
-"""Seconds; a longer `requestTimeout` counts as this. A look at silent nodes takes two of them, a reconciliation two
-looks: more would not fit into its deadline, and the status would never say which node is silent."""
+"""Most seconds of a `requestTimeout`. Reading silent nodes takes two of them, and a reconciliation reads twice: with
+more it would exceed its deadline, and the status would never show which node is silent.
+"""
 
 
 class OpenCluster(KafkaPort, Protocol):
     """A cluster with its connections."""
 
     async def unchanged(self) -> bool:
-        """Tell whether nothing happened since the last look, for certain."""
+        """Tell whether surely nothing has changed since the last reading."""
 
     def release_partitions(self, *, at_once: bool = True) -> None:
-        """No restart is decided on for a while: other clusters may have theirs in memory. Not `at_once`: the roll may
-        continue at any moment, so only where others wait, and after its turn.
+        """Free the partitions in memory for other clusters: no restart is decided for a while. Not `at_once`: the roll
+        may continue at any moment, so only if others wait, and after its turn.
         """
 
     async def release_idle_connections(self) -> None:
-        """The next reading is a while away."""
+        """Close idle connections: the next reading is a while away."""
 
     async def close(self) -> None:
-        """Give them up."""
+        """Close all connections."""
 
 
 OpenClusterOf = Callable[[ClusterSettings], OpenCluster]
 
 OpenEnsembleOf = Callable[[Ensemble, OpenCluster], ZooKeeperPort]
-"""The ensemble of an open cluster: called only where something is wanted of it. Nothing is connected to by that."""
+"""Makes the port to the ensemble of an open cluster, without connecting. Called only where the ensemble is needed."""
 
 
 class Connected(NamedTuple):
-    """`zookeeper` None: nothing of it is wanted. `is_new`: it was not open before, or was to something else."""
+    """Open connections of a resource. `zookeeper`: None where it is not needed. `is_new`: opened by this call."""
 
     cluster: OpenCluster
     zookeeper: ZooKeeperPort | None
@@ -77,9 +78,8 @@ class _OpenConnection(Struct, frozen=True):
 
 
 class Connections:
-    """The open connections of all resources. `policy`: which addresses may be connected to.
-
-    `open_ensemble` None: no ensemble can be read, so that no migration takes a step.
+    """The open connections of all resources. `policy`: addresses that may be connected to. `open_ensemble` None: no
+    ensemble can be read, so that no migration takes a step.
     """
 
     def __init__(
@@ -94,10 +94,8 @@ class Connections:
         self._open: dict[ResourceKey, _OpenConnection] = {}
 
     async def opened(self, key: ResourceKey, spec: Spec) -> Connected:
-        """Return what is open, or open it anew where the document, or a Secret it names, says something else now.
-        Secrets of an ensemble are read only where something is wanted of it.
-
-        Raises CredentialsInvalid.
+        """Return the open connections; open them anew where the document, or a Secret or ConfigMap that it names, has
+        changed. Those of an ensemble are read only where it is needed. Raises CredentialsInvalid.
         """
         cluster, in_zookeeper = spec.cluster, spec.wants_ensemble
         material = {
@@ -124,13 +122,13 @@ class Connections:
         return settings, ensemble
 
     async def close(self, key: ResourceKey) -> None:
-        """Give up the connections of one resource."""
+        """Close the connections of one resource."""
         entry = self._open.pop(key, None)
         if entry is not None:
             await entry.cluster.close()
 
     async def close_all(self) -> None:
-        """Give up all connections."""
+        """Close all connections."""
         for key in list(self._open):
             await self.close(key)
 
@@ -138,7 +136,7 @@ class Connections:
         fetch = self._api.secret if reference.kind == "Secret" else self._api.config_map
         try:
             return await fetch(namespace, reference.name)
-        except RequestRefused:  # whether or not it is there
+        except RequestRefused:  # whether or not it exists
             raise CredentialsInvalid(
                 f"the operator is not authorized to read the {reference.kind} {reference.name}; "
                 f"allow its ServiceAccount to get {reference.kind.lower()}s in the namespace {namespace}"

@@ -1,4 +1,4 @@
-"""The injected context of a reconciliation: its store, its ports, its clocks, and who hears of what it does."""
+"""The injected context of a reconciliation: its store, ports, clocks and callbacks."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from kafkafeatures.reconcile.look import Ports
 from kafkafeatures.reconcile.ports import ResourceStore
 
 CompetingOwner = Callable[[str], Owner | None]
-"""From a cluster id to the older resource that owns the cluster, or may turn out to own it."""
+"""From a cluster id to the older resource that owns the cluster or may own it; None for none."""
 
 
 def no_other_owner(cluster_id: str) -> Owner | None:
-    """No other resource owns a cluster: on the command line there are none."""
+    """None: on the command line there are no other resources."""
     return None
 
 
 class EffectRecord(Struct, frozen=True):
-    """A step that leaves this process: of which resource, which cluster the decision was made on, and which way."""
+    """A step that leaves this process: its resource, the cluster on which it was decided, and its route."""
 
     resource: str
     cluster_id: str
@@ -36,20 +36,26 @@ class EffectRecord(Struct, frozen=True):
 
 
 Effects = Callable[[EffectRecord], None]
-"""Hears of each step right before it leaves the process."""
+"""Called with each step right before it leaves the process."""
 
 
 def ignore(effect: EffectRecord) -> None:
-    """No log of effects is kept."""
+    """Ignore the effect: no log of effects is kept."""
 
 
 class ReconcileContext(Struct, frozen=True):
-    """The injected context of a reconciliation. `before_act` may raise: then nothing is written or sent.
+    """The injected context of a reconciliation.
 
-    `effects` is called right before a step is sent, `on_settled` once no step of this resource can still be on its way.
-    `ages` is the same for all reconciliations of a resource in a process. `hand_over`: seconds for which another
-    process may still send what its intent says. `workloads`: None where no pods are restarted. `zookeeper`: None where
-    nothing of ZooKeeper is wanted. `is_stopping`: this process was asked to end, and begins nothing new.
+    store: the resource. kafka: the cluster.
+    clock: the wall clock. monotonic: a monotonic clock, in seconds.
+    ages: the same for all reconciliations of a resource in a process.
+    competing_owner: finds an older resource for a cluster id.
+    before_act: called before the status is written; if it raises, nothing is written or sent.
+    effects: called right before a step is sent.
+    on_settled: called once no step of this resource can still be under way.
+    workloads: None where no pods are restarted. zookeeper: None where it is not needed.
+    hand_over: seconds for which another process may still send what its intent says.
+    is_stopping: this process was asked to end, and begins nothing new.
     """
 
     store: ResourceStore
@@ -69,20 +75,20 @@ class ReconcileContext(Struct, frozen=True):
 
     @property
     def ports(self) -> Ports:
-        """The ports to all that is looked at."""
+        """Ports to all that is read."""
         return Ports(self.kafka, self.workloads, self.zookeeper)
 
     def stamp(self) -> Stamp:
         return stamp(self.clock())
 
     def age_of(self, moment: str) -> timedelta:
-        """The age of a stamp of the status."""
+        """Age of a time in the status."""
         return self.ages.of(moment, self.clock())
 
     def known_for(self, moment: str) -> timedelta:
-        """The part of that age that this process has lived through: no clock that was set makes it longer."""
+        """The part of that age that this process itself has run; setting a clock cannot lengthen it."""
         return self.ages.known_for(moment, self.clock())
 
     def on_its_way(self, moment: str) -> timedelta:
-        """For how long what was intended then may still be sent, by another process than this one."""
+        """Time for which another process may still send the step of an intent of this time."""
         return timedelta(seconds=0.0 if self.ages.is_ours(moment) else self.hand_over)

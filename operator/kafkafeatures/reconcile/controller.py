@@ -1,7 +1,8 @@
-"""One reconciliation for one resource of the API server, and everything around it: connections, Events, pace.
+"""One reconciliation of one resource of the API server, with its connections, Events and pace.
 
-Called by the queue. It returns when the next one is due, in seconds, or None for a resource that is gone. What it keeps
-in between is pace and open connections, never facts: killed anywhere, the next reconciliation does the right thing.
+Called by the queue. Returns the seconds until the next one is due; None for a resource that was deleted. Between
+reconciliations it keeps pace, open connections and what spares a reading (`process_cache.py`), never what a decision
+needs: it may be killed at any point.
 """
 
 from __future__ import annotations
@@ -51,14 +52,15 @@ from kafkafeatures.reconcile.pods import Pods, pods_of
 from kafkafeatures.reconcile.process_cache import ProcessCache, Settlement, Until
 
 FULL_LOOK_EVERY = 600.0
-"""Seconds. In between, a settled cluster whose log shows nothing new is not asked node by node."""
+"""Seconds between full readings. In between, the nodes of a settled cluster are not asked while its log shows no
+change.
+"""
 
 logger = logging.getLogger(__name__)
 
 
 class OperatorContext(Struct, frozen=True):
-    """Injected context. `operator`: who writes and speaks. `policy`: which addresses may be connected to, for all.
-
+    """Injected context. `operator`: identity for writes and Events. `policy`: addresses that may be connected to.
     `open_ensemble` None: no ensemble can be read, so that no migration takes a step.
     """
 
@@ -70,9 +72,8 @@ class OperatorContext(Struct, frozen=True):
 
 
 class Controller:
-    """`reconcile` and `failed` are what the queue calls.
-
-    `current`: the version that a watch shows; empty where none does.
+    """Reconciles resources; the queue calls `reconcile` and `failed`. `current`: by key, the resource version that a
+    watch shows; empty where none does.
     """
 
     def __init__(
@@ -100,23 +101,23 @@ class Controller:
         logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
         for key, cache in self._known.items():
             cache.settlement, cache.next_due = None, None
-            # What is under way may keep what it has of before.
+            # A reconciliation under way keeps the old object.
             self._known[key] = replace(cache, own_versions=set(), last=cache.last.of_no_version())
 
     def is_external_change(self, resource: Mapping[str, Any]) -> bool:
-        """Tell whether a watch shows something else than what the last reconciliation wrote itself."""
+        """Tell whether a watch shows a version that the last reconciliation did not write itself."""
         cache = self._known.get(ResourceKey.of(resource))
         return cache is None or resource["metadata"]["resourceVersion"] not in cache.own_versions
 
     def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[ResourceKey]:
-        """Note what each resource claims that was listed or shown by a watch; return those to reconcile."""
+        """Note the claims of resources that a list or watch showed; return the keys of those to reconcile."""
         changed = [resource for resource in resources if self.is_external_change(resource)]
         for resource in changed:
             self._claims.note(resource)
         return [ResourceKey.of(resource) for resource in changed]
 
     async def reconcile(self, key: ResourceKey) -> float | None:
-        """One reconciliation. Raises what the queue tells `failed` of."""
+        """Reconcile once. An error goes to the queue, which calls `failed` with it."""
         began = self._monotonic()
         at_rest = await self._at_rest(key, began)
         if at_rest is not None:
@@ -124,14 +125,14 @@ class Controller:
         store = self._store(key)
         try:
             await store.fetch()
-            if "deletionTimestamp" in store.raw["metadata"]:  # another finalizer keeps it, and we are done
+            if "deletionTimestamp" in store.raw["metadata"]:  # only another finalizer keeps it
                 raise Gone(str(key))
         except Gone:
             await self._forget(key)
             return None
         cache = self._of(key)
         if cache.next_due is not None and cache.next_due.holds(store.version, began):
-            return cache.next_due.until - began  # a watch may show our own write before its answer is here
+            return cache.next_due.until - began  # a watch may show our own write before its answer has arrived
         cache.next_due, cache.own_versions = None, store.written
         self._claims.note(store.raw, was_read=store.is_whole)
         previous_status = store.status
@@ -151,8 +152,8 @@ class Controller:
         return self._until_next(key, cache, store.version, pause.seconds)
 
     async def failed(self, key: ResourceKey, error: BaseException) -> None:
-        """Write a failure into the status; not while the API server is away, which is no bug and leaves nothing to
-        write to.
+        """Write a failure into the status. Not while the API server is away: that is no defect, and nothing can be
+        written.
         """
         self._claims.passed(key)
         self._watcher.passed(key, "failed", 0.0, EMPTY)
@@ -169,7 +170,7 @@ class Controller:
             message = f"{type(error).__name__} in the operator: a bug; see the operator's log"
         logger.error("reconciliation failed: %s", message, extra=_labels(key), exc_info=error)
         if isinstance(error, RequestRefused | SchemaOutdated):
-            return  # it would refuse this as well
+            return  # the API server would refuse this write as well
         store = self._store(key)
         try:
             await store.fetch()
@@ -183,20 +184,19 @@ class Controller:
             logger.warning("the API server: %s", again, extra=_labels(key))
 
     def hand_over(self) -> None:
-        """The process is being stopped, and the next one may begin before the last reconciliation is over."""
+        """Call when the process is being stopped: its successor may begin before the last reconciliation ends."""
         self._operators.hand_over()
 
     async def close(self) -> None:
-        """Give up all connections."""
+        """Close all connections."""
         await self._connections.close_all()
 
     # --- one reconciliation ---
 
     async def _at_rest(self, key: ResourceKey, began: float) -> float | None:
-        """Seconds until the next one is due, where nothing has to be asked of the API server, not even for a Secret.
-
-        A watch shows the version that the last one left behind, and the cluster, which was in sync then, that nothing
-        happened to it since.
+        """Seconds until the next reconciliation, where the API server need not be asked for anything; else None. A
+        watch shows the version that the last one wrote, and the cluster, in sync then, shows that nothing has changed
+        since.
         """
         cache, version = self._known.get(key), self._current(key)
         if cache is None or not version:
@@ -211,13 +211,12 @@ class Controller:
         return self._until_next(key, cache, version, settled.check_every)
 
     async def _settled(self, key: ResourceKey, cache: ProcessCache, version: str) -> Settlement | None:
-        """The last settled state, while it holds: the same version, and a log to which nothing happened since.
-
-        Asked before anything is read where a watch shows the version; else once the resource and its Secrets were read.
+        """The settlement, while it is valid: same version, no change in the log. Checked before anything is read where
+        a watch shows the version; else once the resource and its Secrets were read.
         """
         settled = cache.settlement
         if settled is None or not settled.holds(version, self._monotonic()):
-            return None  # and kept: a watch may show an older version than the one that was written since
+            return None  # and kept: a watch may show a version older than the last write
         if settled.applies and self._claims.competing_owner(key, settled.status.cluster_id):
             return None
         still = await settled.cluster.unchanged() and (settled.pods is None or await settled.pods.are_as_before())
@@ -318,9 +317,8 @@ class Controller:
         self._context.effects(effect)
 
     async def _stall(self, key: ResourceKey, store: KubernetesStore, reason: Reason, message: str) -> None:
-        """Write why nothing is done, on top of the last status that was kept as a whole.
-
-        The cluster it is bound to, and consents that may have been used before, stay, also where no more was kept.
+        """Write a halt on top of the last status that was kept whole. The cluster id, and consents that may have been
+        used before, stay in any case.
         """
         base, last = store.kept, store.status
         unverified = tuple(sorted({*base.unverified_consents, *last.unverified_consents}))

@@ -1,7 +1,8 @@
-"""From the references of a document to settings with the secrets in them.
+"""Resolve the references of a document into settings that contain its secrets.
 
-Called where a cluster is opened for a document. Where secrets come from is a function: a folder for the command line
-(`--secrets-dir DIR/<secret-name>/<key>`), labelled Secrets for the operator. No value of a secret is ever in an error.
+Called where a cluster is opened for a document. A function reads the secrets: from a folder on the command line
+(`--secrets-dir DIR/<secret-name>/<key>`), from labelled Secrets in the operator. No error contains the value of a
+secret.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ class Reference(NamedTuple):
 
 
 Read = Callable[[Reference, str], str | None]
-"""(reference, key) -> text, None where there is no such key. Raises CredentialsInvalid where it cannot be read."""
+"""(reference, key) -> text; None without such a key. Raises CredentialsInvalid where the reference cannot be read."""
 
 Material = Mapping[Reference, Mapping[str, str] | None]
-"""What was read of each; None where it is not to be had."""
+"""Content of each reference; None where it does not exist, or may not be read."""
 
 
 class CredentialsInvalid(Exception):
@@ -49,14 +50,14 @@ class CredentialsInvalid(Exception):
 
 
 class BootstrapAddresses(NamedTuple):
-    """The addresses a document names."""
+    """The addresses that a document names."""
 
     servers: tuple[Address, ...]
     controllers: tuple[Address, ...]
 
 
 def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
-    """Read them; no Secret is needed for that. Raises InvalidDocument with every list that is none, ZooKeeper's too."""
+    """Parse the addresses; no Secret is needed. Raises InvalidDocument for invalid lists, also that of ZooKeeper."""
     address_lists, problems = [], []
     for text, field_path in (
         (cluster.bootstrap_servers, "spec.cluster.bootstrapServers"),
@@ -79,7 +80,7 @@ def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
 
 
 def references(cluster: ClusterSpec, *, ensemble: bool = False) -> tuple[Reference, ...]:
-    """Everything that has to be read before `settings_of`, each once; `ensemble`: before `ensemble_of` too."""
+    """References to be read before `settings_of`, without duplicates. `ensemble`: those for `ensemble_of` too."""
     all_references: list[Reference] = []
 
     def note(reference: Reference, key: str) -> str:
@@ -97,7 +98,7 @@ def references(cluster: ClusterSpec, *, ensemble: bool = False) -> tuple[Referen
 
 
 def material_of(material: Material) -> Read:
-    """Secrets that were read from the API server."""
+    """Reader of Secrets that were read from the API server."""
 
     def read(reference: Reference, key: str) -> str | None:
         texts = material[reference]
@@ -105,7 +106,7 @@ def material_of(material: Material) -> Read:
             return texts.get(key)
         if reference.kind == "ConfigMap":
             raise CredentialsInvalid(f"ConfigMap {reference.name} not found")
-        # One text for both: who may write a resource must not learn which Secrets exist.
+        # One text for both: a user who may write a resource must not learn which Secrets exist.
         raise CredentialsInvalid(
             f'Secret {reference.name} does not exist, or does not have the label {CREDENTIALS}: "true"'
         )
@@ -114,7 +115,7 @@ def material_of(material: Material) -> Read:
 
 
 def secrets_in(folder: Path | None) -> Read:
-    """Secrets as a folder of folders, the way they are mounted into pods."""
+    """Reader of Secrets in a folder of folders, as they are mounted into pods."""
 
     def read(reference: Reference, key: str) -> str | None:
         name = reference.name
@@ -134,9 +135,8 @@ def secrets_in(folder: Path | None) -> Read:
 
 
 def settings_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | None = None) -> ClusterSettings:
-    """Resolve everything. `policy`: which addresses may be connected to, learned ones too.
-
-    Raises InvalidDocument for an address that is none, before any secret is read; CredentialsInvalid.
+    """Resolve all settings of a cluster. `policy`: addresses that may be connected to, also those learned from nodes.
+    Raises InvalidDocument for an invalid address, before any secret is read; CredentialsInvalid.
     """
     bootstrap = bootstrap_of(cluster)
     brokers = Security(_tls(cluster.tls, reader), _sasl(cluster.sasl, reader))
@@ -157,9 +157,8 @@ def settings_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | N
 
 
 def ensemble_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | None = None) -> Ensemble | None:
-    """The addresses of the ensemble and how to speak to it; None where the document names none.
-
-    Raises InvalidDocument for an address that is none, before any secret is read; CredentialsInvalid.
+    """The ensemble with its addresses and credentials; None where the document names none. Raises InvalidDocument for
+    an invalid address, before any secret is read; CredentialsInvalid.
     """
     spec = cluster.zookeeper
     if spec is None:

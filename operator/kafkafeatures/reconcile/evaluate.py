@@ -1,19 +1,19 @@
 """One reconciliation up to its decision: observe, settle what was sent before, decide.
 
     1. Read the cluster. Where no node answers, nothing is decided: `Unread`.
-    2. Hold the reading against the status: is it the same cluster, and the log that the status tells of? What is
-       remembered of one cluster is nothing to another.
-    3. Settle what was sent before: close every intent whose end shows; read a second time where one is open.
-    4. Account for the levels that were moved since, by the metadata log; consents that the document no longer has
+    2. Compare the reading with the status: is it the same cluster, and the log that the status describes? What is
+       remembered of one cluster does not count for another.
+    3. Settle steps that were sent: close every intent whose outcome shows; read a second time where one is open.
+    4. Account for levels that were changed since, by the metadata log; consents that the document no longer has
        may be given again.
-    5. Let each kind of stage propose its part of the plan, and judge where it stands (`core/kinds.py`).
+    5. Let each kind of stage make its proposal for the plan, and judge its state (`core/kinds.py`).
     6. Close the restarts that are withdrawn or over.
-    7. Ask who owns the cluster, and the server for its verdict on the changes that come next (a dry run).
+    7. Look for an older owner of the cluster, and have the server judge the next changes (a dry run).
     8. Decide, through the gates (`core/engine/gates.py`); each stage remembers what it needs of the decision.
 
 Sends nothing but a validateOnly, and writes nothing. `plan` is this alone; `apply` and the operator continue with
 `execute` of `reconcile/act.py`. Level-triggered: nothing is remembered from one reconciliation to the next but the
-status, and how old the moments in it are.
+status, how old the moments in it are, and what a process may lose: the memory of its stages (`ages.py`).
 """
 
 from __future__ import annotations
@@ -57,8 +57,11 @@ if TYPE_CHECKING:
 
 
 class _Comparison(Struct, frozen=True):
-    """A reading held against the status. `resource`: without what another metadata log says of nothing. `log_decision`:
-    that the log is not the one that the status tells of. `earlier`: moves of levels that the status does not have.
+    """A reading, compared with the status.
+
+    resource: its status, without what an accepted log voids. is_ours: the reading is of the status's cluster and log.
+    log_decision: decision where the log is not that of the status; else None. earlier: changes of levels that the
+    status may not have.
     """
 
     resource: Resource
@@ -68,9 +71,8 @@ class _Comparison(Struct, frozen=True):
 
 
 async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool = False) -> Evaluation | Unread:
-    """Decide on what is there now, as the numbered steps above say.
-
-    `again`: only what a restart is decided on is read once more, a moment after all of it was.
+    """Decide on the present state, in the numbered steps above. `again`: only the readings for a restart are made once
+    more, a moment after a full one.
     """
     read_at, monotonic_read_at = context.monotonic(), context.ages.monotonic()
     read_context = await read_context_of(context, resource)
@@ -83,12 +85,13 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
     facts = _stage_input(context, compared, settled, remembered, replication=replication, read_at=monotonic_read_at)
     proposal, stages = await run_in_thread(partial(assess, facts)) if replication is not None else assess(facts)
     context.ages.kept = dict(chain.from_iterable(stage.stage_memory.items() for stage in stages))
+    owner: Owner | None = None
+    verdict: DryRun | None = None
     if compared.is_ours:
         remembered = _with_ended(context, replace(remembered, change_count=proposal.plan.change_count), stages)
-    owner = _competing_owner(context, resource.desired, observation) if compared.is_ours else None
-    verdict = None
-    if compared.is_ours and not (owner and owner.is_same_cluster):
-        stages, verdict = await _with_verdict(context.kafka, resource.desired, stages, observation)
+        owner = _competing_owner(context, resource.desired, observation)
+        if not (owner and owner.is_same_cluster):
+            stages, verdict = await _with_verdict(context.kafka, resource.desired, stages, observation)
     decision = decide(
         GateInput(
             resource.desired, observation, proposal.plan, stages, context.clock(), facts.memory, settled.unsettled,
@@ -124,7 +127,7 @@ def _unread(context: ReconcileContext, resource: Resource, read_context: ReadCon
 
 
 def _lasting(resource: Resource) -> list[str]:
-    """Moments since when steps in flight were seen as they are; an unread cluster interrupts them."""
+    """Times since when steps in flight were observed in their present state; a failed reading interrupts them."""
     return [since for intent in sent_in(resource.status) for since in intent.seen_since]
 
 
@@ -141,7 +144,7 @@ async def _compare(context: ReconcileContext, resource: Resource, observation: O
 async def _settle(
     context: ReconcileContext, compared: _Comparison, observation: Observation
 ) -> tuple[Settled, Replication | None]:
-    """Another cluster tells nothing about what became of what was sent to ours."""
+    """Settle steps that were sent; not where another cluster answers, which shows nothing of them."""
     resource, replication = compared.resource, await replication_in(observation)
     if not compared.is_ours:
         return Settled(observation, resource.status), replication
@@ -153,7 +156,7 @@ async def _settle(
 
 
 def _without_used_up(status: Status, desired: DesiredState) -> Status:
-    """Without consents that were used and are no longer in the document: there again, they are new."""
+    """The status without used consents that the document no longer has: added again, they are new."""
     current_consents = {*desired.consents, desired.accepted_log}
     spent_consents = tuple(consent for consent in status.spent_consents if consent in current_consents)
     return replace(status, spent_consents=spent_consents)
@@ -170,7 +173,7 @@ def _stage_input(
 ) -> StageInput:
     if compared.is_ours:
         memory = memory_of(remembered, context.age_of, context.known_for)
-    else:  # there it is neither drift nor an approved plan
+    else:  # another cluster has neither drift nor an approved plan
         memory = Memory(remembered.cluster_id, lost_cluster(remembered))
     desired = compared.resource.desired
     return StageInput(
@@ -182,7 +185,7 @@ def _stage_input(
 
 
 def _with_ended(context: ReconcileContext, status: Status, stages: tuple[StageState, ...]) -> Status:
-    """With the end of steps that are withdrawn or over, and what else each stage remembers of this reading."""
+    """The status after steps that are withdrawn or over, with what each stage has to remember of this reading."""
 
     def closed(intent: InFlight, result: Result, message: str = "") -> Status:
         return with_result(status, intent, result, at=context.stamp(), age_of=context.age_of, message=message)
@@ -203,7 +206,9 @@ def _competing_owner(context: ReconcileContext, desired: DesiredState, observati
 
 
 def _restarts_nodes(context: ReconcileContext, desired: DesiredState) -> bool:
-    """Pods are restarted by the operator alone: on the command line they are not read."""
+    """Tell whether nodes can be restarted from here: by a person on request, or by the operator, which alone
+    has pods.
+    """
     driver = driver_of(desired.rollout)
     return driver.asks_people or (driver.reads_pods and context.workloads is not None)
 
@@ -211,8 +216,8 @@ def _restarts_nodes(context: ReconcileContext, desired: DesiredState) -> bool:
 async def _with_verdict(
     kafka: KafkaPort, desired: DesiredState, stages: tuple[StageState, ...], observation: Observation
 ) -> tuple[tuple[StageState, ...], DryRun | None]:
-    """The server's own word on all changes at once, where it is their turn. A resource that only observes, or
-    is suspended, sends nothing at all.
+    """The stages, with the server's answer to a dry run of all changes that are due. None is made where the resource
+    only observes or is suspended.
     """
     stage = due_in(stages)
     if not stage.dry_run or not observation.in_kraft_mode or desired.suspend or desired.mode is Mode.OBSERVE:

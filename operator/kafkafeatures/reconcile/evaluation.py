@@ -1,4 +1,4 @@
-"""A reconciliation on paper: the result of `reconcile/evaluate.py`, and the status that reports it."""
+"""An evaluation: the result of `reconcile/evaluate.py` before anything is sent, and the status that reports it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from math import inf
 from msgspec import Struct
 
 from kafkafeatures import __version__
-from kafkafeatures.api.records import Stamp, keeping_unknown
+from kafkafeatures.api.records import keeping_unknown
 from kafkafeatures.api.status import ApprovedBy, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.approval import approved_by
 from kafkafeatures.core.engine.decisions import Decision
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.engine.stage import StageState
 from kafkafeatures.core.engine.steps import DryRun
-from kafkafeatures.core.engine.waits import explained
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.levels.accounted import position_of, sent_by
@@ -28,7 +26,7 @@ from kafkafeatures.reconcile.ports import Resource
 
 
 class Unread(Struct, frozen=True):
-    """No node of the cluster could be asked."""
+    """Result where no node of the cluster answered."""
 
     resource: Resource
     failure: Failure
@@ -36,12 +34,14 @@ class Unread(Struct, frozen=True):
 
 
 class Evaluation(Struct, frozen=True, dict=True):
-    """A reconciliation on paper.
+    """A reconciliation up to its decision.
 
-    `remembered`: the status of before with what is known of it now: what was settled is closed in it. `stages`: where
-    each stage stands. `verdict` None: there was nothing to ask the server about. `ours` False: another cluster answers,
-    or one whose id is not known. `read_at`: before anything of it was read, in seconds of `ReconcileContext.monotonic`.
-    `is_accounted`: `remembered` has all that the metadata log shows of levels.
+    remembered: the previous status, with settled steps closed.
+    stages: state of each stage.
+    verdict: the server's answer to the dry run; None where there was nothing to ask.
+    ours: False where another cluster answers, or one whose id is not known.
+    read_at: time before anything was read, in seconds of `ReconcileContext.monotonic`.
+    is_accounted: `remembered` accounts for all changes of levels in the metadata log.
     """
 
     resource: Resource
@@ -62,7 +62,7 @@ class Evaluation(Struct, frozen=True, dict=True):
 
     @property
     def approved_by(self) -> ApprovedBy | None:
-        """The way in which the plan was approved; None while it is not, or needs no approval."""
+        """Way in which the plan was approved; None while it is not, or needs no approval."""
         waits = any(stage.waits_for_approval(self.desired) for stage in self.stages)
         return approved_by(self.desired, self.proposal.plan, waits=waits)
 
@@ -87,16 +87,5 @@ class Evaluation(Struct, frozen=True, dict=True):
         )
         position = position_of(self.observation) if self.is_accounted and not sent_by(status) else None
         if position is None or (status == self.resource.status and status.log_position is not None):
-            return status  # the end of the log moves all the time: it goes with what is written anyway
+            return status  # the log always grows: its end is written only with other changes
         return keeping_unknown(replace(status, log_position=position), status)
-
-    def with_decision(self, decision: Decision, remembered: Status, at: Stamp, age_of: AgeOf) -> Evaluation:
-        """This evaluation with a decision that was changed at the last moment. What was to be done does not interrupt
-        what the status of before waited for.
-        """
-        previous_status = self.resource.status
-        remembered = replace(
-            remembered, conditions=previous_status.conditions, ready_reason=previous_status.ready_reason
-        )
-        decision = explained(decision, previous_status, at, age_of)
-        return replace(self, decision=decision, remembered=remembered)

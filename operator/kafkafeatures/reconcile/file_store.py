@@ -1,8 +1,8 @@
-"""A resource that lives in a file: the document is read from one, the status is written beside it.
+"""Store of a resource in files: the document in one, the status in a state file beside it.
 
-Used by the command line without Kubernetes. The state file is replaced by an atomic rename after it is on disk, so it
-is never torn; it is locked for the life of the command, so that two of them never act for one resource; and it is bound
-to the cluster id of its first contact.
+Used by the command line without Kubernetes. The state file is replaced by an atomic rename once it is on disk, so it is
+never half-written. It is locked while the command runs, so that two commands never act for one resource. It is bound to
+the cluster id of its first contact.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from kafkafeatures.reconcile.ports import NotReadable, Resource
 
 
 class StateHeld(Exception):
-    """Another process works on this state file."""
+    """Another process uses this state file."""
 
 
 class StateUnreadable(Exception):
-    """The state file is not one of ours, or of another document."""
+    """The file is no valid state file, or belongs to another document."""
 
 
 _NOT_YAML = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
-_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # of libyaml, where PyYAML was built with it: ten times as fast
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml's, if PyYAML has it: ten times as fast
 
 
 def lock_of(state: Path) -> Path:
-    """The file that is locked while a command works on this state file."""
+    """The lock file of this state file."""
     return state.with_name(state.name + ".lock")
 
 
 def is_state_of(state: Path, resource: KafkaFeatures) -> bool:
-    """Tell whether there is such a file, and it is the state of this resource."""
+    """Tell whether the file exists and is the state of this resource."""
     try:
         document = yaml.safe_load(state.read_bytes())
     except (OSError, *_NOT_YAML):
@@ -61,7 +61,7 @@ def _belongs_to(document: Mapping[str, Any], resource: KafkaFeatures) -> bool:
 
 
 def _owner_in(document: Mapping[str, Any], resource: KafkaFeatures) -> tuple[Any, Any]:
-    """Namespace and name in a state file; one without a namespace is of the same as the resource."""
+    """Namespace and name in a state file; without a namespace, that of the resource."""
     entry = document.get("metadata")
     metadata = entry if isinstance(entry, dict) else {}
     return metadata.get("namespace", resource.metadata.namespace), metadata.get("name")
@@ -70,8 +70,8 @@ def _owner_in(document: Mapping[str, Any], resource: KafkaFeatures) -> tuple[Any
 class FileStore:
     """`ResourceStore` for one document and its state file. A context manager: it holds the lock.
 
-    `state` None: the status lives as long as the process. `approves_by_name`: as in `DesiredState`. `again`
-    reads the document once more; None for stdin.
+    state: None: the status lives as long as the process. approves_by_name: as in `DesiredState`. again: reads the
+    document once more; None for stdin.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class FileStore:
         self._lock: int | None = None
         self._generation = 0
         self._status = EMPTY
-        # Consents that were in the document when its state began: nothing tells whether they were used
-        # before. One that is written into the document later is not among them.
+        # Consents that were in the document when its state file was created: nothing shows whether they were
+        # used before. A consent that is added later is not among them.
         self._unverified = repeatable(resource.spec.consents)
 
     def __enter__(self) -> FileStore:
@@ -113,7 +113,7 @@ class FileStore:
         self._release()
 
     def approve(self, plan_hash: str) -> None:
-        """From now on this plan is approved, and no other is carried out: instead of what was approved before."""
+        """Approve this plan from now on, instead of earlier approvals. No other plan is carried out."""
         self._wanted = replace(self._wanted, approvals=frozenset({plan_hash}))
 
     @property
@@ -127,12 +127,12 @@ class FileStore:
         return f"{self._resource.metadata.namespace}/{self._resource.metadata.name}"
 
     def peek(self) -> Resource:
-        """The resource with the status as it is on disk now, for who only reads: no lock is taken."""
+        """The resource with the status that is on disk now, for readers: takes no lock."""
         self._load()
         return self._now()
 
     def why_unverified(self, consents: Iterable[str]) -> str:
-        """The reason why one of these consents, which a plan uses, may have been used before; empty where none may."""
+        """Reason why one of the consents, which a plan uses, may have been used before; empty for none."""
         consent = next((consent for consent in consents if consent in self._unverified), "")
         if not consent:
             return ""
@@ -140,11 +140,11 @@ class FileStore:
         return f"it is unknown whether consent {consent} was already used: {lost}"
 
     async def read(self) -> Resource:
-        """The document was read once: a command works on what it was given."""
+        """The resource. The document was read once, at the start of the command."""
         return self._now()
 
     async def read_again(self) -> Resource:
-        """The resource, with the document as it is now, where it is in a file."""
+        """The resource, once it is checked that the document in its file is unchanged. Raises NotReadable."""
         if self._again is not None:
             try:
                 is_same = self._again() == self._resource
@@ -222,7 +222,7 @@ class FileStore:
         try:
             self._generation = int(document["metadata"]["generation"]) + (0 if is_same_spec else 1)
             self._status, odd = read_status(document["status"])
-            if "intent" in self._status.unknown:  # a single one, as it was before: it may have been sent
+            if "intent" in self._status.unknown:  # the format of older releases: it may have been sent
                 odd += ("intent",)
             self._unverified &= frozenset(document.get("unverifiedConsents") or ())
         except (TypeError, ValueError, KeyError, AttributeError):

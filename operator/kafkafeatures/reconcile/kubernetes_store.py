@@ -1,8 +1,8 @@
-"""A resource in the API server: read once per reconciliation, its status replaced where it did not change meanwhile.
+"""Store of a resource in the API server: read once per reconciliation, its status replaced unless it changed meanwhile.
 
-Used by the operator. One writer owns the whole status, and every write names the version it was decided on: a lost race
-raises Conflict, and the reconciliation is done again on what is there then. What the server made of a write is compared
-with what was written: an older schema drops fields without a word, and with them what keeps an act from being done
+Used by the operator. One writer owns the whole status, and every write names the version on which it was decided: a
+lost race raises Conflict, and the reconciliation starts again from the new version. The server's answer to a write is
+compared with what was sent: an older schema silently drops fields, and with them what keeps a step from being sent
 twice.
 """
 
@@ -26,20 +26,21 @@ from kafkafeatures.kube.errors import Conflict, Invalid, KubeError
 from kafkafeatures.reconcile.ports import NotReadable, Resource, needs_write
 
 _ALWAYS = {"spentConsents": [], "unverifiedConsents": [], "clusterId": ""}
-"""Sent also where they are empty: a schema that does not keep them is found out before a consent is used, or anything
-is sent to a cluster that the status could not be bound to."""
+"""Fields that are sent even if empty: so a schema that drops them is noticed before a consent is used, or anything is
+sent to a cluster to which the status could not be bound.
+"""
 
 _REMEMBERED = {
     "intents": "intents", "history": "history", "changeCount": "change_count", "spentConsents": "spent_consents",
 }  # fmt: skip
-"""By its name in JSON, what decisions rest on: kept at one write, it may be dropped at the next by an older schema."""
+"""Fields on which decisions rest, by name in JSON; an older schema may drop them from one write to the next."""
 
 MAX_REQUEST = 64
-"""Characters of `status.lastHandledReconcileAt`."""
+"""Most characters of `status.lastHandledReconcileAt`."""
 
 
 class SchemaOutdated(Exception):
-    """The API server did not keep a status as it was written. `status`: the one that was."""
+    """The API server did not keep a status as it was written. `status`: the status that was sent."""
 
     def __init__(self, reason: str, status: Status) -> None:
         super().__init__(f"{reason}; install the CustomResourceDefinition of this release")
@@ -48,8 +49,10 @@ class SchemaOutdated(Exception):
 
 @dataclass
 class LastStatus:
-    """The status of a resource that was read or written last: the same version is not read again. `dropped`: what the
-    server had of it, by attribute, and did not keep at the last write. `dropped_of`: of which uid and cluster.
+    """The status of a resource that was read or written last, so that the same version is not read again.
+
+    dropped: by attribute, values that the server once had and dropped at the last write. dropped_of: uid and cluster id
+    of their resource.
     """
 
     dropped: Mapping[str, Any] = field(default_factory=dict)
@@ -59,16 +62,17 @@ class LastStatus:
     invalid_fields: tuple[str, ...] = ()
 
     def of_no_version(self) -> LastStatus:
-        """The part that outlives a restore of etcd, since which a version may stand for something else."""
+        """The part that stays valid after etcd was restored, when versions may mean other states."""
         return LastStatus(dropped=self.dropped, dropped_of=self.dropped_of)
 
 
 class KubernetesStore:
-    """`ResourceStore` for one reconciliation. `fetch` comes first.
+    """`ResourceStore` for one reconciliation. Call `fetch` first.
 
-    `writer`: who writes, asked at each write. `raw`: the object as the API server has it, as far as is known here.
-    `status`: what can be understood of it; `invalid_fields`: what cannot. `written`: every version made by a write.
-    `kept`: the last status that the server holds, or held, as a whole. `last`: of the reconciliations before.
+    writer: returns the identity for each write. last: state from earlier reconciliations.
+    raw: the object as the API server is known to have it. status: its readable part; invalid_fields: names of the
+    others.
+    written: versions that writes have made. kept: the last status that the server kept whole.
     """
 
     def __init__(
@@ -100,12 +104,12 @@ class KubernetesStore:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether the server's copy has all that is remembered of what it once had."""
+        """Tell whether the server has all fields on which decisions rest, none dropped."""
         return not self._last.dropped
 
     @property
     def is_suspended(self) -> bool:
-        """Tell whether the document or the annotation suspends it, also where the document is not valid."""
+        """Tell whether the document or the annotation suspends the resource, even if the document is invalid."""
         return self._is_paused or (self.raw.get("spec") or {}).get("suspend") is True
 
     @property
@@ -122,12 +126,12 @@ class KubernetesStore:
         return str(self.raw["metadata"]["resourceVersion"])
 
     async def read(self) -> Resource:
-        """The resource that was fetched, as types. Raises InvalidDocument: the schema cannot see everything."""
+        """The resource that was fetched. Raises InvalidDocument: the schema cannot check everything."""
         return self.resource(read_document(self.raw))
 
     async def read_again(self) -> Resource:
-        """Reads the resource as it is now; the next write replaces that version. Raises NotReadable; and Conflict where
-        the status was written by another client meanwhile, which would be lost.
+        """The resource at this moment; the next write replaces that version. Raises NotReadable; Conflict where another
+        client has written the status meanwhile, which a write would undo.
         """
         ours = self.status
         try:
@@ -140,7 +144,7 @@ class KubernetesStore:
         return resource
 
     def resource(self, document: KafkaFeatures) -> Resource:
-        """The resource, made of a document that was parsed before. Raises InvalidDocument."""
+        """The resource for a document that was parsed before. Raises InvalidDocument."""
         desired_state = wanted_of(
             document,
             uid=self.raw["metadata"]["uid"],
@@ -151,28 +155,30 @@ class KubernetesStore:
         return Resource(str(self._key), self.generation, desired_state, self.status, self.invalid_fields)
 
     async def write_status(self, status: Status) -> None:
-        """Raises SchemaOutdated, Conflict, Refused, Gone; Unavailable: it may have been written."""
+        """Write the status. Raises SchemaOutdated, Conflict, Refused, Gone; Unavailable: it may have been written."""
         dropped = await self._replace(status)
         _check(dropped, status)
         self.kept = status
 
     async def try_status(self, status: Status) -> None:
-        """Have the server say what it would make of it. Raises as `write_status`; nothing is written."""
+        """Check, by the server's dry run, that the status would be kept whole. Raises as `write_status`; nothing is
+        written.
+        """
         _check(await self._replace(status, dry_run=True), status)
 
     async def write_what_is_kept(self, status: Status) -> None:
-        """Write a status although the server does not keep all of it; not where that would change nothing."""
+        """Write a status even if the server drops parts of it; not where it would change nothing."""
         if needs_write(self, status):
             await self._replace(status)
 
     async def answer_request(self) -> None:
-        """Write that the request which was there when the object was fetched is answered, where it was not before."""
+        """Write that the request to reconcile, as it was at `fetch`, was handled, unless that is written already."""
         if self._request:
             await self.write_what_is_kept(replace(self.status, last_handled_reconcile_at=self._request))
 
     async def _replace(self, status: Status, *, dry_run: bool = False) -> list[str]:
-        """The fields that were not kept. Raises Conflict where it became the status of another document: a restored
-        etcd gives the same resourceVersion to something else.
+        """Replace the status; return the paths of dropped fields. Raises Conflict where the resource is now another
+        document: after a restore of etcd the same resourceVersion may belong to something else.
         """
         writer = self._writer()
         body = {**_ALWAYS, **status.as_json(), "operator": writer.shape}
@@ -192,9 +198,9 @@ class KubernetesStore:
         return dropped
 
     def _adopt(self, raw: Mapping[str, Any], last_status: Status | None = None) -> None:
-        """Take over what the server returned, without the name of the writer, which no decision reads. `last_status`:
-        the status in it, where we wrote it. What it dropped is still so: also that a step was sent, of which it says
-        nothing now.
+        """Take over the server's object. The name of the writer is left out of the status: no decision reads it.
+        `last_status`: the status in it, where this process wrote it. Values that the server dropped stay, such as a
+        sent step.
         """
         self.raw, last = raw, self._last
         if last_status is not None:
@@ -203,15 +209,15 @@ class KubernetesStore:
             self.status, self.invalid_fields = last.status, last.invalid_fields
         else:
             self.status, self.invalid_fields = _read(raw)
-            # Without a cluster it was lost, or is of before the first contact; with another uid it is another one's.
+            # Without a cluster id it was lost or had no contact yet; with another uid it is another resource's.
             if self.status.cluster_id and last.dropped_of == (raw["metadata"]["uid"], self.status.cluster_id):
                 self.status = replace(self.status, **last.dropped)
         last.version, last.status, last.invalid_fields = self.version, self.status, self.invalid_fields
 
 
 def _remembered(previous_status: Status, sent: Status, dropped: Iterable[str]) -> Mapping[str, Any]:
-    """By attribute, what the server had of the dropped fields. What was used up and counted without a new step stays
-    so; a step whose intent could not be written was not sent, and has used nothing. `dropped`: paths.
+    """By attribute, the server's former values of the dropped fields. `dropped`: paths. Used consents and counts of a
+    write without a new intent stay. A step whose intent could not be written was not sent, and has used nothing.
     """
     names = {path.split(".")[1].removesuffix("[]") for path in dropped if "." in path}
     values = {
@@ -225,17 +231,17 @@ def _remembered(previous_status: Status, sent: Status, dropped: Iterable[str]) -
 
 
 def _document_of(raw: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The part that people write; the same in two versions unless it was changed between them."""
+    """The part that people write, to compare two versions."""
     metadata = raw["metadata"]
     return metadata["generation"], raw.get("spec"), metadata.get("annotations") or {}
 
 
 def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
-    """The status, and the fields that cannot be understood.
+    """The status, and the names of its invalid fields.
 
-    Where the schema did not keep which consents were used, all of the document may have been; the same where it did not
-    keep which may have been used before. That is part of the next write, so that it outlives the signs that it is
-    derived from.
+    Where the schema dropped the list of used consents, all of the document's count as used; where it dropped the
+    unverified ones, all count as unverified. Both are part of the next write, so that they outlive the signs from which
+    they are derived.
     """
     stored = raw.get("status") or {}
     status, invalid_fields = read_status({name: value for name, value in stored.items() if name != "operator"})
@@ -250,7 +256,9 @@ def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
 
 
 def dropped_fields(sent: Any, kept: Any, path: str = "status") -> Iterator[str]:
-    """Paths of what is missing in `kept` and was sent. Values may be written in another way: they are not compared."""
+    """Paths that were sent and are missing in `kept`. Values are not compared: the server may write them
+    differently.
+    """
     if isinstance(sent, dict):
         if not isinstance(kept, dict):
             yield path

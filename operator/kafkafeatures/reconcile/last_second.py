@@ -1,10 +1,10 @@
-"""The last second before an effect leaves the process: would the same still be decided?
+"""The last check before a step leaves the process: whether it would still be decided.
 
-Between a look and its effect lie a write of the status and whatever keeps the API server or the network from answering:
-half a minute, or more. Meanwhile an approval is withdrawn, a window closes, a partition falls out of sync. So once the
-intent is written everything that forbids its step is asked again: of a restart the decision itself, by the same code,
-on a picture that is not older than `FRESH`; of any step the resource as it is now, and whether this process is to end.
-Called by `reconcile/act.py` at one place, for steps of all kinds. What it cannot tell refuses.
+Between a reading and its step lie a write of the status, and whatever delays the API server or the network: half a
+minute, or more. Meanwhile an approval is withdrawn, a window closes, a partition falls out of sync. So once the intent
+is written, everything that forbids its step is checked again. For a restart that is the whole decision, by the same
+code, on a reading not older than `FRESH`. For any step it is the resource as it is now, and whether this process is to
+end. Called by `reconcile/act.py` at one place, for steps of all kinds. What cannot be read is a refusal.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ from kafkafeatures.reconcile.evaluation import Evaluation, Unread
 from kafkafeatures.reconcile.ports import NotReadable, Resource
 
 FRESH = 2.0
-"""Seconds from the beginning of the reading that a restart is decided on to the first byte of its eviction."""
+"""Seconds from the start of the reading on which a restart is decided to the first byte of its request."""
 NOT_SENT = "nothing was sent: "
 AGAIN = 1.0
-"""Seconds until it is looked anew."""
+"""Seconds until the next reconciliation after a refusal."""
 
 Refusal = Wait | Stalled | Held
 
 
 class LastLook(NamedTuple):
-    """Evidence that a step leaves on. `read_at`: when its reading began; None where the step is not decided again.
-    `at_any_time`: no partition has a leader, or the cluster no controller: no window holds that back.
+    """Evidence on which a step is sent.
+
+    read_at: when its reading began; None where the step is not decided again.
+    at_any_time: no window holds the step back; so where no partition has a leader, or the cluster no controller.
     """
 
     read_at: float | None
@@ -47,15 +49,15 @@ class LastLook(NamedTuple):
 async def why_not_now(
     context: ReconcileContext, evaluation: Evaluation, kept: Status, sent_step: InFlight, *, asked_before: bool
 ) -> Refusal | LastLook:
-    """The reason why the step of this intent does not leave after all; where it may, the last look that this rests on.
+    """Reason not to send the step of this intent; the evidence on which it is sent where there is none.
 
-    `kept`: the status with the intent, as it was written. `asked_before`: the intent is one of before, which may have
-    been sent.
+    kept: the status with the intent, as it was written. asked_before: the intent is from an earlier reconciliation, and
+    may have been sent.
     """
     step = sent_step.step
     last_look = LastLook(None, step.goes_at_any_time)
     if step.is_decided_again:
-        # Of a new one: as if nothing had been begun, so that every check is made that was made before.
+        # A new step is decided as if it had not begun, so that every check is made again.
         status = kept if asked_before else without(kept, sent_step)
         again = await evaluate(context, replace(evaluation.resource, status=status), again=True)
         if isinstance(again, Unread):
@@ -81,7 +83,9 @@ def _decided_otherwise(again: Evaluation, step: Step) -> Refusal | None:
 
 
 def _changed(earlier: Resource, current: Resource, sent_step: InFlight) -> Refusal | None:
-    """Suspended, paused, an approval or a consent withdrawn, or anything else: it is decided on anew, as a whole."""
+    """Refuse where the document or the intent was changed since: suspended, paused, an approval or consent withdrawn,
+    or else.
+    """
     if (current.generation, current.desired) != (earlier.generation, earlier.desired):
         return not_sent("the resource was changed in the meantime")
     if sent_step.to_intent() not in current.status.intents:
@@ -90,8 +94,8 @@ def _changed(earlier: Resource, current: Resource, sent_step: InFlight) -> Refus
 
 
 def too_late(context: ReconcileContext, evaluation: Evaluation, last_look: LastLook) -> Refusal | None:
-    """Refuse what does not hold at this very moment; nothing is waited for here any more. Asked once the intent is
-    written, and right before the first byte.
+    """Refuse where something forbids the step at this very moment. Called once the intent is written, and again right
+    before the first byte. It waits for nothing.
     """
     task = asyncio.current_task()
     if context.is_stopping() or (task is not None and task.cancelling()):
@@ -120,7 +124,7 @@ def too_late(context: ReconcileContext, evaluation: Evaluation, last_look: LastL
 
 
 def not_sent(reason: str) -> Wait:
-    """Return a wait for the next look, as something changed at the last moment."""
+    """Wait until the next reconciliation, because something changed at the last moment."""
     return Wait(
         Reason.PREFLIGHT,
         reason if reason.startswith(NOT_SENT) else f"{NOT_SENT}{reason}",

@@ -1,4 +1,4 @@
-"""Who hears of reconciliations: metrics, and the recorder of metadata logs. Called by `reconcile/controller.py`."""
+"""Listeners of reconciliations: metrics, and the recorder of metadata logs. Called by `reconcile/controller.py`."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from kafkafeatures.reconcile.connections import OpenCluster
 
 
 class ReconciliationListener(Protocol):
-    """Hears of every reconciliation: metrics."""
+    """Listener of every reconciliation, for metrics."""
 
     def passed(self, key: ResourceKey, result: str, seconds: float, status: Status) -> None:
-        """One is over. `result`: success, requeued or failed."""
+        """A reconciliation has ended. `result`: success, requeued or failed."""
 
     def suspended(self, key: ResourceKey, holds: bool) -> None:
-        """Note whether the resource is suspended, wherever it may have changed."""
+        """Called wherever it may have changed whether the resource is suspended."""
 
     def forgot(self, key: ResourceKey) -> None:
-        """The resource is gone."""
+        """The resource was deleted."""
 
 
 class RecorderPort(Protocol):
-    """Records the metadata logs that are followed: see `kafka/recorder/recorder.py`."""
+    """Recorder of the metadata logs that are followed: see `kafka/recorder/recorder.py`."""
 
     def saw(self, resource: ResourceKey, cluster: OpenCluster, status: Status) -> None:
-        """A look at its cluster is over, of which this is the status. Returns at once."""
+        """A reading of the resource's cluster has ended with this status. Returns at once."""
 
     def forgot(self, resource: ResourceKey) -> None:
-        """Called when the resource is gone."""
+        """The resource was deleted."""
 
 
 class _NotRecorded:

@@ -1,9 +1,9 @@
-"""One look at a cluster, with all that the stages of its document demand.
+"""One reading of a cluster, with all that the stages of its document need.
 
-Pods and znodes are read before the nodes and the metadata log, so that the log is never older than they are: a step is
-judged by it, and what is known of ZooKeeper holds only as far as the log was read after it. `/controller` is read once
-more where partitions rest on it. Called by `reconcile/evaluate.py`. It judges nothing, and keeps nothing between two
-looks.
+Pods and znodes are read before the nodes and the metadata log, so that the log is never older: steps are judged by the
+log, and the reading of ZooKeeper is valid only as far as the log was read after it. `/controller` is read once more
+where partitions rest on it. Called through `reconcile/reading.py`. It judges nothing, and keeps nothing between two
+readings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Ports(Struct, frozen=True):
-    """Ports to all that is looked at. `workloads`, `zookeeper`: None where nothing of them is wanted."""
+    """Ports to all that is read. `workloads`, `zookeeper`: None where the document does not need them."""
 
     kafka: KafkaPort
     workloads: WorkloadPort | None
@@ -42,14 +42,13 @@ class Ports(Struct, frozen=True):
 
 
 async def pods(ports: Ports) -> WorkloadsReading | Failure:
-    """The pods that a document names, as they are now."""
+    """The pods that the document names, at this moment."""
     return NOT_ASKED if ports.workloads is None else await ports.workloads.read()
 
 
 async def look(ports: Ports, read_context: ReadContext, is_ours: Callable[[Observation], bool]) -> Observation:
-    """The cluster as it is now. Some stages know what they need only once nodes were read: then all is read anew.
-
-    `is_ours`: whether it is the cluster of the document; of another one no more than the first reading is demanded.
+    """The cluster at this moment. Some stages know what they need only once nodes were read; then everything is read
+    anew. `is_ours`: tells whether it is the document's cluster; of another one only the first reading is made.
     """
     demands = demands_of(read_context)
     observation = await _seen(ports, read_context, demands)
@@ -63,7 +62,7 @@ async def look(ports: Ports, read_context: ReadContext, is_ours: Callable[[Obser
 
 
 def _of_nodes(demands: ReadRequirements) -> ReadRequirements:
-    """Without what is read after everything else."""
+    """The requirements without the readings that are made after all others."""
     return replace(demands, comparison=False, survey=None, named_controllers=False, former_controllers=frozenset())
 
 
@@ -74,8 +73,8 @@ def _fact(found: T | Failure, location: str, observation: Observation) -> Known[
 
 
 async def look_again(ports: Ports, read_context: ReadContext) -> Observation:
-    """Read what a restart is decided on, a moment after all of it was read; znodes too, where a stage demands them. All
-    of them were surveyed in the look before, and both stores compared: how old that may be each stage says itself.
+    """Read once more what a restart is decided on, a moment after the full reading; znodes too, where a stage needs
+    them. A survey or comparison of all znodes may be that of the full reading: each stage sets its greatest age.
     """
     zookeeper = await _znodes(ports, demands_of(read_context))
     readings = await _while_claimed(ports, await ports.kafka.look_again(claim=_claim_in(zookeeper)))
@@ -85,7 +84,7 @@ async def look_again(ports: Ports, read_context: ReadContext) -> Observation:
 
 
 async def replication_in(observation: Observation) -> Replication | None:
-    """All partitions, to be judged: once for each look, beside the event loop. None where they were not read."""
+    """All partitions, prepared in a thread to be judged; None where they were not read."""
     if isinstance(observation.partitions, Unknown):
         return None
     from kafkafeatures.core.facts.replication import Replication
@@ -105,7 +104,7 @@ def _claim_in(zookeeper: ZooKeeperReading | Failure) -> Read[ControllerClaim]:
 
 
 async def _while_claimed(ports: Ports, readings: Readings) -> Readings:
-    """Without partitions that rest on `/controller`, where it moved while they were read."""
+    """The readings, without the partitions where they rest on `/controller` and it changed meanwhile."""
     partitions = readings.partitions
     if isinstance(partitions, Failure) or partitions.claim is None:
         return readings
@@ -116,7 +115,9 @@ async def _while_claimed(ports: Ports, readings: Readings) -> Readings:
 
 
 async def _named(ports: Ports, observation: Observation, demands: ReadRequirements) -> Observation:
-    """With what each broker takes for the controller, and where controllers of before still answer, if demanded."""
+    """The observation with the controllers that brokers name, and with former controllers that answer, where
+    required.
+    """
     if demands.named_controllers:
         observation = replace(observation, named_controllers=await ports.kafka.named_controllers())
     if demands.former_controllers:
@@ -127,14 +128,14 @@ async def _named(ports: Ports, observation: Observation, demands: ReadRequiremen
 
 
 async def _surveyed(ports: Ports, observation: Observation, demands: ReadRequirements) -> Observation:
-    """With what all znodes hold that Kafka copies, where that is demanded."""
+    """The observation with a survey of all znodes that Kafka copies, where required."""
     if demands.survey is None or ports.zookeeper is None:
         return observation
     return replace(observation, surveyed=_fact(await ports.zookeeper.survey(demands.survey), "znodes", observation))
 
 
 async def _compared(ports: Ports, observation: Observation) -> Observation:
-    """With what ZooKeeper and the metadata log hold, compared after everything else was read."""
+    """The observation with a comparison of ZooKeeper and the metadata log, made after all other readings."""
     if ports.zookeeper is None or isinstance(observation.cluster_id, Unknown):
         return observation
     comparison = await ports.zookeeper.compare(observation.cluster_id.value)

@@ -1,12 +1,11 @@
-"""Which operator wrote a status, and whether two of them write the same ones.
+"""Operators that write a status: detection of two that write the same ones.
 
-Every write of a status names its operator. One that names another operator is a hand-over where it was made before this
-process began: a pod was replaced. Where it was made since, both run: neither may continue, for each would take the
-other's step for its own. That is remembered until the process ends. One that is being stopped no longer names its
-instance: it finishes its reconciliations while the next one may have begun. And one that was replaced by force
-(`kubectl delete pod --force`, a node that is lost) may write on for a moment, since it was not asked to stop: that is
-waited for. Called by `reconcile/controller.py`; nothing is written or asked for it: who wrote is read from the
-resource, and when from its `managedFields`.
+Every write of a status names its operator. Another operator's write from before this process began is a hand-over: a
+pod was replaced. A later one means that both run; then neither may continue, for each would take the other's steps for
+its own. This is remembered until the process ends. A process that is being stopped no longer names its instance: it
+finishes its reconciliations while its successor may have begun. A process that was replaced by force (`kubectl delete
+pod --force`, a lost node) may write a little longer: that is waited for. Called by `reconcile/controller.py`. Nothing
+is read or written for it: the writer is in the resource, and the time in its `managedFields`.
 """
 
 from __future__ import annotations
@@ -23,16 +22,18 @@ from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.kube.api import ResourceKey
 
 HAND_OVER = ON_ITS_WAY.total_seconds()
-"""Seconds from our begin in which a process of the same operator may still write: kubelet ends it within a few."""
+"""Seconds from this process's start in which an earlier process of the same operator may still write; kubelet ends it
+within a few.
+"""
 
 _REPORTED = "more than one operator writes this status"
 
 
 class Operators:
-    """Every operator that writes statuses. `began`: when this process first heard of the API server, by the API
-    server's clock.
+    """The operators that write statuses.
 
-    `monotonic`: seconds of a monotonic clock.
+    us: this operator. began: when this process first heard from the API server, by the API server's clock. monotonic:
+    seconds of a monotonic clock.
     """
 
     def __init__(
@@ -45,16 +46,16 @@ class Operators:
         self._others: dict[ResourceKey, tuple[str, frozenset[OperatorIdentity]]] = {}
 
     def hand_over(self) -> None:
-        """This process is being stopped: what it still writes is not that of a second operator."""
+        """Call when this process is being stopped: its later writes are not those of a second operator."""
         self.writer = replace(self._us, instance="")
 
     @property
     def handed_over(self) -> bool:
-        """Tell whether the next process may have begun."""
+        """Tell whether the successor of this process may have begun."""
         return not self.writer.instance
 
     def beside_us(self, resource: Mapping[str, Any]) -> frozenset[OperatorIdentity]:
-        """The others that write this resource while we do."""
+        """Other operators that write this resource while this process runs."""
         key, uid = ResourceKey.of(resource), resource["metadata"]["uid"]
         life, known_rivals = self._others.get(key, (uid, frozenset()))
         rivals: frozenset[OperatorIdentity] = known_rivals if life == uid else frozenset()
@@ -85,7 +86,9 @@ class Operators:
         )
 
     def is_reported(self, status: Status, generation: int) -> bool:
-        """Tell whether any of them has said so of this generation: none says it after another, or they would fight."""
+        """Tell whether any operator has reported the conflict for this generation. Only one reports it, or they would
+        overwrite each other.
+        """
         stalled = status.condition(Condition.STALLED)
         return (
             stalled is not None and stalled.reason == Reason.CONFLICT_DETECTED
@@ -93,11 +96,11 @@ class Operators:
         )  # fmt: skip
 
     def forget(self, key: ResourceKey) -> None:
-        """The resource is gone."""
+        """Discard what is known of a resource that was deleted."""
         self._others.pop(key, None)
 
     def _wrote(self, resource: Mapping[str, Any], writer: OperatorIdentity) -> float | None:
-        """Seconds after our begin; None if it did not write since."""
+        """Seconds from this process's start to the writer's last write; None where it has not written since."""
         began = self._began()
         times = [
             (datetime.fromisoformat(entry["time"]) - began).total_seconds()

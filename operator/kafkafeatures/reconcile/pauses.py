@@ -1,7 +1,7 @@
-"""When the next reconciliation of a resource is due, by what the last one came to.
+"""Pause until the next reconciliation of a resource, by the result of the last one.
 
 Called by `reconcile/controller.py` after each reconciliation. The pace of the resource (`reconcile/pace.py`) makes
-waits longer while the same thing is found.
+pauses longer while the result is the same.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ CHECK_EVERY = 60.0
 """Seconds between reconciliations of a resource that does not set them, or whose document is invalid."""
 HALTED_WAIT = 10.0
 """Seconds between reconciliations while a roll waits for a user's action and nodes are in flight."""
-SLOWEST_WAIT = LOOKS_WITHIN  # while something is waited for, it is looked at this often at least
+SLOWEST_WAIT = LOOKS_WITHIN  # longest pause while something is waited for
 
 
 class Pause(Struct, frozen=True):
-    """`result`: success or requeued, for metrics. `seconds`: until the next one."""
+    """A pause. `result`: success or requeued, for metrics. `seconds`: until the next reconciliation."""
 
     result: str
     seconds: float
 
 
 def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_every: float) -> Pause:
-    """The result of a reconciliation, and the pause after it. `check_every`: in seconds, of a settled cluster."""
+    """Result of a reconciliation, and the pause after it. `check_every`: the pause of a settled cluster, in seconds."""
     if isinstance(last.decision, Act) and not isinstance(last.outcome, Applied):
-        # Nothing came of it, and it will be sent again: not every second for ever.
+        # The step failed and will be sent again, less and less often.
         attempt = resource.generation, last.decision.step, type(last.outcome)
         return Pause("requeued", pace.backoff(attempt, last.requeue_after or 1.0, SLOWEST_WAIT))
     if isinstance(last.decision, Act | Done | Held):
@@ -49,7 +49,7 @@ def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_ever
         return Pause("success", often)
     first = last.requeue_after or 2.0
     if isinstance(last.outcome, NotSent):
-        # Withdrawn at the last moment, after two writes: while that is so, it is tried later and later.
+        # Withheld at the last moment, after two writes of the status: it is tried less and less often.
         is_watched = follows(last.status) or last.status.soak_started_at is not None
         seldom = min(check_every, SLOWEST_WAIT) if is_watched else check_every
         return Pause("requeued", pace.backoff((resource.generation, NotSent), first, max(first, seldom)))
@@ -60,7 +60,7 @@ def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_ever
     steady = isinstance(last.decision, Wait) and last.decision.steady
     longest = first if steady else max(first, min(check_every, SLOWEST_WAIT))
     if isinstance(last.outcome, Rejected) and isinstance(last.decision, Stalled):
-        longest = max(first, check_every)  # each time takes two writes, and the answer will hardly be another one
+        longest = max(first, check_every)  # each try takes two writes, and the answer will hardly change
     return Pause("requeued", pace.backoff((resource.generation, reason), first, longest))
 
 

@@ -1,7 +1,7 @@
-"""The pods of one resource: read for a reconciliation, and looked at again while the resource is at rest.
+"""The pods of one resource: read for a reconciliation, and compared while the resource is at rest.
 
-A changed image bumps no generation of a KafkaFeatures resource, and shows in no metadata log: only the StatefulSets
-tell. Called by `reconcile/controller.py`.
+A changed image changes neither the generation of a KafkaFeatures resource nor the metadata log: only the StatefulSets
+show it. Called by `reconcile/controller.py`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kafkafeatures.kube.workloads.adapters import Rival, adapter_of
 
 
 class Pods:
-    """`WorkloadPort` that remembers what it read last."""
+    """`WorkloadPort` that remembers its last reading."""
 
     def __init__(self, port: WorkloadPort) -> None:
         self._port = port
         self._last: WorkloadsReading | Failure | None = None
 
     async def read(self) -> WorkloadsReading | Failure:
-        """Read the pods as they are now."""
+        """Read the pods at this moment."""
         self._last = await self._port.read()
         return self._last
 
@@ -38,7 +38,7 @@ class Pods:
         return await self._port.restart(step, withheld)
 
     async def are_as_before(self) -> bool:
-        """Tell whether another reading says the same; False also where that is not known."""
+        """Tell whether a new reading equals the last one; False also where one of them failed."""
         previous = self._last
         current = await self._port.read()
         if isinstance(previous, WorkloadsReading) and isinstance(current, WorkloadsReading):
@@ -49,6 +49,6 @@ class Pods:
 def pods_of(
     api: WorkloadsApi, namespace: str, rollout: Rollout, clock: Callable[[], datetime], rival: Rival
 ) -> Pods | None:
-    """The port to the pods that a document names, through its driver; None where that reads none."""
+    """Port to the pods that a document names, through its driver; None for a driver that reads no pods."""
     driver = driver_of(rollout)
     return Pods(adapter_of(driver).open_port(api, namespace, rollout, clock, rival)) if driver.reads_pods else None

@@ -1,6 +1,6 @@
-"""Where a resource lives: a file, or the API server. The cluster is the other port (`core/ports.py`).
+"""Store of a resource: a file, or the API server. The cluster is the other port (`core/ports.py`).
 
-A reconciliation knows nothing else of the world; clock and sleep are injected beside them.
+A reconciliation reaches the outside world only through these two; clock and sleep are injected.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from kafkafeatures.core.engine.desired_state import DesiredState
 
 
 class Resource(Struct, frozen=True):
-    """The content of a store: what is wanted, names resolved, and the status of before.
+    """A resource as read from its store.
 
-    `invalid_fields`: of the status, those that cannot be understood; they are left out of it.
+    desired: what the document asks for, names resolved.
+    status: the previous status, without `invalid_fields`.
+    invalid_fields: names of fields of the status that cannot be read.
     """
 
     name: str
@@ -27,7 +29,7 @@ class Resource(Struct, frozen=True):
 
 
 class KeptStatus(Protocol):
-    """A status as it is kept: what can be understood of it, and the names of the fields that cannot."""
+    """A stored status: its readable part, and the names of its invalid fields."""
 
     @property
     def status(self) -> Status: ...
@@ -37,22 +39,22 @@ class KeptStatus(Protocol):
 
 
 def needs_write(previous: KeptStatus, status: Status) -> bool:
-    """Tell whether the status says something else than what is kept; one that is damaged is written anew."""
+    """Tell whether the status differs from the stored one; a damaged one is always written anew."""
     return status != previous.status or bool(previous.invalid_fields)
 
 
 class NotReadable(Exception):
-    """The resource could not be read again, or is no longer there. With a line for people."""
+    """The resource could not be read again, or no longer exists. The message is for people."""
 
 
 class ResourceStore(Protocol):
-    """The place where one resource lives: a file, or the API server."""
+    """Store of one resource: a file, or the API server."""
 
     async def read(self) -> Resource:
         """The resource, for a reconciliation."""
 
     async def read_again(self) -> Resource:
-        """The resource as it is at this moment, asked for once more where it lives. Raises NotReadable."""
+        """The resource at this moment, read anew from its store. Raises NotReadable."""
 
     async def write_status(self, status: Status) -> None:
-        """Replace the whole status, durably before it returns."""
+        """Replace the whole status; it is durable on return."""

@@ -1,4 +1,4 @@
-"""What the controller keeps of a resource from one reconciliation to the next: pace, ages and what spares a reading.
+"""State that the controller keeps of a resource between reconciliations: pace, ages, and what saves a reading.
 
 Never facts about the cluster: all of it may be lost at any moment, and the next reconciliation reads what it needs.
 """
@@ -23,20 +23,23 @@ from kafkafeatures.reconcile.pods import Pods
 
 
 class Until(Struct, frozen=True):
-    """Something that holds of one version of a resource, and until when."""
+    """A state that is valid for one version of a resource, until a time."""
 
     version: str
     until: float
 
     def holds(self, version: str, monotonic_time: float) -> bool:
-        """Tell whether it is this version, and not over yet."""
+        """Tell whether it is valid for this version at this time."""
         return self.version == version and monotonic_time < self.until
 
 
 class Settlement(Until, frozen=True):
-    """Found in sync, or a change rejected: until then only the log of the cluster, and its pods, may say otherwise.
+    """A resource at rest: in sync, or its change rejected. Until it ends, only the metadata log or the pods can change
+    that.
 
-    `applies`: it speaks for its cluster, as long as no older one may own that.
+    applies: mode Apply: the resource claims its cluster.
+    check_every: seconds between reconciliations.
+    status: the last status. cluster, pods: what to watch; `pods` None where the driver reads none.
     """
 
     applies: bool
@@ -48,11 +51,15 @@ class Settlement(Until, frozen=True):
 
 @dataclass(slots=True)
 class ProcessCache:
-    """State of a resource that is kept from one reconciliation to the next.
+    """State of a resource that is kept between reconciliations.
 
-    `own_versions`: versions that the last one made. `next_due`: until then no other one is due. `unkept`: a status that
-    the API server did not keep as a whole, and of which generation: the same is tried first, until the document is
-    another one and so may be its status. `last`: the status that was read or written last.
+    own_versions: resource versions that the last reconciliation wrote.
+    settlement: set while the resource is at rest.
+    next_due: until then no reconciliation is due.
+    unkept: generation, and a status of which the API server dropped a part. While the generation is the same, this
+    status is written first.
+    logged: generation and message that were logged last.
+    document: the parsed document. last: the status that was read or written last.
     """
 
     pace: Pace
@@ -66,11 +73,11 @@ class ProcessCache:
     last: LastStatus = field(default_factory=LastStatus)
 
     def document_of(self, resource: Mapping[str, Any]) -> KafkaFeatures:
-        """The document as types, with addresses that are some; read anew only where its spec is another one. Raises
+        """The parsed document, with its bootstrap addresses checked; parsed anew only where its spec changed. Raises
         InvalidDocument.
         """
         if self.document is None or self.document.raw_spec != resource.get("spec"):
             document = read_document(resource)
-            bootstrap_of(document.spec.cluster)  # before any Secret is asked for
+            bootstrap_of(document.spec.cluster)  # before any Secret is read
             self.document = document
         return self.document

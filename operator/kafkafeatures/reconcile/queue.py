@@ -1,10 +1,10 @@
 """The work queue: one task per key, so that no two reconciliations of a key run at once.
 
-Wake-ups coalesce; a key works again at a wake-up or when its pause is over, whichever is first. `work` returns the
-pause in seconds, or None when the key is gone, and only that removes a key: whatever `work` raises is kept from ending
-anything, counted, and tried again later and later; where it has a `retry_after`, in seconds, not before that. Every
-reconciliation has a hard deadline. At most `at_once` begin at a time; one that is not done within `hold` seconds waits
-for something outside, and gives its slot to the next. Knows nothing of Kafka or Kubernetes; called by `app.py`.
+Wake-ups coalesce: a key is reconciled after a wake-up or at the end of its pause, whichever is first. `work` returns
+the pause in seconds; None, and only None, removes the key. An error in `work` ends nothing: it is counted, and the key
+is retried at growing intervals, not before the error's `retry_after` seconds if it has them. Every reconciliation has a
+hard deadline. At most `at_once` hold a slot. One that has not ended after `hold` seconds is waiting for something
+outside, and gives its slot to the next. Knows nothing of Kafka or Kubernetes; called by `app.py`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ K = TypeVar("K", bound=Hashable)
 
 FIRST_RETRY, LAST_RETRY = 1.0, 60.0
 HOLD = 5.0
-"""Seconds for which a reconciliation keeps others waiting: clusters that do not answer may be many. Long enough for
-those of a processor that is busy with all of them: were those let go, ever more would begin and none would end."""
+"""Seconds for which a reconciliation holds its slot, since many clusters may not answer. Long enough for
+reconciliations on a busy processor: if these lost their slots, ever more would begin and none would end.
+"""
 HUNG_AFTER = 600.0
 
 logger = logging.getLogger(__name__)
@@ -36,9 +37,11 @@ class _Entry:
 
 
 class Queue(Generic[K]):
-    """`at_once` reconciliations begin at a time and keep others waiting for `hold`; `deadline` bounds each. In seconds.
+    """Queue of keys. Times are in seconds.
 
-    `failed` hears what one raised, `waited` the seconds between a wake-up and its beginning.
+    work: reconciles a key, and returns its pause. failed: receives the key and the error of `work`. at_once: number of
+    slots. deadline: limit of each reconciliation. hold: for how long one holds its slot. waited: receives the seconds
+    between a wake-up and its reconciliation.
     """
 
     def __init__(
@@ -68,12 +71,12 @@ class Queue(Generic[K]):
 
     @property
     def waiting(self) -> int:
-        """The number of keys that were woken, and are not reconciled yet. May be asked by another thread."""
+        """Number of keys that were woken and are not being reconciled yet. Safe to call from another thread."""
         entries = list(self._entries.values())
         return sum(entry.woken_at is not None and entry.running_since is None for entry in entries)
 
     def wake(self, key: K) -> None:
-        """Have the key reconciled soon. Only while `run` runs."""
+        """Reconcile the key soon. Only while `run` is running."""
         entry = self._entries.get(key)
         if entry is None:
             if self._tasks is None or self._stopping.is_set():
@@ -85,7 +88,7 @@ class Queue(Generic[K]):
             entry.woken_at = self._monotonic()
 
     async def run(self) -> None:
-        """Until `stop`. Reconciliations that are under way then are finished, as far as the deadline allows."""
+        """Run until `stop`. Reconciliations under way are then finished, within their deadline."""
         async with asyncio.TaskGroup() as self._tasks:
             await self._stopping.wait()
             for entry in self._entries.values():
@@ -93,11 +96,13 @@ class Queue(Generic[K]):
                     entry.task.cancel()
 
     def stop(self) -> None:
-        """Begin no reconciliation any more."""
+        """Begin no further reconciliation."""
         self._stopping.set()
 
     def hung(self) -> K | None:
-        """A key that should have been reconciled long ago: the deadline itself did not work. None while all is well."""
+        """A key whose reconciliation is long overdue, because even the deadline did not work; None while all is
+        well.
+        """
         monotonic_time = self._monotonic()
         for key, entry in self._entries.items():
             if entry.running_since is not None and monotonic_time - entry.running_since > HUNG_AFTER:
@@ -115,7 +120,7 @@ class Queue(Generic[K]):
             async with _Slot(self._slots, self._hold):
                 if self._stopping.is_set():
                     return
-                entry.wake.clear()  # from here on a wake-up means something this reconciliation may not see
+                entry.wake.clear()  # a later wake-up may be about something that this reconciliation misses
                 entry.waiting_since, entry.running_since = None, self._monotonic()
                 if entry.woken_at is not None:
                     self._waited(entry.running_since - entry.woken_at)
@@ -124,7 +129,7 @@ class Queue(Generic[K]):
                     async with asyncio.timeout(self._deadline):
                         pause = await self._work(key)
                     failures = 0
-                except (Exception, asyncio.CancelledError) as error:  # the end of this task is the end of the key
+                except (Exception, asyncio.CancelledError) as error:  # an error that leaves this task would end the key
                     if is_meant(error):
                         raise
                     pause = retry_in(failures, error)
@@ -155,7 +160,7 @@ class Queue(Generic[K]):
 
 
 class _Slot:
-    """A slot for a reconciliation that begins: held while it is entered, and for `hold` seconds at most."""
+    """A slot for a reconciliation: released on exit, or after `hold` seconds."""
 
     def __init__(self, slots: asyncio.Semaphore, hold: float) -> None:
         self._slots, self._hold = slots, hold
@@ -177,17 +182,19 @@ class _Slot:
 
 
 def retry_in(failures: int, error: BaseException) -> float:
-    """Seconds until the next try, after so many failures in a row before this one; a minute at most."""
+    """Seconds until the next try, a minute at most. `failures`: number of failures in a row before this one."""
     return not_before(FIRST_RETRY * 2.0 ** min(failures, 10), error)
 
 
 def not_before(own_delay: float, error: BaseException) -> float:
-    """Our own seconds, or those that the error asks for, up to a minute."""
+    """Seconds to wait: `own_delay`, or the error's `retry_after` if that is longer; at most `LAST_RETRY`."""
     retry_after: float = getattr(error, "retry_after", 0.0)
     return min(max(own_delay, retry_after), LAST_RETRY)
 
 
 def is_meant(error: BaseException) -> bool:
-    """Tell whether this very task is being cancelled. One that was awaited and cancelled by others raises the same."""
+    """Tell whether the current task itself is being cancelled. An awaited task that others cancelled raises the same
+    error.
+    """
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

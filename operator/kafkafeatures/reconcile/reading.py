@@ -1,4 +1,4 @@
-"""One reading of the cluster of a resource, and whether that is the cluster that the resource is about."""
+"""One reading of a resource's cluster, and the check that it is the right cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkafeatures.reconcile.ports import Resource
 
 
 async def read_context_of(context: ReconcileContext, resource: Resource) -> ReadContext:
-    """The facts that say what has to be read; the pods among them are read here."""
+    """Input for the choice of readings; the pods in it are read here."""
     return ReadContext(
         resource.desired, resource.status, await pods(context.ports), context.clock(), stage_memory=context.ages.kept
     )
@@ -22,8 +22,7 @@ async def read_context_of(context: ReconcileContext, resource: Resource) -> Read
 async def observe_cluster(
     context: ReconcileContext, resource: Resource, read_context: ReadContext, *, again: bool = False
 ) -> Observation:
-    """The cluster as it is now. `again`: only what a restart is decided on, a moment after all of it was read.
-
+    """The cluster at this moment. `again`: only the readings on which a restart is decided, a moment after a full one.
     Raises ClusterUnreachable where no node answers.
     """
     if again:
@@ -32,10 +31,9 @@ async def observe_cluster(
 
 
 def is_ours(resource: Resource, observation: Observation) -> bool:
-    """Tell whether this is the cluster of the status, and the one that the document names, as far as there is either.
-
-    The status comes first: a document that names another cluster does not make its history that cluster's. Of a status
-    that lost the id only the document can say which cluster it is of.
+    """Tell whether this is the cluster of the status and of the document, as far as these name one. A document that
+    names another cluster than its status never matches: the history is not that cluster's. For a status that lost its
+    id, the document must name the cluster.
     """
     if isinstance(observation.cluster_id, Unknown):
         return False

@@ -1,6 +1,6 @@
-"""Steps that were sent before: which of them have ended, which are followed, and which must be settled first.
+"""Settling of steps that were sent: which have ended, which are followed, and which must be settled first.
 
-A step that is not followed is settled by two readings, a second apart where the first one does not tell.
+A step that is not followed is settled by two readings, a second apart if the first one is not enough.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from kafkafeatures.core.facts.replication import Replication
 
 SETTLE_SECONDS = 1.0
-"""Between the two readings that settle an unknown outcome: longer than a replica fetch (500 ms at most while idle)."""
+"""Seconds between two readings that settle a step: longer than a replica fetch (500 ms at most while idle)."""
 
 
 class Settled(Struct, frozen=True):
-    """The newest observation, and the status with every intent closed whose end is known.
+    """The newest observation, and the status in which every intent with a known outcome is closed.
 
-    followed: steps whose end is waited for while others are sent. unsettled: steps that have to be settled before
-    anything else is sent; open_outcome: what that waits for.
+    followed: steps in flight beside which others may be sent.
+    unsettled: steps that must be settled before anything else is sent.
+    open_outcome: what they wait for.
     """
 
     observation: Observation
@@ -50,7 +51,7 @@ class Settled(Struct, frozen=True):
 async def settle(
     context: ReconcileContext, resource: Resource, observation: Observation, replication: Replication | None
 ) -> Settled:
-    """Close every intent whose end shows in this reading, or in a second one."""
+    """Close every intent whose outcome shows in this reading, or in a second one."""
     intents = [*map(in_flight, resource.status.intents)]
     unknown_steps = tuple(intent for intent in intents if isinstance(intent, UnknownStep))
     known_intents = [intent for intent in intents if isinstance(intent, InFlight)]
@@ -78,7 +79,9 @@ async def settle(
 async def _second_reading(
     context: ReconcileContext, resource: Resource, status: Status, first: Observation
 ) -> Observation | None:
-    """None where none is to be had, or not of the same cluster and the same metadata log: then nothing is settled."""
+    """A second reading; None where it fails, or is not of the same cluster and metadata log. Then nothing is
+    settled.
+    """
     try:
         second = await observe_cluster(context, resource, await read_context_of(context, resource))
     except ClusterUnreachable:
@@ -100,7 +103,7 @@ def _pair(
 
 
 async def _nothing_judged(kafka: KafkaPort, observation: Observation) -> DryRun | None:
-    """The answer to a dry run of what is there already; None where nothing is there that could be asked about."""
+    """Answer to a dry run that changes nothing; None where the present level is not known."""
     changes = what_is_there(observation)
     return await kafka.validate(changes, directly=True) if changes else None
 
@@ -108,7 +111,9 @@ async def _nothing_judged(kafka: KafkaPort, observation: Observation) -> DryRun 
 def _close(
     status: Status, steps: Iterable[InFlight], pair: ObservationPair
 ) -> tuple[Status, tuple[InFlight, ...], OpenOutcome]:
-    """The status with every intent closed whose end is known, those that are open, and what the first waits for."""
+    """The status with every intent closed whose outcome is known, the steps that are still open, and what the first of
+    them waits for.
+    """
     still_open, open_outcome = [], OpenOutcome()
     for intent in steps:
         followed_intent = intent.followed(pair)

@@ -1,4 +1,4 @@
-"""The ensemble of one cluster, as `ZooKeeperPort` of `core/ports.py` has it: each look is a session of its own."""
+"""The ensemble of one cluster behind `ZooKeeperPort` of `core/ports.py`. Each call opens a session of its own."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from kafkafeatures.zookeeper.reader import read_controller, read_zookeeper
 
 
 class ZooKeeper:
-    """`environment`: its time is what a reading is stamped with. `whole_log`: opens the metadata log of the cluster;
-    None where nothing is compared with it. Nothing is held between two calls, but the last survey.
+    """An ensemble. `environment`: its clock gives the time of a reading. `whole_log`: opens the metadata log of the
+    cluster; None: nothing is compared with it. Between calls only the last survey is kept.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class ZooKeeper:
         return await read_zookeeper(self._ensemble, self._environment.clock)
 
     async def controller(self) -> Read[ControllerClaim]:
-        """`/controller` alone."""
+        """Read `/controller` alone."""
         return await read_controller(self._ensemble)
 
     async def compare(self, cluster_id: str) -> StoreComparison | Failure:
-        """All that Kafka copied, in three rounds at most: what differs is read again before it counts."""
+        """Compare everything that Kafka copied with the metadata log, in at most three rounds (see `compare.py`)."""
         if self._whole_log is None:
             return NOT_ASKED
         began = self._environment.monotonic()
@@ -73,5 +73,5 @@ class ZooKeeper:
         return survey
 
     def prepared(self, step: DeleteZnodes) -> AbstractAsyncContextManager[Deletion | NotSent]:
-        """A session, and in it the transaction, of which nothing was sent."""
+        """Prepare the transaction in a session of its own; nothing is sent yet."""
         return prepared(self._ensemble, step)

@@ -1,9 +1,9 @@
 """Comparison of ZooKeeper with the metadata log: both read, and what differs read again before it counts.
 
 Called by `migration compare`, and before a migration closes a way back. A change takes a moment from the log to
-ZooKeeper, so that what differs once proves nothing. It is read again when `/migration` says that ZooKeeper has all up
-to where the log was read, in at most three rounds; and where the log itself said something else by then, it is not
-known. What is right after that is a write that was lost (`core/migration/equality.py`).
+ZooKeeper, so a single difference proves nothing. It is read again once `/migration` says that ZooKeeper has everything
+up to the offset at which the log was read, in at most three rounds. If the log has changed there by then, the result is
+unknown; a difference that remains is a write that was lost (`core/migration/equality.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 ROUNDS = 3
 CAUGHT_UP_WITHIN = 15.0
-"""Seconds until ZooKeeper has what the log had; an idle controller moves the offset twice a second."""
+"""Seconds for ZooKeeper to reach the offset of the log; an idle controller moves the offset twice a second."""
 PAUSE = 0.25
 """Seconds between two looks at `/migration`."""
 
@@ -41,17 +41,17 @@ LOG = "metadata log"
 
 
 class Log(Protocol):
-    """The metadata log, with all that it says (`kafka/log/whole.py`)."""
+    """A reader of the whole metadata log (`kafka/log/whole.py`)."""
 
     def image(self) -> Awaitable[Image | Failure]:
-        """Everything that is committed by now."""
+        """The image of all records that are committed by now."""
 
     def without_secrets(self, reading: T) -> T:
-        """Return what may be shown of it."""
+        """The reading without our own secrets, so that it may be shown."""
 
 
 async def compare(ensemble: Ensemble, log: Log, cluster_id: str, environment: Environment) -> Equality:
-    """Three rounds at most. `cluster_id`: of the nodes that the log was read of."""
+    """Compare in at most three rounds. `cluster_id`: of the nodes whose log is read."""
     try:
         async with Session(ensemble) as session:
             outcome = await _Rounds(session, log, environment).of(cluster_id)
@@ -90,7 +90,7 @@ class _Rounds:
         raise AssertionError("the last round returns")
 
     async def _compared(self, image: Image, selected: frozenset[str] | None) -> Comparison | Failure:
-        """One round. Making what is expected, and saying what is absent, takes a moment with many topics."""
+        """One round, partly in a thread: with many topics it takes a moment to compute the expected znodes."""
         comparison = await run_in_thread(lambda: Comparison(Expected(image), selected))
         failure = await read_copied(self._session, comparison, selected)
         if failure is not None or comparison.failures:

@@ -31,8 +31,8 @@ LARGEST_FRAME = 4 * 1024 * 1024
 
 
 class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Connects where the ensemble's policy permits it. `failure`: of the last try, None once one has come through.
-    `answered`: IP address and port of what was connected to last.
+    """Makes connections that the ensemble's address policy permits. `failure`: of the last attempt; None: it succeeded.
+    `answered`: IP address and port of the last connection.
     """
 
     def __init__(self, ensemble: Ensemble) -> None:
@@ -44,8 +44,8 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         self._ended = False
 
     def end(self) -> None:
-        """End a connection on which nothing may ever come, so that the thread which waits for it ends as well. No
-        other one is made.
+        """End the connection, on which an answer may never come, so that the waiting thread ends as well. No further
+        connection is made.
         """
         self._ended = True
         if self._socket is not None:
@@ -73,7 +73,7 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
             raise Unreachable("the host name is not known", remedy="check the name") from None
         policy = ensemble.policy
         if policy is not None and not all(policy.permits(address, port) for address in addresses):
-            raise AddressRefused  # one that is not allowed among several is reason enough, as for Kafka
+            raise AddressRefused  # if any address of the name is not permitted, as for Kafka
         for address in dict.fromkeys(addresses):
             try:
                 connection = socket.create_connection((address, port), timeout)
@@ -118,8 +118,8 @@ class Frames(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._has_begun = False
 
     def hold(self) -> None:
-        """A transaction that is asked for from now on leaves on the connection that is there now. That one is closed
-        by a reset, and the kernel gives up what the server does not acknowledge.
+        """Let a transaction from now on leave on the current connection only. It is closed by a reset, and the kernel
+        drops bytes that the server does not acknowledge.
         """
         link = self._socket
         if link is not None:
@@ -129,7 +129,7 @@ class Frames(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
             self._held = link
 
     def let_go(self) -> bool:
-        """No transaction begins to leave from now on. Whether a byte of one may have left."""
+        """Let no transaction leave from now on. True if a byte of one may have left already."""
         with self._last_moment:
             self._held = None
             return self._has_begun

@@ -1,6 +1,6 @@
-"""Reads all znodes that Kafka copies, or some of them, and gives each to a `Sink`. It judges nothing.
+"""Reads all znodes that Kafka copies, or some of them, and passes each to a `Sink`. It judges nothing.
 
-Called by `compare.py`, and by preflight for a dry run of the copy. Nothing is kept of what was given away.
+Called by `compare.py`, and by preflight for a dry run of the copy. No znode is kept here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafkafeatures.zookeeper.session import Session
 
 
 async def dry_run(ensemble: Ensemble) -> Survey | Failure:
-    """All znodes that Kafka would copy, as it would read them. A Failure where the ensemble cannot be asked."""
+    """Survey all znodes that Kafka would copy, as it would read them. A Failure if no server can be reached."""
     surveyor = Surveyor()
     try:
         async with Session(ensemble) as session:
@@ -33,8 +33,8 @@ async def dry_run(ensemble: Ensemble) -> Survey | Failure:
 
 
 async def read_copied(session: Session, sink: Sink, selected: Iterable[str] | None = None) -> Failure | None:
-    """`selected`: paths of topics and of other znodes; None: all that there are. A Failure where the ensemble can no
-    longer be asked; what alone cannot be read goes to the sink.
+    """Read znodes into the sink. `selected`: paths of topics and of other znodes; None: all. A Failure if no server can
+    be reached any more; the failure of a single znode goes to the sink.
     """
     pipeline = Pipeline(session)
     reader = _Reader(pipeline, sink)
@@ -43,7 +43,7 @@ async def read_copied(session: Session, sink: Sink, selected: Iterable[str] | No
 
 
 class _Reader:
-    """Reader of znodes, and of those that they name. Lists are gone through as their reads are sent."""
+    """Reads znodes, and the znodes that these name. Lists of names are iterated only as their reads are sent."""
 
     def __init__(self, pipeline: Pipeline, sink: Sink) -> None:
         self._pipeline, self._sink = pipeline, sink
@@ -66,7 +66,7 @@ class _Reader:
             yield self._topic(name)
 
     def _names(self, root: str, reads: Callable[[tuple[str, ...]], Iterable[Read]]) -> Read:
-        """The names below a path, and what is to be read by them."""
+        """A read of the names below a path. `reads`: makes the reads that follow from the names."""
 
         def taken(names: Names) -> None:
             if isinstance(names, Failure):
@@ -92,7 +92,7 @@ class _Reader:
                 self._sink.remark(rights.not_copied(path))
 
     def _topics(self, pending: tuple[str, ...]) -> Iterator[Read]:
-        """All but those that are to be deleted, which are not copied."""
+        """Reads of all topics but `pending`: topics that are to be deleted are not copied."""
         left_out = frozenset(pending)
         yield self._names(
             topics.TOPICS, lambda names: (self._topic(name) for name in names if name not in left_out)

@@ -27,7 +27,9 @@ _MEANS: Mapping[int, str] = {
 
 
 class Operation(Struct, frozen=True):
-    """One of the transaction. right: what it needs, and on which znode: that is the parent of one that is deleted."""
+    """An operation of the transaction. path: the znode. right: the right that it needs and the znode, for people (of a
+    deletion the parent). add: adds it to the request.
+    """
 
     path: str
     right: str
@@ -77,7 +79,7 @@ class Deletion:
         self._session, self._operations = session, operations
 
     async def send(self, withheld: Withheld) -> Outcome:
-        """Sends it."""
+        """Send the transaction, unless it is withheld."""
         results = await self._session.transact(self._fill, withheld)
         return results if isinstance(results, NotSent | OutcomeUnknown) else outcome(self._operations, results)
 
@@ -87,7 +89,7 @@ class Deletion:
 
 
 def outcome(operations: tuple[Operation, ...], results: tuple[object, ...]) -> Outcome:
-    """Outcome by the results: of a transaction that failed each is an error, of which one says why."""
+    """Outcome of the transaction. If it failed, every result is an error, and one of them has the reason."""
     if len(results) != len(operations):
         return OutcomeUnknown(f"ZooKeeper answered {len(results)} of {len(operations)} operations")
     failed = [

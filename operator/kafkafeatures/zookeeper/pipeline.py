@@ -1,8 +1,8 @@
-"""Many reads in one session, hundreds of them outstanding: a cluster may have a hundred thousand znodes.
+"""Sends many reads in one session, with hundreds outstanding: a cluster may have a hundred thousand znodes.
 
-Called by `copied.py`. Answers come from threads of kazoo, and are taken in the event loop, a few at a time, so that
-everything else of the process has its turn. What is asked for last is sent first: a topic's partitions before the next
-topics, so that few topics are half read. Fewer are outstanding where answers are large.
+Called by `copied.py`. Answers come from threads of kazoo, and are handled in the event loop, a few at a time, so that
+the rest of the process can run. Reads that were added last are sent first: a topic's partitions before the next topics,
+so that few topics are half read. Fewer reads are outstanding while answers are large.
 """
 
 from __future__ import annotations
@@ -20,23 +20,25 @@ from kafkafeatures.zookeeper.session import Session
 
 MOST_OUTSTANDING, LEAST_OUTSTANDING = 500, 8
 MOST_BYTES = 32 * 1024 * 1024
-"""Bytes that outstanding answers may have, as far as those before them allow to tell."""
+"""Bytes of outstanding answers at most, estimated from earlier answers."""
 
 TURN, TURN_BYTES = 16, 128 * 1024
-"""Answers, and their bytes, that are taken until everything else has its turn."""
+"""Answers, and their bytes, after which the event loop runs other tasks."""
 
 _FIRST = 1024 * 1024  # bytes of the largest answer, before any has come
 _LESS = 0.9
 
 _OF_ONE = (FailureKind.AUTHORIZATION, FailureKind.REJECTED)
-"""Failures for which one znode is not read, and others are."""
+"""Failures of a single znode: others can still be read."""
 
 Data: TypeAlias = bytes | Failure | None
 Names: TypeAlias = tuple[str, ...] | Failure | None
 
 
 class Read(NamedTuple):
-    """One read, and who takes its answer: what a znode says, or the names below a path."""
+    """A read. path: of the znode. take: handles its data. take_names: handles the names below it instead; one of both
+    is None.
+    """
 
     path: str
     take: Callable[[Data], None] | None
@@ -44,7 +46,7 @@ class Read(NamedTuple):
 
 
 class Pipeline:
-    """See the prologue. What takes an answer may add more."""
+    """The reads of one session, see the module. Handlers of answers may add more reads."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -56,11 +58,13 @@ class Pipeline:
         self._loop = asyncio.get_running_loop()
 
     def add(self, reads: Iterable[Read]) -> None:
-        """Read these, before what waits. Each is taken from the iterable, which adds nothing, only when it is sent."""
+        """Add reads, to be sent before those that wait. The iterable, which must not add reads itself, is consumed as
+        they are sent.
+        """
         self._waiting.append(iter(reads))
 
     async def run(self) -> Failure | None:
-        """Until all was read, and what was asked for meanwhile. A Failure where the ensemble can no longer be asked."""
+        """Send all reads, including those that are added meanwhile. A Failure if no server can be reached any more."""
         count = size = 0
         while self._waiting or self._outstanding:
             self._send()
@@ -80,7 +84,7 @@ class Pipeline:
         return None
 
     def _take(self, reader: Read, found: Any) -> int:
-        """Give it to who asked for it; how large it was."""
+        """Pass an answer to its handler; return its size in bytes."""
         size = 0
         if reader.take is not None:
             data = found if found is None or isinstance(found, Failure) else found[0] or b""

@@ -1,4 +1,4 @@
-"""One look at what Kafka keeps in an ensemble. Called by `zookeeper/client.py`, and by `describe --zookeeper`."""
+"""Reads the znodes that a migration depends on. Called by `zookeeper/client.py`, and by `describe --zookeeper`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 CLUSTER_ID = "/cluster/id"
 SYNCED = ("/controller", "/controller_epoch", "/migration")
-"""Znodes that decide which phase a migration is in: never read from a server that is behind."""
+"""Znodes that decide the phase of a migration: they are never read from a server that is behind its leader."""
 
 
 async def read_zookeeper(ensemble: Ensemble, clock: Callable[[], datetime]) -> ZooKeeperReading | Failure:
-    """Read what a migration depends on, in one session. A Failure where no server can be asked; what alone cannot be
-    read is one within.
+    """Read the znodes that a migration depends on, in one session. A Failure if no server can be reached; a znode that
+    cannot be read is a Failure within the reading.
     """
     try:
         async with Session(ensemble) as session:
@@ -35,7 +35,7 @@ async def read_zookeeper(ensemble: Ensemble, clock: Callable[[], datetime]) -> Z
 
 
 async def read_controller(ensemble: Ensemble) -> Read[ControllerClaim]:
-    """Controller by now, read in a session of its own; None where `/controller` is absent."""
+    """The current `/controller`, read in a session of its own; None: it is absent."""
     try:
         async with Session(ensemble) as session:
             return await _read(session, "/controller", znodes.controller)
@@ -44,7 +44,7 @@ async def read_controller(ensemble: Ensemble) -> Read[ControllerClaim]:
 
 
 async def cluster_znode(session: Session, cluster_id: str) -> Znode | Failure:
-    """`/cluster/id` in this very session; a Failure where that is not this id, or cannot be read."""
+    """`/cluster/id`, read in this session; a Failure if it has another id, or cannot be read."""
     znode = await session.get(CLUSTER_ID)
     other = znodes.of_another_cluster(parsed(znode, znodes.cluster_id), session.ensemble, cluster_id)
     return other or cast("Znode", znode)
@@ -84,7 +84,7 @@ async def _read(session: Session, path: str, shape: Callable[[Znode], T]) -> Rea
 
 
 async def _brokers(session: Session) -> Mapping[int, RegisteredBroker | Failure] | Failure | None:
-    """By id; one that left meanwhile is not there. None where no broker has ever registered."""
+    """The registered brokers by id, without those that left meanwhile. None: no broker has ever registered."""
     children = await session.children("/brokers/ids")
     if children is None or isinstance(children, Failure):
         return children

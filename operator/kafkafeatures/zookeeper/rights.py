@@ -28,7 +28,9 @@ SUPERUSER = "super"
 
 
 class ZnodeRight(Struct, frozen=True):
-    """A right on znodes. `is_granted`: a Failure where that is not known. `missing_on`: the znodes."""
+    """A right on znodes. `right`: such as READ. `on`: the znodes, for people. `goal`: what needs it. `is_granted`: a
+    Failure: not known. `missing_on`: paths of znodes on which it is missing.
+    """
 
     right: str
     on: str
@@ -95,7 +97,7 @@ async def _by_acl(session: Session, ensemble: Ensemble, right: str, path: str, g
 
 
 def _may_be_ours(scheme: str, identity: str, ensemble: Ensemble) -> bool:
-    """Tell whether an entry may mean us: an address or a certificate may be ours; a user that may not administer a
+    """True if an entry of an ACL may mean us: an address or a certificate may be ours; a user that may not administer a
     znode sees digests without their hash; and a superuser of ZooKeeper needs no entry.
     """
     user = ensemble.digest.username if ensemble.digest is not None else ""

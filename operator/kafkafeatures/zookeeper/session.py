@@ -1,7 +1,7 @@
-"""One session with an ensemble: its znodes, as raw readings. It judges nothing; `core/facts/znodes.py` reads the bytes.
+"""A session with an ensemble, and the bytes of its znodes. It judges nothing; `core/facts/znodes.py` decodes the bytes.
 
-kazoo has three threads of its own for each session; answers come back to the event loop. A session lives as long as one
-look takes: nothing is watched, and nothing of ours is in ZooKeeper.
+kazoo has three threads of its own for each session; answers come back to the event loop. A session lasts for one
+reading or transaction: nothing is watched, and no znode is created.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 T = TypeVar("T")
 
 SESSION = 10.0
-"""Seconds after which ZooKeeper ends the session of a process that was killed, and what it had sent is over with it."""
+"""Seconds after which ZooKeeper ends the session of a process that was killed: no request of it arrives after that."""
 
 LEAVES_WITHIN = 1.0
 """Seconds for the first byte of a transaction, once it may leave."""
@@ -82,7 +82,7 @@ class Session:
         await self._closed()
 
     async def _no_session(self) -> KafkaError:
-        """Reason why there is none. Nothing is reported of the API server, which may be at an unknown address."""
+        """Reason why there is no session. Answers of the API server, which may be at any address, are not reported."""
         policy, answered = self._ensemble.policy, self._sockets.answered
         if policy is not None and answered is not None and await policy.is_api_server(*answered):
             return AddressRefused()
@@ -97,7 +97,7 @@ class Session:
         return str(self._ensemble)
 
     async def synced(self, path: str) -> Failure | None:
-        """Make what is read of this path from now on no older than this call: servers may be behind their leader."""
+        """Sync this path: later reads are not older than this call, although servers may be behind their leader."""
         answer = await self._asked(path, self._client.sync_async)
         return answer if isinstance(answer, Failure) else None
 

@@ -1,9 +1,9 @@
-"""What a node answers, request by request: the world's facts in the messages of `kafkafeatures.kafka.wire`.
+"""Answers of a simulated node to each request: facts of the world as messages of `kafkafeatures.kafka.wire`.
 
-One set of answers with two faces: `kafkasim.connection` hands them over, `kafkasim.wire` encodes them. It decides who
-answers what (a standby, the active controller, a broker that forwards a request) and with which error; a question that
-must wait (a long poll, an update until it is committed, a request kept by a broker) waits here for the world to move.
-It changes nothing but by the world's own methods.
+`kafkasim.connection` passes the answers on as objects, `kafkasim.wire` encodes them. It decides how a standby, the
+active controller, or a broker that forwards a request answers, and with which error. A request that must wait (a long
+poll, an update until it is committed, a request that a broker keeps) waits here for the world to change. It changes the
+world by the world's own methods only.
 
 Sources: `ControllerApis.scala`, `KafkaApis.scala`, `KafkaRaftClient.java`, checked against recorded answers.
 """
@@ -54,18 +54,18 @@ _NOT_THE_LEADER = (
 
 
 class NodeAnswers:
-    """The answers of one node to one client. `follows`: whether that one has the right CLUSTER_ACTION."""
+    """The answers of one node to one client. `follows`: the client has the right CLUSTER_ACTION."""
 
     def __init__(self, world: World, node: Node, clock: Clock, *, follows: bool = True) -> None:
         self.world, self.node, self.clock, self._follows = world, node, clock, follows
 
     @cached_property
     def _chance(self) -> Random:
-        return Random(self.node.id)  # noqa: S311 - not the world's: who asks must not change what happens
+        return Random(self.node.id)  # noqa: S311 - not the world's own: requests must not change what happens there
 
     @property
     def apis(self) -> Mapping[int, VersionRange]:
-        """The APIs that it offers, and their versions."""
+        """The APIs that the node offers, with their versions."""
         release = self.node.release
         if self.node.role is Role.CONTROLLER:
             return release.controller_apis
@@ -85,11 +85,13 @@ class NodeAnswers:
     # --- ApiVersions ---
 
     async def api_versions(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
-        """The ranges of this node, or an error (`by_name`)."""
+        """The ApiVersions of this node, or an error."""
         return self.by_name(request, version)
 
     def by_name(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
-        """The ranges; an error where the request names another node. No controller looks at that (`ControllerApis`)."""
+        """The ApiVersions of this node; an error if the request is meant for another node, which only brokers check
+        (`ControllerApis`).
+        """
         if version < request.names_node_from:
             return self.said(version)
         cluster_id, node_id = request.cluster_id, request.node_id
@@ -101,7 +103,9 @@ class NodeAnswers:
         return self.said(version)
 
     def said(self, version: int) -> m.ApiVersionsResponse:
-        """The ranges: those with minimum 0 only from v4 on (KAFKA-17492). In ZooKeeper mode no feature is named."""
+        """The ApiVersions of this node: its APIs, supported ranges and finalized levels. Ranges with minimum 0 are left
+        out below v4 (KAFKA-17492), and all features in ZooKeeper mode.
+        """
         levels, epoch = self.world.finalized(self.node)
         features = self.node.release.features
         if self.node.in_zookeeper_mode:

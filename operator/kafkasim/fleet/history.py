@@ -2,8 +2,8 @@
 
 Called once for each cluster of a fleet. It does what people do to a cluster (upgrade, finalize, restart, remove, kill)
 at the times of the plan; what is written then, and when, is the world's business. NoOps in between become runs in the
-log, so that months take no time. What was done is kept beside it (`done`), for tests to hold a reader of the log
-against.
+log, so that months take no time. What was done is kept beside it (`written`, `changes`, `snapshots`), for tests to hold
+a reader of the log against.
 """
 
 from __future__ import annotations

@@ -188,7 +188,8 @@ class SimulatorServer:
                 connections.add(task)
                 task.add_done_callback(connections.discard)
             try:
-                await self._converse(answers, reader, writer)
+                if self._connections.get(key) is connections:  # else the node ended while it accepted this one
+                    await self._converse(answers, reader, writer)
             except (OSError, EOFError, NotKafkaError, asyncio.CancelledError):
                 pass  # cancelled only when the node ends: to the client that is a closed connection, like the others
             finally:
@@ -200,9 +201,14 @@ class SimulatorServer:
 
     async def _close(self, key: Key) -> None:
         server = self._servers.pop(key)
-        address = server.sockets[0].getsockname()
-        server.close()
         running = list(self._connections.pop(key))
+        listener = server.sockets[0]
+        address = listener.getsockname()
+        # A connection accepted in this turn of the loop joins its server in the next. If the server is closed between
+        # the two, asyncio leaves the socket open with nobody to serve it: python/cpython#109564.
+        asyncio.get_running_loop().remove_reader(listener.fileno())
+        await asyncio.sleep(0)
+        server.close()
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

@@ -1,9 +1,9 @@
-"""Contents of a file, in order: many usual records at once, everything else one by one.
+"""Contents of a file in order: records of usual batches many at a time, everything else one by one.
 
-Usual is a batch without compression whose records have neither key nor headers (`framing`).
+A batch is usual if it is not compressed and its data records have neither key nor headers (`framing`); nearly all are.
 
-What it decides: how many records are taken together, so that memory is bounded. Called by what makes rows or lines of
-records, which also counts them; batches and what is read one by one are counted here.
+What it decides: how many records are taken together, so that memory is bounded. Called by the modules that make rows or
+lines of records, which also count the records that come together; batches and single records are counted here.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kraftlog.walks import Run
 
 ROWS = 65_536
 BYTES = 4 * 1024 * 1024
-"""Bytes of records that are taken together at most, and one record more. Their text may take several times as much."""
-_FEW = 256  # records of a run that are quicker one by one
+"""Bytes of records that are taken together, up to one record more. Their text may take several times as much."""
+_FEW = 256  # records below which reading them one by one is faster
 
 
 def items(reading: Reading) -> Iterator[Records | Entry | Damage]:
-    """Contents of the file, in order: many usual records at once, everything else one by one."""
+    """All records and damage of the file in order; records of usual batches come many at a time, as `Records`."""
     for item in reading.runs():
         if isinstance(item, Run):
             yield from _of_run(reading, item)

@@ -160,7 +160,7 @@ def test_a_snapshot_without_the_value_that_the_log_set_makes_the_verdict_unknown
     assert why.endswith("min.insync.replicas of all brokers")
 
 
-def test_configs_of_topics_never_become_objects() -> None:
+def test_a_scan_for_min_isr_decodes_configs_of_brokers_only() -> None:
     (source,) = copy("3001", {segment_name(0): log([of_topic("2")] * 50 + [another_config(), min_insync()])}).files
     assert scan(source).small["offset"].to_pylist() == [51]
 

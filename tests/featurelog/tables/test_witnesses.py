@@ -303,7 +303,7 @@ def test_a_stale_segment_that_the_node_truncated_is_no_contradiction() -> None:
     assert verdicts(found)["4.2"] == "blocked"
 
 
-def test_an_epoch_that_begins_within_a_snapshot_needs_no_leader_change() -> None:
+def test_copies_do_not_contradict_each_other_if_a_snapshot_hides_where_an_epoch_began() -> None:
     data = b"".join(MADE[:9])
     image = image_of(BLOCKED, 12)
     behind = {snapshot_name(12, 3): snapshot_of(image), segment_name(12): b"".join(MADE[12:])}

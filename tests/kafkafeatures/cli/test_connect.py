@@ -51,5 +51,5 @@ def test_bootstrap_servers_of_the_properties_are_used_without_a_flag(tmp_path: P
 
 def test_the_error_without_an_address_names_the_flags_and_the_property(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
-    with pytest.raises(CommandFailed, match=r"or bootstrap\.servers in --config FILE"):
+    with pytest.raises(CommandFailed, match=r"--bootstrap-server.*or bootstrap\.servers in --config FILE"):
         settings_from_flags(parsed("--config", str(tmp_path / "f")))

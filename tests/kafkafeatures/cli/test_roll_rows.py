@@ -159,7 +159,7 @@ def test_a_pod_evicted_twice_during_one_absence_is_one_row() -> None:
 
 
 @pytest.mark.parametrize("role", ["broker", "node"])
-def test_a_combined_node_is_matched_by_either_of_its_roles(role: str) -> None:
+def test_a_restart_of_a_combined_node_is_matched_to_the_log_by_its_title_or_as_a_broker(role: str) -> None:
     (row,) = rows(restart("node 3", -1.0, 45.0), log=history(broker(3, 0.0, role)))
     assert row.pod == "pod"
 

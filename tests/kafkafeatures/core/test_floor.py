@@ -67,7 +67,7 @@ def test_the_raise_is_one_that_the_nodes_of_now_support(highest: int, of_one: in
     assert found.endswith(f"; {remedy}")
 
 
-def test_a_node_whose_range_is_not_known_gets_no_raise_promised() -> None:
+def test_a_node_with_an_unknown_range_lets_the_remedy_ask_for_kafka_3_9_on_every_node_first() -> None:
     seen = cluster()
     silent = node(3, state=NodeState.UNREACHABLE, said=SILENT, written=None)
     seen = observation(*seen.nodes, silent, levels={"metadata.version": 4})

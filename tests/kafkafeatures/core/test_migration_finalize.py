@@ -277,7 +277,7 @@ def test_a_template_that_is_ahead_is_a_blocker_also_while_both_stores_differ() -
     assert not isinstance(found.decision, Act)
 
 
-def test_a_template_that_was_reverted_is_not_ahead_for_the_pod_that_has_to_be_restarted_with_it() -> None:
+def test_the_template_that_restores_a_lost_flag_does_not_hold_back_the_pod_that_needs_it() -> None:
     found = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), in_pods(lost(3001), (3001,)))
     names_only_the_flag(found, 3001)
     assert "would start with it" not in said(found)

@@ -135,8 +135,8 @@ def test_the_status_keeps_the_last_comparison_while_the_rollback_is_removed_susp
     assert released(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=now, before=first, seconds=5.0)).deletes
 
 
-def test_an_observation_of_another_cluster_does_not_lose_the_proof_of_equality() -> None:
-    """No stage of a migration reports anything of it."""
+def test_an_observation_without_a_quorum_keeps_the_proof_of_equality_and_the_voters() -> None:
+    """No stage of a migration is there that would report it."""
     before = status_after(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=PROOF), PROOF)
     found = kept_of(before.migration, AT_NO_CONTROLLER)
     assert before.migration is not None

@@ -24,7 +24,7 @@ from kafkafeatures.core.engine.steps import Applied, NotSent, OutcomeUnknown, Re
 from kafkafeatures.core.facts.znodes import ControllerEpoch
 from kafkafeatures.core.migration.delete_znodes import BAD_VERSION, NO_AUTH, DeleteZnodes
 from kafkafeatures.core.migration.release import release, withdraw
-from kafkafeatures.reconcile.act import Reconciliation, execute
+from kafkafeatures.reconcile.act import Reconciliation, execute, with_decision
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
 from kafkafeatures.reconcile.evaluate import evaluate
@@ -92,9 +92,7 @@ class Scene:
             found = await evaluate(context, await self.store.read())
             assert isinstance(found, Evaluation)
             self.ensemble.happened.clear()
-            return await execute(
-                context, found.with_decision(Act(step), found.remembered, context.stamp(), context.age_of)
-            )
+            return await execute(context, with_decision(context, found, Act(step), found.remembered))
 
         return asyncio.run(decided())
 
@@ -201,9 +199,7 @@ def test_windows_delay_the_withdrawal_of_progress_but_not_the_release_of_the_con
             resource = replace(resource, desired=replace(resource.desired, rollout=never))
             found = await evaluate(context, resource)
             assert isinstance(found, Evaluation)
-            again = replace(
-                found.with_decision(Act(step), found.remembered, context.stamp(), context.age_of), resource=resource
-            )
+            again = replace(with_decision(context, found, Act(step), found.remembered), resource=resource)
             return await execute(replace(context, store=Windowed(scene.store, never)), again)
 
         asyncio.run(decided())

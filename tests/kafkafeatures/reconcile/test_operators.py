@@ -113,7 +113,7 @@ async def test_an_operator_that_is_stopped_finishes_its_reconciliation_while_the
     assert two.kafka.effective == len(two.kafka.sent) == 1
 
 
-async def test_a_process_that_was_replaced_by_force_may_write_on_for_a_moment() -> None:
+async def test_a_successor_sends_nothing_while_a_process_replaced_by_force_still_writes() -> None:
     """A process is not asked to stop by `kubectl delete pod --force`, nor on a Kubernetes node that is lost."""
     two = Two()
     await two.begun()

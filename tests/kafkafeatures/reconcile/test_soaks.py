@@ -144,7 +144,7 @@ def test_a_new_operator_process_restarts_the_soak_whatever_its_clock_says_and_re
     assert life.level == 32
 
 
-def test_a_person_is_asked_to_agree_before_a_soak_begins_and_not_at_its_end() -> None:
+def test_a_person_is_asked_to_confirm_the_plan_before_its_soak_begins() -> None:
     life = Life()
 
     class NotAskedYet(Exception):

@@ -53,7 +53,7 @@ def blocker_lines(blockers: Iterable[BlockerStatus]) -> Iterator[str]:
 
 
 def is_about_ranges(blocker: BlockerStatus) -> bool:
-    """Tell whether nodes do not support a level. Older operators did not name them but in the message."""
+    """True if the blocker is that nodes do not support a level. Older operators named them only in the message."""
     return bool(blocker.nodes and blocker.feature) and None not in (blocker.wanted, blocker.supported_max)
 
 

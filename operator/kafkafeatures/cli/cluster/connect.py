@@ -1,4 +1,4 @@
-"""Flags that say where a cluster is, and the words for what went wrong on the way: shared by all commands."""
+"""Connection flags of all commands: from the flags to settings, to a cluster, and to the error if it is unreachable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MIN_TIMEOUT, MAX_TIMEOUT = 0.1, 300.0
 
 
 def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluster") -> None:
-    """Flags for where the cluster is, how to speak to it, how long to wait."""
+    """Add the flags for the addresses of the cluster, its security, and the request timeout."""
     group = parser.add_argument_group(heading)
     group.add_argument("--bootstrap-server", metavar="HOST:PORT[,..]", help="brokers for the first connection")
     group.add_argument("--bootstrap-controller", metavar="HOST:PORT[,..]", help="controllers for the first connection")
@@ -44,7 +44,7 @@ def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluste
 
 
 def add_config_flags(group: argparse._ActionsContainer) -> None:
-    """Flags for how to speak to the cluster."""
+    """Add the flags for files of client properties, which have the security of the cluster's listeners."""
     group.add_argument(
         "--config",
         "--command-config",
@@ -56,7 +56,7 @@ def add_config_flags(group: argparse._ActionsContainer) -> None:
 
 
 def add_zookeeper_flags(parser: argparse.ArgumentParser, help_line: str) -> None:
-    """Flags for where the ensemble is, and how to speak to it."""
+    """Add the flags for the addresses of the ensemble, and its security."""
     parser.add_argument("--zookeeper", metavar="HOST:PORT[,..][/CHROOT]", help=help_line)
     parser.add_argument(
         "--zookeeper-config", type=Path, metavar="FILE",
@@ -66,7 +66,7 @@ def add_zookeeper_flags(parser: argparse.ArgumentParser, help_line: str) -> None
 
 
 def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
-    """Raises CommandFailed with its exit code (`cli/shell/exit_codes.py`)."""
+    """The settings of a cluster, from the flags and the files that they name. Raises CommandFailed."""
     brokers, of_controllers, properties = _configs(arguments)
     if not arguments.bootstrap_server and not arguments.bootstrap_controller:
         arguments.bootstrap_server = properties.get("bootstrap.servers")
@@ -93,26 +93,26 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
 
 
 def security_from_flags(arguments: argparse.Namespace) -> tuple[Security, Security]:
-    """Return how to speak to brokers, and to controllers. Raises CommandFailed."""
+    """The security for brokers, and for controllers. Raises CommandFailed."""
     return _configs(arguments)[:2]
 
 
 def _configs(arguments: argparse.Namespace) -> tuple[Security, Security, Mapping[str, str]]:
-    """Return how to speak to brokers, and to controllers; and the properties of `--config`, as they were read."""
+    """The security for brokers, and for controllers; and the properties in the file of `--config`."""
     brokers, properties = _security(arguments.config)
-    of_controllers = arguments.controller_config not in (None, arguments.config)  # stdin is there only once
+    of_controllers = arguments.controller_config not in (None, arguments.config)  # stdin can be read only once
     return brokers, _security(arguments.controller_config)[0] if of_controllers else brokers, properties
 
 
 def cluster_of(settings: ClusterSettings) -> Cluster:
-    """The live cluster, whose requests are shown where the user asked for that."""
+    """The live cluster. Its requests are shown if the user asked for that."""
     from kafkafeatures.kafka.cluster import Cluster
 
     return Cluster(settings, environment=SYSTEM, recorder=_recorder())
 
 
 def pool_of(settings: ClusterSettings) -> Pool:
-    """Connections to the nodes of a cluster, for questions that the cluster itself has no words for."""
+    """Connections to the nodes of a cluster, for requests that `Cluster` has no method for."""
     from kafkafeatures.kafka.base.pool import Pool
 
     return Pool(settings, environment=SYSTEM, recorder=_recorder())
@@ -138,7 +138,7 @@ def flags_of(arguments: argparse.Namespace) -> str:
 
 
 def failed(failure: Failure) -> CommandFailed:
-    """A cluster that could not be asked at all: 5; 4 where it answered and said no to who we are."""
+    """The error for a cluster that could not be read: exit code 4 if it refused our user, else 5."""
     refused = failure.kind in (FailureKind.AUTHENTICATION, FailureKind.AUTHORIZATION)
     code = Exit.BLOCKED if refused else Exit.UNREACHABLE
     message, address, remedy = map(printable, (failure.message, failure.location, failure.remedy))
@@ -146,7 +146,7 @@ def failed(failure: Failure) -> CommandFailed:
 
 
 def on_cluster(work: Coroutine[Any, Any, T]) -> T:
-    """Run it. A cluster of which not a single node could be asked ends the command in words."""
+    """Run the coroutine, and return its result. Raises CommandFailed if no node of the cluster could be reached."""
     from kafkafeatures.core.facts.observe import ClusterUnreachable
 
     try:
@@ -156,10 +156,12 @@ def on_cluster(work: Coroutine[Any, Any, T]) -> T:
 
 
 def on_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run it. After Ctrl-C it gives back what it holds, and nothing else is waited for."""
+    """Run the coroutine in an event loop, and return its result. After Ctrl-C it is cancelled, and once it has cleaned
+    up, the process ends.
+    """
     results: list[T] = []
 
-    async def keep() -> None:  # no result of its own: Python writes out all of it when it puts signals back
+    async def keep() -> None:  # returns nothing: Python formats a task's whole result when it restores signal handlers
         results.append(await work)
 
     with asyncio.Runner() as runner:
@@ -178,8 +180,11 @@ async def look(
     partitions: bool = False,
     settings_of_nodes: frozenset[str] = frozenset(),
 ) -> Observation:
-    """One look at a cluster, and no more; a second one for these settings of brokers in ZooKeeper mode. `zookeeper`: as
-    it was read before. `partitions`: every partition too; `settings_of_nodes`: these of every node.
+    """Read a cluster once, and return the observation.
+
+    `in_zookeeper_mode`: names of settings for which it is read again if it has brokers in ZooKeeper mode. `zookeeper`:
+    an earlier reading of the ensemble. `partitions`: read every partition, too. `settings_of_nodes`: names of settings
+    to read of every node.
     """
     from kafkafeatures.core.facts.observe import observe
 

@@ -134,7 +134,7 @@ class _MigrationScene(Scene):
         self._person.does("" if ready is None else ready.message)
 
     def is_shown(self, message: str, reason: str | None) -> bool:
-        """Tell whether it is shown: how a node comes back is seen once for each thing that it is restarted as."""
+        """True if the message is shown: restarts are shown once for each subject that they are about."""
         match = ASKED.search(message)
         if match is None and reason in (Reason.ROLLING_NODES, Reason.PREFLIGHT, Reason.MIGRATING):
             return False

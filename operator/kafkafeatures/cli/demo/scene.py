@@ -68,7 +68,7 @@ class Scene(ABC):
         """Do what there is to do after each reconciliation."""
 
     def is_shown(self, message: str, reason: str | None) -> bool:
-        """Tell whether this message of Ready is printed."""
+        """True if this message of Ready is printed."""
         return True
 
     async def until(self, reached: Callable[[Status], bool]) -> None:

@@ -106,5 +106,5 @@ def used_by(evaluation: Evaluation) -> Iterator[str]:
 
 
 def at_terminal() -> bool:
-    """Tell whether there is a person who reads what is asked, and can answer."""
+    """True if a person can read a question on the terminal, and answer it."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

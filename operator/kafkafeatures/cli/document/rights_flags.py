@@ -37,7 +37,7 @@ def add_rights_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def rights_are_asked(arguments: argparse.Namespace) -> bool:
-    """Tell whether `check` is about rights. Raises CommandFailed for flags that do not fit together."""
+    """True if `check` is about rights. Raises CommandFailed for flags that do not fit together."""
     dependent = {"--mode": arguments.mode, "--driver": arguments.driver, "--zookeeper": arguments.zookeeper}
     if not arguments.rights:
         if wrong := next((flag for flag, value in dependent.items() if value is not None), None):

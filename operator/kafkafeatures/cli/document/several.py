@@ -17,9 +17,9 @@ def each(
     work: Callable[[argparse.Namespace, Document], tuple[Exit, Json | None]],
     form: str,
 ) -> int:
-    """Do it for one document after the other, and print what it returns in this form. The exit code: the worst one.
+    """Run `work` for one document after the other, print its results in this form, and return the worst exit code.
 
-    Of several in mode Apply that turn out to be of the same cluster, the first one owns it.
+    `work` itself refuses a document whose cluster an earlier document in mode Apply owns.
     """
     if len(documents) == 1:
         code, result = work(arguments, documents[0])

@@ -198,7 +198,7 @@ class Kube:
         return str(answer.text)
 
     def may(self, group: str, resource: str, verb: str) -> bool | None:
-        """Tell whether this user may do so in the namespace; None where the API server could not judge all of it."""
+        """True if this user has the right in the namespace; None where the API server could not judge all of it."""
         name, _, subresource = resource.partition("/")
         attributes = {"namespace": self.namespace, "verb": verb, "group": group, "resource": name}
         review = {

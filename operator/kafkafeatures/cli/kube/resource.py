@@ -74,7 +74,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def paused(self) -> bool:
-        """Tell whether an annotation suspends the resource."""
+        """True if an annotation suspends the resource."""
         return self.annotation(PAUSE) == "true"
 
     # --- the document ---
@@ -92,7 +92,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def suspended_in_document(self) -> bool:
-        """Tell whether `spec.suspend` suspends the resource."""
+        """True if `spec.suspend` suspends the resource."""
         return bool(self.spec.get("suspend"))
 
     @property
@@ -117,7 +117,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def wants_migration(self) -> bool:
-        """Tell whether its document asks for a migration."""
+        """True if its document asks for a migration."""
         return bool(self._part("migration").get("desired", Desired.NONE) != Desired.NONE)
 
     @property
@@ -157,7 +157,7 @@ class KubeResource(Struct, frozen=True, dict=True):
         )
 
     def is_current(self, condition: StatusCondition) -> bool:
-        """Tell whether a condition speaks of the spec as it is now."""
+        """True if a condition is about the current generation of the spec."""
         return condition.observed_generation == self.generation
 
     @property

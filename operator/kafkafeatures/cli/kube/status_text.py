@@ -328,7 +328,7 @@ def _history(console: Console, resource: KubeResource) -> None:
 
 
 def _is_irreversible(entry: HistoryEntry) -> bool:
-    """Tell whether it is a step that cannot be undone, and that was carried out, as far as is known."""
+    """True if this is an irreversible step that was carried out, as far as is known."""
     kind = kind_of(entry)
     return kind is not None and entry.result not in _NOT_MADE and kind.is_irreversible(entry)
 

@@ -48,7 +48,7 @@ def stateful_sets_of(resource: KubeResource) -> tuple[str, ...]:
 
 
 def is_of_these(resource: KubeResource, templates: Templates) -> bool:
-    """Tell whether the status speaks of the templates as they are now."""
+    """True if the status is about the current pod templates."""
     return all(
         template is not None and template.revision and _seen(resource, name).update_revision == template.revision
         for name, template in templates.items()

@@ -43,7 +43,7 @@ class _TooMuch(Exception):
 
 
 def is_bundle(path: Path) -> bool:
-    """Tell whether the first bytes of a file are those of a bundle; False for a file that cannot be read."""
+    """True if the first bytes of a file are those of a bundle; False for a file that cannot be read."""
     try:
         with OpenFile(path) as data:
             head = bytes(data[: _TAR_MAGIC_AT + len(_TAR_MAGIC)])
@@ -80,7 +80,7 @@ def of_bundle(path: Path) -> list[LogFolder]:
 
 
 def _is_one_file(path: Path) -> bool:
-    """Tell whether it is compressed by gzip, without a tar in it, which would name itself in its first header."""
+    """True if the file is compressed by gzip and contains no tar archive, which its first header would show."""
     try:
         with gzip.open(path) as source:
             head = source.read(_TAR_MAGIC_AT + len(_TAR_MAGIC))

@@ -170,7 +170,7 @@ def _controller(suspected: bool | None, is_own: bool) -> tuple[bool | None, str]
 
 
 def _broker(suspected: bool | None, fenced: RecordSource | None, end_ms: int, is_own: bool) -> tuple[bool | None, str]:
-    """Tell whether a fenced broker is suspected, and why. A snapshot shows that it was fenced, but not since when."""
+    """True if a fenced broker is suspected, and the reason. A snapshot shows that it was fenced, but not since when."""
     if is_own:
         return False, "fenced, but these files are its own"
     if suspected is None or fenced is None:

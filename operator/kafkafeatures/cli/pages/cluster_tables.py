@@ -128,7 +128,7 @@ def _lasts(row: Row) -> bool:
 
 
 def is_downgrade(changes: Sequence[Any]) -> bool:
-    """Tell whether metadata.version would be downgraded by these."""
+    """True if these changes downgrade metadata.version."""
     return any(
         change["feature"] == METADATA_VERSION and change["to_level"] < change["from_level"] for change in changes
     )

@@ -36,7 +36,7 @@ class Lane(Struct, frozen=True):
 
     @property
     def is_flapping(self) -> bool:
-        """Tell whether it was away so often, and not because it was shut down."""
+        """True if the node was away too often in a short time, without a controlled shutdown."""
         begins = sorted(_begin(row) for row in self.rows if row["kind"] != "controlled")
         return any(last - first <= WITHIN for first, last in zip(begins, begins[FLAPS - 1 :], strict=False))
 

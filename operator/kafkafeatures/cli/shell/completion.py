@@ -96,7 +96,7 @@ def _bash() -> str:
 
 
 def is_live(action: argparse.Action) -> bool:
-    """Tell whether an action takes a resource, a namespace or a context, which are offered as they are now."""
+    """True if an action takes a resource, a namespace or a context, whose current names are offered."""
     return action.dest in (("namespace", "context") if action.option_strings else ("name",))
 
 

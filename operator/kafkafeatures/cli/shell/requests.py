@@ -35,7 +35,7 @@ def note(text: str) -> None:
 
 
 def are_shown() -> bool:
-    """Tell whether notes are written."""
+    """True if requests are shown."""
     return _logger.isEnabledFor(logging.DEBUG)
 
 

@@ -1,6 +1,6 @@
-"""Approval of a plan: given or not, and in which way.
+"""Approval of a plan: whether it was given, and in which way.
 
-Pure. Asked by the gates of `core/engine/gates.py`, and by the report.
+Pure. Called by the gates of `core/engine/gates.py`, and by the report.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ def not_approved(
     unverified: tuple[str, ...] = (),
     pending: Reason = Reason.PLAN_PENDING,
 ) -> Held | None:
-    """Reason to wait while the plan is not approved. `waits`: the policy asks a person before the next step.
+    """Reason to hold the next step back until the plan is approved; None where it may begin.
 
-    `unverified`: consents that may have been used before. `pending`: the reason of the condition.
+    waits: the approval policy requires a person's approval before the next step. unverified: consents that may have
+    been used before the status was lost. pending: reason of the condition ApprovalRequired.
     """
     is_another = is_another_named(plan.hash, desired.approvals)
     if not is_another and (plan.is_approved_by(desired.approvals) or not waits):
@@ -45,8 +46,8 @@ def not_approved(
 
 
 def approved_by(desired: DesiredState, plan: Plan, *, waits: bool) -> ApprovedBy | None:
-    """Way in which the plan was approved; None while it is not, or needs no approval. `waits`: the policy asks a
-    person.
+    """Way in which the plan was approved; None while it is not approved, or needs no approval. `waits`: the approval
+    policy requires a person's approval.
     """
     if plan.is_over or is_another_named(plan.hash, desired.approvals):
         return None

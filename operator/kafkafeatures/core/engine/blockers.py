@@ -1,7 +1,7 @@
 """Blockers of a change, worded for one node and for three hundred alike.
 
-Pure. The checks of `core/levels/checks.py` yield one blocker per node, which is what programs read; people get
-`grouped`: one line for all nodes of which the same is true. Nothing here decides anything.
+Pure. The checks of `core/levels/checks.py` yield one blocker per node: programs read these. People read the result of
+`grouped`: one line for all nodes with the same problem. Nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -17,20 +17,26 @@ from kafkafeatures.core.facts.readings import FailureKind
 
 Nodes = tuple[Node, ...]
 Wording = Callable[[Nodes], tuple[str, str]]
-"""Message and remedy for the nodes, of which there is at least one and which are all alike."""
+"""Function that returns message and remedy for at least one node; all nodes have the same roles and the same problem.
+"""
 
 RUNS_SHOWN = 5
-"""Number of runs of ids that are shown in a line: "1, 3, 5, ... 299" where there are more."""
+"""Most runs of consecutive ids shown in a line. Where there are more, the middle is left out: "1, 3, 5, ... 299"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """One thing that prevents a change, and what a person can do about it. `reason` where its kind has several.
-    `about`: the object, where that is neither a node nor a feature.
+    """One thing that prevents a change, and what a person can do about it.
 
-    `nodes`: those it is about, all alike; empty where it is about the cluster. `required_level`: the level that is
-    required, -1 for none. `failure_kind`: of what could not be read. `alike` and `wording` are for `grouped`: what a
-    blocker must have in common with another one, and how to speak of several nodes.
+    feature: the feature it is about; empty for none.
+    required_level: the level that is required; -1 for none.
+    nodes: the nodes it is about, all with the same problem; empty where it is about the cluster.
+    supported: levels that the nodes support.
+    reason: the reason in the status, where the kind alone does not determine it.
+    failure_kind: kind of failure, where something could not be read.
+    about: name of the object, where it is neither a node nor a feature.
+    alike: key for `grouped`: blockers with equal keys become one. None: never joined with another.
+    wording: makes message and remedy anew once `grouped` has joined several nodes.
     """
 
     kind: BlockerKind
@@ -51,12 +57,12 @@ class Blocker:
 
     @property
     def subject(self) -> str:
-        """The object, nodes or feature that it is about."""
+        """The object, nodes or feature that the blocker is about."""
         return self.about or (title_of(self.nodes) if self.nodes else self.feature) or self.kind.subject
 
     @property
     def node(self) -> Node | None:
-        """The one node it is about, if there is exactly one."""
+        """The node that the blocker is about, if there is exactly one."""
         return self.nodes[0] if len(self.nodes) == 1 else None
 
 
@@ -71,7 +77,9 @@ def about_nodes(
     failure_kind: FailureKind | None = None,
     alike: Hashable = None,
 ) -> Blocker:
-    """A blocker about nodes of the same roles and state. `alike`: what else tells it from others of its kind."""
+    """A blocker about nodes of the same roles and state. `alike`: what else distinguishes it from others of its
+    kind.
+    """
     message, remedy = wording(nodes)
     key = (kind, nodes[0].roles, nodes[0].state, feature, required_level, supported, alike)
     return Blocker(
@@ -89,8 +97,10 @@ def about_nodes(
 
 
 def grouped(blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:
-    """Blockers with those that differ only in their node joined into one, at the position of the first of them. Nodes
-    are joined where all that is said of them is the same, so that each group of nodes appears with all its features.
+    """Blockers, with those that differ only in their node joined into one, at the position of the first.
+
+    Nodes are joined only if they have the same blockers for every feature. So each group of nodes appears with all its
+    features.
     """
     all_blockers = tuple(blockers)
     alike_of_node: dict[NodeKey, list[Hashable]] = {}
@@ -115,8 +125,8 @@ def _as_one(group: list[Blocker]) -> Blocker:
 
 
 def only_the_asker(blockers: Iterable[Blocker]) -> bool:
-    """Tell whether all that prevents it is how was asked (a right, credentials, TLS): then nothing is known of the
-    cluster. False for no blockers.
+    """Tell whether every blocker comes from this client (a missing right, credentials, TLS): then they say nothing
+    about the cluster. False without blockers.
     """
     reasons = [blocker.failure_kind for blocker in blockers]
     return bool(reasons) and all(reason is not None and reason.is_of_the_asker for reason in reasons)
@@ -133,23 +143,23 @@ def title_of(nodes: Nodes) -> str:
 
 
 def titled(noun: str, ids: Sequence[int]) -> str:
-    """The title of nodes of which only the ids are known, as those of a metadata log."""
+    """Title of nodes of which only the ids are known, such as those of a metadata log."""
     return f"{noun} {ids[0]}" if len(ids) == 1 else f"{len(ids)} {noun}s ({shortened(ids)})"
 
 
 def title_and_address(nodes: Nodes) -> str:
-    """The title of these nodes, with host and port where it is a single node."""
+    """Title of the nodes, with host and port where it is a single node."""
     address = f" ({nodes[0].host}:{nodes[0].port})" if len(nodes) == 1 and nodes[0].host else ""
     return title_of(nodes) + address
 
 
 def these(nodes: Nodes) -> str:
-    """Nodes in a sentence after the one that named them: "broker 3", "these brokers"."""
+    """Reference to nodes that the sentence before has named: "broker 3", "these brokers"."""
     return nodes[0].title if len(nodes) == 1 else f"these {_noun(nodes[0])}s"
 
 
 def verb(nodes: Nodes, one: str, many: str) -> str:
-    """The form that fits the number of nodes."""
+    """The form that fits the number of nodes: `one` for a single node, else `many`."""
     return one if len(nodes) == 1 else many
 
 

@@ -1,6 +1,6 @@
-"""Topics that restarts make unavailable, by a consent: as a plan shows it and its hash covers it.
+"""Topics that restarts make unavailable, by a consent of the user: shown in the plan, and covered by its hash.
 
-Pure. Its stage of the plan carries it: a roll, a migration, or levels for which a person restarts nodes.
+Pure. The costs are a field of a stage: of a roll, of a migration, or of levels for which a person restarts nodes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kafkafeatures.core.words import counted
 
 
 def as_planned(excused: ExcusedTopics | None) -> ExcusedTopics | None:
-    """The costs as a plan has them, without what only the operator needs; None where there is nothing to consent to."""
+    """The costs as a plan has them, without the field that only the operator needs; None where no consent is needed."""
     return replace(excused, marks="") if excused is not None and excused.partitions else None
 
 

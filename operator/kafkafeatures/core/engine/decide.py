@@ -1,4 +1,4 @@
-"""The one decision of a reconciliation: what holds the next step back, else the step itself.
+"""The one decision of a reconciliation: the answer of the first closed gate, else the next step.
 
 Pure. Called by `reconcile/evaluate.py`. The order is that of `GATES`, for stages of all kinds.
 """
@@ -11,7 +11,7 @@ from kafkafeatures.core.engine.gates import GATES, GateInput
 
 
 def decide(question: GateInput) -> Decision:
-    """The first gate that is closed; the next step of the stage whose turn it is where none is."""
+    """Decision of the first gate that is closed; where none is, the next step of the stage whose turn it is."""
     closed = next((gate_decision for gate in GATES if (gate_decision := gate(question)) is not None), None)
     decision = closed or question.stage.next
     meanwhile = question.stage.meanwhile

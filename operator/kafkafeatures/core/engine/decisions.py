@@ -1,4 +1,4 @@
-"""Decisions that a reconciliation comes to: values with a reason. Made by the gates, and by stages of each kind."""
+"""Decisions of a reconciliation, each with its reason. Made by the gates, and by stages of each kind."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from kafkafeatures.core.facts.readings import Failure
 
 
 class Act(Struct, frozen=True):
-    """Carry out this step, then look again."""
+    """Carry out this step, then reconcile again."""
 
     step: Step
 
     @property
     def reason(self) -> Reason:
-        """Reason why the resource is not ready meanwhile."""
+        """Reason why the resource is not ready while the step is carried out."""
         return self.step.reason
 
     @property
     def message(self) -> str:
-        """Message about what is carried out."""
+        """Message while the step is carried out."""
         return self.step.in_progress
 
     @property
     def blockers(self) -> tuple[Blocker, ...]:
-        """Nothing prevents it."""
+        """Always empty: nothing prevents the step."""
         return ()
 
 
 class Pending(Struct, frozen=True, kw_only=True):
-    """A wait, or a halt. `subject`: the node, pod, topic or object that it depends on, the same for as long as it is
-    the same wait. `remedy`: what a person can do. Since when it lasts is known outside (`core/engine/waits.py`).
+    """A wait, or a halt. Since when it lasts is in the status (`core/engine/waits.py`).
+
+    subject: the node, pod, topic or object that it depends on; as long as it stays the same, it is the same wait.
+    remedy: what a person can do.
     """
 
     subject: str
@@ -41,9 +43,12 @@ class Pending(Struct, frozen=True, kw_only=True):
 
 
 class Wait(Pending, frozen=True):
-    """Wait for something that may resolve automatically; look again after `delay` seconds. `condition`: one that is
-    True meanwhile. `steady`: look that often for as long as it takes, not later and later. `is_dated`: the message says
-    by itself since when, or until when, and what can be done.
+    """Wait for something that may resolve automatically.
+
+    delay: seconds until the next reconciliation.
+    condition: a condition of the status that is True meanwhile, and its reason.
+    steady: keep this delay for as long as the wait lasts; else delays grow.
+    is_dated: the message already says since or until when, and what can be done.
     """
 
     reason: Reason
@@ -56,7 +61,7 @@ class Wait(Pending, frozen=True):
 
 
 class Stalled(Pending, frozen=True):
-    """Action is required."""
+    """Halt until a person acts."""
 
     reason: Reason
     message: str
@@ -64,7 +69,7 @@ class Stalled(Pending, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """A step is possible and held back: suspended, not approved yet, or drift that is only reported."""
+    """A step is possible but held back: the resource is suspended, the plan not approved, or drift is only reported."""
 
     reason: Reason
     message: str
@@ -73,7 +78,9 @@ class Held(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """Every desired level is verified on the active controller and every live node; or `Observed`: nothing is sent."""
+    """Every desired level is verified on the active controller and every live node; or, with reason `Observed`, mode
+    Observe sends nothing.
+    """
 
     reason: Reason
     message: str
@@ -86,14 +93,16 @@ PARTITIONS_ARE_NOT_NEEDED = Wait(
     Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted", delay=2.0,
     subject="spec", remedy="change what holds restarts back in the document: mode, suspend, paused or its windows",
 )  # fmt: skip
-"""Wait of a roll where partitions were not read: the document holds it back, and the status has its needs already."""
+"""Decision of a roll for which no partitions were read: the document holds it back, and the status already says what it
+needs.
+"""
 
 DOES_NOT_PASS = frozenset({Reason.UNSUPPORTED_LEVEL, Reason.MIGRATION_BLOCKED})
-"""Reasons for which a blocker needs a person also where others of its kind pass by themselves."""
+"""Reasons of a single blocker that need a person, although other blockers of its kind resolve automatically."""
 
 
 def blocked(blockers: tuple[Blocker, ...]) -> Wait | Stalled:
-    """Decision that blockers come to, of which there is at least one: what needs a person first."""
+    """Decision for at least one blocker. Blockers that need a person come first."""
     groups = grouped(blockers)
     action = [blocker for blocker in groups if blocker.kind.reason.needs_action]
     if action:
@@ -111,7 +120,9 @@ def blocked(blockers: tuple[Blocker, ...]) -> Wait | Stalled:
 def stalled_by(
     first: Blocker, *blockers: Blocker, message: str = "", reason: Reason = Reason.ROLLOUT_HALTED
 ) -> Stalled:
-    """Halted by this blocker, of all of these. `reason`: where neither it nor its kind has one."""
+    """Halt because of `first`. `blockers`: all blockers, only `first` where there are none. `reason`: used where
+    neither `first` nor its kind has one.
+    """
     of_kind = first.kind.reason if first.kind.reason.needs_action else reason
     return Stalled(
         first.reason or of_kind, message or str(first), blockers or (first,),
@@ -120,13 +131,13 @@ def stalled_by(
 
 
 def waits_on(blocker: Blocker, reason: Reason, *, message: str = "", delay: float = 2.0) -> Wait:
-    """A wait for what one blocker is about."""
+    """Wait for the subject of one blocker."""
     text = message or str(blocker)
     return Wait(reason, text, delay=delay, blockers=(blocker,), subject=blocker.subject, remedy=blocker.remedy)
 
 
 def unreadable(message: str, failure: Failure, *, reason: Reason = Reason.PREFLIGHT, delay: float = 2.0) -> Wait:
-    """A wait for what could not be read."""
+    """Wait for a value that could not be read."""
     return Wait(reason, f"{message}: {failure}", delay=delay, subject=failure.subject, remedy=failure.action)
 
 

@@ -1,8 +1,6 @@
-"""Levels and limits that a resource asks for, resolved: levels as numbers, and under which conditions they may be
-moved.
+"""The state that a resource asks for: levels as numbers, and the conditions under which they may be changed.
 
-Made of a document by `reconcile`; read by `decide`. Names and bundles are resolved already, so that the core decides
-on numbers alone.
+Made from a document by `core/resolve.py`, which resolves names and release versions; read by the gates and the stages.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ class MaxParallel(Struct, frozen=True):
 
 
 class Window(Struct, frozen=True):
-    """Times at which nodes may be restarted: from each moment of the cron schedule on, for so long."""
+    """Times at which nodes may be restarted: from each moment of the cron schedule, for `duration`."""
 
     schedule: str
     duration: timedelta
@@ -58,8 +56,13 @@ class Window(Struct, frozen=True):
 
 
 class Rollout(Struct, frozen=True):
-    """Driver that restarts nodes, and its bounds. `driver`: the name of one of `core/roll/drivers.py`, as it has been
-    made sure. `brokers`, `controllers`: StatefulSets of the same namespace.
+    """Driver that restarts nodes, and its limits.
+
+    driver: name of a driver of `core/roll/drivers.py`, already checked.
+    brokers, controllers: StatefulSets in the namespace of the resource.
+    container: the container that runs Kafka.
+    stable_for: how long a node has to stay healthy after a restart.
+    node_timeout: how long one restart may take.
     """
 
     driver: str = "None"
@@ -74,8 +77,8 @@ class Rollout(Struct, frozen=True):
 
 
 class Migration(Struct, frozen=True):
-    """Goal of a migration from ZooKeeper, which is never `Desired.NONE`, and for how long dual write is kept before it
-    is finalized.
+    """Goal of a migration from ZooKeeper (never `Desired.NONE`), and how long dual write is kept before it is
+    finalized.
     """
 
     desired: Desired
@@ -83,16 +86,22 @@ class Migration(Struct, frozen=True):
 
 
 class DesiredState(Struct, frozen=True):
-    """`levels`: named exactly. `bundle`: what a releaseVersion stands for; it never lowers, and `levels` win over it.
+    """Everything that a document asks for, with names resolved.
 
-    `approvals`: hashes of approved plans, whole or from 8 digits on, in whatever form they were given: with one, no
-    other plan is carried out, whatever the policy; `annotated`: the one of them that is an annotation. `uid` tells this
-    resource from any other. `cluster_id`: the only cluster it is for; empty for any. `may_approve_unseen`: a plan may
-    be approved that no status has shown yet; so on the command line, where `plan` shows it and writes nothing.
-    `approves_by_name`: a person wrote `levels`, which approves what is irreversible; not so where a command made them
-    of a release. `accepted_log`: of which restored metadata log a person says that it may be acted upon.
-    `cluster_flags`: how our own commands reach the cluster, for remedies. `finalize_after`: how long every node must
-    have been healthy on a binary that supports it before an irreversible change.
+    levels: feature to level, as named in the document.
+    bundle: feature to level of a releaseVersion. It never lowers a level, and `levels` override it.
+    approvals: hashes of approved plans, whole or their first 8 digits or more. With any, no other plan is carried out,
+    whatever the policy.
+    annotated: the approval among them that is an annotation; empty for none.
+    cluster_id: the only cluster that the document is for; empty for any.
+    uid: identifies this resource.
+    may_approve_unseen: a plan may be approved that no status has shown. So on the command line, where `plan` shows it
+    and writes no status.
+    approves_by_name: a person wrote `levels`, which approves irreversible changes; False where a command derived them
+    from a release.
+    accepted_log: the restored metadata log that a person has allowed to act upon.
+    cluster_flags: flags with which our commands reach the cluster, for remedies.
+    finalize_after: how long every node must have been healthy on a supporting binary before an irreversible change.
     """
 
     levels: Mapping[str, int]
@@ -112,15 +121,15 @@ class DesiredState(Struct, frozen=True):
     cluster_flags: str = ANY_CLUSTER
     rollout: Rollout = Rollout()
     finalize_after: timedelta = timedelta(0)
-    migration: Migration | None = None  # None where none is wanted
-    ibp: str = ""  # the inter.broker.protocol.version of brokers in ZooKeeper mode; empty where none is wanted
+    migration: Migration | None = None  # None: the document asks for no migration
+    ibp: str = ""  # inter.broker.protocol.version of brokers in ZooKeeper mode; empty: not asked for
 
     @property
     def rests_on_zookeeper(self) -> bool:
-        """Tell whether something is wanted of which ZooKeeper has to be read."""
+        """Tell whether the document asks for something that requires reading ZooKeeper."""
         return self.migration is not None or bool(self.ibp)
 
     def desired(self, finalized: Mapping[str, int]) -> dict[str, int]:
-        """Feature to the level it should have, given what is finalized now."""
+        """Feature to the level that it should have. `finalized`: levels that are finalized now."""
         of_bundle = {feature: max(level, finalized.get(feature, 0)) for feature, level in self.bundle.items()}
         return {**of_bundle, **self.levels}

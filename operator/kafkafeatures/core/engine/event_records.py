@@ -1,7 +1,7 @@
-"""Events as facts: what happened as fields, and beside them the one sentence that people read.
+"""Events as records: fields for programs, and one sentence for people.
 
-Pure. Made by `core/report/events.py`, written to the API server by `kube/events.py` and read from there by
-`cli/pages/roll_rows.py`. Programs read the facts; nothing reads the sentence.
+Pure. Made by `core/report/events.py`, written to the API server by `kube/events.py`, and read back by
+`cli/pages/roll_rows.py`. Programs read the fields, never the sentence.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ MAX_NOTE = 1000  # the API server takes 1024 bytes
 
 
 class EventFacts(StatusRecord, frozen=True, kw_only=True):
-    """Subject of an Event. A field that says nothing of it is left out.
+    """Fields of an Event. One that does not apply is left out.
 
-    kind: of the step that was begun, or has ended. node: as people call it, such as "broker 3". pod: empty where a
-    person restarts the node. before, after: levels of `feature`, revisions of the pod, or phases of a
-    migration. begun_at: when the step was begun. in_sync_at: since when the restarted node has been back. plan: its
-    hash. kept: what stood in a znode that is deleted.
+    kind: kind of the step that began or ended.
+    node: title of the node, such as "broker 3".
+    pod: the pod that is restarted; empty where a person restarts the node.
+    before, after: levels of `feature`, revisions of the pod, or phases of a migration.
+    begun_at: when the step began.
+    in_sync_at: since when the restarted node has been back in sync.
+    plan: hash of the plan.
+    kept: content of a znode that is deleted.
     """
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {"before": "from", "after": "to"}
@@ -44,7 +48,7 @@ NO_FACTS = EventFacts()
 
 
 class EventRecord(Struct, frozen=True):
-    """One event: `reason` in PascalCase, `action` what was done or tried, `note` the sentence for people."""
+    """One Event. `reason`: in PascalCase. `action`: what was done or tried. `note`: the sentence for people."""
 
     reason: str
     action: str
@@ -54,5 +58,5 @@ class EventRecord(Struct, frozen=True):
 
 
 def note_of(action: str, message: str) -> str:
-    """Text of an Event: what was done, and what there is to say about it."""
+    """Sentence of an Event: the action, and the message if there is one."""
     return f"{action}: {message}" if message else action

@@ -1,7 +1,7 @@
-"""The gates between a plan and its next step: read from top to bottom, the first that is closed decides.
+"""The gates between a plan and its next step, in order: the first one that is closed decides.
 
-Pure. Walked by `core/engine/decide.py`, for stages of all kinds: no kind has an order of its own. What was begun is
-followed to its end at any gate, and nothing is added to it meanwhile.
+Pure. Called by `core/engine/decide.py` for stages of all kinds; no kind has an order of its own. A closed gate stops
+new steps only: a step that is in flight is followed to its end.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from kafkafeatures.core.facts.readings import FailureKind
 
 FOLLOWED = "bring back what is in flight; its progress is in status.rollout"
 LONGEST_NAP = 60.0
-"""Seconds until it is looked again at most while a window is waited for."""
+"""Most seconds until the next reconciliation while a window is waited for."""
 
 
 class Owner(Struct, frozen=True):
-    """An older `Apply` resource: of the same cluster (`is_same_cluster`), or of one that was not read yet.
+    """An older `Apply` resource that prevents this one from acting.
 
-    `is_acting`: any other one, whose step on this cluster is open.
+    is_same_cluster: it is for this cluster. False: its cluster was not read yet.
+    is_acting: any other resource that has a step in flight on this cluster.
     """
 
     name: str
@@ -43,11 +44,13 @@ class Owner(Struct, frozen=True):
 
 
 class GateInput(Struct, frozen=True, dict=True):
-    """May the next step be carried out now? Everything that the gates look at.
+    """Everything that the gates look at.
 
-    stages: each kind as it is now, in the order in which they are carried out. unsettled: steps that may have been sent
-    and whose outcome is open; open_outcome: what is missing to tell it. owner: the older resource that owns this
-    cluster, or may turn out to. log_decision: decision where the log is another one than that of the status.
+    stages: one state for each kind, in the order in which they are carried out.
+    unsettled: steps that may have been sent and whose outcome is unknown.
+    open_outcome: what is missing to determine their outcome.
+    owner: the older resource that owns this cluster or may own it.
+    log_decision: decision where the metadata log is not the one that the status describes.
     """
 
     desired: DesiredState
@@ -63,7 +66,7 @@ class GateInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def stage(self) -> StageState:
-        """The stage whose turn it is; the last one where nothing is left to do."""
+        """The stage whose turn it is; where none has anything to do, the one that sums up the cluster."""
         return due_in(self.stages)
 
 
@@ -71,9 +74,7 @@ Gate = Callable[[GateInput], Decision | None]
 
 
 def cluster(question: GateInput) -> Decision | None:
-    """Open where this is the cluster that the status tells of and the document names, with the log that was read
-    before.
-    """
+    """Open where this is the cluster of the status and of the document, with the metadata log that was read before."""
     pinned, memory = question.desired.cluster_id, question.memory
     if pinned and memory.cluster_id and pinned != memory.cluster_id:
         return Stalled(
@@ -88,8 +89,8 @@ def cluster(question: GateInput) -> Decision | None:
 
 
 def _wrong_ensemble(observation: Observation) -> Stalled | None:
-    """A reading of another cluster's ensemble tells nothing of this one, and nothing may be deleted there. Once a
-    migration is finalized nothing is asked of any ensemble.
+    """Halt where ZooKeeper's answers are those of another cluster's ensemble: they say nothing of this cluster, and
+    nothing may be deleted there. None once a migration is finalized: then ZooKeeper is no longer needed.
     """
     zookeeper = observation.zookeeper
     if (
@@ -134,8 +135,8 @@ def owner(question: GateInput) -> Decision | None:
 
 
 def owned_by(owner: Owner | None) -> Wait | Stalled | None:
-    """Decision that an older resource for the same cluster calls for; None where there is none. Asked again right
-    before an act.
+    """Decision where an older resource owns the cluster or may own it; None where there is none. Called again right
+    before a step is sent.
     """
     if owner is None:
         return None
@@ -164,8 +165,8 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
 
 
 def unsettled(question: GateInput) -> Decision | None:
-    """Open where it is known what became of all that was sent."""
-    steps, still = question.unsettled, question.open_outcome
+    """Open where the outcome of every step that was sent is known."""
+    steps, open_outcome = question.unsettled, question.open_outcome
     if not steps:
         return None
     unknown = [step.intent.kind or "an intent without a kind" for step in steps if isinstance(step, UnknownStep)]
@@ -179,9 +180,9 @@ def unsettled(question: GateInput) -> Decision | None:
             remedy="run the release that wrote it, or remove the intent once you know its outcome",
         )
     text = f"the outcome of {first} is unknown; nothing else is sent until {first.settled_by}" + (
-        f"; {still.reason}" if still and still.reason else ""
+        f"; {open_outcome.reason}" if open_outcome and open_outcome.reason else ""
     )
-    if still and still.rights:
+    if open_outcome and open_outcome.rights:
         return Stalled(
             Reason.NOT_AUTHORIZED, text, subject=str(first), remedy="grant this principal the right that is missing"
         )
@@ -196,7 +197,7 @@ def mode(question: GateInput) -> Decision | None:
         return None
     if not stage.is_due:
         return Done(Reason.OBSERVED, stage.next.message) if isinstance(stage.next, Done) else None
-    if stage.is_at_work is not None:  # of before; it is followed to its end
+    if stage.is_at_work is not None:  # begun before the mode was changed; followed to its end
         reason, titles = stage.is_at_work
         return Wait(reason, f"mode Observe; still in flight: {titles}", delay=1.0, subject=titles, remedy=FOLLOWED)
     leaderless = next((blocker for blocker in stage.blockers if blocker.kind is BlockerKind.QUORUM), None)
@@ -217,7 +218,7 @@ def suspend(question: GateInput) -> Decision | None:
 
 
 def drift(question: GateInput) -> Decision | None:
-    """Open where nothing that had been reached was changed outside KafkaFeatures, or the document has it corrected."""
+    """Open where no level that was reached was changed outside KafkaFeatures, or the document has it corrected."""
     return question.stage.drift
 
 
@@ -227,13 +228,13 @@ def blockers(question: GateInput) -> Decision | None:
 
 
 def soak(question: GateInput) -> Decision | None:
-    """Open where every node has been healthy for long enough, before what is irreversible."""
+    """Open where every node has been healthy for long enough before an irreversible step."""
     wait = question.stage.soaking
     return None if wait is None else _can_be_approved(question, wait)
 
 
 def window(question: GateInput) -> Decision | None:
-    """Open where a window of the document is."""
+    """Open inside a window of the document, or where it has none."""
     stage, windows = question.stage, question.desired.rollout.windows
     if not windows or not stage.is_due or stage.goes_at_any_time:
         return None
@@ -252,7 +253,7 @@ def window(question: GateInput) -> Decision | None:
 
 
 def approval(question: GateInput) -> Decision | None:
-    """Open where the plan is approved, or needs no approval, and no other plan is approved."""
+    """Open where the plan is approved or needs no approval, and no other plan is approved."""
     unapproved = _unapproved(question)
     if unapproved is None or question.stage.is_at_work is None:
         return unapproved
@@ -261,7 +262,9 @@ def approval(question: GateInput) -> Decision | None:
 
 
 def claim(question: GateInput) -> Decision | None:
-    """Open where no older resource may turn out to own the cluster, or still has a step on its way to it."""
+    """Open where no older resource may own the cluster or still has a step in flight on it. Only a step is held
+    back.
+    """
     return owned_by(question.owner) if isinstance(question.stage.next, Act) else None
 
 
@@ -278,7 +281,7 @@ def _unapproved(question: GateInput) -> Held | None:
 
 
 def _can_be_approved(question: GateInput, wait: Wait) -> Wait:
-    """The wait, which also asks for an approval that is missing: the plan may be approved meanwhile."""
+    """The wait, with a request for a missing approval added: the plan may be approved while it lasts."""
     unapproved = _unapproved(question)
     if unapproved is None:
         return wait
@@ -286,8 +289,8 @@ def _can_be_approved(question: GateInput, wait: Wait) -> Wait:
 
 
 def _beside_work(question: GateInput, held: str) -> Wait | None:
-    """Wait while steps are in flight, so that no other one begins; None where none would: the stage says what it waits
-    for.
+    """Wait until the steps in flight end, where the stage would begin another one; else None: the stage's own wait
+    tells what it waits for. `held`: why no other step begins.
     """
     work = question.stage.is_at_work
     if work is None or not isinstance(question.stage.next, Act):

@@ -1,6 +1,6 @@
-"""Protocol of a kind of stage: the readings that it needs, its proposal, and its judgement of where it stands.
+"""Protocol of a kind of stage: the readings that it needs, its proposal, and its state.
 
-Each kind is one object, registered in `core/kinds.py`; nothing else in the engine knows which there are. Pure.
+Pure. Each kind is one object, registered in `core/kinds.py`; nothing else in the engine knows which kinds there are.
 """
 
 from __future__ import annotations
@@ -28,16 +28,20 @@ if TYPE_CHECKING:  # only its judgement of partitions needs numpy
 
 
 class StageInput(Struct, frozen=True):
-    """All that stages are judged on in one reconciliation: read once.
+    """Everything that stages are judged on in one reconciliation, read once.
 
-    desired: what the document asks for. observation: the cluster; replication: its partitions, to be judged, None where
-    they were not read. remembered: the status, with what was settled closed in it; memory: what decisions need of it.
-    in_flight: steps that are followed, whose end was not seen. ours: False where another cluster answers, or one whose
-    id is not known: then nothing is remembered of it. restarts: nodes can be restarted from here. age_of, known_for:
-    how old a moment of the status is, and how much of that this process has lived through. monotonic: seconds of a
-    clock that is never set, and read_at: the same before the cluster was asked. stage_memory: by kind, what this
-    process keeps of its last reading and is in no status. is_changing: a step is open that makes progress with a plan,
-    or that only another release knows.
+    desired: what the document asks for.
+    observation: the cluster.
+    memory: facts of the status that decisions need.
+    remembered: the status, with settled steps closed.
+    in_flight: steps whose end was not observed yet.
+    age_of: age of a time in the status, by the clock. known_for: the part of that age that this process itself has run.
+    ours: False where another cluster answers, or one whose id is not known; then nothing is remembered of it.
+    restarts: this process can restart nodes.
+    replication: the partitions; None where they were not read.
+    monotonic: seconds of a clock that is never set. read_at: its value before the cluster was read.
+    stage_memory: by kind, what this process keeps of its last reading and is in no status.
+    is_changing: a step of the plan is in flight, or one that only another release can read.
     """
 
     desired: DesiredState
@@ -58,20 +62,20 @@ class StageInput(Struct, frozen=True):
 
     @property
     def stamp(self) -> Stamp:
-        """The time, as a status has it."""
+        """The current time, in the form that a status has."""
         return stamp(self.current_time)
 
 
 class ReadRequirements(Struct, frozen=True):
-    """Readings that a stage needs, beside those of every reconciliation."""
+    """Readings that a stage needs, besides those of every reconciliation."""
 
     partitions: bool = False
-    znodes: bool = False  # what Kafka keeps in ZooKeeper, read before everything else
+    znodes: bool = False  # what Kafka keeps in ZooKeeper, read before all else
     settings: frozenset[str] = frozenset()  # of every node, by name
-    comparison: bool = False  # of ZooKeeper with the metadata log, which takes long in a large cluster
-    survey: float | None = None  # of all znodes that Kafka copies, which does too: at most so many seconds old
+    comparison: bool = False  # of ZooKeeper with the metadata log; slow in a large cluster
+    survey: float | None = None  # of all znodes that Kafka copies, also slow: its greatest age in seconds
     named_controllers: bool = False  # which node each broker takes for the controller
-    former_controllers: frozenset[str] = frozenset()  # addresses at which a controller may still answer
+    former_controllers: frozenset[str] = frozenset()  # addresses where a controller may still answer
 
     def __or__(self, other: ReadRequirements) -> ReadRequirements:
         return ReadRequirements(
@@ -86,10 +90,10 @@ class ReadRequirements(Struct, frozen=True):
 
 
 class ReadContext(Struct, frozen=True):
-    """Facts that are known when it is settled what to read: the document, the status of before, and the pods.
+    """Input for the choice of readings: the document, the previous status, and the pods.
 
-    observation: the nodes and their levels, None before they were read. stage_memory: by kind, what this process keeps
-    of its last reading and is in no status.
+    observation: the nodes and their levels; None before they were read.
+    stage_memory: by kind, what this process keeps of its last reading and is in no status.
     """
 
     desired: DesiredState
@@ -110,14 +114,14 @@ class StageKind(Protocol):
         """Readings that the stage needs."""
 
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
-        """Work to do from here. `later`: what the kinds propose that come after it."""
+        """Work from the present state to the desired one. `later`: proposals of the kinds that come after this one."""
 
     def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
-        """State of its stage; None where there is nothing to judge."""
+        """State of this kind's stage; None where there is nothing to judge."""
 
     def is_withdrawn(
         self, stages: Sequence[PlannedStage], desired: DesiredState, workloads: WorkloadsReading | Failure
     ) -> bool:
-        """Tell whether something else is asked for by now than these stages of a plan, all of this kind: by the
-        document, or by the pods as they are to be. Nothing else was read.
+        """Tell whether the document, or the pod templates, now ask for something else than these stages of a plan,
+        which are all of this kind. No other reading is needed.
         """

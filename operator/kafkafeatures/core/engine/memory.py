@@ -1,4 +1,4 @@
-"""Facts that a status remembers for the next decision.
+"""Facts of a status that the next decision needs.
 
 Pure. Called by `reconcile/evaluate.py` before it decides.
 """
@@ -20,12 +20,18 @@ CONFLICT_WINDOW = timedelta(hours=1)
 
 
 class Memory(Struct, frozen=True):
-    """`reached`: levels that were once in sync as they are wanted now.
+    """Facts of a status that decisions need.
 
-    `corrections`: feature to how often its drift was corrected within the last hour. `plan`: the standing one.
-    `unverified`: consents that may have been used before the status began. `lost_cluster`: a cluster was read before,
-    and its id is missing now. `rollout`: the one that is in progress.
-    `passed_on`: features whose change was sent through a broker, each with the time since: it may send it again.
+    cluster_id: the cluster that was read; empty for none yet.
+    lost_cluster: a cluster was read before, but its id is missing from the status.
+    change_count: `status.changeCount`.
+    spent: consents that were used.
+    unverified: consents that may have been used before the status began.
+    reached: feature to its desired level in the status, where it was reached: in sync, or drifted since.
+    corrections: feature to how often its drift was corrected within the last hour.
+    passed_on: feature to the time since its change was sent through a broker, which may send it once more.
+    plan: the plan in the status.
+    rollout: the roll in progress.
     """
 
     cluster_id: str = ""
@@ -41,9 +47,10 @@ class Memory(Struct, frozen=True):
 
 
 def memory_of(status: Status, age_of: AgeOf, known_for: AgeOf) -> Memory:
-    """Facts of a status that decisions need. Levels count as reached only while they are wanted as they were.
+    """Facts of a status that decisions need.
 
-    `known_for`: like `age_of`, but never longer than the real age, also where a clock was set.
+    age_of: age of a time by the clock. known_for: the part of that age that this process itself has run; setting a
+    clock cannot make it too long.
     """
     return Memory(
         cluster_id=status.cluster_id,
@@ -67,7 +74,7 @@ NO_MEMORY = Memory()
 
 
 def lost_cluster(status: Status) -> bool:
-    """Tell whether a status has facts of a cluster but no id: it was removed, or an older schema dropped it."""
+    """Tell whether a status describes a cluster but has no id: it was removed, or an older schema dropped it."""
     remembered = status.source, status.features, status.history, status.change_count
     return not status.cluster_id and any((*remembered, status.intents, status.spent_consents, status.plan))
 
@@ -80,7 +87,7 @@ def counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:
 
 
 def remembering(status: Status, previous: InFlight, current: InFlight) -> Status:
-    """The status with what is known by now of a step whose outcome is open."""
+    """The status in which the intent of a step in flight is replaced by its present form."""
     if current is previous:
         return status
     old, new = previous.to_intent(), current.to_intent()

@@ -1,8 +1,8 @@
-"""The plan: a tuple of stages, the same kind as often as needed, and the hash by which it is approved.
+"""The plan: a tuple of stages, and the hash by which it is approved.
 
-Pure. What a stage is made of, and what is left of it, its kind says (`core/engine/stage.py`). The stages are what a
-person approves, and never single nodes or requests: a node more, or one that is done, leaves a plan standing; another
-image, or another level, is another plan.
+Pure. The same kind of stage occurs as often as needed. Each kind defines what its stages consist of and what remains of
+them (`core/engine/stage.py`). A person approves stages, never single nodes or requests: a plan stays the same when a
+node is added or done, and becomes another with another image or level.
 """
 
 from __future__ import annotations
@@ -20,30 +20,33 @@ from kafkafeatures.core.engine.costs import costs_of
 from kafkafeatures.core.engine.stage import StageProposal, Work
 
 SHORTEST_HASH = len("sha256:") + 8
-"""The shortest hash that an approval may give: eight digits distinguish the plans of a resource."""
+"""Length of the shortest hash that an approval may give: eight digits distinguish the plans of a resource."""
 HASH_SHOWN = len("sha256:") + 12
-"""Part of a hash that is shown to people: enough to approve by."""
+"""Length of the part of a hash that is shown to people: enough to approve by."""
 
 _canonical = json.JSONEncoder(sort_keys=True).encode  # json.dumps makes an encoder for each call
 
 
 def is_named(plan_hash: str, text: str) -> bool:
-    """Tell whether the text names the plan of this hash: whole, or its beginning up to the eighth digit or further."""
+    """Tell whether the text names the plan of this hash: the whole hash, or a beginning of at least eight digits."""
     return len(text) >= SHORTEST_HASH and plan_hash.startswith(text)
 
 
 def is_another_named(plan_hash: str, approvals: Iterable[str]) -> bool:
-    """Tell whether one of the approvals names another plan than that of this hash: it holds this plan too, under every
-    policy.
+    """Tell whether an approval names another plan than that of this hash. Such an approval holds this plan back under
+    every policy.
     """
     return any(not is_named(plan_hash, approval) for approval in approvals)
 
 
 class Plan(Struct, frozen=True):
-    """`work`: what each of its stages comes to, in their order, with what is left of it: computed anew each time.
+    """A plan, with what remains of it.
 
-    `hash` was taken when the plan was made and stays while it stands. `change_count`: what `status.changeCount` is now;
-    it rises with a plan that is over, so that no later plan has the hash of an earlier one.
+    hash: the hash by which it is approved. It stays the same until another plan replaces it.
+    stages: what is approved.
+    work: what remains of each stage, in their order; computed at each reconciliation.
+    change_count: the new `status.changeCount`. It also rises when a plan ends, so that no later plan has the hash of an
+    earlier one.
     """
 
     hash: str
@@ -53,35 +56,35 @@ class Plan(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Tell whether nothing of it is left to do."""
+        """Tell whether nothing of the plan remains to be done."""
         return all(stage_work.is_over for stage_work in self.work)
 
     def __str__(self) -> str:
-        """Summary of what is left of it."""
+        """Summary of what remains of the plan."""
         return ", ".join(chain.from_iterable(stage_work.remaining for stage_work in self.work)) + self.costs
 
     @property
     def costs(self) -> str:
-        """Topics that its restarts make unavailable, by a consent, in words; empty where there are none."""
+        """Topics that the plan's restarts make unavailable, by a consent, in words; empty for none."""
         return costs_of(self.stages)
 
     @property
     def irreversible(self) -> bool:
-        """Tell whether a step that is still to be done cannot be undone."""
+        """Tell whether a remaining step cannot be undone."""
         return any(stage_work.is_irreversible for stage_work in self.work)
 
     @property
     def is_safe_to_undo(self) -> bool:
-        """Tell whether all that is still to be done can be undone without a loss."""
+        """Tell whether all remaining steps can be undone without a loss."""
         return all(stage_work.is_safe_to_undo for stage_work in self.work)
 
     def is_approved_by(self, approvals: frozenset[str]) -> bool:
-        """Tell whether one of the hashes is this plan's, whole or from its eighth digit on."""
+        """Tell whether an approval names this plan by its whole hash, or by at least eight digits."""
         return any(is_named(self.hash, approval) for approval in approvals)
 
 
 class Proposal(Struct, frozen=True):
-    """Work to do from here: what each kind of stage proposes, and the plan of all of them."""
+    """Work from the present state to the desired one: the proposals of all kinds of stages, and their plan."""
 
     plan: Plan
     parts: tuple[StageProposal, ...]
@@ -97,13 +100,14 @@ def plan_of(
     approvals: frozenset[str] = frozenset(),
     may_be_unseen: bool = True,
 ) -> Plan:
-    """The plan for these parts: the standing one of the status if they are what is left of it, else a new one.
+    """The plan for these proposals: the plan of the status if they are what remains of it, else a new one.
 
-    A new one has a hash of its own, over everything a person who approves it takes for granted. So an old approval
-    never authorises a later plan, while progress does not void one that stands: each step of ours that counts and was
-    read back adds one to the change count. A plan that is over without such a step (withdrawn, done outside
-    KafkaFeatures, or its approval removed) adds one too. `may_be_unseen` False: what approves a plan that was never
-    shown approved another one, before the status was lost.
+    The hash of a new plan covers everything that a person who approves it relies on. So an old approval never
+    authorises a later plan. Progress does not change the hash: each counted step of this resource that was read back
+    adds one to the change count. A plan that ends without such a step (withdrawn, done outside KafkaFeatures, or its
+    approval removed) adds one too.
+    standing: the plan of the status. may_be_unseen: False where an approval of a plan that no status has shown must be
+    an old one, from before the status was lost.
     """
 
     def hash_of(stages: tuple[PlannedStage, ...], changed_before: int) -> str:
@@ -125,7 +129,7 @@ def plan_of(
             stands = Plan(hash_of(standing.stages, begun_at), standing.stages, work, change_count)
             if stands.hash == standing.hash and not _approval_was_taken_back(standing, stands, approvals):
                 return stands
-        if hash_of(standing.stages, change_count) == standing.hash:  # it ends here, and nothing of it was counted
+        if hash_of(standing.stages, change_count) == standing.hash:  # the plan ends, and none of its steps was counted
             change_count += 1
     stages = stages_of(parts)
     new = Plan(hash_of(stages, change_count), stages, _left_of(stages, parts) or (), change_count)
@@ -135,8 +139,10 @@ def plan_of(
 
 
 def stages_of(parts: tuple[StageProposal, ...]) -> tuple[PlannedStage, ...]:
-    """The stages in the order in which they are carried out. Where a person restarts the nodes there is no stage for
-    it; what those restarts make unavailable stands in the first of the other stages.
+    """The stages in the order in which they are carried out.
+
+    Where a person restarts the nodes, no stage stands for the restarts. The topics that they make unavailable are then
+    named by the first stage.
     """
     stages = tuple(chain.from_iterable(part.stages for part in sorted(parts, key=lambda part: not part.goes_first)))
     costs = next((part.costs for part in parts if part.costs is not None), None)
@@ -146,7 +152,9 @@ def stages_of(parts: tuple[StageProposal, ...]) -> tuple[PlannedStage, ...]:
 
 
 def _left_of(stages: tuple[PlannedStage, ...], parts: tuple[StageProposal, ...]) -> tuple[Work, ...] | None:
-    """Work that is left of each stage; None where the stages are not what is to be done, or unknown to this release."""
+    """Remaining work of each stage; None where the stages do not lead to the desired state, or this release does not
+    know their kind.
+    """
     if not {stage.kind for stage in stages} <= {part.kind for part in parts}:
         return None
     work: dict[int, Work] = {}

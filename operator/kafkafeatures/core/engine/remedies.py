@@ -1,5 +1,5 @@
-"""Remedies of a ghost registration, as commands to be copied: with the ids, and with the flags that reach the cluster;
-and one that lets a broker in that is not registered.
+"""Remedies as commands to be copied, with ids and the flags that reach the cluster: for ghost registrations, and for
+nodes that are not registered.
 
 Pure. Called for blockers and by `describe`.
 """
@@ -24,7 +24,7 @@ ADDRESSES_SHOWN = 3
 
 
 def cluster_flags(servers: str, controllers: str, config: str = "") -> str:
-    """Flags by which our own commands reach a cluster. `config`: the properties file with its TLS and SASL, empty for
+    """Flags with which our commands reach a cluster. `config`: its properties file with TLS and SASL; empty for
     none.
     """
     flag, addresses = ("--bootstrap-server", servers) if servers else ("--bootstrap-controller", controllers)
@@ -34,7 +34,9 @@ def cluster_flags(servers: str, controllers: str, config: str = "") -> str:
 
 
 def ghost_remedy(nodes: Nodes, flags: str, finalized: Known[Mapping[str, int]] | Unknown) -> str:
-    """The remedy for ghosts of the same roles. `finalized`: Kafka can unregister a controller from a level on."""
+    """Remedy for ghosts of the same roles. `finalized`: the finalized levels; Kafka can unregister a controller only
+    from a certain metadata.version on.
+    """
     if Role.CONTROLLER not in nodes[0].roles:
         return _ghost_brokers(nodes, flags)
     unregister = f"{verb(nodes, '', 'for each of them: ')}kafkafeatures unregister --controller {nodes[0].id} {flags}"
@@ -47,7 +49,7 @@ def ghost_remedy(nodes: Nodes, flags: str, finalized: Known[Mapping[str, int]] |
 
 
 def in_its_place(nodes: Nodes) -> str:
-    """Replacement in the place of ghosts that have the same there; empty where nothing is known to be."""
+    """Sentence on what runs in the place of the ghosts, the same for all of them; empty where nothing is known."""
     replacement = nodes[0].replaced_by
     if replacement is None:
         return ""
@@ -60,12 +62,12 @@ def in_its_place(nodes: Nodes) -> str:
 
 
 def kind_of_replacement(node: Node) -> FailureKind | None:
-    """Kind of replacement, which tells ghosts apart that have something else in their place."""
+    """Kind of what runs in the place of a ghost; None where nothing is known."""
     return node.replaced_by.kind if node.replaced_by is not None else None
 
 
 def before_controllers_can_be_unregistered(nodes: Nodes) -> str:
-    """The way out while a ghost itself prevents the level from which Kafka can unregister it."""
+    """Remedy where a ghost prevents the very level from which on Kafka can unregister it."""
     ids = shortened(node.id for node in nodes)
     return (
         f"start {verb(nodes, 'a controller with id', 'controllers with the ids')} {ids} on the new Kafka once, so that "
@@ -74,7 +76,7 @@ def before_controllers_can_be_unregistered(nodes: Nodes) -> str:
 
 
 def observer_remedy(nodes: Nodes, mode: QuorumMode | None) -> str:
-    """Remedy for controllers that run and do not vote."""
+    """Remedy for controllers that run and are no voters."""
     them, is_dynamic = verb(nodes, "it", "them"), mode is QuorumMode.DYNAMIC
     joins = (
         f"add {them} with kafka-metadata-quorum.sh add-controller"
@@ -87,7 +89,7 @@ def observer_remedy(nodes: Nodes, mode: QuorumMode | None) -> str:
 
 
 def refusal(nodes: Nodes, finalized: Known[Mapping[str, int]] | Unknown) -> tuple[str, str]:
-    """The message and the remedy for nodes of the same role and mode that are not registered."""
+    """Message and remedy for nodes, of the same role and mode, that are not registered."""
     who, is_ = title_of(nodes), verb(nodes, "is", "are")
     if nodes[0].runs_in_kraft_mode is False:
         return (
@@ -121,7 +123,7 @@ def refusal(nodes: Nodes, finalized: Known[Mapping[str, int]] | Unknown) -> tupl
 
 def _ghost_brokers(nodes: Nodes, flags: str) -> str:
     unregister, replacement = f"kafkafeatures unregister --broker {nodes[0].id} {flags}", kind_of_replacement(nodes[0])
-    if replacement is FailureKind.OTHER_ROLE:  # its own process says that it is no broker any more
+    if replacement is FailureKind.OTHER_ROLE:  # the process with this id runs, and is no longer a broker
         return f"{verb(nodes, '', 'for each of them: ')}{unregister}"
     gone = verb(nodes, "if it is permanently gone", "for each that is permanently gone")
     address = verb(nodes, ", at another address", ", each at another address") if replacement is not None else ""

@@ -1,7 +1,7 @@
-"""The way a change takes to the active controller, judged from what the nodes answered.
+"""Route of a change to the active controller, judged from the answers of the nodes.
 
-Called by both sides of the Kafka port before they send something. It sends nothing, and never takes a node that did not
-answer for a way.
+Called on both sides of the Kafka port before they send something. It sends nothing, and never routes through a node
+that did not answer.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ from kafkafeatures.core.facts.readings import (
 )
 
 BROKERS_TRIED = 3
-"""Number of brokers that are tried for one request: without a leader each of them takes its time before it fails."""
+"""Most brokers that are tried for one request: without a leader, each takes a while to fail."""
 
 
 class Route(Struct, frozen=True):
-    """Nodes to which a change can be sent. `closed`: why nothing may be sent now."""
+    """Nodes to which a change can be sent.
+
+    controller: the active controller; None where it did not answer.
+    brokers: brokers that forward a request to it.
+    closed: failure because of which nothing may be sent now.
+    """
 
     controller: ProbedNode | None
     brokers: tuple[ProbedNode, ...] = ()
@@ -37,11 +42,11 @@ class Route(Struct, frozen=True):
 
 
 def route_to_controller(probe: ClusterProbe) -> Route:
-    """The active controller itself, and the brokers that would forward a request to it.
+    """Route to the active controller, and through the brokers that would forward a request to it.
 
-    Without a believed DescribeQuorum only a named leader that answered is left: a surviving controller may still name a
-    dead one (seen on 4.3 with two of three controllers gone, where KIP-996 makes it a prospective candidate), and a
-    broker would keep the request until there is a quorum again.
+    Without an answer to DescribeQuorum only a named leader that answered is used. A surviving controller may still name
+    a dead leader (seen on 4.3 with two of three controllers gone, where KIP-996 makes it a prospective candidate), and
+    a broker would keep the request until there is a quorum again.
     """
     answering = [node for node in probe.nodes if isinstance(node.answer, NodeAnswer)]
     listed = probe.controllers if isinstance(probe.controllers, ControllerList) else None

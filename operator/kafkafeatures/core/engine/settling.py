@@ -1,4 +1,4 @@
-"""By what the outcome of a step that was sent is judged, and for how long it may still be on its way. Values only."""
+"""Evidence by which the outcome of a sent step is judged, and how long a step may still be under way. Values only."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ if TYPE_CHECKING:  # only its judgement of partitions needs numpy
     from kafkafeatures.core.facts.replication import Replication
 
 SEND_WITHIN = timedelta(seconds=10)
-"""After its intent began, a change is written within this time, or not at all."""
+"""A change is written to the network within this time after its intent began, or not at all."""
 
 DELIVERED_WITHIN = timedelta(seconds=10)
 """Time after a change was written at which the sender's kernel gives up what the node has not acknowledged."""
 
 ON_ITS_WAY = 1.5 * (SEND_WITHIN + DELIVERED_WITHIN)
-"""For so long after an intent was met, another process than the one that met it may still carry it out. Writing the
-intent, and all that is asked once more, are within the first time, and the connection is there before. The half more:
-clocks differ, and a kernel looks at its timers when it comes to it."""
+"""Time after an intent was read in which another process may still carry out its step. That process writes the intent
+and reads once more within SEND_WITHIN, on a connection that exists already. Half as much is added because clocks differ
+and a kernel checks its timers late.
+"""
 
 BROKER_KEEPS = timedelta(minutes=5)
-"""A broker that passed a request on may keep it while no controller is active, and deliver it minutes later (seen)."""
+"""Time for which a broker may keep a forwarded request while no controller is active, and deliver it later (seen)."""
 
 AgeOf = Callable[[str], timedelta]
-"""Age of a stamp of a status."""
+"""Age of a time in a status."""
 
 
 class OpenOutcome(Struct, frozen=True):
-    """Outcome of a step that is not known yet. `reason`: what is missing, for people; empty where time shows it.
-    `rights`: a right has to be granted first.
+    """Outcome of a step that is not known yet.
+
+    reason: what is missing to know it, for people; empty where only time is needed.
+    rights: a right has to be granted first.
     """
 
     reason: str = ""
@@ -42,14 +45,17 @@ class OpenOutcome(Struct, frozen=True):
 
 
 class ObservationPair(Struct, frozen=True):
-    """Two readings in a row, the same one twice where there is only one so far, and what else is known at that moment.
+    """Two readings in a row by which a step is settled (the same reading twice where there is only one), with further
+    evidence.
 
-    at: when they were judged. age_of: how long ago something was, by the clock; known_for: how much of that this
-    process has lived through itself, which no clock that was set makes longer. on_its_way: for how long after its
-    intent another process, which may have sent a step, may still run, and its kernel deliver. replication: all
-    partitions, as far as they are known. stable_for: how long a node has to stay as it is before that counts.
-    unjudged: why the active controller answered no dry run between the two readings; empty where it did. It carries out
-    what it is given in one order, without a deadline: then nothing that it had before is still to come.
+    at: when they are judged.
+    age_of: age of a time in a status, by the clock. known_for: the part of that age that this process itself has run;
+    setting a clock cannot lengthen it.
+    on_its_way: for a step's intent, the time in which another process may still send it, or its kernel deliver it.
+    replication: all partitions, as far as they are known.
+    stable_for: how long a node has to stay healthy before it counts as restarted.
+    unjudged: why no dry run was judged between the two readings; its reason is empty where one was. The active
+    controller works in order and without deadlines: after a judged dry run, no earlier request is still to come.
     """
 
     earlier: Observation

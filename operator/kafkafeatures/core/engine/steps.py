@@ -1,7 +1,7 @@
-"""Interface of a step, its memory while its outcome is open, and the outcomes of sending it.
+"""Interface of a step, of a step in flight, and of the outcomes of sending it.
 
-Each kind of step stands in a room of its own, with its words and its rules (`core/levels/update_feature.py`,
-`core/roll/restart_node.py`), and is registered in `core/kinds.py`. Nothing here knows one of them. Pure.
+Pure. Each kind of step has a module of its own, with its texts and rules (`core/levels/update_feature.py`,
+`core/roll/restart_node.py`), and is registered in `core/kinds.py`. Nothing here knows any of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from kafkafeatures.core.facts.observation import Observation
 
 
 class Rejection(Struct, frozen=True):
-    """Consequence of the rejection of a step. `remedy`: what a person can do. `needs_action`: someone has to act before
-    it is tried again.
+    """Consequence of the rejection of a step.
 
-    `recorded`: the message of its entry in the history; empty where it leaves none, because it was only refused for
-    now: then it counts as not begun.
+    remedy: what a person can do.
+    needs_action: a person has to act before the step is tried again.
+    recorded: message of its entry in the history. Empty: it was only refused for now, leaves no entry and counts as not
+    begun.
     """
 
     reason: Reason
@@ -36,26 +37,26 @@ class Rejection(Struct, frozen=True):
 
 
 class Step(Protocol):
-    """One effect on a cluster, as a value: two steps that are equal have the same effect. `str` names it for people."""
+    """One effect on a cluster, as a value: equal steps have the same effect. `str` names it for people."""
 
     kind: ClassVar[str]
     """`intents[].kind`."""
     recorded_as: ClassVar[str]
     """`history[].kind`."""
     counts: ClassVar[bool]
-    """True where it adds to `status.changeCount`: the plan that it was a step of has made progress."""
+    """True where the step adds to `status.changeCount`: it is progress of a plan."""
     is_followed: ClassVar[bool]
-    """True where others may be sent beside it, while it is followed from look to look until it is over. Nothing else is
-    sent until the outcome of any other step is known, which takes two readings in a row.
+    """True where other steps may be sent while this one is in flight. False: nothing else is sent until its outcome is
+    known, which takes two readings in a row.
     """
     is_read_in_zookeeper: ClassVar[bool]
-    """True where only the znodes show its outcome: they are read while that is open."""
+    """True where only znodes show the outcome: they are read while it is open."""
     settled_by: ClassVar[str]
-    """Until what has happened its outcome is open, for people."""
+    """Event until which the outcome stays open, for people."""
     reason: ClassVar[Reason]
     """Reason why Ready is False, and Reconciling True, while it is carried out."""
     consents_of_plan: ClassVar[frozenset[str]]
-    """Entries of `spec.consents` that its plan rests on, where that says so: used up before the first one is sent."""
+    """Entries of `spec.consents` that the whole plan needs: used up before its first step is sent."""
 
     @property
     def target(self) -> str:
@@ -63,7 +64,7 @@ class Step(Protocol):
 
     @property
     def revision(self) -> str:
-        """`history[].after`: the revision that it leads to; empty where there is none."""
+        """`history[].after`: the revision of the node after the step; empty where it has none."""
 
     @property
     def request(self) -> str:
@@ -75,50 +76,50 @@ class Step(Protocol):
 
     @property
     def consent(self) -> str:
-        """The entry of `spec.consents` that it needs, and uses up; empty where it needs none."""
+        """The entry of `spec.consents` that this step needs and uses up; empty for none."""
 
     @property
     def is_decided_again(self) -> bool:
-        """Tell whether it is decided once more, on a reading of that moment, right before it is sent."""
+        """Tell whether the step is decided once more, on a new reading, right before it is sent."""
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Tell whether no window holds it back: nothing can get worse."""
+        """Tell whether the step may be sent outside of windows, because it can make nothing worse."""
 
     def is_asked_for_by(self, earlier: Step) -> bool:
-        """Tell whether sending it asks once more for what an intent says already: then it is the same intent."""
+        """Tell whether an earlier step's intent already asks for this step: then no new intent is written."""
 
     def begin(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> InFlight:
-        """Step in flight, to be remembered from the moment on at which it may be sent; `observation`: what
-        that was decided on.
+        """The step in flight, to be remembered from the moment at which it may be sent. `observation`: the reading on
+        which the step was decided.
         """
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """Consequence of a rejection with this code and this message."""
+        """Consequence of a rejection with this error code and message."""
 
     def to_intent(self) -> Mapping[str, Any]:
-        """The fields of its intent that are its own."""
+        """Fields of the intent that are specific to this kind."""
 
     @classmethod
     def read(cls, intent: Intent) -> InFlight:
-        """Step in flight that an intent of this kind stands for. Raises ValueError where that cannot be understood."""
+        """The step in flight that an intent of this kind describes. Raises ValueError where it cannot be read."""
 
     @classmethod
     def is_irreversible(cls, ended: HistoryEntry) -> bool:
-        """Tell whether what a step of this kind did, by its entry in the history, cannot be undone."""
+        """Tell whether a step of this kind, by its entry in the history, cannot be undone."""
 
     @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
-        """The Event of the end of one of this kind; None where there is none. `facts`: what was known of the step while
-        it was in flight; None where it was not seen then.
+        """The Event of the end of a step of this kind; None for none. `facts`: fields of the step while it was in
+        flight; None where it was not observed then.
         """
 
 
-# --- what is remembered of a step whose outcome is open ---
+# --- steps whose outcome is open ---
 
 
 class UnknownStep(Struct, frozen=True):
-    """An intent that this release cannot read: kept, shown, and nothing is done while it is there."""
+    """An intent that this release cannot read. It is kept and shown; nothing is sent while it exists."""
 
     intent: Intent
 
@@ -133,15 +134,18 @@ class UnknownStep(Struct, frozen=True):
         return f"{self.intent.kind or '?'} {target}".rstrip()
 
     def progress(self, ago: Callable[[str], str]) -> str:
-        """Progress as far as it is known, in one line."""
+        """Progress as far as it is known, in one line. `ago`: formats the age of a time."""
         at = self.intent.unknown.get("at")
         return f"{self}{f', sent {ago(str(at))} ago' if at else ''}; outcome not known yet"
 
 
 class InFlight(Struct, frozen=True):
-    """A step that may have been sent and is not settled. Each kind adds what it has to remember of its own.
+    """A step that may have been sent and is not settled. Each kind adds fields of its own.
 
-    `accepted`: its receiver accepted it. `intent`: its intent as the status has it.
+    at: when the intent began.
+    via: the route by which it was sent.
+    accepted: its receiver accepted it.
+    intent: the intent as the status has it; None where it was not read from a status.
     """
 
     step: Step
@@ -163,11 +167,11 @@ class InFlight(Struct, frozen=True):
         return Intent(kind=self.step.kind, unknown={**fields, "at": self.at})
 
     def follow_up(self) -> Mapping[str, Any]:
-        """The fields of its intent that only this kind remembers."""
+        """Fields of the intent that only this kind has, about its progress."""
         return {}
 
     def remembering(self, current: Self) -> Self:
-        """This step with what is remembered of it in `current`; what another release wrote into its intent is kept."""
+        """This step with the progress of `current`. Fields of the intent that another release wrote are kept."""
         old_fields, new_fields, intent = self.follow_up(), current.follow_up(), self.intent
         if old_fields == new_fields:
             return self
@@ -178,7 +182,7 @@ class InFlight(Struct, frozen=True):
 
     @property
     def seen_since(self) -> tuple[Stamp, ...]:
-        """Since when something was seen in every look."""
+        """Times since when something was observed at every reading."""
         return ()
 
     def followed(self, looks: ObservationPair) -> Self:
@@ -186,33 +190,33 @@ class InFlight(Struct, frozen=True):
         return self
 
     def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
-        """Outcome by these looks, or the reason why it is still open."""
+        """Result by these two readings, or the reason why the outcome is still open."""
         raise NotImplementedError
 
     def recorded_result(self, result: Result) -> Result:
-        """The word for how it ended, where this kind has one of its own."""
+        """The result as the history names it, where this kind has a word of its own."""
         return result
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
-        """The status with what its end means for the part that this kind has in it."""
+        """The status with its part of this kind updated for the end of the step."""
         return status
 
     @property
     def facts(self) -> EventFacts:
-        """Fields of the Events about it."""
+        """Fields of the Events about this step."""
         return EventFacts(kind=self.step.kind, begun_at=self.at)
 
     def announced(self) -> EventRecord | None:
-        """The Event of its beginning; None where only its end has one."""
+        """The Event of the beginning; None where only the end has one."""
         return None
 
     def progress(self, ago: Callable[[str], str]) -> str:
-        """Progress as far as it is known, in one line. `ago`: how long ago a moment was, as people read it."""
+        """Progress as far as it is known, in one line. `ago`: formats the age of a time."""
         return f"{self.step}, sent {ago(self.at)} ago; outcome not known yet"
 
 
 def sent_as(intent: Intent) -> dict[str, Any]:
-    """The fields of an `InFlight` that all kinds have, but for the step. Raises ValueError where one is damaged."""
+    """Fields of an `InFlight`, without the step, from an intent. Raises ValueError where a field is damaged."""
     fields = intent.unknown
     return {
         "at": read_stamp(fields.get("at")),
@@ -222,15 +226,15 @@ def sent_as(intent: Intent) -> dict[str, Any]:
     }
 
 
-# --- what came of sending it ---
+# --- outcomes of sending a step ---
 
 
 class Applied(Struct, frozen=True):
-    """The active controller said yes (error code 0). Not proof yet: the level is read back."""
+    """The active controller accepted the step (error code 0). Not proof yet: the level is read back."""
 
 
 class Rejected(Struct, frozen=True):
-    """The active controller said no, in its own words. Nothing was changed."""
+    """The active controller rejected the step, with its own message. Nothing was changed."""
 
     code: int
     message: str
@@ -255,25 +259,25 @@ Outcome = Applied | Rejected | NotSent | OutcomeUnknown
 
 
 class DryRunAccepted(Struct, frozen=True):
-    """A validateOnly of exactly the pending changes was answered with yes."""
+    """The active controller accepted a dry run (validateOnly) of exactly the pending changes."""
 
 
 class DryRunRejected(Struct, frozen=True):
-    """A validateOnly was answered with no."""
+    """A dry run (validateOnly) was rejected."""
 
     code: int
     message: str
 
     @property
     def is_judgement(self) -> bool:
-        """Tell whether the active controller judged the change, and not the right to ask for it:
-        INVALID_UPDATE_VERSION.
+        """Tell whether the active controller judged the change itself (INVALID_UPDATE_VERSION), not the right to
+        request it.
         """
         return self.code == 95
 
 
 class DryRunUnavailable(Struct, frozen=True):
-    """No verdict could be had; `rights`: because ALTER on the cluster is missing."""
+    """No dry run could be made. `rights`: because ALTER on the cluster is missing."""
 
     reason: str
     rights: bool = False
@@ -283,11 +287,11 @@ DryRun = DryRunAccepted | DryRunRejected | DryRunUnavailable
 
 
 def why_unjudged(dry_run: DryRun | None) -> OpenOutcome:
-    """Reason why it does not prove that the active controller has done all that it was given before; empty where it
-    does.
+    """Reason why a dry run does not prove that the active controller has carried out all earlier requests; with an
+    empty reason where it does.
 
-    Both other answers come from where changes are carried out, in their order; a missing right, or a request that
-    cannot be read, is answered before.
+    An acceptance, and INVALID_UPDATE_VERSION, come from the queue in which changes are carried out in order. A missing
+    right, or a request that cannot be read, is answered before that queue.
     """
     match dry_run:
         case DryRunAccepted():

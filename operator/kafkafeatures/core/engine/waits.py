@@ -1,8 +1,8 @@
-"""Since when the same thing has been waited for, and how that is said: in one place, for stages of all kinds.
+"""The time for which a wait has lasted, and how its message says so: for stages of all kinds.
 
-Pure. What a stage or a gate decides names its subject and a remedy, and no time. Since when it has been waited for the
-same subject, for the same reason, is in `status.readyReason`, which outlives a process. Called by
-`reconcile/evaluate.py` with each decision, and by `core/report/`.
+Pure. A decision of a stage or a gate names its subject and a remedy, and no time. `status.readyReason` keeps since when
+the same subject has been waited for, for the same reason; it outlives a process. Called by `reconcile/evaluate.py` with
+each decision, and by `core/report/`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.words import cut
 
 REMEDY_AFTER = timedelta(minutes=2)
-"""Time for which something may be waited for before its message says since when, and what a person can do."""
+"""Duration of a wait from which on its message says since when it lasts, and what a person can do."""
 SINCE = "since "
 MOST = 1000
-"""Bytes of a message and its remedy: of a long one, the end of the message goes."""
+"""Most bytes of a message with its remedy; of a longer one, the end of the message is cut off."""
 
 
 def subject_of(decision: Decision) -> str:
-    """Subject that a decision waits for, or is halted by; empty where it is neither."""
+    """Subject that a decision waits for, or is halted by; empty for any other decision."""
     return str(decision.subject) if isinstance(decision, Pending) else ""  # a position is written as its name
 
 
 def since_of(reason: Reason, subject: str, previous: Status, at: Stamp) -> ReadyReason | None:
-    """Since when Ready has had this reason, and the same subject; None where a release that does not say so has found
-    the reason, and nothing is waited for.
+    """Reason of Ready with its subject, and since when both are the same. None where the status has the reason but no
+    time, as older releases wrote it, and nothing is waited for.
     """
     begins = ReadyReason(reason=reason.value, subject=subject, since=at)
     if previous.reason(Condition.READY) != reason:
@@ -43,8 +43,8 @@ def since_of(reason: Reason, subject: str, previous: Status, at: Stamp) -> Ready
 
 
 def explained(decision: Decision, previous: Status, at: Stamp, age_of: AgeOf) -> Decision:
-    """The decision with its remedy in the message: of one that is halted at once, of a wait once it has lasted for two
-    minutes, with its beginning. `previous`: the status of before. The message changes once, not with each look.
+    """The decision with its remedy in the message: at once where it is halted; for a wait after two minutes, with its
+    beginning. The message changes once, not with each reconciliation. `previous`: the status before this one.
     """
     if isinstance(decision, Stalled):
         texts = (decision.message, *(blocker.remedy for blocker in decision.blockers))
@@ -60,7 +60,7 @@ def explained(decision: Decision, previous: Status, at: Stamp, age_of: AgeOf) ->
 
 
 def without_time(message: str) -> str:
-    """The message of a wait without what was added to it once it had lasted."""
+    """The message of a wait without the beginning and the remedy that `explained` adds."""
     return message.partition(f"; {SINCE}")[0]
 
 

@@ -1,10 +1,10 @@
 """Maintenance windows: whether one is open, and when the next one opens.
 
-A window opens at each moment of a cron schedule in its time zone, and stays open for its duration in real time, also
-where a clock change lies in it. At clock changes schedules are Debian cron's: a time that is skipped opens when the
-clock has moved on, one that comes twice opens once. Called by `core/engine/gates.py` and `core/roll/stage.py` with the
-time; by `core/resolve.py` for what is wrong with a schedule or a zone. It never reads a clock: of the machine
-only the time zone database.
+A window opens at each time of a cron schedule, in its time zone, and stays open for its duration in real time, also
+across a clock change. At clock changes a schedule works as in Debian's cron: a time that is skipped opens once the
+clock has moved on; a time that comes twice opens once. Called by `core/engine/gates.py` and `core/roll/stage.py` with
+the current time, and by `core/resolve.py` to check a schedule. It reads no clock, only the machine's time zone
+database.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ _ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def closed_until(windows: tuple[Window, ...], current_time: datetime) -> datetime | None:
-    """Time at which the first of them opens again, in its own time zone; None while one is open, and where there are
-    none.
-    """
+    """Time at which the next window opens, in its own time zone; None while one is open, and without windows."""
     following = []
     for window in windows:
         opens = _first_opening(window, current_time - window.duration)
@@ -42,10 +40,10 @@ def opening(opens: datetime) -> str:
 
 
 def problems(window: Window) -> Iterator[tuple[str, str]]:
-    """Problems of the window: the field, and the line for people."""
+    """Problems of the window: each the name of a field, and a message."""
     try:
         _zone(window.time_zone)
-    except (KeyError, ValueError, OSError):  # unknown; no name at all; a folder of the database
+    except (KeyError, ValueError, OSError):  # unknown; not a valid name; a folder of the database
         yield (
             "timeZone",
             f"unknown time zone {window.time_zone!r}; expected a name of the IANA time zone database, "
@@ -60,7 +58,7 @@ def problems(window: Window) -> Iterator[tuple[str, str]]:
 
 
 def _first_opening(window: Window, earliest: datetime) -> datetime:
-    """First opening after a moment. When an hour comes for the second time, the library continues from the first."""
+    """First opening after a time. CronSim yields earlier times once more when an hour comes twice; they are skipped."""
     from cronsim import CronSim
 
     openings = CronSim(window.schedule, earliest.astimezone(_zone(window.time_zone)))
@@ -69,12 +67,12 @@ def _first_opening(window: Window, earliest: datetime) -> datetime:
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """Two moments of one zone compare by what its clocks show, and those go back once a year."""
+    """The time in UTC. Python compares two times of one zone by their local clock, which goes back once a year."""
     return moment.astimezone(UTC)
 
 
 def _why_not(schedule: str) -> str:
-    """In the library's words; empty where it is a schedule that comes to pass."""
+    """Reason why a schedule is invalid, in the library's words; empty where it is valid and occurs at some time."""
     from cronsim import CronSim, CronSimError
 
     if len(schedule.split()) != FIELDS:

@@ -1,12 +1,12 @@
-"""Kafka release that a pod template runs, and the levels that it supports: before any node of it was started.
+"""Kafka release that a pod template runs, and the levels that it supports, before any of its nodes was started.
 
-Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/check_input.py`: a node
-that is restarted into a binary that cannot hold a finalized level is never registered again. A release that is not
-stated is unknown; no release is ever guessed from another one. Reports ask the other way round: which release reports
-such ranges. Nothing is decided by that.
+Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/check_input.py`: a node that
+is restarted into a binary that does not support a finalized level cannot register again. A release that is not stated
+is unknown; it is never guessed. Reports also use the opposite direction, which release reports such ranges; nothing is
+decided by that.
 
 Source of the ranges: `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches. Those of
-3.9, 4.1, 4.3 and 4.4 are held against what real nodes said (`tests/golden/conformance`).
+3.9, 4.1, 4.3 and 4.4 are compared with answers of real nodes (`tests/golden/conformance`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _number(release: str) -> tuple[int, ...]:
 
 
 def _ranges_of(release: str) -> Ranges:
-    """Ranges of a release by the tables of `core/facts/releases.py`. Kafka 4.0 gave up all levels below 3.3-IV3."""
+    """Ranges of a release by the tables of `core/facts/releases.py`. Kafka 4.0 dropped all levels below 3.3-IV3."""
     number, newest = _number(release), metadata_version_named(release)
     assert newest is not None  # noqa: S101 - of the same table
     ranges = {METADATA_VERSION: VersionRange(1 if number < (4, 0) else 7, newest.level)}
@@ -49,14 +49,14 @@ _WRITTEN = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?")
 
 
 def supported_by(release: str) -> Ranges | None:
-    """The range of every feature that nodes of "4.1" report; None for a release that is not in the table."""
+    """Range of every feature that nodes of a release such as "4.1" report; None for a release that is not in
+    the table.
+    """
     return _RANGES.get(release)
 
 
 def releases_that_hold(*levels: Mapping[str, int]) -> tuple[str, ...]:
-    """The releases that support all of these levels, the oldest first; none where they are in no release that is known
-    here.
-    """
+    """Known releases that support all of these levels, the oldest first."""
     return tuple(
         release
         for release, release_ranges in _RANGES.items()
@@ -67,13 +67,13 @@ def releases_that_hold(*levels: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def newest_release() -> str:
-    """The newest release of which the ranges are known here."""
+    """The newest known release."""
     return releases()[-1]
 
 
 def releases_with(ranges: Ranges) -> tuple[str, ...]:
-    """The releases whose nodes report these ranges; none for those of another vendor, and of a release that is not in
-    the table. A feature that `ranges` lacks decides nothing: old versions of requests leave out what begins at 0.
+    """Known releases whose nodes report these ranges; none for ranges of another vendor. A feature that `ranges` lacks
+    is not compared: old versions of ApiVersions leave out features whose minimum is 0.
     """
     if METADATA_VERSION not in ranges:
         return ()
@@ -85,8 +85,8 @@ def releases_with(ranges: Ranges) -> tuple[str, ...]:
 
 
 def inferred_release(node: Node) -> str:
-    """The Kafka release of a node by its ranges: "4.0", "4.0 or 4.1"; empty where they are those of none. What the
-    process says counts before its registration, which may be of another life of it.
+    """The Kafka release of a node by its ranges: "4.0", or "4.0 or 4.1"; empty where no release has them. The answer of
+    the process is used before its registration, which may be that of an earlier process.
     """
     if isinstance(node.answer, Known):
         return " or ".join(releases_with(node.answer.value.supported))
@@ -97,9 +97,9 @@ def inferred_release(node: Node) -> str:
 
 
 def release_of(labels: Mapping[str, str], annotations: Mapping[str, str], image: str) -> str:
-    """The Kafka release of a pod template, as "4.1"; empty where it is not known. Our annotation is written for this
-    purpose and wins. The common label and the tag of the image have other purposes: each is enough alone; where both
-    name a known release and differ, neither is believed.
+    """The Kafka release of a pod template, such as "4.1"; empty where it is not known. The annotation `KAFKA_VERSION`
+    is made for this purpose and wins. The common label and the tag of the image have other purposes: either is enough;
+    where they name different known releases, neither counts.
     """
     if KAFKA_VERSION in annotations:
         return _written(annotations[KAFKA_VERSION])
@@ -113,13 +113,13 @@ def _written(text: str) -> str:
 
 
 def _of_image(image: str) -> str:
-    """The Kafka release in the tag of an image: "apache/kafka:4.1.0" and "strimzi/kafka:0.45.0-kafka-3.9.0" alike."""
+    """The Kafka release in the tag of an image, such as "apache/kafka:4.1.0" or "strimzi/kafka:0.45.0-kafka-3.9.0"."""
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
     versions = set(_KAFKA_VERSION.findall(tag) or _VERSION.findall(tag))
     return _known(*versions.pop()) if len(versions) == 1 else ""
 
 
 def _known(major: str, minor: str) -> str:
-    """A version of something else (a platform, a build of one's own) is no release of Kafka."""
+    """The release, if it is one of Kafka; empty for the version of something else, such as a platform."""
     release = f"{int(major)}.{int(minor)}"
     return release if release in _RANGES else ""

@@ -1,4 +1,4 @@
-"""Claim to be the controller of a cluster that keeps, or kept, its metadata in ZooKeeper. A value."""
+"""Claim to be the controller of a cluster that keeps or kept its metadata in ZooKeeper. A value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from msgspec import Struct
 
 
 class ControllerClaim(Struct, frozen=True):
-    """`/controller`: who the controller is. kraft_epoch -1: a broker that was elected in ZooKeeper."""
+    """Content of `/controller`: the node that is controller. kraft_epoch: -1 for a broker that was elected in
+    ZooKeeper.
+    """
 
     node_id: int
     kraft_epoch: int
@@ -16,5 +18,5 @@ class ControllerClaim(Struct, frozen=True):
 
     @property
     def is_kraft(self) -> bool:
-        """Tell whether the leader of a KRaft quorum has claimed it (KIP-866): then it is persistent."""
+        """Tell whether the leader of a KRaft quorum made the claim (KIP-866); its znode is persistent."""
         return self.kraft_epoch >= 0

@@ -1,7 +1,7 @@
-"""Rights on controllers that have copied nothing yet: their own files grant them, and no ACL.
+"""Rights on controllers before a migration has copied metadata: only their own files grant them, no ACL does.
 
-Pure. Until the copy, controllers know no ACL; one that `kafka-acls.sh` adds then is written to ZooKeeper, and counts
-for no controller. Called where the picture of a cluster is made, and where its nodes are asked for settings.
+Pure. Before the copy, controllers have no ACLs; one that is added with `kafka-acls.sh` is written to ZooKeeper, where
+controllers do not look. Called where an observation is made, and where nodes are asked for their settings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GRANT = (
 
 
 def is_before_the_copy(probe: ClusterProbe, log: LogReading | Failure, zookeeper: ZooKeeperReading | Failure) -> bool:
-    """Tell whether controllers run beside brokers in ZooKeeper mode, and nothing shows that any metadata was copied."""
+    """Tell whether controllers run beside brokers in ZooKeeper mode, and nothing shows that metadata was copied."""
     if isinstance(log, LogReading) and log.image.zk_migration_state not in (None, *_NOTHING_COPIED):
         return False
     progress = None if isinstance(zookeeper, Failure) else zookeeper.migration
@@ -35,7 +35,7 @@ def is_before_the_copy(probe: ClusterProbe, log: LogReading | Failure, zookeeper
 
 
 def by_files(reading: T) -> T:
-    """Answer of a controller, with the remedy that helps before the copy where a right is missing."""
+    """The answer of a controller; for a missing right, with the remedy that helps before the copy."""
     if isinstance(reading, Failure) and reading.kind is FailureKind.AUTHORIZATION:
         return replace(reading, remedy=GRANT)
     return reading

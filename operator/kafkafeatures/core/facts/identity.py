@@ -1,13 +1,12 @@
-"""Registration that an answer belongs to: a node is a role, an id and one life of a process.
+"""Identity of nodes: the registration to which an answer belongs. A node is a role, an id and one run of a process.
 
-Called by `core/facts/observe.py` before nodes are judged, by `core/facts/membership.py` for each of them, and by
-`kafka/cluster.py`, which asks the processes in doubt who they are. Pure.
+Pure. Called by `core/facts/observe.py` before nodes are judged, by `core/facts/membership.py` for each of them, and by
+`kafka/cluster.py`, which asks doubtful processes for their identity.
 
-An address belongs to the newest registration that names it, an unfenced one before all others; what answers there says
-nothing of an older one. A process that names itself with DescribeConfigs is believed before that, and one that refuses
-a name, there or in ApiVersions (KIP-1242), is not that registration. Broker and controller of one id are registered
-apart: where the process itself has one of the two roles only, the other registration is a ghost, whatever the process
-answers.
+An address belongs to the newest registration that names it, an unfenced one first; an answer from there says nothing of
+older registrations. The identity that a process gives in DescribeConfigs counts more. A process that refuses a name,
+there or in ApiVersions (KIP-1242), is not that node. Broker and controller of one id have separate registrations: where
+the process itself has only one of the two roles, the other registration is a ghost, whatever the process answers.
 """
 
 from __future__ import annotations
@@ -37,18 +36,16 @@ if TYPE_CHECKING:  # the types alone: core runs without the library that reads l
     from kraftlog.image import BrokerRegistration, ControllerRegistration, Image
 
 RegistrationKey = tuple[Role, int]
-"""Role and id: what a registration is of, whichever node it belongs to."""
+"""Role and id of a registration, whichever node it belongs to."""
 Address = tuple[str, int]
 Rank = tuple[bool, int]
-"""Rank of a registration: whether the cluster counts on it, and the offset of its record; -1 where that is not
-known.
-"""
+"""Rank of a registration: whether the cluster counts on its node, and the offset of its record; -1 where not known."""
 _UNKNOWN: Rank = (False, -1)
 
 
 def in_doubt(probe: ClusterProbe, log: LogReading | Failure) -> frozenset[RegistrationKey]:
-    """The answering nodes that have to name themselves: something answers at the address of a fenced broker, of a
-    controller without a vote, or at the addresses of an id whose two registrations may be of two lives.
+    """Answering nodes that have to prove their identity: something answers at the address of a fenced broker, of a
+    controller that is no voter, or of an id whose two registrations may be of two processes.
     """
     image = None if isinstance(log, Failure) else log.image
     if image is not None and image.is_migrating is not False:
@@ -68,7 +65,7 @@ def in_doubt(probe: ClusterProbe, log: LogReading | Failure) -> frozenset[Regist
 
 
 def with_own_answers(probe: ClusterProbe, image: Image | None) -> ClusterProbe:
-    """The probe, in which what answers at an address counts only for the registration that the address belongs to."""
+    """The probe in which an answer from an address counts only for the registration that owns the address."""
     ids_of_address: dict[Address, set[int]] = {}
     for key, address in _addresses(probe, image):
         ids_of_address.setdefault(address, set()).add(key[1])
@@ -86,13 +83,15 @@ def with_own_answers(probe: ClusterProbe, image: Image | None) -> ClusterProbe:
 
 
 def voters_of(probe: ClusterProbe, image: Image | None) -> set[int]:
-    """The ids that vote, by the leader's answer or by the metadata log."""
+    """Ids of the voters, by the leader's answer or by the metadata log."""
     voter_ids = {voter.id for voter in probe.quorum.voters} if isinstance(probe.quorum, QuorumAnswer) else set()
     return voter_ids | {voter.id for voter in (image.voters or () if image is not None else ())}
 
 
 class QuorumView(Struct, frozen=True):
-    """An answer about the quorum. `at`: the addresses that led to it. `voters`: where each listens, if it says so."""
+    """An answer about the quorum. `at`: the addresses through which it was read. `voters`: the voters' addresses, if it
+    names them.
+    """
 
     at: str
     quorum: QuorumAnswer
@@ -106,16 +105,14 @@ class QuorumView(Struct, frozen=True):
 
 
 def two_quorums(first: QuorumView, second: QuorumView) -> Failure | None:
-    """Reason why two answers cannot be of the same quorum; None where they may be: an election may have been between
-    them.
-    """
+    """Failure where two answers cannot be of one quorum; None where they can, with an election in between."""
     moved = any(first.voters[id_] != second.voters[id_] for id_ in first.voters.keys() & second.voters.keys())
     is_possible = not moved and _may_follow(_reign_of(first.quorum), _reign_of(second.quorum))
     return None if is_possible else _of_two(f"{first}; {second}")
 
 
 def log_of_another_quorum(probe: ClusterProbe, log: LogReading) -> Failure | None:
-    """Reason why the leader whose metadata log was read cannot be one of the quorum that the nodes describe."""
+    """Failure where the leader whose log was read cannot be of the quorum that the nodes describe; else None."""
     quorum = probe.quorum
     if not isinstance(quorum, QuorumAnswer) or quorum.leader_id == log.leader_id:
         return None
@@ -132,7 +129,7 @@ def log_of_another_quorum(probe: ClusterProbe, log: LogReading) -> Failure | Non
 
 
 class Reign(NamedTuple):
-    """A leader, with the voters as it knows them: itself among them, also while it is being removed."""
+    """A leader with the voters that it knows, including itself, even while it is being removed."""
 
     epoch: int
     leader: int
@@ -145,8 +142,8 @@ def _reign_of(quorum: QuorumAnswer) -> Reign:
 
 
 def _may_follow(first: Reign, second: Reign) -> bool:
-    """Tell whether these may be leaders of one quorum. An epoch has one leader, the next one was a voter, and voters
-    are added and removed one by one, the leader too.
+    """Tell whether both may be leaders of one quorum: an epoch has one leader, the next leader was a voter before, and
+    voters, the leader too, are added and removed one at a time.
     """
     older, newer = sorted((first, second), key=lambda reign: reign.epoch)
     if len(older.voters ^ newer.voters) > 1 or (older.epoch == newer.epoch and older.leader != newer.leader):
@@ -164,7 +161,7 @@ def _of_two(ways: str) -> Failure:
 
 
 def unsettled(failure: Failure) -> Failure:
-    """Failure where the nodes that were asked did not answer once more, as while a leader is elected."""
+    """Failure where the nodes did not answer again, such as during an election."""
     remedy = "an election may be under way; if this lasts for more than 2 minutes, see the logs of the controllers"
     return Failure(FailureKind.STALE, failure.subject, f"if there was no election just now, {failure.message}", remedy)
 
@@ -179,9 +176,9 @@ def _controller_at(probe: ClusterProbe, id_: int) -> str:
 
 
 def role_given_up(probed: Iterable[ProbedNode], *, is_fenced: bool, is_voter: bool) -> Role | None:
-    """The role in which an id is still registered, and which its process says that it does not have; None where it does
-    not say so, where the cluster still counts on the node in that role, or where something answers in it: a dynamic
-    quorum lets a broker and a controller have the same id.
+    """The role in which an id is still registered although its process no longer has it. None where the process does
+    not tell, where the cluster still counts on the node in that role, or where something answers in it: a dynamic
+    quorum allows a broker and a controller with the same id.
     """
     has: set[str] = set()
     answering: set[Role] = set()
@@ -198,7 +195,7 @@ def role_given_up(probed: Iterable[ProbedNode], *, is_fenced: bool, is_voter: bo
 
 
 def only_in_the_other_role(id_: int, given_up: Role, address: str) -> Failure:
-    """Reason why nothing answers for the registration of a role that the process gave up."""
+    """Failure of a registration in a role that its process no longer has."""
     role = Role.CONTROLLER if given_up is Role.BROKER else Role.BROKER
     return Failure(FailureKind.OTHER_ROLE, address, f"the process with id {id_} is only a {role.value.lower()} now")
 
@@ -226,10 +223,10 @@ def _own_answer(node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[R
 def _owner_of(
     node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[RegistrationKey, Rank]
 ) -> RegistrationKey | None:
-    """The newest registration of the address, in the role that answers there; None where two are equal."""
+    """The newest registration of the address, in the role that answers there; None where two are equally new."""
     able = [key for key in claims if key[1] != node.id] if _is_denied(node) else [*claims]
     if isinstance(node.answer, NodeAnswer) and len({role for role, _ in claims}) > 1:
-        role = Role.BROKER if METADATA in node.answer.apis else Role.CONTROLLER  # which never offers it
+        role = Role.BROKER if METADATA in node.answer.apis else Role.CONTROLLER  # no controller offers METADATA
         able = [key for key in claims if key[0] is role]
     newest = max((ranks.get(key, _UNKNOWN) for key in able), default=_UNKNOWN)
     owners = [key for key in able if ranks.get(key, _UNKNOWN) == newest]
@@ -241,7 +238,7 @@ def _title(key: RegistrationKey) -> str:
 
 
 def _addresses(probe: ClusterProbe, image: Image | None) -> Iterable[tuple[RegistrationKey, Address]]:
-    """Every address that a registration names, or at which a node was asked."""
+    """Every address that a registration names, or at which a node was asked, with role and id."""
     for node in probe.nodes:
         if node.id is not None:
             yield (node.role, node.id), (node.host, node.port)

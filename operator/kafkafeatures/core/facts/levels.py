@@ -1,4 +1,4 @@
-"""Levels and ranges of levels: the small vocabulary everything else is said in."""
+"""Ranges of levels, used by everything else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class VersionRange(Struct, frozen=True):
-    """An inclusive range, of an API's versions or of a feature's levels."""
+    """An inclusive range of an API's versions or of a feature's levels."""
 
     min: int
     max: int
@@ -21,7 +21,9 @@ class VersionRange(Struct, frozen=True):
 
 
 def common(ranges: Iterable[VersionRange]) -> VersionRange | None:
-    """The highest minimum and the lowest maximum (min > max: no level suits all); None for no ranges at all."""
+    """The range from the highest minimum to the lowest maximum; min > max where no level is in all ranges. None without
+    ranges.
+    """
     shared = None
     for version_range in ranges:
         if shared is None or (version_range.min >= shared.min and version_range.max <= shared.max):

@@ -1,9 +1,9 @@
 """Members of the cluster, and the state of each node in it.
 
-Called by `core/facts/observe.py` with what was read. It sends no request. Where the state of a node is not known, it
-takes the one that promises least.
+Called by `core/facts/observe.py` with the readings. It sends no request. Where the state of a node is not known, the
+state that promises least is used.
 
-What a node is to the cluster (KIP-631, KIP-853; `ClusterControlManager.java`):
+State of a node in the cluster (KIP-631, KIP-853; `ClusterControlManager.java`):
 
     registered   answers us   the cluster counts on it            state
     broker       yes          not fenced                          Live
@@ -18,12 +18,12 @@ What a node is to the cluster (KIP-631, KIP-853; `ClusterControlManager.java`):
     not known    no           it fetches the log                  Unreachable, without a role
     no           yes          -                                   Refused; Live if registrations are not known
 
-An answer counts as that of `core/facts/identity.py`. There is one node for an id; and another one, a Ghost, for the
-role in which it is still registered though its process no longer has it. What fetches and is registered as nothing has
-no role: a controller registers itself, from metadata.version 15 on, but not in its first seconds. A last fetch from
-before the node was unregistered is that of a node that was stopped.
+`core/facts/identity.py` tells whose an answer is. Each id has one node, and a second one, a Ghost, for a role in which
+it is still registered though its process no longer has it. A node that fetches without any registration has no role:
+controllers register, from metadata.version 15 on, but not in their first seconds. A node that was unregistered after
+its last fetch was stopped.
 
-Where a broker's fencing cannot be known, a broker that does not answer is Unreachable: the word that promises least.
+Where it is not known whether a broker is fenced, one that does not answer is Unreachable.
 
 While a broker in ZooKeeper mode is the controller, brokers are counted by `/brokers/ids`, where that was read:
 
@@ -68,11 +68,12 @@ if TYPE_CHECKING:  # the types alone: core runs without the library that reads l
 T = TypeVar("T")
 
 FETCHING_WITHIN_MS = 10_000
-"""An observer that fetched within this time of the leader's own clock runs now. Observers linger in DescribeQuorum
-for about five minutes after they are gone, so their mere presence says nothing."""
+"""An observer whose last fetch is at most this old, by the leader's clock, is running. Observers stay in DescribeQuorum
+for about five minutes after they stop, so being listed proves nothing.
+"""
 
 PENDING_FETCH_MS = 1_000
-"""A fetch that waited when its node died is answered, and counted as new, within 500 ms (KafkaRaftClient.java)."""
+"""A fetch that waits when its node dies is answered within 500 ms, and so looks newer (KafkaRaftClient.java)."""
 
 FENCED_UNSEEN = Failure(
     FailureKind.UNSUPPORTED,
@@ -85,7 +86,7 @@ _range = lru_cache(maxsize=4096)(VersionRange)  # the nodes of a cluster share a
 
 
 class Membership:
-    """Readings, indexed by node. `log`, `zookeeper` None: it was not read."""
+    """Readings, indexed by node. `log`, `zookeeper`: None where they were not read."""
 
     def __init__(self, probe: ClusterProbe, log: LogReading | None, zookeeper: ZooKeeperReading | None = None) -> None:
         self.probe = probe
@@ -111,12 +112,12 @@ class Membership:
         self._controllers = {host.id: host for host in listed}
 
     def from_log(self, value: T) -> Known[T]:
-        """A fact of the image."""
+        """A value of the metadata log as a fact."""
         return Known(value, SourceKind.METADATA_LOG, self._log_where, self._log_at)
 
     def registered_brokers(self) -> Known[frozenset[int]] | Unknown:
-        """Fenced ones too, or Unknown."""
-        if self.image is not None:  # with the quorum, which some in ZooKeeper mode are not yet
+        """Ids of the registered brokers, also of fenced ones."""
+        if self.image is not None:  # registered with the quorum: brokers in ZooKeeper mode may not be
             return self.from_log(frozenset(self.image.brokers))
         if self.by_znodes and self._zookeeper is not None:
             return Known(frozenset(self._znodes), SourceKind.ZOOKEEPER, self._zookeeper.ensemble, self._zookeeper.at)
@@ -127,7 +128,7 @@ class Membership:
         return Known(frozenset(self._brokers), SourceKind.API_REQUESTS, "DescribeCluster", self.probe.at)
 
     def registered_controllers(self) -> Known[frozenset[int]] | Unknown:
-        """KIP-919: DescribeCluster with endpoint type 2 lists the registered controllers, live or not."""
+        """Ids of the registered controllers, live or not: DescribeCluster with endpoint type 2 (KIP-919)."""
         if self.image is not None:
             return self.from_log(frozenset(self.image.controllers))
         if isinstance(self.probe.controllers, Failure):
@@ -135,7 +136,7 @@ class Membership:
         return Known(frozenset(self._controllers), SourceKind.API_REQUESTS, "DescribeCluster", self.probe.at)
 
     def nodes(self) -> tuple[Node, ...]:
-        """Everybody who is listed, registered, a voter, probed, or seen to fetch: controllers, then brokers, by id."""
+        """Every node that is listed, registered, a voter, probed, or fetching: controllers, then brokers, by id."""
         brokers, controllers = set(self._brokers), set(self._controllers) | self._voters
         if self.by_znodes:
             brokers |= set(self._znodes)
@@ -157,7 +158,7 @@ class Membership:
         return tuple(sorted(nodes, key=lambda node: (Role.CONTROLLER not in node.roles, node.id)))
 
     def in_zookeeper_mode(self) -> tuple[int, ...]:
-        """Brokers that run in ZooKeeper mode by their own word, or registered so last."""
+        """Brokers that run in ZooKeeper mode by their own answer or their last registration."""
         brokers = self.image.brokers if self.image is not None else {}
         registered = {id_ for id_, broker in brokers.items() if broker.is_migrating_zk_broker}
         answering = {
@@ -172,12 +173,12 @@ class Membership:
 
     @property
     def is_claimed(self) -> bool:
-        """Tell whether a KRaft quorum is the controller by what is in ZooKeeper."""
+        """Tell whether a KRaft quorum is the controller according to ZooKeeper."""
         claim = self._zookeeper.controller if self._zookeeper is not None else None
         return claim is not None and not isinstance(claim, Failure) and claim.is_kraft
 
     def _unregistered_observers(self) -> set[int]:
-        """Nodes that fetch, and were not stopped before they were unregistered. Both are times of the leader."""
+        """Nodes that fetched after they were unregistered, or never were. Both times are the leader's."""
         if self.image is None and not isinstance(self.probe.brokers, BrokerList):
             return set()  # without any list of brokers an observer may well be a registered one
         gone = self.image.unregistered if self.image else {}
@@ -186,8 +187,8 @@ class Membership:
         }
 
     def _is_left_to_zookeeper(self, id_: int) -> bool:
-        """Tell whether a quorum that waits has no say about this broker: a broker is the controller, and it is
-        registered in ZooKeeper. The log has only those that have the flag by now.
+        """Tell whether the log of a waiting quorum does not decide about this broker: a broker is still the controller,
+        and this one is registered in ZooKeeper. The log only has brokers that already have the flag.
         """
         if self.image is None or self.is_claimed or (self.image.zk_migration_state or 0) not in _NOTHING_COPIED:
             return False
@@ -203,7 +204,7 @@ class Membership:
             return None
         is_registered, is_fenced = self._broker_registration(id_)
         is_ghost = is_registered is True and is_fenced is True
-        may_vote = not self._voters or id_ in self._voters  # none: they could not be read
+        may_vote = not self._voters or id_ in self._voters  # empty: they could not be read
         return role_given_up(self.probed.get(id_, ()), is_fenced=is_ghost, is_voter=may_vote)
 
     def _ghost_of(self, id_: int, role: Role) -> Node:
@@ -271,14 +272,14 @@ class Membership:
                     return NodeState.LIVE if answers else NodeState.UNREACHABLE
                 if answers:
                     return NodeState.FENCED
-                registered_broker = registered_broker or None  # there is no controller that refuses it
+                registered_broker = registered_broker or None  # no KRaft controller could refuse it
             if registered_broker is False:
                 return NodeState.REFUSED
             if fenced is None or registered_broker is None:
                 return NodeState.LIVE if answers else NodeState.UNREACHABLE
             if answers or not fenced:
                 return _BROKER_STATES[answers, fenced]
-            # Without DescribeQuorum it is unknown whether it still fetches, as one that recovers its log does.
+            # A broker that recovers its log still fetches, which only DescribeQuorum shows.
             unsure = id_ in self._fetching or isinstance(self.probe.quorum, Failure) or self._answers_ambiguously(id_)
             return NodeState.FENCED if unsure else NodeState.GHOST
         if answers:
@@ -287,12 +288,12 @@ class Membership:
         return NodeState.UNREACHABLE if counted_on else NodeState.GHOST
 
     def _answers_ambiguously(self, id_: int) -> bool:
-        """Tell whether something answers at its address, and it is not known as which node."""
+        """Tell whether something answers at the node's address, without showing which node it is."""
         answers = (probed_node.answer for probed_node in self.probed.get(id_, ()))
         return any(isinstance(answer, Failure) and answer.kind is FailureKind.STALE for answer in answers)
 
     def _broker_registration(self, id_: int) -> tuple[bool | None, bool | None]:
-        """(is it registered, is it fenced), each None where that cannot be known."""
+        """Pair of booleans (registered, fenced); each None where it is not known."""
         if self.image is not None and not self._is_left_to_zookeeper(id_):
             registration = self.image.brokers.get(id_)
             return registration is not None, registration.fenced if registration else None
@@ -306,7 +307,7 @@ class Membership:
 
 
 def by_id(nodes: Iterable[Node]) -> dict[int, Node]:
-    """The nodes by id, as `Observation.node` has them."""
+    """Nodes by id; a ghost only where no other node has its id."""
     node_by_id: dict[int, Node] = {}
     for node in nodes:
         if node.id not in node_by_id or node_by_id[node.id].state is NodeState.GHOST:
@@ -315,7 +316,7 @@ def by_id(nodes: Iterable[Node]) -> dict[int, Node]:
 
 
 def _counts_by_znodes(zookeeper: ZooKeeperReading, image: Image | None) -> bool:
-    """Tell whether a broker in ZooKeeper mode is the controller, or is to be elected and nothing was copied yet."""
+    """Tell whether a broker in ZooKeeper mode is the controller, or will be elected before anything was copied."""
     claim = zookeeper.controller
     if isinstance(claim, Failure) or isinstance(zookeeper.brokers, Failure):
         return False
@@ -362,12 +363,12 @@ def _answer(id_: int, probed: ProbedNode | None) -> Known[NodeAnswer] | Unknown:
 
 
 def _fetching(quorum: QuorumAnswer) -> dict[int, int]:
-    """Nodes whose last fetch is recent by the clock of the leader, and when it was."""
+    """By id, the last fetch of nodes that fetched recently, by the leader's clock."""
     return {replica.id: replica.last_fetch_timestamp for replica in _recent(quorum)}
 
 
 def _fetching_twice(quorum: QuorumAnswer) -> frozenset[int]:
-    """Ids of two processes, a controller and a broker. One that recovers its log does not answer, but fetches."""
+    """Ids with two processes, a controller and a broker. One that recovers its log fetches, but does not answer."""
     counts = Counter(replica.id for replica in _recent(quorum))
     return frozenset(id_ for id_, count in counts.items() if count > 1)
 
@@ -383,8 +384,8 @@ def _recent(quorum: QuorumAnswer) -> list[ReplicaProgress]:
 
 
 def _metadata_dirs(quorum: QuorumAnswer) -> dict[int, str]:
-    """The directory of the replica of each id that fetched last: the one of a process that is gone stays for minutes,
-    and as a voter for ever.
+    """By id, the directory of the replica that fetched last. That of a stopped process stays listed for minutes, and
+    that of a voter for ever.
     """
     replicas = sorted(quorum.voters + quorum.observers, key=lambda r: r.last_fetch_timestamp)
     return {r.id: r.directory for r in replicas if r.last_fetch_timestamp >= 0}

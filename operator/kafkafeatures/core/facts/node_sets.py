@@ -1,7 +1,7 @@
-"""Sets of node ids as a status keeps them: "1-3, 7". A thousand brokers are one run, and are never written one by one.
+"""Sets of node ids as text in a status: "1-3, 7". A thousand consecutive brokers are one run, never a list.
 
-Pure. Called by `core/levels/behind.py` and by modules of `core/roll`. What a status says may have been edited: whatever
-is no run of ids is passed over, and no run is ever expanded.
+Pure. Called by `core/levels/behind.py` and by modules of `core/roll`. A status may have been edited: text that is no
+run of ids is ignored, and runs are never expanded.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ def holds(text: str, id_: int) -> bool:
 
 
 def set_of(ids: Iterable[int]) -> str:
-    """The set of these."""
+    """The set of these ids."""
     return _merged((id_, id_) for id_ in ids)
 
 
 def with_node(text: str, id_: int) -> str:
-    """The set with one more."""
+    """The set with this id added."""
     return _merged([*_runs(text), (id_, id_)])
 
 
 def without_node(text: str, id_: int) -> str:
-    """The set with one less."""
+    """The set with this id removed."""
     remaining: list[tuple[int, int]] = []
     for first, last in sorted(_runs(text)):
         parts = ((first, min(last, id_ - 1)), (max(first, id_ + 1), last))

@@ -1,7 +1,7 @@
-"""One picture of the cluster: every fact is Known, with its source and time, or Unknown, with its reason.
+"""One observation of the cluster: every fact is Known, with its source and time, or Unknown, with its reason.
 
-Made by `core/facts/observe.py` from the probe and the metadata log; read by every decision and every report.
-Nothing in here reads the world, and nothing turns an Unknown into a default.
+Made by `core/facts/observe.py` from the probe and the metadata log; read by every decision and every report. Nothing
+here does I/O, and nothing turns an Unknown into a default.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faste
 
 T = TypeVar("T")
 
-NOT_SUPPORTED = VersionRange(0, 0)  # a node that does not list a feature has it at level 0, and only there
+NOT_SUPPORTED = VersionRange(0, 0)  # of a node that does not list the feature: level 0 only
 
 
 class SourceKind(StrEnum):
@@ -47,7 +47,7 @@ class SourceKind(StrEnum):
 
 
 class Known(Struct, Generic[T], frozen=True):
-    """A fact that was read. `origin` names the node or the log offset."""
+    """A fact that was read. `origin`: the node or the log offset. `at`: when it was read."""
 
     value: T
     source: SourceKind
@@ -56,13 +56,13 @@ class Known(Struct, Generic[T], frozen=True):
 
 
 class Unknown(Struct, frozen=True):
-    """A fact that could not be read, and why."""
+    """A fact that could not be read, with the failure."""
 
     failure: Failure
 
 
 class MetadataMode(StrEnum):
-    """Place where the cluster keeps its metadata."""
+    """System in which the cluster keeps its metadata."""
 
     ZOOKEEPER = "ZooKeeper"
     MIGRATING = "Migrating"
@@ -70,7 +70,7 @@ class MetadataMode(StrEnum):
 
 
 class NodeState(StrEnum):
-    """State of a node in the cluster. The prologue of `core/facts/membership.py` has the table."""
+    """State of a node in the cluster; `core/facts/membership.py` has the table."""
 
     LIVE = "Live"  # answers, and a broker is not fenced
     FENCED = "Fenced"  # fenced by the controller, but something shows that it runs
@@ -80,25 +80,23 @@ class NodeState(StrEnum):
 
 
 REPLACED = (FailureKind.ANOTHER_NODE, FailureKind.OTHER_ROLE)
-"""Kinds of failures by which a registration has no process of its own, with what is there in its place."""
+"""Kinds of failures of a registration whose process is gone, where something else runs in its place."""
 
 
 NodeKey = tuple[int, tuple[Role, ...]]
 
 
 def plain_host(host: str) -> str:
-    """A host name as names are compared: without the cluster's domain behind `.svc`, which no object names."""
+    """A host name for comparison: without the cluster domain after `.svc`, which objects do not have."""
     host = host.rstrip(".").lower()
     head, service, _ = host.partition(".svc.")
     return f"{head}.svc" if service else host
 
 
 class Node(Struct, frozen=True):
-    """A broker, a controller or both. Without roles: something unknown that fetches the metadata log.
-
-    `answer` is what the live process says of itself; `registered` what its current registration in the metadata
-    log says, per role (empty where the log was not read or knows no such node). `broker_epoch` is the czxid while it is
-    registered in ZooKeeper alone; which process in ZooKeeper mode it is, `czxid` tells.
+    """A broker, a controller or both. Without roles: an unknown process that fetches the metadata log. answer: what the
+    live process says of itself. registered: by role, its present registration in the metadata log; empty where the log
+    was not read or has none. broker_epoch: the czxid where it is registered in ZooKeeper alone.
     """
 
     id: int
@@ -110,29 +108,29 @@ class Node(Struct, frozen=True):
     registered: Mapping[Role, Known[Mapping[str, VersionRange]]] = field(default_factory=dict)
     is_voter: bool = False
     migrating_from_zookeeper: bool = False
-    registered_flag: bool | None = None  # whether its process that registered last as a controller may migrate
-    broker_epoch: int = -1  # of its registration as a broker; -1 where it has none, or none is known. A czxid where it
-    # is registered in ZooKeeper alone: numbers of the two are never compared, as they count different things
-    czxid: int = (
-        -1
-    )  # of its znode in `/brokers/ids`: a process in ZooKeeper mode; -1 where there is none, or none was read
+    registered_flag: bool | None = None  # migration flag in its last registration as a controller
+    broker_epoch: int = -1  # of its registration as a broker; -1: none, or not known. A czxid and an epoch of KRaft are
+    # never compared: they count different things
+    czxid: int = -1  # of its znode in `/brokers/ids`, in ZooKeeper mode; -1: none, or not read
     incarnation: str = ""  # of the process that registered last; empty where it is not known
-    listeners: tuple[tuple[str, int], ...] = ()  # (host, port) of all that it is registered with
+    listeners: tuple[tuple[str, int], ...] = ()  # (host, port) of all registered listeners
     controller_listeners: tuple[tuple[str, int], ...] = ()  # those of its registration as a controller
     listener_names: frozenset[str] = frozenset()
-    proved_at: str = ""  # the IP address at which a process said that it is this node; empty where none did
-    settings: Mapping[str, Setting] = field(default_factory=dict)  # that a stage demanded, by name
+    proved_at: str = ""  # IP address at which a process proved to be this node; empty: none did
+    settings: Mapping[str, Setting] = field(default_factory=dict)  # by name, those that a stage requires
     log_dirs: frozenset[str] = frozenset()  # ids of its log directories, by its registration; empty: not known
     metadata_dir: str = ""  # id of the directory that its process fetches the metadata log into; empty: not known
 
     @property
     def key(self) -> NodeKey:
-        """Key that tells it from all others: a ghost of another role may have the same id."""
+        """Id and roles. The id alone is not unique: a ghost in another role may have the same."""
         return self.id, self.roles
 
     @property
     def replaced_by(self) -> Failure | None:
-        """Replacement in its place: another node at its address, or a process with its id in another role."""
+        """Failure that names what runs in its place: another node at its address, or its process in another role; else
+        None.
+        """
         failure = self.answer.failure if isinstance(self.answer, Unknown) else None
         return failure if failure is not None and failure.kind in REPLACED else None
 
@@ -143,14 +141,13 @@ class Node(Struct, frozen=True):
 
     @property
     def runs_in_kraft_mode(self) -> bool | None:
-        """Tell whether its process does, by what it answers; None where it does not answer."""
+        """Tell whether its process runs in KRaft mode; None where it does not answer."""
         return self.answer.value.runs_in_kraft_mode if isinstance(self.answer, Known) else None
 
     def range_of(self, feature: str) -> Known[VersionRange] | Unknown:
-        """The supported range from the node itself, else from its registration, else Unknown.
-
-        A node that speaks and a registration that says otherwise is Unknown: one of the two is of another life of
-        the process, and the next reconciliation will tell. `NOT_SUPPORTED` for a feature the node does not have.
+        """The supported range from the node itself, else from its registration, else Unknown. Unknown also where the
+        two differ: one of them is of an earlier process, and a later reading will tell. `NOT_SUPPORTED` for a feature
+        that it lacks.
         """
         reported, recorded = self._said(feature), self._written(feature)
         if reported is not None and recorded is not None and recorded != reported:
@@ -170,7 +167,7 @@ class Node(Struct, frozen=True):
         return Unknown(self._why(feature))
 
     def _while_it_differs(self) -> str:
-        """Remedy while process and registration differ: for a moment, that of an earlier process is still there."""
+        """Remedy while process and registration differ: that of an earlier process stays for a moment."""
         remedy = f"it may be restarting; if this lasts for more than 2 minutes, see the log of {self.title}"
         if len(self.roles) < 2 or self.state is not NodeState.FENCED:
             return f"{remedy}, and restart it"
@@ -180,16 +177,15 @@ class Node(Struct, frozen=True):
         )
 
     def known_range_of(self, feature: str) -> VersionRange | None:
-        """The range of a feature that the node supports, without the reason; None where it is Unknown."""
+        """The supported range of a feature; None where `range_of` is Unknown."""
         reported, recorded = self._said(feature), self._written(feature)
         if reported is None or recorded is None:
             return recorded if reported is None else reported
         return reported if reported == recorded else None
 
     def surely_holds(self, feature: str, level: int) -> bool:
-        """Tell whether process and registrations name the same range with the level in it.
-
-        The usual case of every check on every node; False says nothing, `range_of` does.
+        """Tell whether process and registrations report the same range, with the level in it. A fast path for checks of
+        every node; False proves nothing, `range_of` decides.
         """
         if not isinstance(self.answer, Known):
             return False
@@ -210,11 +206,13 @@ class Node(Struct, frozen=True):
 
     @property
     def _names_no_feature(self) -> bool:
-        """Tell whether it runs in ZooKeeper mode, where a process names none, whatever its binary supports."""
+        """Tell whether it runs in ZooKeeper mode, where a process reports no features, whatever its binary supports."""
         return self.runs_in_kraft_mode is False and isinstance(self.answer, Known) and not self.answer.value.supported
 
     def _written(self, feature: str) -> VersionRange | None:
-        """A combined node has two registrations; the narrower one is what the controller will check."""
+        """The registered range. A combined node has two registrations: their common range, which the controller
+        checks.
+        """
         if not self.registered:
             return None
         ranges = [fact.value.get(feature, NOT_SUPPORTED) for fact in self.registered.values()]
@@ -234,10 +232,9 @@ class Node(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """Reading that most of the picture rests on. `offset` and `epoch` are -1 where it was asked.
-
-    `features_offset`: no level was moved at or above it; -1 where that is not known. `files`: where the log lies, if it
-    was read from disk, and no node was asked anything; empty for a live cluster.
+    """Reading on which most of the observation rests. offset, epoch: end of the metadata log; -1 for API requests.
+    features_offset: no level was changed at or after it; -1 where not known. files: path of a log that was read from
+    disk, without asking any node; empty for a live cluster.
     """
 
     kind: SourceKind
@@ -249,9 +246,9 @@ class Source(Struct, frozen=True):
 
 
 class PastLevels(Struct, frozen=True):
-    """Times at which each level above 0 of a feature was last given up, by the metadata log as it was at `at`, in its
-    own time. Complete from `since` on; None: from the beginning of the cluster. `moves`: of each feature, where it was
-    moved, from `since_offset` on.
+    """History of levels from the metadata log. given_up_at: by feature and level above 0, when the level was last left,
+    in the log's own time. since: from when on this is complete; None: from the beginning. at: time of the log's end.
+    moves: changes by feature, from `since_offset` on.
     """
 
     given_up_at: Mapping[tuple[str, int], datetime]
@@ -262,9 +259,8 @@ class PastLevels(Struct, frozen=True):
 
 
 class LastRegistration(Struct, frozen=True):
-    """The last registration of any broker, where all are registered in KRaft mode: none has returned to ZooKeeper mode
-    since. offset: of its record. at: when it was written, at the latest; read_at: when the log was read; both in the
-    log's own time, by the clocks of its controllers.
+    """The last registration of any broker, where all registered in KRaft mode: none has returned to ZooKeeper mode
+    since. offset: of its record. at: its latest possible time. read_at: when the log was read. Times are the log's own.
     """
 
     offset: int
@@ -273,9 +269,8 @@ class LastRegistration(Struct, frozen=True):
 
 
 class Returns(Struct, frozen=True):
-    """Times of the last registration or unfencing of each registered node, at the latest, by id, and of the reading of
-    the metadata log: in the log's own time, by the clocks of its controllers. marks: what tells one return of a node
-    from another, as long as one process reads on: it does not move, as a time does that is only known at the latest.
+    """Last registration or unfencing of each registered node. times: by id, the latest possible time. read_at: when the
+    log was read. Times are the log's own. marks: by id, identity of a return in this process: stable, unlike `times`.
     """
 
     times: Mapping[int, datetime]
@@ -284,7 +279,9 @@ class Returns(Struct, frozen=True):
 
 
 class Observation(Struct, frozen=True):
-    """The picture. `gaps`: what could not be read, each with the address, the ACL or the setting that is missing."""
+    """All facts of one reading. `gaps`: what could not be read, each with the address, ACL or setting that is
+    missing.
+    """
 
     at: datetime
     cluster_id: Known[str] | Unknown
@@ -303,39 +300,39 @@ class Observation(Struct, frozen=True):
     zookeeper: Known[ZooKeeperReading] | Unknown = Unknown(NOT_ASKED)
     compared: Known[StoreComparison] | Unknown = Unknown(NOT_ASKED)  # ZooKeeper with the metadata log
     surveyed: Known[object] | Unknown = Unknown(NOT_ASKED)  # znodes, as `core/migration/copied/survey.py` has them
-    past_levels: PastLevels | None = None  # where the metadata log was read
+    past_levels: PastLevels | None = None  # None: no metadata log was read
     last_registration: LastRegistration | None = None  # None: not known, or a broker is not in KRaft mode
-    returns: Returns | None = None  # where the metadata log was read
+    returns: Returns | None = None  # None: no metadata log was read
     named_controllers: Mapping[int, frozenset[int] | Failure] = field(default_factory=dict)  # by each broker
-    former_controllers: Mapping[str, Failure | None] = field(default_factory=dict)  # why none answers at an address
+    former_controllers: Mapping[str, Failure | None] = field(default_factory=dict)  # by address, why none answers
 
     def level_of(self, feature: str) -> int | None:
-        """The finalized level, 0 where there is none; None where the levels could not be read."""
+        """The finalized level, 0 for none; None where the levels could not be read."""
         return self.finalized.value.get(feature, 0) if isinstance(self.finalized, Known) else None
 
     @property
     def known_levels(self) -> Mapping[str, int]:
-        """The finalized levels; empty where they could not be read, of which `finalized` tells."""
+        """The finalized levels; empty where they could not be read."""
         return self.finalized.value if isinstance(self.finalized, Known) else {}
 
     def node(self, id_: int) -> Node | None:
-        """The node of that id; the ghost of a role that its process gave up only where there is no other."""
+        """The node with this id; a ghost only where no other node has it."""
         matches = [node for node in self.nodes if node.id == id_]
         return next((node for node in matches if node.state is not NodeState.GHOST), matches[0] if matches else None)
 
     @property
     def in_zookeeper_mode(self) -> bool:
-        """Tell whether the cluster certainly keeps its metadata in ZooKeeper."""
+        """Tell whether the cluster surely keeps its metadata in ZooKeeper."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.ZOOKEEPER
 
     @property
     def in_kraft_mode(self) -> bool:
-        """Tell whether the cluster certainly keeps its metadata in KRaft alone: no migration is open."""
+        """Tell whether the cluster surely keeps its metadata in KRaft alone: no migration is open."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.KRAFT
 
     @property
     def is_migrating(self) -> bool:
-        """Tell whether a migration from ZooKeeper is certainly open."""
+        """Tell whether a migration from ZooKeeper is surely open."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.MIGRATING
 
     @property
@@ -346,11 +343,11 @@ class Observation(Struct, frozen=True):
 
     @property
     def no_quorum(self) -> Failure | None:
-        """Reason why no active controller with a majority is known; None where one is."""
+        """Failure where no active controller with a majority is known; None where one is."""
         if isinstance(self.active_controller, Unknown):
             return self.active_controller.failure
         if self.source.kind is SourceKind.METADATA_LOG:
-            return None  # a reading of it counts only with evidence of a majority
+            return None  # a log is read only with evidence of a majority
         if isinstance(self.quorum, Unknown):
             return self.quorum.failure
         if self.quorum.value.has_majority:
@@ -363,9 +360,8 @@ class Observation(Struct, frozen=True):
 
     @property
     def nothing_is_led(self) -> bool:
-        """Tell whether every broker is fenced by the metadata log, which is read only with evidence of a majority: no
-        partition has a leader then. The state of a combined node does not tell whether it is, where it does not answer.
-        While a migration from ZooKeeper is open the log may have no broker, and all of them lead.
+        """Tell whether the metadata log shows every broker as fenced, so that no partition has a leader. False for
+        combined nodes, whose state does not show it, and while a migration is open, when the log may lack brokers.
         """
         if not self.in_kraft_mode:
             return False
@@ -376,11 +372,11 @@ class Observation(Struct, frozen=True):
 
     @property
     def shows_levels(self) -> bool:
-        """Tell whether the finalized levels are known for certain: a broker that is cut off shows those of before."""
+        """Tell whether the finalized levels are certain: a broker that is cut off reports old ones."""
         return isinstance(self.finalized, Known) and (self.in_zookeeper_mode or self.no_quorum is None)
 
     def feature_names(self) -> tuple[str, ...]:
-        """Every feature some node supports or that is finalized; metadata.version first."""
+        """Every feature that is finalized or that some node supports; metadata.version first."""
         names = set(self.finalized.value) if isinstance(self.finalized, Known) else set()
         for node in self.nodes:
             if isinstance(node.answer, Known):
@@ -391,7 +387,7 @@ class Observation(Struct, frozen=True):
 
 
 def supported_by_all(observation: Observation, names: Iterable[str]) -> dict[str, VersionRange | None]:
-    """For each feature the highest minimum and the lowest maximum over all nodes whose range is known."""
+    """By feature, the highest minimum and the lowest maximum over all nodes with a known range; None without any."""
     nodes = [node for node in observation.nodes if node.state is not NodeState.REFUSED]
     return {
         name: common([levels for node in nodes if (levels := node.known_range_of(name)) is not None]) for name in names

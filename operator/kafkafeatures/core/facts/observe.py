@@ -1,11 +1,10 @@
-"""From what was read to one `Observation`.
+"""Make one `Observation` from the readings of a port (`core/ports.py`), real or simulated.
 
-Called with the readings of a port (`core/ports.py`), real or simulated, by reconciliations and by `describe`.
-Pure: it sends no request.
+Pure. Called by reconciliations and by `describe`. It sends no request.
 
-The metadata log, where it could be read, is the source of registrations, finalized levels and the migration state;
-what live processes say of themselves stands beside it. Where both speak of the same thing and differ, the fact is
-Unknown. Who is in the cluster, and what each node is to it, is judged by `core/facts/membership.py`.
+The metadata log, where it was read, is the source of registrations, finalized levels and the migration state. Answers
+of live processes are kept separately. Where both report the same thing and differ, the fact is Unknown. Members of the
+cluster and their states are determined by `core/facts/membership.py`.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ _LATEST_MS = 4_102_444_800_000  # the year 2100
 
 
 class ClusterUnreachable(Exception):
-    """Not a single node of the cluster answered."""
+    """No node of the cluster answered."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
@@ -74,9 +73,8 @@ def observe(
     workloads: WorkloadsReading | Failure = NOT_ASKED,
     zookeeper: ZooKeeperReading | Failure = NOT_ASKED,
 ) -> Observation:
-    """Make the picture of what ports read. Raises `ClusterUnreachable` where there is nothing to make one of.
-
-    `zookeeper`: read before the nodes and the metadata log were.
+    """Make an observation. Raises `ClusterUnreachable` where no log was read and no node answered. `zookeeper`: read
+    before the nodes and the metadata log.
     """
     if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
         raise ClusterUnreachable(_why_unreachable(probe, log))
@@ -126,10 +124,9 @@ def observe(
 
 
 def _proven_id(probe: ClusterProbe, log: LogReading | Failure) -> str | Failure:
-    """The cluster id, unless the controllers may be of another cluster than the brokers: a change would go to them.
-
-    Their own list, or their log, shows which one they belong to. That none of them answers is a lost quorum, and no
-    doubt about the cluster.
+    """The cluster id; a Failure where the controllers may be of another cluster than the brokers. Changes would go to
+    these controllers, so their own list or log has to show their cluster. Where no controller answers, the quorum is
+    lost, and the cluster is not in doubt.
     """
     answers = any(node.role is Role.CONTROLLER and isinstance(node.answer, NodeAnswer) for node in probe.nodes)
     if isinstance(log, LogReading) and (contradiction := log_of_another_quorum(probe, log)) is not None:
@@ -151,7 +148,7 @@ def _proven_id(probe: ClusterProbe, log: LogReading | Failure) -> str | Failure:
 def _of_the_same_cluster(
     zookeeper: ZooKeeperReading | Failure, cluster_id: str | Failure
 ) -> ZooKeeperReading | Failure:
-    """Reading of ZooKeeper, unless it may be of another cluster than the nodes: then nothing of it counts."""
+    """The reading of ZooKeeper; a Failure where it may be of another cluster than the nodes."""
     if isinstance(zookeeper, Failure):
         return zookeeper
     if isinstance(cluster_id, Failure):
@@ -212,8 +209,8 @@ def _returns(image: Image, now_ms: int | None) -> Returns | None:
 
 
 def _log_time(probe: ClusterProbe, log: LogReading) -> int | None:
-    """The time by the clock that stamps the metadata log: that of its leader, which answers also where it has appended
-    nothing for hours (`metadata.max.idle.interval.ms`). None where the leader of the log did not say it.
+    """Milliseconds by the clock that stamps the metadata log: that of its leader, which also answers where it has
+    appended nothing for hours (`metadata.max.idle.interval.ms`). None where the leader of the log did not report it.
     """
     quorum = probe.quorum
     if isinstance(quorum, Failure) or quorum.clock < 0:
@@ -223,8 +220,8 @@ def _log_time(probe: ClusterProbe, log: LogReading) -> int | None:
 
 
 def _when(image: Image, elapsed_ms: int, now_ms: int) -> datetime:
-    """Time at which so much had passed, at the latest. `now_ms`: by the clock that stamps the log. Behind its end, no
-    more counts than between two batches.
+    """Latest time at which `elapsed_ms` of the log had passed. `now_ms`: by the clock that stamps the log. After the
+    log's end, no more time counts than between two batches.
     """
     since_end = min(now_ms - image.timestamp_ms, MOST_ELAPSED_MS)
     return _moment(now_ms - since_end - (image.elapsed_ms - elapsed_ms))
@@ -288,10 +285,10 @@ def _mode_of_log(members: Membership, is_migrating: bool | None) -> Known[Metada
 
 
 def _finalized(members: Membership, active: Known[int] | Unknown) -> Known[Mapping[str, int]] | Unknown:
-    """The finalized levels: from the log, held against the active controller; else the active controller's own.
+    """The finalized levels: from the log, compared with the active controller; without a log, the active controller's.
 
-    kraft.version is the one feature that is not a FeatureLevelRecord: the active controller's answer wins, because
-    Kafka 3.9 reports a record that its Raft layer never followed (KAFKA-18979), and people compare us with Kafka.
+    For kraft.version, which is no FeatureLevelRecord, the active controller's answer wins: Kafka 3.9 reports a record
+    that its Raft layer never followed (KAFKA-18979), and people compare this tool with Kafka's.
     """
     reported = None
     for node in members.probed.get(active.value, ()) if isinstance(active, Known) else ():
@@ -327,7 +324,7 @@ def _finalized_by_all(members: Membership) -> Known[Mapping[str, int]] | Unknown
 
 
 def _gaps_of_asking(probe: ClusterProbe) -> list[Failure]:
-    """Gaps that asking alone leaves. With the log read there is no such gap."""
+    """Gaps of the API requests; where the log was read they do not matter."""
     gaps = [part for part in (probe.brokers, probe.controllers, probe.quorum) if isinstance(part, Failure)]
     gaps += [_unidentified(node) for node in probe.nodes if node.id is None]
     if isinstance(probe.brokers, BrokerList) and not probe.brokers.lists_fenced:
@@ -336,7 +333,7 @@ def _gaps_of_asking(probe: ClusterProbe) -> list[Failure]:
 
 
 def _unidentified(node: ProbedNode) -> Failure:
-    """A bootstrap controller that no list names, so that its id is unknown: ApiVersions does not tell it."""
+    """Failure for a bootstrap controller that no list names: its id is unknown, since ApiVersions does not tell it."""
     if isinstance(node.answer, Failure):
         return node.answer
     supported = node.answer.supported.get(METADATA_VERSION)
@@ -349,7 +346,7 @@ def _unidentified(node: ProbedNode) -> Failure:
 
 
 def _contradictions(nodes: Iterable[Node]) -> list[Failure]:
-    """Nodes whose process and whose registration differ, one line each: a `?` in a picture needs its reason."""
+    """Failures for nodes whose process and registration differ, one line each: a `?` in a table needs its reason."""
     failures = []
     for node in nodes:
         if isinstance(node.answer, Unknown):
@@ -369,7 +366,7 @@ def _contradictions(nodes: Iterable[Node]) -> list[Failure]:
 
 
 def _why_unreachable(probe: ClusterProbe, log: Failure) -> Failure:
-    """The most telling of the failures: what the bootstrap addresses said."""
+    """The most telling failure: that of the bootstrap addresses."""
     for part in (probe.brokers, probe.controllers, probe.cluster_id):
         if isinstance(part, Failure) and part.kind is not FailureKind.NOT_ASKED:
             return part

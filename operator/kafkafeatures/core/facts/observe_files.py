@@ -1,8 +1,8 @@
-"""The `Observation` of a cluster whose metadata log is all there is: the files of one of its nodes.
+"""The `Observation` of a cluster of which only the metadata log of one node is there, as files.
 
-Called by `describe --from`. Pure. It is `observe` with a log and no answers, so the rules of `core/facts/membership.py`
-hold: a node that was not asked is promised least. Fenced brokers are Fenced; of every other node the log says that
-the cluster counts on it, and nothing that it runs: Unreachable, with the reason that it was not asked.
+Pure. Called by `describe --from`. It is `observe` with a log and no answers, under the rules of
+`core/facts/membership.py`: fenced brokers are Fenced. Every other node is Unreachable, because it was not asked: the
+log shows that the cluster counts on it, not that it runs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ NO_LEADER = -1
 
 
 def observe_files(reading: LogReading, *, cluster_id: str, files: str) -> Observation:
-    """Observation of what the log says; the reading's leader is NO_LEADER where it names none, its time that of the
-    last record.
-
-    files: where they lie. cluster_id: empty where it is not known.
+    """Observation of a log in files. The reading's leader is NO_LEADER where the log names none; its time is that of
+    the last record. `files`: their path. `cluster_id`: empty where it is not known.
     """
     unasked = Failure(FailureKind.NOT_ASKED, files, "read from files; no node was asked")
     at, leader = reading.at, reading.leader_id

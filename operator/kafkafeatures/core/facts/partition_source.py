@@ -1,19 +1,20 @@
-"""Source from which the partitions of a cluster can be read: the one that is controller now, which on the way from
-ZooKeeper changes.
+"""Source from which the partitions of a cluster can be read: its present controller, which changes during a migration.
 
 Pure. Called by `kafka/partitions/partitions.py` once ZooKeeper, nodes and metadata log were read, and by
-`reconcile/look.py` after the partitions were. A log that holds no partitions yet must never be taken for a cluster
+`reconcile/look.py` after the partitions were. A log that has no partitions yet must never be taken for a cluster
 without any, and no broker in ZooKeeper mode for one that follows the log.
 
-    state of the log    `/controller` names           read are
-    finalized           (of no matter)                the log
+    state of the log    `/controller` names           partitions are read from
+
+    finalized           (does not matter)             the log
     none                no broker in ZooKeeper mode   the log
     migration           the leader, at its epoch      the log
     not finalized       a broker in ZooKeeper mode    the answers of that broker
     no log              a broker in ZooKeeper mode    the answers of that broker
     no log              (nothing is in ZooKeeper)     the answers of brokers that follow the quorum
 
-Anything else is a Failure. What rests on `/controller` holds only as long as that is the same znode: `while_claimed`.
+Anything else is a Failure. Partitions that rest on `/controller` count only while it is the same znode:
+`while_claimed`.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ class Holder(Enum):
 
 
 class PartitionSource(Struct, frozen=True):
-    """`claim`: `/controller` as it was read before, and has to be when they have been read; None where nothing depends
-    on it.
+    """Holder of the partitions.
+
+    claim: `/controller` as it was read before; it has to be the same afterwards. None where nothing depends on it.
     """
 
     holder: Holder
@@ -58,8 +60,8 @@ class PartitionSource(Struct, frozen=True):
 def partition_source(
     probe: ClusterProbe, log: LogReading | Failure, claim: Read[ControllerClaim]
 ) -> PartitionSource | Failure:
-    """Source to read them from, or the reason why nothing would be certain. `claim`: `/controller`, read before probe
-    and log.
+    """Source of the partitions; Failure where no source would be certain. `claim`: `/controller`, read before probe and
+    log.
     """
     if isinstance(log, Failure):
         return _without_log(probe, log, claim)
@@ -87,7 +89,7 @@ def partition_source(
 
 
 def while_claimed(reading: PartitionsReading | Failure, later: Read[ControllerClaim]) -> PartitionsReading | Failure:
-    """The partitions, if `/controller` is what it was before they were read; else why they are not certain."""
+    """The partitions, if `/controller` is the same as before they were read; else a Failure."""
     if isinstance(reading, Failure) or reading.claim is None:
         return reading
     if isinstance(later, Failure):
@@ -98,7 +100,7 @@ def while_claimed(reading: PartitionsReading | Failure, later: Read[ControllerCl
 
 
 def same_claim(earlier: ControllerClaim, later: ControllerClaim | None) -> bool:
-    """Tell whether it is one claim, without another one between them: each is a znode that was created anew."""
+    """Tell whether both are one claim, with no other in between: each claim creates the znode anew."""
     if later is None:
         return False
     return (earlier.czxid, earlier.node_id, earlier.kraft_epoch) == (later.czxid, later.node_id, later.kraft_epoch)
@@ -117,7 +119,9 @@ def _without_log(probe: ClusterProbe, log: Failure, claim: Read[ControllerClaim]
 
 
 def _of_elected(probe: ClusterProbe, claim: ControllerClaim) -> PartitionSource | Failure:
-    """A broker in KRaft mode follows the quorum, whatever ZooKeeper says: neither of the two has everything then."""
+    """The elected broker as the source; Failure where a broker runs in KRaft mode, since it follows the quorum instead,
+    so that neither has everything.
+    """
     followers = [node.id for node in probe.nodes if node.role is Role.BROKER and _is_kraft(node.answer) is True]
     if followers:
         return passing(f"/controller names broker {claim.node_id}, and broker {followers[0]} runs in KRaft mode")
@@ -136,7 +140,7 @@ def _claimed(claim: Read[ControllerClaim]) -> ControllerClaim | Failure:
 
 
 def _knows_zookeeper(probe: ClusterProbe) -> bool:
-    """Tell whether a node shows that the cluster keeps its metadata in ZooKeeper, or a migration from there is open."""
+    """Tell whether a node shows that metadata is in ZooKeeper, or that a migration is open."""
     for node in probe.nodes:
         if isinstance(node.answer, NodeAnswer) and node.answer.zk_migration_ready:
             return True
@@ -146,10 +150,10 @@ def _knows_zookeeper(probe: ClusterProbe) -> bool:
 
 
 def _is_kraft(answer: NodeAnswer | Failure) -> bool | None:
-    """Tell whether a broker that answers so runs in KRaft mode; None where it does not answer."""
+    """Tell whether a broker with this answer runs in KRaft mode; None where it did not answer."""
     return answer.runs_in_kraft_mode if isinstance(answer, NodeAnswer) else None
 
 
 def passing(words: str) -> Failure:
-    """Reason why partitions are not certain at the moment."""
+    """Failure for partitions that are not certain at the moment."""
     return Failure(FailureKind.STALE, "partitions", words, "look again in a moment")

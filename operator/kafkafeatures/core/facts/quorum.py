@@ -1,8 +1,9 @@
-"""Proofs by readings of a quorum: that it worked in between, that no level was moved, who may be away, and who votes.
+"""Judgements on readings of a quorum: whether it worked in between, whether a level was changed, which controller may
+restart, and who votes.
 
-Pure. Called by `core/levels/update_feature.py` to settle what was sent, by `core/roll/admission.py` before a
-controller restarts, and by `describe`. Only the leader knows who has caught up; lag is measured by its clock, never
-by ours.
+Pure. Called by `core/levels/update_feature.py` to settle a step, by `core/roll/admission.py` before a controller
+restarts, and by `describe`. Only the leader knows which voters have caught up; lag is measured by its clock, never by
+the operator's.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from kafkafeatures.core.facts.readings import QuorumAnswer, Role, majority_of
 
 
 def worked_between(first: Observation, second: Observation) -> bool:
-    """Tell whether one leader has worked in one epoch between two readings: then what it had not appended by the first
-    is gone. One reading given twice proves nothing: a single voter is a majority of itself.
+    """Tell whether one leader worked in one epoch between two readings: requests that it had not appended by the first
+    are then lost. One reading given twice proves nothing: a single voter is a majority of itself.
     """
     if first is second:
         return False
@@ -29,7 +30,9 @@ def worked_between(first: Observation, second: Observation) -> bool:
 
 
 def _majority_fetched_since(earlier: QuorumAnswer, later: QuorumAnswer) -> bool:
-    """Without NoOps the mark stands still: then nothing may be uncommitted, and a majority must have fetched since."""
+    """Tell whether a majority has fetched since, with nothing uncommitted. Needed where no NoOp records move the high
+    watermark.
+    """
     leader = next((v for v in later.voters if v.id == later.leader_id), None)
     if earlier.clock < 0 or leader is None or leader.log_end_offset != later.high_watermark:
         return False
@@ -37,15 +40,13 @@ def _majority_fetched_since(earlier: QuorumAnswer, later: QuorumAnswer) -> bool:
 
 
 def nothing_was_moved_since(offset: int, observation: Observation) -> bool:
-    """Tell whether the metadata log shows that no level at all was moved at or above this offset."""
+    """Tell whether the metadata log shows that no level was changed at or after this offset."""
     source = observation.source
     return source.kind is SourceKind.METADATA_LOG and 0 <= source.features_offset <= offset
 
 
 def is_caught_up(id_: int, quorum: QuorumAnswer) -> bool:
-    """Tell whether the leader says that this voter has just fetched, and has all that is there: by the leader's
-    clock.
-    """
+    """Tell whether this voter has just fetched and has caught up, by the leader's clock."""
     if id_ == quorum.leader_id:
         return True
     since = quorum.recent_since
@@ -56,11 +57,10 @@ def is_caught_up(id_: int, quorum: QuorumAnswer) -> bool:
 
 
 def may_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> str | None:
-    """Reason why this controller may not go away now; None where it may: a majority of the voters stays caught up
-    without it.
+    """Reason why this controller may not restart now; None where a majority of the voters stays caught up without it.
 
-    down: everybody who is away or about to be, whatever for. Of one or two voters none can go: there is no majority
-    without it. Who is no voter takes nothing from the majority, but goes only while there is one.
+    down: all nodes that are away or about to be, for any reason. Of one or two voters none may restart: no majority
+    would remain. A controller that is no voter takes nothing from the majority, but restarts only while there is one.
     """
     voters = {voter.id for voter in quorum.voters}
     staying = voters - down - {controller}
@@ -77,9 +77,8 @@ def may_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> 
 
 
 def next_controller(needing: frozenset[int], quorum: QuorumAnswer) -> int | None:
-    """Controller of these that goes next: those behind first, for they hold no majority; the leader after all others.
-
-    Ask again before each restart: another controller may lead by then.
+    """The controller to restart next: first those that are behind, which no majority depends on; last the leader. Ask
+    again before each restart: another controller may lead by then.
     """
     return min(needing, key=lambda id_: (id_ == quorum.leader_id, is_caught_up(id_, quorum), id_), default=None)
 
@@ -92,13 +91,13 @@ class QuorumMode(StrEnum):
 
 
 def quorum_mode(observation: Observation) -> QuorumMode | None:
-    """By the finalized kraft.version; None in ZooKeeper mode, and where that is not known."""
+    """Mode by the finalized kraft.version; None in ZooKeeper mode, and where the level is not known."""
     level = None if observation.in_zookeeper_mode else observation.level_of(KRAFT_VERSION)
     return None if level is None else QuorumMode.DYNAMIC if level else QuorumMode.STATIC
 
 
 def observers(observation: Observation) -> tuple[Node, ...]:
-    """The controllers that run and are no voters; none where the voters could not be read."""
+    """Controllers that run and are no voters; none where the voters could not be read."""
     if not isinstance(observation.quorum, Known) or not observation.in_kraft_mode:
         return ()
     running = (node for node in observation.nodes if node.state is NodeState.LIVE and Role.CONTROLLER in node.roles)

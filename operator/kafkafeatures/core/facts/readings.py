@@ -1,7 +1,7 @@
-"""Readings of a cluster, before it is judged: the answers of its nodes, and its metadata log.
+"""Readings of a cluster before they are judged: the answers of its nodes, and its metadata log.
 
-Filled by the Kafka adapter (or by the simulator, in process), read by `core/facts/observe.py`, which makes the
-`Observation` of it. A question that got no answer is a `Failure`, never a default.
+Made by the Kafka adapter (or by the simulator, in process); `core/facts/observe.py` makes an `Observation` of them. A
+request without an answer is a `Failure`, never a default.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:  # asking works without the library that reads logs, and start
 
 
 DESCRIBE_QUORUM = 55
-"""An API that a broker offers only in KRaft mode."""
+"""Key of an API that a broker offers only in KRaft mode."""
 METADATA = 3
-"""An API that every broker offers, and no controller."""
+"""Key of an API that every broker offers, and no controller."""
 
 
 class Role(StrEnum):
-    """A combined node has both."""
+    """Role of a node; a combined node has both."""
 
     BROKER = "Broker"
     CONTROLLER = "Controller"
@@ -42,10 +42,10 @@ class FailureKind(StrEnum):
     NOT_LISTENING = "NotListening"  # the host refused the connection: no process listens at the port
     TIMED_OUT = "TimedOut"  # connected, but no answer within the deadline
     TLS = "Tls"  # the handshake failed: not TLS, unknown CA, wrong host name, expired, client certificate wanted
-    AUTHENTICATION = "Authentication"  # SASL said no
+    AUTHENTICATION = "Authentication"  # SASL rejected the credentials
     AUTHORIZATION = "Authorization"  # an ACL is missing
-    NOT_KAFKA = "NotKafka"  # bytes that are no Kafka protocol
-    UNSUPPORTED = "Unsupported"  # the node is too old for the question, or has another role
+    NOT_KAFKA = "NotKafka"  # the answer is not Kafka's protocol
+    UNSUPPORTED = "Unsupported"  # the node is too old for the request, or has another role
     NO_LEADER = "NoLeader"  # no active controller is known
     DISCONNECTED = "Disconnected"  # the connection ended before the answer
     STALE = "Stale"  # an answer came, but its high watermark does not move: a leader without a quorum
@@ -55,21 +55,21 @@ class FailureKind(StrEnum):
     OTHER_ROLE = "OtherRole"  # the process with its id no longer has the role that was asked
     CREDENTIALS = "Credentials"  # a Secret, or a key of it, is missing or unusable
     FORBIDDEN = "Forbidden"  # the operator's settings forbid the address
-    TOO_LARGE = "TooLarge"  # it takes more memory than a cluster may
+    TOO_LARGE = "TooLarge"  # it takes more memory than one cluster may use
     NOT_ASKED = "NotAsked"  # no address to ask is known
-    WAITING_FOR_BUDGET = "WaitingForBudget"  # other clusters hold as many partitions in memory as may be
+    WAITING_FOR_BUDGET = "WaitingForBudget"  # other clusters fill the memory for partitions
 
     @property
     def is_of_the_asker(self) -> bool:
-        """Tell whether it says something about how was asked (rights, credentials, TLS), and nothing about the
+        """Tell whether the failure comes from this client (rights, credentials, TLS), and says nothing about the
         cluster.
         """
         return self in _OF_THE_ASKER
 
     @property
     def may_pass(self) -> bool:
-        """Tell whether it may resolve automatically: a node that restarts, an election. Anything else requires
-        action.
+        """Tell whether the failure may resolve automatically, such as a restart or an election. Any other needs a
+        person.
         """
         return self in _MAY_PASS
 
@@ -106,29 +106,29 @@ _REMEDIES = {
     FailureKind.NOT_ASKED: "look again; if it lasts, name the nodes in bootstrapServers and bootstrapControllers",
     FailureKind.WAITING_FOR_BUDGET: "wait until other clusters were read, or give the operator more memory",
 }
-"""Remedy where the one that got no answer knows nothing better."""
+"""Remedies for failures that have none of their own."""
 
 NO_CONNECTION = (FailureKind.UNREACHABLE, FailureKind.NOT_LISTENING)
 NO_ANSWER = (*NO_CONNECTION, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED)
-"""Causes of a missing answer of a node that does not run. One that refuses to answer runs."""
+"""Kinds of failures that suggest that the node does not run. A node that refuses to answer runs."""
 
 
 class Failure(Struct, frozen=True):
-    """One line for people: what, where, and what to do (`remedy`, may be empty)."""
+    """A missing answer, in one line for people: where, what, and what to do (`remedy`, may be empty)."""
 
     kind: FailureKind
-    location: str  # host:port, or what was asked
+    location: str  # host:port, or the name of the request
     message: str
     remedy: str = ""
 
     @property
     def subject(self) -> str:
-        """Address or request that got no answer."""
+        """The location; never empty."""
         return self.location or "the cluster"
 
     @property
     def action(self) -> str:
-        """The remedy, or what its kind has for one; never empty."""
+        """The remedy, or that of its kind; never empty."""
         return self.remedy or _REMEDIES[self.kind]
 
     def __str__(self) -> str:
@@ -146,7 +146,7 @@ class Host(Struct, frozen=True):
 
 
 class NodeAnswer(Struct, frozen=True):
-    """Answer of a live process about itself (ApiVersions). Not in `supported`: not supported."""
+    """Answer of a live process about itself (ApiVersions). Features that are not in `supported` are not supported."""
 
     supported: Mapping[str, VersionRange]
     finalized: Mapping[str, int]
@@ -157,15 +157,16 @@ class NodeAnswer(Struct, frozen=True):
 
     @property
     def runs_in_kraft_mode(self) -> bool:
-        """Tell whether the process does: only such a one answers DescribeQuorum, or forwards it."""
+        """Tell whether the process runs in KRaft mode: only then it answers or forwards DescribeQuorum."""
         return DESCRIBE_QUORUM in self.apis
 
 
 class ProbedNode(Struct, frozen=True):
-    """`id` None: a bootstrap address that could not be matched to a node. `role`: of the listener that was asked.
+    """A node that was asked.
 
-    `proved_at`: the IP address at which the process said of itself that it has this id; empty where it was not asked.
-    `settings`: by name, those that were demanded and that it gave.
+    id: None for a bootstrap address that could not be matched to a node. role: of the listener that was asked.
+    proved_at: IP address at which the process confirmed this id; empty where it did not. settings: by name, those that
+    were requested and returned.
     """
 
     id: int | None
@@ -179,8 +180,8 @@ class ProbedNode(Struct, frozen=True):
 
 
 class ReplicaProgress(Struct, frozen=True):
-    """A voter or an observer as the leader sees it. Times in ms since the epoch, -1 unknown. `directory`: the id of the
-    one that holds its metadata log (KIP-853); empty where the leader does not say.
+    """A voter or an observer as the leader reports it. Times in ms since the epoch, -1 unknown. `directory`: id of the
+    directory of its metadata log (KIP-853); empty where the leader does not tell.
     """
 
     id: int
@@ -191,19 +192,20 @@ class ReplicaProgress(Struct, frozen=True):
 
 
 MAJORITY_WITHIN_MS = 2_000
-"""`controller.quorum.fetch.timeout.ms`: a voter fetches every 500 ms at least; one that did not for so long begins an
-election, where it can."""
+"""`controller.quorum.fetch.timeout.ms`: a voter fetches every 500 ms at least. One that has not for this long begins an
+election, if it can.
+"""
 
 _NEVER = 1 << 63  # above every time stamp
 
 
 def majority_of(voters: int) -> int:
-    """Number of voters that are a majority of so many: more than half."""
+    """Size of a majority of so many voters: more than half."""
     return voters // 2 + 1
 
 
 class QuorumAnswer(Struct, frozen=True):
-    """DescribeQuorum, believed only when it came through without any error code."""
+    """Answer to DescribeQuorum, used only where it has no error code."""
 
     leader_id: int
     leader_epoch: int
@@ -213,32 +215,29 @@ class QuorumAnswer(Struct, frozen=True):
 
     @property
     def clock(self) -> int:
-        """The leader's own time stamp, by which all others are measured (KIP-836); -1 where it has none."""
+        """The leader's own time stamp, against which all others are measured (KIP-836); -1 where it has none."""
         return next((voter.last_fetch_timestamp for voter in self.voters if voter.id == self.leader_id), -1)
 
     @property
     def recent_since(self) -> int:
-        """The time stamp from which on a fetch counts as recent; where the leader names no time, no fetch does."""
+        """Time stamp from which on a fetch is recent; without a leader's clock, no fetch is."""
         return max(0, self.clock - MAJORITY_WITHIN_MS) if self.clock >= 0 else _NEVER
 
     @property
     def has_majority(self) -> bool:
-        """Tell whether a majority of the voters, the leader among them, fetched recently.
-
-        A leader that was cut off still answers; the time stamps of the others show it then.
+        """Tell whether a majority of the voters, including the leader, fetched recently. A leader that was cut off
+        still answers, but the time stamps of the other voters show it.
         """
         return self.fetched_by_majority(self.recent_since)
 
     def fetched_by_majority(self, since: int) -> bool:
-        """Tell whether a majority of the voters fetched from this time stamp on; the leader has its own log at any
-        time.
-        """
+        """Tell whether a majority of the voters fetched at or after this time stamp. The leader always counts."""
         fetched = sum(voter.id == self.leader_id or voter.last_fetch_timestamp >= since for voter in self.voters)
         return fetched >= majority_of(len(self.voters))
 
 
 class BrokerList(Struct, frozen=True):
-    """DescribeCluster of a broker. `lists_fenced` False: fenced brokers (so ghosts too) cannot be seen this way."""
+    """DescribeCluster of a broker. `lists_fenced` False: it does not list fenced brokers, and so no ghosts."""
 
     brokers: tuple[Host, ...]
     lists_fenced: bool
@@ -260,12 +259,12 @@ class ClusterProbe(Struct, frozen=True):
     controllers: ControllerList | Failure
     quorum: QuorumAnswer | Failure
     nodes: tuple[ProbedNode, ...]
-    bootstrap_failures: tuple[Failure, ...] = field(default=())  # addresses that gave nothing, while another did
-    named_apart: bool = False  # addresses of brokers and of controllers were given: one cluster's, or of two by mistake
+    bootstrap_failures: tuple[Failure, ...] = field(default=())  # of addresses that did not answer, while another did
+    named_apart: bool = False  # brokers' and controllers' addresses were given, maybe of two clusters
 
     @property
     def may_have_a_log(self) -> bool:
-        """Tell whether a node answers that may lead to the metadata log: not where only brokers in ZooKeeper
+        """Tell whether a node answers that can lead to the metadata log: not where only brokers in ZooKeeper
         mode do.
         """
         answers = [(node.role, node.answer) for node in self.nodes if isinstance(node.answer, NodeAnswer)]
@@ -273,7 +272,7 @@ class ClusterProbe(Struct, frozen=True):
 
 
 class LogReading(Struct, frozen=True):
-    """An image of everything committed, with evidence of a majority behind it. `at`: when the last reply came."""
+    """An image of everything committed, with evidence of a majority. `at`: time of the last answer."""
 
     image: Image
     high_watermark: int
@@ -283,16 +282,16 @@ class LogReading(Struct, frozen=True):
 
 
 Mark = tuple[int, int]
-"""A return of a node, as one process reads the log: where the reading began, and how much time had passed by then."""
+"""Identity of a return of a node, valid in one process: first offset of the reading, and the log's elapsed time."""
 
 Moves = tuple[tuple[int, int], ...]
-"""The moves of a feature in the order of the metadata log: the offset behind each, and the level since then."""
+"""Changes of a feature's level, in the order of the log: the offset after each change, and the new level."""
 
 
 class EarlierMoves(Struct, frozen=True):
-    """Moves that the metadata log shows between a position and the beginning of the reading.
+    """Changes of levels between a position and the beginning of the reading.
 
-    `restored`: it never had that position. `moves`: by feature; empty also where the log does not go back so far.
+    moves: by feature; also empty where the log does not go back that far. restored: the log never had that position.
     """
 
     moves: Mapping[str, Moves] = field(default_factory=dict)
@@ -300,11 +299,11 @@ class EarlierMoves(Struct, frozen=True):
 
 
 class PartitionsReading(Struct, frozen=True):
-    """Every partition of the cluster: of the metadata log, or asked for and known to be complete.
+    """Every partition of the cluster: from the metadata log, or from complete answers.
 
-    default_min_insync_replicas: the highest that a broker applies to a topic which sets none. offset: of the log that
-    they are of; -1 where they were asked for. claim: `/controller` of ZooKeeper, where they count only if it is still
-    the same (`core/facts/partition_source.py`).
+    default_min_insync_replicas: the highest value that a broker applies to topics that set none. offset: of the log; -1
+    for answers. claim: `/controller` of ZooKeeper, where the partitions count only if it stays the same
+    (`core/facts/partition_source.py`).
     """
 
     partitions: Partitions
@@ -317,7 +316,7 @@ NOT_ASKED = Failure(FailureKind.NOT_ASKED, "partitions", "nothing needed them")
 
 
 class Readings(NamedTuple):
-    """Readings of a cluster, made in one go. `log`: why, where the metadata log could not be read."""
+    """All readings of one pass. `log`: the Failure where the metadata log could not be read."""
 
     probe: ClusterProbe
     log: LogReading | Failure

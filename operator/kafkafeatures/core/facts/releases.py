@@ -1,11 +1,12 @@
-"""The levels Kafka has shipped: names, bundles, dependencies, and how far one can go back. A new release is a row.
+"""The levels that Kafka has shipped: names, bundles, dependencies, and how far they can be downgraded. A new release is
+a row.
 
-Read by reports (a level is shown with its name), by documents (names and `releaseVersion`) and by the checks. A level
-or a name that is not in here is not an error of the cluster: vendors have levels of their own, and a newer Kafka has
-levels this version of the tool does not know. Numbers always work; nothing is promised for what is not known.
+Used by reports (which show names of levels), by documents (names and `releaseVersion`) and by the checks. A level or
+name that is missing here is no error of the cluster: vendors have their own levels, and a newer Kafka has levels that
+this version does not know. Numbers always work; for an unknown level nothing is promised.
 
 Source: `MetadataVersion.java` of Kafka 3.9 to 4.4 (names, `didMetadataChange`), `Feature.java` and the enums of the
-features (`bootstrapMetadataVersion`, `dependencies`); held against Kafka's own tool by the tests.
+features (`bootstrapMetadataVersion`, `dependencies`); the tests compare them with Kafka's own tool.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kafkafeatures.core.facts.levels import VersionRange
 
 
 class Undo(StrEnum):
-    """Ways in which a change can be undone. Held against real nodes by `tests/conformance`."""
+    """Ways in which a change can be undone; compared with real nodes by `tests/conformance`."""
 
     SAFE = "Safe"
     """Proved lossless on real Kafka."""
@@ -31,7 +32,9 @@ class Undo(StrEnum):
 
 
 class MetadataVersion(Struct, frozen=True):
-    """`changed`: records were added or altered at this level, so it cannot be lowered below (KAFKA-13896)."""
+    """A level of metadata.version. `changed`: it added or altered records, so Kafka refuses downgrades below it
+    (KAFKA-13896).
+    """
 
     level: int
     name: str
@@ -58,9 +61,9 @@ FEATURE_LEVELS: tuple[tuple[str, int, str, int | None], ...] = (
     ("streams.version", 1, "4.2", 29),
     ("share.version", 2, "4.4", 31),
 )
-"""Feature, its highest level, the release from which on nodes support it, and the metadata.version from which on a
-bundle (`--release-version`) contains it. A bundle of Kafka also contains kraft.version; ours do not, because raising it
-is irreversible.
+"""Feature, level, the first release that supports it, and the metadata.version from which on a bundle
+(`--release-version`) contains it. Kafka's bundles also contain kraft.version; those here do not, because raising it is
+irreversible.
 """
 
 KAFKAS_FEATURES = frozenset({METADATA_VERSION, *(feature for feature, *_ in FEATURE_LEVELS)})
@@ -71,22 +74,25 @@ LOWEST_FOR_FEATURES = 7
 """metadata.version 3.3-IV3: any other feature above 0 needs it (`Feature.validateVersion`)."""
 
 WITHOUT_A_LEVEL = 1
-"""metadata.version 3.0-IV1, which Kafka takes for that of a log without any (`MetadataVersion.MINIMUM_KRAFT_VERSION` of
-3.x)."""
+"""metadata.version 3.0-IV1, which Kafka assumes for a log without any (`MetadataVersion.MINIMUM_KRAFT_VERSION`
+of 3.x).
+"""
 
 LOWEST_SETTABLE = 4
-"""metadata.version 3.3-IV0: Kafka 3.x refuses to go below, 4.x supports nothing below 7."""
+"""metadata.version 3.3-IV0: Kafka 3.x refuses lower ones; 4.x supports none below 7."""
 
 WITHOUT_ZOOKEEPER = 22
 """metadata.version 4.0-IV0: a node that supports it knows no ZooKeeper, and no migration."""
 
 KRAFT_VERSION_RAISABLE = 26
-"""metadata.version 4.1-IV0, by what a controller supports: older ones say yes and write a useless record
-(KAFKA-16538, KAFKA-18979)."""
+"""metadata.version 4.1-IV0, as the highest that a controller supports: older ones accept a raise of kraft.version and
+write a useless record (KAFKA-16538, KAFKA-18979).
+"""
 
 KRAFT_VERSION_MISREPORTED = range(21, KRAFT_VERSION_RAISABLE)
-"""The highest metadata.version of Kafka 3.9 and 4.0, whose nodes may report another kraft.version than that of their
-quorum (KAFKA-18602, KAFKA-18979). Older ones know no dynamic quorum."""
+"""Highest metadata.version of Kafka 3.9 and 4.0, whose nodes may report another kraft.version than their quorum's
+(KAFKA-18602, KAFKA-18979). Older ones have no dynamic quorum.
+"""
 
 CONTROLLER_REGISTRATION = 15
 """metadata.version 3.7-IV0: from then on controllers register, with their addresses (KIP-919)."""
@@ -106,7 +112,7 @@ def level_name(feature: str, level: int) -> str:
 
 
 def metadata_version_named(name: str) -> MetadataVersion | None:
-    """The level with exactly this name, or the newest of a release named "4.1"; None if the table has none."""
+    """The level with exactly this name, or the newest level of a release such as "4.1"; None for any other text."""
     if name in _BY_NAME:
         return _BY_NAME[name]
     of_release = [v for v in METADATA_VERSIONS.values() if v.name.split("-")[0] == name]
@@ -123,7 +129,7 @@ Versions and Interoperability" (quotes of 2023 for 7.0 to 7.5, of 2026 for 7.5 t
 
 
 def kafka_in_confluent(name: str) -> str:
-    """The Kafka release in a Confluent Platform "7.9", also written "7.9.1" or "cp-7.9"; empty for all others."""
+    """The Kafka release in a Confluent Platform such as "7.9", "7.9.1" or "cp-7.9"; empty for any other text."""
     parts = name.strip().lower().removeprefix("cp-").removeprefix("v").split(".")
     return _CONFLUENT.get(".".join(parts[:2]), "")
 
@@ -134,20 +140,20 @@ def releases() -> tuple[str, ...]:
 
 
 def format_level(feature: str, level: int) -> str:
-    """Level as people read it: "27 (4.1-IV1)", or the bare number."""
+    """Level for people: "27 (4.1-IV1)", or the bare number."""
     name = level_name(feature, level)
     return f"{level} ({name})" if name else str(level)
 
 
 def has_no_level(levels: Mapping[str, int]) -> bool:
-    """True for the levels of a metadata log without a metadata.version, for which Kafka takes `WITHOUT_A_LEVEL`; not
-    where a feature of a vendor is in its place, such as confluent.metadata.version.
+    """Tell whether the levels are of a metadata log without metadata.version, for which Kafka assumes
+    `WITHOUT_A_LEVEL`. False where a vendor's feature replaces it, such as confluent.metadata.version.
     """
     return not levels.get(METADATA_VERSION) and not level_of_vendor(levels)
 
 
 def level_of_vendor(levels: Mapping[str, int]) -> str:
-    """The feature that a vendor's Kafka has in the place of metadata.version, with its level; empty if it has none."""
+    """The feature with which a vendor's Kafka replaces metadata.version, with its level; empty for none."""
     vendors = (f"{name} {level}" for name, level in levels.items() if level and name.endswith(f".{METADATA_VERSION}"))
     return next(vendors, "")
 
@@ -160,7 +166,9 @@ def format_in_kraft(feature: str, levels: Mapping[str, int]) -> str:
 
 
 def level_in_kraft(feature: str, levels: Mapping[str, int]) -> dict[str, int | str | bool]:
-    """The level of a feature in KRaft mode, in a document: `finalized`, its name, and `inLog` if it is not there."""
+    """The level of a feature in KRaft mode, for a document: `finalized`, its name, and `inLog` False where the log has
+    none.
+    """
     is_taken = feature == METADATA_VERSION and has_no_level(levels)
     level = WITHOUT_A_LEVEL if is_taken else levels.get(feature, 0)
     name = level_name(feature, level)
@@ -168,13 +176,13 @@ def level_in_kraft(feature: str, levels: Mapping[str, int]) -> dict[str, int | s
 
 
 def format_range(feature: str, supported_range: VersionRange) -> str:
-    """Range as people read it: "7-25 (up to 4.0-IV3)", or the bare numbers."""
+    """Range for people: "7-25 (up to 4.0-IV3)", or the bare numbers."""
     name = level_name(feature, supported_range.max)
     return f"{supported_range} (up to {name})" if name else str(supported_range)
 
 
 def bundle(name: str) -> dict[str, int] | None:
-    """Levels that `releaseVersion: name` stands for: feature to level; None for a release that is not known here."""
+    """Feature to level for `releaseVersion: name`; None for an unknown release."""
     version = metadata_version_named(name)
     if version is None:
         return None
@@ -184,14 +192,14 @@ def bundle(name: str) -> dict[str, int] | None:
 
 
 def dependencies(feature: str, level: int) -> dict[str, int]:
-    """Levels that must be finalized at least, for this feature to be at this level (KIP-1022)."""
+    """Feature to the lowest level that this feature's level requires (KIP-1022)."""
     if feature in (METADATA_VERSION, KRAFT_VERSION) or level == 0:
         return {}
     return {METADATA_VERSION: LOWEST_FOR_FEATURES, **_DEPENDENCIES.get((feature, level), {})}
 
 
 def floor_of(level: int) -> int | None:
-    """The lowest metadata.version a lossless downgrade from `level` can reach; None for a level not known here."""
+    """The lowest metadata.version that a lossless downgrade from `level` can reach; None for an unknown level."""
     if level not in METADATA_VERSIONS:
         return None
     while level > LOWEST_SETTABLE and not METADATA_VERSIONS[level].changed:
@@ -200,10 +208,10 @@ def floor_of(level: int) -> int | None:
 
 
 def undo_of_raise(feature: str, from_level: int, to_level: int) -> Undo:
-    """Way in which a raise could be undone. Of a metadata.version that is not known here nothing is promised.
+    """Way in which a raise could be undone; nothing is promised for an unknown metadata.version.
 
-    metadata.version can be downgraded down to the newest level that changed metadata (KAFKA-13896); no state of such a
-    level is lost. Other features: Kafka downgrades them without looking at what they hold.
+    metadata.version can be downgraded to the newest level that changed metadata (KAFKA-13896), without loss. Other
+    features can be downgraded, but Kafka does not check what they lose.
     """
     if feature == METADATA_VERSION:
         floor = floor_of(to_level)

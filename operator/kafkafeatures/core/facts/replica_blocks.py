@@ -1,6 +1,6 @@
-"""Partitions as columns: rows with the same number of replicas, judged together.
+"""Partitions as columns of arrays: rows with the same number of replicas, judged together.
 
-Pure. Made and read by `core/facts/replication.py`, which says what the judgement promises. Needs numpy.
+Pure. Made and read by `core/facts/replication.py`, which defines what is judged. Needs numpy.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ Bools = NDArray[np.bool_]
 Numbers = NDArray[Any]
 
 _BLOCK = 16
-"""Chunks that are judged together: 65,536 rows, which fit into a processor's cache."""
+"""Number of chunks that are judged together: 65,536 rows, which fit into a processor's cache."""
 
 _TABLE_UP_TO = 1 << 20
-"""Broker ids below it are looked up in a table; larger ones, which are rare, are searched."""
+"""Broker ids below it are looked up in a table; larger ones are rare, and searched for."""
 
 _IN_SYNC, _ADDING, _REMOVING = (int(bit) for bit in (Replica.IN_SYNC, Replica.ADDING, Replica.REMOVING))
 
 
 class Block(NamedTuple):
-    """Rows with the same number R of replicas. at: [R, n], the place of each replica's broker in `Replication._ids`.
-    flags: [R, n], bits of `Replica`. least: how many must be in sync.
+    """Partitions (n rows) with the same number R of replicas.
+
+    topic, partition, leader: [n], numbers of the topic, the partition and the leading broker.
+    at: [R, n], index in `Replication._ids` of each replica's broker. flags: [R, n], bits of `Replica`.
+    least: [n], number of replicas that must be in sync.
     """
 
     topic: Numbers
@@ -49,48 +52,48 @@ class Block(NamedTuple):
 
     @property
     def lacking(self) -> Bools:
-        """Replicas that should be in sync and are not; one that is being added should not be yet."""
+        """[R, n]: replicas that should be in sync and are not. A replica that is being added is not expected to be."""
         return np.asarray(self.flags & (_IN_SYNC | _ADDING) == 0)
 
     @property
     def moving(self) -> Bools:
-        """Rows that are being reassigned."""
+        """[n]: rows that are being reassigned."""
         return np.asarray((self.flags & (_ADDING | _REMOVING)).any(axis=0))
 
     @property
     def staying(self) -> Numbers:
-        """Number of replicas of each row that are not being removed."""
+        """[n]: number of replicas that are not being removed."""
         return count(self.flags & _REMOVING == 0)
 
     @property
     def never(self) -> Bools:
-        """Rows from which no replica can ever be taken: all that stay have to be in sync."""
+        """[n]: rows that never allow a broker to restart, since all remaining replicas must be in sync."""
         return np.asarray(self.least >= self.staying)
 
     def excusing(self) -> Block:
-        """The block with one replica less required where all replicas are required."""
+        """The block in which rows that require all replicas require one less."""
         return self._replace(least=np.minimum(self.least, self.staying - 1))
 
     def healed(self, away: Bools) -> Block:
-        """The block as it would be with every broker that is away back and in sync."""
+        """The block as if every broker that is away were back and in sync."""
         return self._replace(flags=self.flags | away[self.at].astype(np.uint8) * np.uint8(_IN_SYNC))
 
     def without_reassignments(self) -> Block:
-        """The block as it would be with no reassignment under way."""
+        """The block as if no reassignment were under way."""
         return self._replace(flags=self.flags & ~np.uint8(_ADDING | _REMOVING))
 
     def rows(self, indices: Numbers) -> Block:
-        """Some of them."""
+        """The block with only these rows."""
         columns: Iterable[Numbers] = self
         return Block._make(column[..., indices] for column in columns)
 
     def forbidding(self, away: Bools, availability: Availability) -> Bools:
-        """[R, n]: which row forbids which of its replicas' brokers to go."""
+        """[R, n]: True where a row forbids a restart of that replica's broker. `away`: by index in `Replication._ids`,
+        brokers that are away.
+        """
         gone = away[self.at]
         counted = (self.flags & (_IN_SYNC | _REMOVING) == _IN_SYNC) & ~gone
-        holds = self.in_sync & ~(
-            gone & (self.leader == NO_LEADER)
-        )  # a leaderless partition needs a broker that is away back
+        holds = self.in_sync & ~(gone & (self.leader == NO_LEADER))  # a leaderless partition needs such a broker back
         forbids = holds & (count(counted) - self.least < counted)
         if availability is Availability.NO_UNDER_REPLICATED:
             forbids |= (self.in_sync & (gone | ~self.in_sync).any(axis=0)) | self.moving
@@ -98,12 +101,12 @@ class Block(NamedTuple):
 
 
 def count(predicate: Bools) -> Numbers:
-    """Number of replicas of each row for which it holds."""
+    """[n]: number of replicas for which the predicate is true."""
     return np.asarray(predicate.sum(axis=0, dtype=np.int16))
 
 
 def broker_ids(chunks: Iterable[Columns]) -> Numbers:
-    """Every broker that hosts something, sorted."""
+    """Ids of all brokers that host a replica, sorted."""
     is_host = np.zeros(0, dtype=np.bool_)
     large_ids: list[Numbers] = []
     for chunk in chunks:
@@ -119,7 +122,7 @@ def broker_ids(chunks: Iterable[Columns]) -> Numbers:
 
 
 def places_of(ids: Numbers) -> Callable[[Numbers], Numbers]:
-    """Function that finds the index of each broker among the ids."""
+    """Function that maps broker ids to their index in `ids`."""
     kind = np.uint16 if len(ids) <= 1 << 16 else np.int32
     if not len(ids) or ids[0] < 0 or ids[-1] >= _TABLE_UP_TO:
         return lambda replicas: np.searchsorted(ids, replicas).astype(kind)
@@ -129,7 +132,7 @@ def places_of(ids: Numbers) -> Callable[[Numbers], Numbers]:
 
 
 def together(chunks: list[Columns]) -> Iterator[list[Columns]]:
-    """Chunks of the same number of replicas, several at a time."""
+    """Chunks with the same number of replicas, in groups of up to `_BLOCK`."""
     by_size: dict[int, list[Columns]] = {}
     for chunk in chunks:
         by_size.setdefault(chunk.replicas.shape[1], []).append(chunk)
@@ -139,7 +142,7 @@ def together(chunks: list[Columns]) -> Iterator[list[Columns]]:
 
 
 def block_of(chunks: list[Columns], places: Callable[[Numbers], Numbers], least: Numbers) -> Block:
-    """These chunks as one block. least: min.insync.replicas by the number of the topic."""
+    """The chunks as one block. `places`: from `places_of`. `least`: min.insync.replicas by the number of the topic."""
     topic, partition, leader = (
         np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("topic", "partition", "leader")
     )

@@ -1,22 +1,23 @@
-"""Brokers that may go away now without a partition losing what it was promised, and which partitions forbid it.
+"""Brokers that may restart now without breaking a promise to a partition, and the partitions that forbid it.
 
-Pure. Called by `core/roll/admission.py` before every single restart, with a reading of all partitions and with every
-broker that is away or about to be; it is never asked once for several restarts. It must never take a replica for in
-sync that the controller does not, and never count one that is away or is being removed. A replica that is eligible to
-lead without being in sync (ELR) holds no promise: what acks=all waits for are those in sync.
+Pure. Called by `core/roll/admission.py` before every single restart, with a reading of all partitions and all brokers
+that are away or about to be; one judgement never covers several restarts. It must never take a replica for in sync that
+the controller does not, and never count one that is away or being removed. A replica that is eligible to lead without
+being in sync (ELR) does not count: acks=all waits for in-sync replicas only.
 
 The promise, for a broker and every partition that it hosts:
 
-    RespectMinISR      where it is in sync: without it, without who is away and without who is being removed, as many
-                       are in sync as min.insync.replicas asks for. A broker that is in sync nowhere costs nothing,
-                       nor does one that is away from a partition without a leader: its restart brings the partition
-                       back.
-    NoUnderReplicated  that, and all replicas are in sync now, none of them is away, and none is being moved; where it
-                       is not in sync itself, it takes nothing away, and may be what has to be restarted.
+    RespectMinISR      Where the broker is in sync: without it, without brokers that are away and replicas that are
+                       being removed, at least min.insync.replicas replicas are in sync. A broker that is in sync
+                       nowhere may restart; so may a broker that is away, for a partition without a leader: its restart
+                       brings the partition back.
 
-A broker asks for no more replicas than there are (`Partition.effectiveMinIsr`). Where min.insync.replicas asks for
-every replica, as with a single one, no promise is kept while one of them restarts. Such a partition forbids for ever;
-where that is excused, it still never lets a second replica go.
+    NoUnderReplicated  The same, and all replicas are in sync, none of them is away, and none is being moved. Where the
+                       broker itself is not in sync, it takes nothing away, and may be the one that needs a restart.
+
+A broker never requires more replicas than there are (`Partition.effectiveMinIsr`). Where min.insync.replicas requires
+every replica, or there is a single one, the promise cannot be kept during a restart. Such a partition forbids restarts
+for ever; where it is excused, it still never allows a second replica to be away.
 
 Needs numpy: imported only where a roll is judged. A million partitions are judged for all brokers in some 20 ms.
 """
@@ -47,26 +48,27 @@ from kafkafeatures.core.words import counted
 from kraftlog.partitions import NO_LEADER, Columns
 
 NAMED = 3
-"""Partitions that are named where many are counted."""
+"""Most partitions that are named in a message."""
 
 
 class InadmissibleReason(StrEnum):
-    """Reasons why a partition forbids that a broker goes, the most lasting first."""
+    """Reasons why a partition forbids a broker's restart, the most lasting first."""
 
-    AT_MIN_ISR = "AtMinIsr"  # too few others are in sync, or would be with what is missing now
+    AT_MIN_ISR = "AtMinIsr"  # too few other replicas are in sync, even if all brokers were back
     REASSIGNING = "Reassigning"  # it is being moved
     UNDER_REPLICATED = "UnderReplicated"  # some replica is not in sync, although its broker is not away
-    REPLICA_IN_FLIGHT = "ReplicaInFlight"  # it would not forbid it if all brokers that are away were back
+    REPLICA_IN_FLIGHT = "ReplicaInFlight"  # it would allow it if all brokers were back
 
 
 Named = tuple[int, tuple[str, ...]]
-"""Number of partitions, and the first of them by name: "orders-3"."""
+"""Number of partitions, and the names of the first of them, such as "orders-3"."""
 
 
 class Forbidding(Struct, frozen=True):
-    """Number of partitions that forbid it; the most lasting reason of any, and the first partitions with that reason.
+    """Partitions that forbid a restart.
 
-    lagging: brokers that should be in sync with one of them, are not, and are not away.
+    count: their number. names: the first partitions with `reason`. reason: the most lasting reason of any. lagging:
+    brokers that should be in sync with one of them, are not, and are not away.
     """
 
     count: int
@@ -76,7 +78,7 @@ class Forbidding(Struct, frozen=True):
 
 
 class Replication:
-    """All partitions of one reading. Everything about them that a roll asks."""
+    """All partitions of one reading, for the judgement of restarts."""
 
     def __init__(self, reading: PartitionsReading) -> None:
         self._partitions = reading.partitions
@@ -88,15 +90,15 @@ class Replication:
 
     @cached_property
     def _out_of_sync(self) -> Numbers:
-        """Number of partitions that each broker should be in sync with and is not."""
+        """Number of partitions with which each broker should be in sync and is not."""
         return self._per_broker(lambda block: block.lacking)
 
     def judge(self, down: frozenset[int], availability: Availability, *, excused: bool = False) -> Admission:
-        """Brokers that may be restarted now. down: every broker that is away or about to be, whatever for. excused:
-        partitions of which min.insync.replicas asks for every replica let one of them go at a time.
+        """Brokers that may restart now. `down`: all brokers that are away or about to be, for any reason. `excused`:
+        partitions that require every replica allow one to be away.
 
-        RespectMinISR lets a broker that is away be restarted where it is in sync only with partitions without a leader,
-        or where others hold the promise: so a stuck one is judged, which may be the only one in sync with a partition.
+        RespectMinISR lets a broker that is away restart where its partitions have no leader, or other replicas keep the
+        promise. So a stuck broker is judged too: it may be the only one in sync.
         """
         return Admission(self, down, availability, excused)
 
@@ -105,25 +107,27 @@ class Replication:
         return sum(len(block.topic) for block in self._blocks)
 
     def brokers(self) -> frozenset[int]:
-        """The brokers that host a partition."""
+        """Ids of the brokers that host a partition."""
         return frozenset(self._ids.tolist())
 
     def never_available(self) -> Mapping[str, int]:
-        """Partitions that no restart of their brokers leaves available: how many, by the name of the topic."""
+        """By name of the topic, the number of partitions that no restart of their brokers leaves available."""
         numbers, counts = np.unique(self._rows(lambda block: block.never)[:, 0], return_counts=True)
         topic_counts = zip(numbers.tolist(), counts.tolist(), strict=True)
         return {self._partitions.topics[number].name: count for number, count in topic_counts}
 
     def out_of_sync(self, broker: int, most: int = NAMED) -> Named:
-        """Partitions in which this broker's replica should be in sync and is not; one being added is not meant."""
+        """Partitions in which this broker's replica should be in sync and is not; without replicas that are being
+        added.
+        """
         at = self._at(broker)
         if at is None or not self._out_of_sync[at]:
             return 0, ()
         return self._named(self._rows(lambda block: (block.lacking & (block.at == at)).any(axis=0)), most)
 
     def leader_of_lacking(self, broker: int) -> int | None:
-        """The one other broker that leads all partitions with which this one should be in sync and is not; None where
-        several do, or one has no leader.
+        """The one other broker that leads all partitions with which this broker should be in sync and is not; None
+        where several do, or one has no leader.
         """
         at = self._at(broker)
         if at is None or not self._out_of_sync[at]:
@@ -133,11 +137,11 @@ class Replication:
         return leaders[0] if len(leaders) == 1 and leaders[0] not in (NO_LEADER, broker) else None
 
     def lagging(self) -> frozenset[int]:
-        """Brokers that are out of sync with some partition, for whatever reason."""
+        """Brokers that are out of sync with a partition, for any reason."""
         return frozenset(self._ids[self._out_of_sync > 0].tolist())
 
     def at_min_isr(self, most: int = NAMED) -> Named:
-        """Partitions that lack a replica, and have no more in sync than min.insync.replicas asks for."""
+        """Partitions that lack an in-sync replica and have exactly min.insync.replicas."""
 
         def at(block: Block) -> Bools:
             return np.asarray(block.lacking.any(axis=0) & (count(block.in_sync) == block.least))
@@ -145,8 +149,8 @@ class Replication:
         return self._named(self._rows(at), most)
 
     def under_min_isr(self, most: int = NAMED, *, excused: bool = False) -> Named:
-        """Partitions with fewer replicas in sync than min.insync.replicas asks for. excused: than without one of those
-        where it asks for all.
+        """Partitions with fewer in-sync replicas than min.insync.replicas. `excused`: those that require all replicas
+        may lack one.
         """
 
         def low(block: Block) -> Bools:
@@ -156,22 +160,22 @@ class Replication:
         return self._named(self._rows(low), most)
 
     def offline(self, most: int = NAMED, *, excused: bool = False) -> Named:
-        """Partitions without a leader. excused: those with a single replica are not meant."""
+        """Partitions without a leader. `excused`: without those that have a single replica."""
         return self._named(self._rows(lambda block: (block.leader == NO_LEADER) & (block.staying > int(excused))), most)
 
     def under_replicated(self, most: int = NAMED) -> Named:
-        """Partitions in which a replica should be in sync and is not; one being added is not meant."""
+        """Partitions in which a replica should be in sync and is not; without replicas that are being added."""
         return self._named(self._rows(lambda block: np.asarray(block.lacking.any(axis=0))), most)
 
     def reassigning(self, most: int = NAMED) -> Named:
-        """Partitions that are being moved."""
+        """Partitions that are being reassigned."""
         return self._named(self._rows(lambda block: block.moving), most)
 
     # --- for this module, the planner and its advice
 
     def pairs(self, brokers: Iterable[int], availability: Availability) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
-        """Pairs of these brokers that may never be away together, because they share a partition that allows one at a
-        time: the two as places in `brokers`, and a number of the row. One triple of columns for each pair of replicas.
+        """Pairs of brokers that may never be away together, because a shared partition allows only one at a time. Each
+        item is three columns for one pair of replicas: indices in `brokers` of the two, and numbers of the rows.
         """
         position_of = np.full(len(self._ids), -1, dtype=np.int32)
         for number, broker in enumerate(brokers):
@@ -193,7 +197,7 @@ class Replication:
                         yield positions[slot][both], positions[other_slot][both], rows[both]
 
     def names_of(self, rows: Numbers, most: int = NAMED) -> tuple[str, ...]:
-        """The first of these rows by name. Numbers of rows are those of `pairs`."""
+        """Names of the first of these rows. Rows are numbered as in `pairs`."""
         partitions = [np.empty((0, 2), dtype=np.int32)]
         first = 0
         for block in self._blocks:
@@ -212,7 +216,7 @@ class Replication:
         return away
 
     def _least(self, default: int, chunks: list[Columns]) -> Numbers:
-        """Replicas that min.insync.replicas asks for, by the number of the topic."""
+        """min.insync.replicas by the number of the topic."""
         top = max((int(chunk.topic.max()) for chunk in chunks), default=-1)
         least = np.full(top + 1, _as_count(default), dtype=np.int16)
         if configured := self._partitions.min_insync_replicas.topics:
@@ -229,7 +233,7 @@ class Replication:
         return counts
 
     def _rows(self, predicate: Callable[[Block], Bools]) -> Numbers:
-        """The rows that are so, as `Block.partitions`."""
+        """Rows for which the predicate is true, in the form of `Block.partitions`."""
         partitions = [block.rows(np.flatnonzero(predicate(block))).partitions for block in self._blocks]
         return np.concatenate([*partitions, np.empty((0, 2), dtype=np.int32)])
 
@@ -248,7 +252,7 @@ class Replication:
 
 
 class Admission:
-    """Brokers that may be restarted while some are away, at one moment: made anew before each restart."""
+    """Brokers that may restart while `down` are away, at one moment: made anew before each restart."""
 
     def __init__(
         self, replication: Replication, down: frozenset[int], availability: Availability, excused: bool
@@ -258,12 +262,12 @@ class Admission:
         self._forbidden = replication._per_broker(self._forbids)
 
     def allows(self, broker: int) -> bool:
-        """Tell whether it may go. A broker that hosts nothing may."""
+        """Tell whether the broker may restart. One that hosts nothing may."""
         at = self._of._at(broker)
         return at is None or not self._forbidden[at]
 
     def forbidding(self, broker: int, most: int = NAMED) -> Forbidding | None:
-        """Partitions that forbid that this broker goes; None where none does."""
+        """Partitions that forbid this broker's restart; None for none."""
         at = self._of._at(broker)
         if at is None or not self._forbidden[at]:
             return None
@@ -298,10 +302,10 @@ _REASONS = tuple(InadmissibleReason)
 
 
 def _as_count(configured: int) -> int:
-    """`min.insync.replicas` as a number of replicas that fits the arrays. No partition has more."""
+    """`min.insync.replicas` as a number that fits the arrays; no partition has more replicas."""
     return max(1, min(configured, np.iinfo(np.int16).max))
 
 
 def format_partitions(count: int, names: tuple[str, ...]) -> str:
-    """Partitions in a message, such as: 3 partitions (orders-1, orders-2, ...)."""
+    """Partitions in a message, such as "3 partitions (orders-1, orders-2, ...)"."""
     return f"{counted(count, 'partition')} ({', '.join(names)}{', ...' if count > len(names) else ''})"

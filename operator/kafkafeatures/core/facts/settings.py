@@ -1,7 +1,7 @@
-"""Settings of a node, as the node itself gives them: the value of each name, and where it comes from.
+"""Settings of a node, as the node itself reports them: the value of each, and its source.
 
-Read with DescribeConfigs of the node's own id (`kafka/probe/node_settings.py`), and only where a stage demands it. A
-secret is known by its source alone: that it is set, and where, never what it is. Pure values, nothing is judged here.
+Read with DescribeConfigs of the node's own id (`kafka/probe/node_settings.py`), only where a stage requires them. Of a
+secret only the source is known, never the value. Values only; nothing is judged here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ QUORUM_SERVERS = "controller.quorum.bootstrap.servers"
 
 
 class SettingSource(IntEnum):
-    """Sources of a value, the strongest first; `DescribeConfigsResponse.ConfigSource` has the codes.
-
-    UNKNOWN: from somewhere that this release does not know.
+    """Sources of a value, the strongest first; codes as in `DescribeConfigsResponse.ConfigSource`. UNKNOWN: a source
+    that this release does not know.
     """
 
     UNKNOWN = 0
@@ -38,9 +37,12 @@ class SettingSource(IntEnum):
 
 
 class Setting(Struct, frozen=True):
-    """One setting. `value`: None of a secret, or where it has none. `layers`: what each source says; empty of a secret.
+    """One setting.
 
-    `is_read_only`: only the file says it, or the default, so it holds for as long as the process runs.
+    source: where its value comes from.
+    value: None for a secret, or where it has none.
+    is_read_only: no request can change it, so it stays for as long as the process runs.
+    layers: the value that each source has; empty for a secret.
     """
 
     source: SettingSource
@@ -51,13 +53,13 @@ class Setting(Struct, frozen=True):
 
     @property
     def without_requests(self) -> str | None:
-        """The value that remains once everything is taken back that requests have set."""
+        """The value that would remain if no request had set any; None where that is not known."""
         return self.layers.get(SettingSource.FILE, self.layers.get(SettingSource.DEFAULT))
 
 
 class NodeSettings(Struct, frozen=True):
-    """`at`: the IP address at which the process answered for this id, which proves who it is. A name that the node does
-    not know is not in `of`.
+    """Settings of one node. `at`: IP address at which the process answered for this id, which proves its identity.
+    `of`: settings by name, without those that the node does not know.
     """
 
     at: str

@@ -1,6 +1,6 @@
-"""Readings of the pods that a cluster runs in, before it is judged.
+"""Readings of the pods in which a cluster runs, before they are judged.
 
-Filled by a driver (`kube/workloads/`) or by the simulator; judged by `core/roll/matching.py`. Values only.
+Made by a driver (`kube/workloads/`) or by the simulator; judged by `core/roll/matching.py`. Values only.
 """
 
 from __future__ import annotations
@@ -14,24 +14,28 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.words import counted
 
 MOST_REQUESTS = 8
-"""Requests to restart a pod that count at the same time: a plan names each of them, and a status has room for few."""
+"""Most requests to restart a pod that count at a time: a plan names each of them, and a status has little room."""
 
 INIT = "Init:"
-"""Before why a pod waits, where it is a container that runs before the others which does not run."""
+"""Prefix of `Pod.waiting` where the container that does not run is an init container."""
 
 
 class Pod(Struct, frozen=True):
     """A pod of a StatefulSet.
 
-    revision: of the template it was made from. host_names: every name and address that it alone can be reached by; a
-    name that ends in ".svc" with any domain of a cluster behind it. ports_of_node: (host, port) of its Kubernetes node
-    that are its own. waiting: why its container does not run, such as "CrashLoopBackOff"; empty where it does.
-    draining: its Kubernetes node is being drained, or Kubernetes is about to evict it. started_at: its container,
-    the last time; None where it does not run. restarts: how often its container, or the one that keeps it from
-    starting, was started again in this pod. ended_for, ended_at: why that container ended the last time, such as
-    "OOMKilled", and when; empty and None where it never did, or where Kubernetes no longer has it. restart_requested: a
-    person asks for the restart of this life of it. stops_by: by when it should have stopped; None where it was not
-    asked to. kubernetes_node: the name of the one it runs on; empty where none was found yet.
+    revision: of the template it was made from.
+    host_names: names and addresses that belong to this pod alone. A name that ends in ".svc" may have any cluster
+    domain after it.
+    ports_of_node: (host, port) on its Kubernetes node that belong to this pod alone.
+    waiting: why its container does not run, such as "CrashLoopBackOff"; empty where it runs.
+    restarts: how often its container, or the one that keeps it from starting, was started again in this pod.
+    draining: its Kubernetes node is being drained, or Kubernetes is about to evict it.
+    started_at: last start of its container; None where it does not run.
+    ended_for, ended_at: reason, such as "OOMKilled", and time of the last end of that container; empty and None where
+    it never ended, or Kubernetes no longer knows.
+    restart_requested: a person has requested a restart of exactly this pod.
+    stops_by: time by which it should have stopped; None where it was not told to stop.
+    kubernetes_node: name of its Kubernetes node; empty where it is not scheduled yet.
     """
 
     name: str
@@ -56,24 +60,26 @@ class Pod(Struct, frozen=True):
     kubernetes_node: str = ""
 
     def stays_at(self, revision: str) -> bool:
-        """Tell whether it is of this revision, and no restart of it is requested."""
+        """Tell whether the pod is of this revision, and no restart of it is requested."""
         return self.revision == revision and not self.restart_requested
 
     @property
     def restarts_text(self) -> str:
-        """Number of times that kubelet started its container again, for the end of a sentence: ", restarted 2
-        times".
-        """
+        """Number of restarts of its container, for the end of a sentence: ", restarted 2 times"; empty for none."""
         return f", restarted {counted(self.restarts, 'time')}" if self.restarts else ""
 
 
 class StatefulSet(Struct, frozen=True):
-    """`role`: as which the document lists it. `observed`: its status is of its current generation.
+    """A StatefulSet that the document names.
 
-    release: of Kafka, as a label, an annotation or the image's tag of its template says; empty where none does.
-    conflict: what else restarts its pods; empty for nothing. grace_seconds: for a clean stop. labels: that select its
-    pods. image: of the container that the document names; empty where there is none. is_ordered: its pods are created
-    one by one (`podManagementPolicy: OrderedReady`), from `first_ordinal` on.
+    role: the list of the document that has it.
+    observed: its status is of its present generation.
+    image: of the container that the document names; empty where it has none.
+    release: of Kafka, by a label, an annotation or the image's tag of its template; empty where none tells.
+    conflict: what else restarts its pods; empty for nothing.
+    grace_seconds: time for a clean stop.
+    labels: those that select its pods.
+    is_ordered: its pods are created one by one (`podManagementPolicy: OrderedReady`), from `first_ordinal` on.
     """
 
     name: str
@@ -94,10 +100,13 @@ class StatefulSet(Struct, frozen=True):
 
 
 class Budget(Struct, frozen=True):
-    """A PodDisruptionBudget. `pods`: those it covers. `limit`: as it is written, such as "maxUnavailable: 1".
+    """A PodDisruptionBudget.
 
-    disruptions_allowed: now. has_enough_healthy: as many pods are healthy now as it asks for. most: of disruptions,
-    while all of its pods are healthy; -1 where Kubernetes has not counted yet.
+    disruptions_allowed: number allowed now.
+    pods: names of the pods that it covers.
+    limit: as it is written, such as "maxUnavailable: 1".
+    has_enough_healthy: as many pods are healthy now as it requires.
+    most: disruptions allowed while all of its pods are healthy; -1 where Kubernetes has not computed it yet.
     """
 
     name: str
@@ -110,9 +119,11 @@ class Budget(Struct, frozen=True):
 
 
 class WorkloadsReading(Struct, frozen=True):
-    """`at`: when it was read, by the operator's clock or the API server's, the earlier of the two. What happened to a
-    pod is dated by the clocks of Kubernetes, and a crash must not look older because the operator's clock is ahead.
-    `missing`: StatefulSets that the document names and that are not there.
+    """All StatefulSets of the document with their pods, at one time.
+
+    at: when it was read, by the operator's clock or the API server's, whichever is earlier. Kubernetes dates what
+    happens to a pod, and a crash must not look older because the operator's clock is ahead.
+    missing: StatefulSets of the document that do not exist.
     """
 
     at: datetime
@@ -122,7 +133,9 @@ class WorkloadsReading(Struct, frozen=True):
     namespace: str = ""
 
     def with_requests(self, most: int = MOST_REQUESTS) -> WorkloadsReading:
-        """No more than the first so many requests to restart a pod count: the others do once these are over."""
+        """The reading in which only the first `most` requests to restart a pod count; the others count once these are
+        done.
+        """
         requested = [
             pod.uid for stateful_set in self.stateful_sets for pod in stateful_set.pods if pod.restart_requested
         ]
@@ -138,11 +151,11 @@ class WorkloadsReading(Struct, frozen=True):
         return replace(self, stateful_sets=sets)
 
     def pod(self, name: str) -> Pod | None:
-        """The pod of that name."""
+        """The pod of that name; None for none."""
         return next((pod for stateful_set in self.stateful_sets for pod in stateful_set.pods if pod.name == name), None)
 
     def owner(self, pod: str) -> StatefulSet | None:
-        """The StatefulSet that has a pod of that name."""
+        """The StatefulSet of the pod of that name; None for none."""
         return next(
             (stateful_set for stateful_set in self.stateful_sets for each in stateful_set.pods if each.name == pod),
             None,

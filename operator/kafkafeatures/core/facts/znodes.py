@@ -1,7 +1,7 @@
-"""Metadata that Kafka keeps in ZooKeeper, as far as a migration depends on it: znodes, read from their bytes.
+"""Metadata that Kafka keeps in ZooKeeper, as far as a migration depends on it: znodes, parsed from their bytes.
 
-Pure. Every client with access to the ensemble may have written the bytes: what cannot be read is a `Failure` that names
-the path, and never a default. An absent znode is None. Shapes as Kafka 3.9 writes them (`kafka/zk/ZkData.scala`).
+Pure. Any client of the ensemble may have written the bytes: what cannot be read is a `Failure` that names the path,
+never a default. An absent znode is None. Formats are those of Kafka 3.9 (`kafka/zk/ZkData.scala`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ T = TypeVar("T")
 _ENDPOINT = re.compile(r"[^:/]*://\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]{1,5})")  # as `EndPoint.scala` reads it
 _YEAR_10000 = 253_402_300_800_000  # in ms since 1970
 Read: TypeAlias = T | Failure | None
-"""A znode: what is in it, why it could not be read, or None where it is absent."""
+"""Content of a znode, or a Failure where it could not be read, or None where it is absent."""
 
 
 class Znode(Struct, frozen=True):
-    """One znode as ZooKeeper has it. czxid: the transaction that created it; of a broker's it is the broker's epoch.
-    mtime: when it was last written, in milliseconds since 1970 by ZooKeeper's clock.
+    """One znode as ZooKeeper has it. czxid: the transaction that created it, which for a broker's znode is the broker's
+    epoch. mtime: last write, in milliseconds since 1970 by ZooKeeper's clock.
     """
 
     path: str
@@ -42,17 +42,18 @@ class Znode(Struct, frozen=True):
 
 
 class ControllerEpoch(Struct, frozen=True):
-    """`/controller_epoch`. version: of the znode, which each claim of `/controller` raises with the epoch."""
+    """`/controller_epoch`. version: version of the znode, which rises with the epoch at each claim of `/controller`."""
 
     value: int
     version: int
 
 
 class MigrationZnode(Struct, frozen=True):
-    """`/migration`: up to where the metadata log was written to ZooKeeper. offset -1: nothing was copied.
+    """`/migration`: up to where the metadata log was written to ZooKeeper.
 
-    text: as it is, to be kept before it is deleted. written_at: by ZooKeeper's clock; an active controller writes it
-    twice a second.
+    offset: -1 where nothing was copied.
+    text: the whole content, to be kept before the znode is deleted.
+    written_at: by ZooKeeper's clock; an active controller writes it twice a second.
     """
 
     controller_id: int
@@ -66,10 +67,11 @@ class MigrationZnode(Struct, frozen=True):
 
 
 class StoreComparison(Struct, frozen=True):
-    """Result of comparing all that Kafka keeps in ZooKeeper with the metadata log, up to `offset` (exclusive).
+    """Result of comparing all that Kafka keeps in ZooKeeper with the metadata log.
 
-    differences: how many there are. summary: what differs, for people; examples: the first of them. took: seconds.
-    digest: of which they are, empty where there are none.
+    offset: end of the compared part of the log (exclusive).
+    differences: their number. summary: the differences in words. examples: the first of them.
+    took: seconds. digest: hash of the differences; empty for none.
     """
 
     at: datetime
@@ -89,7 +91,7 @@ class FeatureZnodeStatus(IntEnum):
 
 
 class FinalizedInZooKeeper(Struct, frozen=True):
-    """`/feature`: finalized levels of ZooKeeper mode, in which Kafka has shipped no feature."""
+    """`/feature`: finalized levels in ZooKeeper mode, for which Kafka never shipped a feature."""
 
     status: FeatureZnodeStatus
     levels: Mapping[str, int]
@@ -107,14 +109,15 @@ class RegisteredBroker(Struct, frozen=True):
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """(host, port) of its endpoints, as far as they are `NAME://host:port`."""
+        """(host, port) of its endpoints in the form `NAME://host:port`; others are left out."""
         matches = (_ENDPOINT.fullmatch(endpoint) for endpoint in self.endpoints)
         return tuple((match[1], int(match[2])) for match in matches if match is not None)
 
 
 class ZooKeeperReading(Struct, frozen=True):
-    """Reading of ZooKeeper, made in one session. brokers: by id. deletions: topics that are to be deleted. reassigning:
-    whether `/admin/reassign_partitions` holds something to do.
+    """Reading of ZooKeeper, made in one session.
+
+    brokers: by id. deletions: topics that are to be deleted. reassigning: `/admin/reassign_partitions` has partitions.
     """
 
     at: datetime
@@ -130,7 +133,7 @@ class ZooKeeperReading(Struct, frozen=True):
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """Parts of it that could not be read."""
+        """Failures of all parts that could not be read."""
         readings = (
             self.cluster_id, self.controller, self.controller_epoch, self.migration, self.feature, self.brokers,
             self.deletions, self.reassigning,
@@ -140,11 +143,10 @@ class ZooKeeperReading(Struct, frozen=True):
 
 
 def of_another_cluster(found: Read[str], ensemble: str, cluster_id: str) -> Failure | None:
-    """Reason why nothing that was read of an ensemble counts: it is not certainly the one of this cluster. None where
-    it is.
+    """Failure where the ensemble is not surely that of this cluster, so that nothing read from it counts; else None.
 
-    found: its `/cluster/id`. Asked of every reading before it is used, and in the session of the one transaction: an
-    ensemble keeps many clusters, one below each chroot, and all of them look alike.
+    found: content of its `/cluster/id`. Called for every reading before it is used, and in the session of the one
+    transaction: an ensemble may keep many clusters, each below its chroot, and all look alike.
     """
     if isinstance(found, Failure):
         return found
@@ -157,7 +159,7 @@ def of_another_cluster(found: Read[str], ensemble: str, cluster_id: str) -> Fail
     return Failure(FailureKind.WRONG_CLUSTER, source, message, remedy)
 
 
-# --- what stands in them ---
+# --- formats ---
 
 Int = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
 Long = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
@@ -208,7 +210,7 @@ class _Reassignment(Struct, frozen=True):
 
 
 def parsed(znode: Znode | Failure | None, reader: Callable[[Znode], T]) -> Read[T]:
-    """Content of a znode that was read. Never raises: a Failure says which znode is damaged, and how."""
+    """Content of a znode. Never raises: a Failure says which znode is damaged, and how."""
     if znode is None or isinstance(znode, Failure):
         return znode
     try:
@@ -235,7 +237,7 @@ def controller(znode: Znode) -> ControllerClaim:
 
 
 def controller_epoch(znode: Znode) -> ControllerEpoch:
-    """`/controller_epoch`: a number, and no JSON document."""
+    """`/controller_epoch`: a number, not a JSON document."""
     text = znode.data.decode("ascii")
     if not text.isdigit() or len(text) > 10 or int(text) >= 2**31:
         raise ValueError(f"expected an epoch, found {text[:20]!r}")
@@ -292,7 +294,7 @@ def broker(id_: int, znode: Znode) -> RegisteredBroker:
 
 
 def reassigns(znode: Znode) -> bool:
-    """`/admin/reassign_partitions`: whether it asks for anything."""
+    """Tell whether `/admin/reassign_partitions` has partitions."""
     return bool(_in(znode, _Reassignment).partitions)
 
 
@@ -309,11 +311,11 @@ def broker_ids(children: tuple[str, ...]) -> tuple[int, ...] | Failure:
 
 
 class Ambiguous(ValueError):
-    """A document that has a key twice."""
+    """A JSON object that has a key twice."""
 
 
 def json_of(data: bytes) -> Any:
-    """The document in a znode. Raises ValueError (Ambiguous for a key that stands there twice) and RecursionError."""
+    """The JSON document in a znode. Raises ValueError (Ambiguous for a duplicate key) and RecursionError."""
     return json.loads(data.decode(), object_pairs_hook=_without_duplicates)
 
 
@@ -322,7 +324,7 @@ def _in(znode: Znode, shape: type[T]) -> T:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Kafka takes the last of two; another reader may take the first, so that neither is certain."""
+    """The object. Raises Ambiguous: Kafka takes the last of two equal keys, other readers may take the first."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise Ambiguous("a key stands there twice")

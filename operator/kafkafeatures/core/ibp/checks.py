@@ -1,8 +1,7 @@
-"""Conditions that must hold before a broker is restarted on the way to another inter.broker.protocol.version: a chain
-of checks.
+"""Checks before a broker is restarted on the way to another inter.broker.protocol.version.
 
-Pure. Called in each reconciliation, so also right before each restart; every blocker at once, and what is not known
-blocks. What holds for any restart, the roll checks itself (`core/roll/checks.py`).
+Pure. Called in each reconciliation, so also right before each restart. Every blocker is listed at once, and missing
+information blocks. The rules of every restart are checked by the roll (`core/roll/checks.py`).
 """
 
 from __future__ import annotations
@@ -25,8 +24,11 @@ from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of
 
 
 class IbpCheckInput(Struct, frozen=True):
-    """May a broker be restarted now? flying: brokers that are being restarted, of which nothing is expected. assigned:
-    brokers that have replicas, as far as that is known.
+    """Everything that decides whether a broker may be restarted now.
+
+    progress: versions that the brokers use, and the next roll.
+    flying: brokers that are being restarted, of which nothing is expected.
+    assigned: brokers that have replicas, as far as that is known.
     """
 
     progress: IbpProgress
@@ -46,14 +48,14 @@ _MEANWHILE = "until it ends, no inter.broker.protocol.version is changed, and no
 
 
 def zookeeper_is_read(question: IbpCheckInput) -> Iterator[Blocker]:
-    """ZooKeeper says which broker is controller, and so who has the partitions."""
+    """ZooKeeper was read: it says which broker is controller, and which brokers are registered."""
     znodes = question.znodes
     if isinstance(znodes, Failure):
         yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.action)
 
 
 def no_migration_is_open(question: IbpCheckInput) -> Iterator[Blocker]:
-    """Brokers and quorum have to agree on one version from the first controller on (KIP-866)."""
+    """No migration is open: brokers and quorum must agree on one version from the first controller on (KIP-866)."""
     znodes, observation = question.znodes, question.progress.observation
     if isinstance(znodes, Failure):
         return
@@ -83,7 +85,7 @@ def _migrating(reason: str, remedy: str = "finalize the migration, or roll it ba
 
 
 def every_broker_was_asked(question: IbpCheckInput) -> Iterator[Blocker]:
-    """Each broker that is registered said which version it uses, and which it knows."""
+    """Each registered broker has reported which version it uses, and the newest that its Kafka knows."""
     progress, znodes = question.progress, question.znodes
     if not progress.brokers:
         yield Blocker(BlockerKind.NODE_UNKNOWN, "no broker is known", "add one to spec.cluster.bootstrapServers")
@@ -98,8 +100,8 @@ def every_broker_was_asked(question: IbpCheckInput) -> Iterator[Blocker]:
 
 
 def no_broker_is_missing(question: IbpCheckInput) -> Iterator[Blocker]:
-    """One that has replicas and is in no list is down: with which Kafka and version it starts again is not known. Once
-    the others speak a higher version, an older one cannot follow them.
+    """No broker has replicas and is in no list: it is down, and would start again with an unknown Kafka and version.
+    Once the others use a higher version, an older broker cannot follow them.
     """
     if question.progress.roll is RollPurpose.RAISE:
         for id_ in sorted(question.assigned - question.progress.brokers.keys() - question.flying):
@@ -109,7 +111,9 @@ def no_broker_is_missing(question: IbpCheckInput) -> Iterator[Blocker]:
 
 
 def it_is_never_lowered(question: IbpCheckInput) -> Iterator[Blocker]:
-    """Once brokers speak a version there is no way back to an older one."""
+    """The target is not lower than a version in use: once brokers use a version there is no way back to an older
+    one.
+    """
     progress = question.progress
     higher = [broker for broker in progress.known_brokers.values() if progress.target < broker.uses]
     if higher:
@@ -125,7 +129,7 @@ def it_is_never_lowered(question: IbpCheckInput) -> Iterator[Blocker]:
 
 
 def none_is_ahead(question: IbpCheckInput) -> Iterator[Blocker]:
-    """A broker that speaks a version which the Kafka of another one does not know was raised too early: by its
+    """No broker uses a version that another broker's Kafka does not know: it would have been raised too early, by its
     template, or because it has no version set and got another Kafka.
     """
     brokers = question.progress.known_brokers
@@ -147,7 +151,7 @@ def none_is_ahead(question: IbpCheckInput) -> Iterator[Blocker]:
 
 
 def no_image_is_exchanged_early(question: IbpCheckInput) -> Iterator[Blocker]:
-    """While a broker has no version set, its next pod must run the Kafka that it runs now."""
+    """The next pod of a broker without a version set runs the same Kafka as now."""
     progress, workloads = question.progress, question.progress.observation.workloads
     unset = [broker for broker in progress.known_brokers.values() if not broker.is_set]
     if not unset or not isinstance(workloads, Known):
@@ -176,7 +180,7 @@ CHAIN: tuple[Check, ...] = (
     zookeeper_is_read, no_migration_is_open, every_broker_was_asked, no_broker_is_missing, it_is_never_lowered,
     none_is_ahead, no_image_is_exchanged_early,
 )  # fmt: skip
-"""In the order in which their blockers are listed."""
+"""Checks in the order in which their blockers are listed."""
 
 
 def blockers(question: IbpCheckInput) -> tuple[Blocker, ...]:

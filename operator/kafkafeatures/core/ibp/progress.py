@@ -1,11 +1,11 @@
-"""Versions of inter.broker.protocol.version that each broker reports, and the next roll: all that is judged.
+"""Versions of inter.broker.protocol.version that brokers report, and the roll that comes next.
 
-Pure. Made in each look, of that look alone. A broker gives the value, whether its own file has it, and its default,
-which is the newest version that its Kafka knows: so which Kafka a broker in ZooKeeper mode runs it says itself, where
-ApiVersions names no feature of it.
+Pure. Made in each reconciliation, from its readings alone. A broker reports the value, whether its own file sets it,
+and its default. The default is the newest version that its Kafka knows, and so tells which Kafka a broker in ZooKeeper
+mode runs, where ApiVersions names no feature that would.
 
-The order is that of Kafka's documentation (upgrade of 3.9, ZooKeeper): the version of before is set, then the Kafka of
-every broker is exchanged, then the version is raised. Each is a roll of its own.
+The order is that of Kafka's documentation (upgrade of 3.9, ZooKeeper): the current version is set in the files, then
+the Kafka of every broker is replaced, then the version is raised. Each of the three is a roll of its own.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ class RollPurpose(Enum):
 
 
 class Broker(Struct, frozen=True):
-    """One broker. uses: the version that it speaks. is_set: its file has it; else another Kafka would raise it by
-    itself. knows: the newest that its Kafka has.
+    """Version of one broker.
+
+    node: the broker.
+    uses: the version that it uses.
+    is_set: its file sets the version; if not, another Kafka would raise it by itself.
+    knows: the newest version that its Kafka knows.
     """
 
     node: Node
@@ -53,7 +57,12 @@ class Broker(Struct, frozen=True):
 
 
 class IbpProgress(Struct, frozen=True, dict=True):
-    """Progress of a cluster on the way to `target`. brokers: by id, a Failure of one that does not say it."""
+    """Progress of a cluster on the way to a version.
+
+    observation: what was read of the cluster.
+    target: the version that the document names.
+    brokers: version of each broker, by id; a Failure if it did not report it.
+    """
 
     observation: Observation
     target: Version
@@ -61,12 +70,12 @@ class IbpProgress(Struct, frozen=True, dict=True):
 
     @cached_property
     def known_brokers(self) -> Mapping[int, Broker]:
-        """Brokers that said it."""
+        """Brokers that reported their version, by id."""
         return {id_: broker for id_, broker in self.brokers.items() if isinstance(broker, Broker)}
 
     @cached_property
     def needs(self) -> Mapping[int, RollPurpose | None]:
-        """Purpose of the next restart of each of them, by id."""
+        """Purpose of the next restart of each known broker, by id; None if it needs none."""
         return {id_: broker.needs(self.target) for id_, broker in self.known_brokers.items()}
 
     @cached_property
@@ -83,12 +92,12 @@ class IbpProgress(Struct, frozen=True, dict=True):
 
     @property
     def unknown(self) -> Mapping[int, Failure]:
-        """Reason why it is not known of each of the others, by id."""
+        """Failure of each broker whose version is not known, by id."""
         return {id_: failure for id_, failure in self.brokers.items() if isinstance(failure, Failure)}
 
     @property
     def is_reached(self) -> bool:
-        """Tell whether every broker said that it uses the target."""
+        """Tell whether every broker reported that it uses the target."""
         return bool(self.brokers) and not self.unknown and self.roll is None
 
     @property
@@ -111,14 +120,14 @@ class IbpProgress(Struct, frozen=True, dict=True):
 
 
 def place_of(observation: Observation, target: Version) -> IbpProgress:
-    """Progress by what each broker says. Which mode the cluster is in has been made sure of."""
+    """Progress by what each broker reports. The caller has made sure of the mode of the cluster."""
     return IbpProgress(
         observation, target, {node.id: said_by(node) for node in observation.nodes if Role.BROKER in node.roles}
     )
 
 
 def said_by(node: Node) -> Broker | Failure:
-    """Versions that a broker uses and knows, by its own word; a Failure where it does not say them, or who it is."""
+    """Versions that a broker uses and knows; a Failure if it reports neither them nor a proof of its id."""
     if not node.proved_at:
         if isinstance(node.answer, Unknown):
             return node.answer.failure

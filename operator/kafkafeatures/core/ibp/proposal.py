@@ -36,7 +36,11 @@ _WAY_BACK = {
 
 
 class IbpWork(Struct, frozen=True):
-    """One stage. rolls: what is left of the way, in its order; None where that is not known."""
+    """One stage of a plan.
+
+    start, target: versions.
+    rolls: rolls that are left, in order; None: not known.
+    """
 
     start: str
     target: str
@@ -94,8 +98,11 @@ class IbpWork(Struct, frozen=True):
 
 
 class IbpProposal(StageProposal, frozen=True):
-    """Restarts that there are to do. `is_readable`: the cluster is in ZooKeeper mode, and no migration is open.
-    `excused`: what all restarts of the plan may make unavailable, by a consent.
+    """Proposal to restart brokers.
+
+    progress: versions that the brokers use, and the next roll.
+    is_readable: the cluster is in ZooKeeper mode, and no migration is open.
+    excused: topics that all restarts of the plan may make unavailable, by a consent.
     """
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL

@@ -1,6 +1,6 @@
-"""Brokers that are restarted next, and blockers where a restart did not help.
+"""Brokers that are restarted next, and blockers if a restart did not help.
 
-Pure. The machinery of rolls decides when each of them goes (`core/roll/`); here stands only which.
+Pure. The rules of rolls decide when each broker is restarted (`core/roll/`); this module decides only which brokers.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ OUTDATED = "its pod is not of the update revision"
 
 
 def permit_for(progress: IbpProgress, *, reads_pods: bool, started: str = "", flies: bool = False) -> Permit:
-    """Brokers that the next roll needs restarted. Where pods are read all of them: a pod goes only if it is outdated,
-    as where an image is exchanged whose Kafka is as new as the one before.
+    """Permit for the brokers that the next roll must restart. If pods are read, it is for all known brokers, and only
+    outdated pods are restarted: an image may have been replaced whose Kafka is as new as before.
 
-    While a broker is restarted, or does not say which roll it needs, only the one that has `started`, by its id, has
-    others restarted. The next one begins once all have said that this one is over.
+    While a broker is restarted, or its version is not known, only the roll with the id `started` restarts others. The
+    next roll begins once every broker has reported that this one is over.
     """
     needing, roll_title = {id_: progress.lines(id_) for id_ in progress.differing}, _way(progress, progress.roll)
     if reads_pods and _some_outdated(progress):
@@ -68,8 +68,8 @@ def _some_outdated(progress: IbpProgress) -> bool:
 
 
 def wrongly_restarted(progress: IbpProgress, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Brokers of a new template that some of their StatefulSet have not got yet, which are as they were: no second one
-    is restarted with it.
+    """Blockers for brokers that were restarted with a new template and still need the same change, while other pods of
+    their StatefulSet are outdated: no second broker is restarted with it.
     """
     if fleet is None:
         return

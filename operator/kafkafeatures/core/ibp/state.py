@@ -47,8 +47,12 @@ NO_MEANING = (
 
 
 class IbpState(StageState, frozen=True):
-    """State of the stage. `roll`: of the brokers that have to be restarted; None where none are, or no driver restarts
-    nodes from here. `excused`: what all restarts of the plan may make unavailable, by a consent.
+    """State of the stage.
+
+    facts: what it is judged on.
+    progress: versions that the brokers use, and the next roll.
+    roll: roll of the brokers that must be restarted; None: none must, or no driver restarts nodes from here.
+    excused: topics that all restarts of the plan may make unavailable, by a consent.
     """
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL
@@ -60,7 +64,7 @@ class IbpState(StageState, frozen=True):
 
     @property
     def is_in_kraft(self) -> bool:
-        """Tell whether the cluster certainly has no such setting."""
+        """Tell whether the cluster certainly runs in KRaft mode, which has no such setting."""
         return self.facts.observation.in_kraft_mode
 
     @property
@@ -70,7 +74,7 @@ class IbpState(StageState, frozen=True):
 
     @property
     def is_due(self) -> bool:
-        """Tell whether some broker does not use the target, or may not, or a pod is outdated."""
+        """Tell whether a broker does not use the target, a blocker exists, or a pod is outdated."""
         if self.is_in_kraft:
             return self.is_at_work is not None
         restarts = self.roll is not None and self.roll.is_active
@@ -85,7 +89,7 @@ class IbpState(StageState, frozen=True):
 
     @property
     def last_word(self) -> SummaryRank:
-        """Lowest rank: what is said of it is a note, beside the words of another stage."""
+        """Lowest rank: its message is a note beside that of another stage."""
         return SummaryRank.NOTHING_WANTED
 
     @property
@@ -113,7 +117,7 @@ class IbpState(StageState, frozen=True):
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """Decision that its blockers come to."""
+        """Decision that its blockers lead to; None without any."""
         if self.is_in_kraft:
             return None
         if isinstance(self.facts.observation.mode, Unknown):
@@ -122,7 +126,9 @@ class IbpState(StageState, frozen=True):
 
     @property
     def needs_approval(self) -> bool:
-        """The document names the version exactly, which approves it under any other policy."""
+        """Tell whether the policy is Always: under any other policy the exact version in the document is the
+        approval.
+        """
         return self.facts.desired.policy is ApprovalPolicy.ALWAYS
 
     @property
@@ -132,7 +138,7 @@ class IbpState(StageState, frozen=True):
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Windows are for restarts, and nothing else is done here."""
+        """Tell whether the next decision is no restart: windows hold only restarts."""
         return not isinstance(self.next, Act)
 
     @cached_property
@@ -156,7 +162,7 @@ class IbpState(StageState, frozen=True):
 
     @property
     def stage_memory(self) -> Mapping[str, StageMemory]:
-        """Memory of what brokers had, while they are restarted, and since when each is up."""
+        """Memory of the brokers' disks while they are restarted, and since when each is up."""
         disks = self.roll.disks.earlier if self.roll is not None else None
         return kept_of_roll(self.facts, disks, is_over=self._is_rolled)
 
@@ -166,7 +172,7 @@ class IbpState(StageState, frozen=True):
         return self.roll is None and (self.progress.is_reached or not self.progress.unknown)
 
     def decided(self, decision: Decision, status: Status) -> Status:
-        """A consent is spent before it is used; the plan holds it until it leads elsewhere, or is over."""
+        """The status, written before the decision is carried out, with the consent spent that a restart rests on."""
         used = spent_by(decision, self.excused)
         status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used}))) if used else status
@@ -184,7 +190,7 @@ class IbpState(StageState, frozen=True):
         return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
-        """Condition whether every broker runs what it should, where a driver restarts nodes."""
+        """Condition that every broker runs what it should, if a driver restarts nodes."""
         if self.roll is not None:
             return {Condition.NODES_ROLLED: nodes_rolled(self.roll, decision)}
         if self.is_in_kraft or not self.facts.restarts or not self.progress.is_reached:
@@ -194,14 +200,14 @@ class IbpState(StageState, frozen=True):
 
 
 def _said(observation: Observation, previous: Status) -> str:
-    """Version in use, or what was read before where it could not be read now, such as while all nodes are asked
-    anew.
-    """
+    """Version in use; the previous one if none could be read now."""
     return in_use(observation) or previous.inter_broker_protocol_version
 
 
 def target_of(desired: DesiredState) -> Version:
-    """The version that the document names. Raises ValueError where `core/resolve.py` has not made sure of it."""
+    """Version that the document names. Raises ValueError for an invalid name, which `core/resolve.py` rejects
+    before.
+    """
     version = version_of(desired.ibp)
     if version is None:
         raise ValueError(f"{desired.ibp!r} is no {IBP}")
@@ -209,7 +215,7 @@ def target_of(desired: DesiredState) -> Version:
 
 
 def proposed(facts: StageInput) -> IbpProposal:
-    """Work to do from here."""
+    """Proposal of the stage in ZooKeeper mode."""
     observation, target, replication = facts.observation, target_of(facts.desired), facts.replication
     excused = excused_in_all_rolls(
         facts.desired,
@@ -233,7 +239,9 @@ def ibp_now(facts: StageInput, part: IbpProposal | None) -> IbpState | None:
 
 
 def demands_of(read_context: ReadContext) -> ReadRequirements:
-    """The znodes, and what each broker says; partitions where brokers are about to be restarted. In KRaft nothing."""
+    """Readings that are needed: the znodes and the setting of each broker; partitions if brokers are about to be
+    restarted; nothing in KRaft mode.
+    """
     observation = read_context.observation
     if observation is None:
         return ReadRequirements() if read_context.status.metadata_mode == MetadataMode.KRAFT else _READ

@@ -1,1 +1,1 @@
-"""Finalized feature levels: what prevents an update, its soak, and what cures a blocker."""
+"""Finalized feature levels: checks before an update, the soak before an irreversible one, and the step itself."""

@@ -1,10 +1,10 @@
-"""Moves of levels that the metadata log shows and a status does not account for.
+"""Changes of levels that the metadata log shows and the status does not account for.
 
-Pure. Called by `reconcile/evaluate.py`. A status may be older than what happened: its operator was away, or it came out
-of a backup. So it keeps the end of the log up to which each move of a level is in it, `logPosition`; a move behind that
-which is none of its own steps voids what was approved or allowed before. One that has no position yet, since the log
-could not be read, is held against all of the log. And a log that ends before that position, or before what this process
-has read, is not the log that was read: it came out of a backup itself.
+Pure. Called by `reconcile/evaluate.py`. A status may be older than the cluster: the operator was away, or the status
+was restored from a backup. It therefore keeps `logPosition`: the end of the log up to which it accounts for each change
+of a level. A later change that is no step of this resource voids earlier approvals and consents. A status without a
+position, because the log could not be read so far, is compared with the whole log. A log that ends before the position,
+or before what this process has read, was itself restored from a backup.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from kafkafeatures.core.levels.proposal import LEVELS
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 
 MAX_OWN = 50
-"""Number of its own changes that a status keeps behind its position: an older one counts as another's later."""
+"""Most own changes that a status keeps after its position; older ones are later taken for changes of somebody else."""
 
 FIRST_OFFSET = 1
-"""From where all moves of a log are read. The record before it is the first leader's announcement of itself."""
+"""Offset from which all changes of a log are read. The record before it is the first leader's LeaderChange."""
 
 
 def position_of(observation: Observation) -> LogPosition | None:
-    """The end of the log that was read; None where it was not."""
+    """The end of the log that was read; None where no log was read."""
     source = observation.source
     return None if source.kind is not SourceKind.METADATA_LOG else LogPosition(offset=source.offset, epoch=source.epoch)
 
 
 def keeps_no_log(observation: Observation) -> bool:
-    """Tell whether the cluster certainly keeps its metadata in ZooKeeper, and so no log that could have been read is
-    its own: no broker that ever follows a quorum looks like that.
+    """Tell whether the cluster surely keeps its metadata in ZooKeeper. Then no metadata log that was read can be its
+    own: no broker that follows a quorum ever looks like that.
     """
     return position_of(observation) is None and observation.in_zookeeper_mode
 
 
 def sent_by(status: Status) -> tuple[ChangeInFlight, ...]:
-    """Changes of levels whose end is open."""
+    """Changes of levels whose intents are in the status."""
     changes = (UpdateFeature.read_own(intent) for intent in status.intents)
     return tuple(change for change in changes if change is not None)
 
 
 def sent_without_log(status: Status) -> frozenset[str]:
-    """Features whose change was sent while the log could not be read, and whose end is open. A status that was restored
-    does not know which of the moves that the log shows later is its own.
+    """Features with a change in flight that was sent while the log could not be read. Once restored, such a status
+    cannot tell which of the later changes in the log is its own.
     """
     return frozenset(change.step.feature for change in sent_by(status) if change.offset < 0)
 
@@ -56,7 +56,9 @@ def sent_without_log(status: Status) -> frozenset[str]:
 
 
 def missing_in(observation: Observation, status: Status, reading: LogPosition | None) -> LogPosition | None:
-    """Position that was read of this log, and is not in it; None where all is. `reading`: by this process."""
+    """A position that was read before and is no longer in the log; None where the log has all of them. `reading`: the
+    last position that this process read.
+    """
     end = position_of(observation)
     if end is None:
         return None
@@ -68,14 +70,14 @@ def missing_in(observation: Observation, status: Status, reading: LogPosition | 
 
 
 def acceptance_of(observation: Observation) -> str:
-    """Text by which a person accepts the log as it is now."""
+    """Text by which a person accepts the present log: cluster id and leader epoch."""
     cluster = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
     return f"{cluster}@{observation.source.epoch}"
 
 
 def why_restored(observation: Observation, missing: LogPosition, *, is_spent: bool) -> str:
-    """Without what moves on: a status that says the same is not written again. `is_spent`: an earlier log was accepted
-    by the annotation that is there.
+    """Message for a log that lacks records. It has nothing that changes with time, so the status is not written again.
+    `is_spent`: the annotation accepts an earlier log.
     """
     accepted = acceptance_of(observation)
     once_more = (
@@ -97,10 +99,10 @@ def why_restored(observation: Observation, missing: LogPosition, *, is_spent: bo
 def moved_unremembered(
     previous_status: Status, next_status: Status, observation: Observation, earlier: Mapping[str, Moves]
 ) -> Mapping[str, Moves]:
-    """By feature, the moves behind the position of the status that are not one step of its own.
+    """By feature, the changes after the status's position that are no steps of this resource.
 
-    `previous_status`: as it was kept; `next_status`: with what was settled by now. `earlier`: moves from before this
-    reading of the log. What is still open is judged once it is settled.
+    next_status: the status after settling. earlier: changes from before this reading of the log. A feature with a
+    change in flight is left out until that is settled.
     """
     past, position = observation.past_levels, previous_status.log_position
     if past is None:
@@ -126,11 +128,10 @@ def moved_unremembered(
 def _moved_by_the_whole_log(
     previous_status: Status, next_status: Status, moves_of_log: Mapping[str, Moves]
 ) -> Mapping[str, Moves]:
-    """By feature, all its moves where the last one may have come after the status, which has no position.
+    """By feature, all changes, unless the last one is surely in the status, which has no position.
 
-    That it came before is known where it led to the level that the status saw last, or is the last of its own changes,
-    and the log shows the same only once. Judged once nothing is open: from then on there is a position. A first contact
-    has rules of its own.
+    It is where the log ends with the level that the status read last, or with the status's own changes, and shows them
+    only there. Empty while a change is in flight (afterwards there is a position), and for a status without a cluster.
     """
     if not previous_status.cluster_id or sent_by(next_status):
         return {}
@@ -149,14 +150,14 @@ def _moved_by_the_whole_log(
 
 
 def _ends_once(levels: Sequence[int], known_levels: Sequence[int | None]) -> bool:
-    """Tell whether the levels end with what is known of them, and have it nowhere else."""
+    """Tell whether the levels end with `known_levels` and contain this sequence nowhere else."""
     size = len(known_levels)
     places = [at for at in range(len(levels) - size + 1) if [*levels[at : at + size]] == [*known_levels]]
     return size > 0 and places == [len(levels) - size]
 
 
 def with_own_moves(previous_status: Status, status: Status) -> Status:
-    """The status after a look without the log: what it settled is behind the position, and was the operator's own."""
+    """The status after a reconciliation without the log: changes that it settled are listed as its own."""
     position, still_open = previous_status.log_position, sent_by(status)
     closed = tuple(_own(change) for change in sent_by(previous_status) if change not in still_open)
     if position is None or not closed:
@@ -165,11 +166,10 @@ def with_own_moves(previous_status: Status, status: Status) -> Status:
 
 
 def void_after(previous_status: Status, status: Status, consents: Iterable[str], moved: Mapping[str, Moves]) -> Status:
-    """The status once levels were moved by something that it does not remember.
+    """The status after levels were changed by somebody else.
 
-    The plan that has one of them is over, and so is its approval. Consents for them are used up: all while such a plan
-    stands; else one whose very change the log shows to have been made. `previous_status`: as it was
-    kept, `status`: as of now.
+    A plan with one of these levels ends, and so does its approval. Consents to its changes are used up, and so are
+    consents to exactly the changes that the log shows. previous_status: before this reconciliation; status: at present.
     """
     plan = status.plan
     planned = {name for stage in plan.stages if stage.kind == LEVELS for name in stage.target} if plan else set()
@@ -186,8 +186,8 @@ def void_after(previous_status: Status, status: Status, consents: Iterable[str],
 
 
 def void_all(status: Status, consents: Iterable[str], accepted: str) -> Status:
-    """End the plan and use up all consents to downgrades, where it is not known which levels were moved, and what
-    `accepted` that.
+    """End the plan and use up all consents to downgrades, where it is unknown which levels were changed. `accepted`:
+    the word by which a person accepted the log; used up as well.
     """
     spent = {*status.spent_consents, *(consent for consent in consents if is_downgrade(consent)), accepted}
     return replace(
@@ -200,7 +200,7 @@ def void_all(status: Status, consents: Iterable[str], accepted: str) -> Status:
 
 
 def is_downgrade(consent: str) -> bool:
-    """Tell whether a consent is to a downgrade: it names feature and levels."""
+    """Tell whether a consent is to a downgrade: such a consent names a feature and two levels."""
     return "->" in consent
 
 
@@ -213,7 +213,9 @@ def _own(sent: ChangeInFlight) -> str:
 
 
 def _was_made(levels: str, moves: Moves, first: int | None) -> bool:
-    """Tell whether a move is from the one level to the other. first: the level they begin at; None if not logged."""
+    """Tell whether one of the changes is that of `levels`, written as "from->to". `first`: level before all of them;
+    None where the log does not show it.
+    """
     start, _, target = levels.partition("->")
     origins = [start if first is None else str(first), *(str(level) for _, level in moves)]
     return any(origin == start and str(level) == target for origin, (_, level) in zip(origins, moves, strict=False))

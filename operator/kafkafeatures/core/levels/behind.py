@@ -1,7 +1,7 @@
-"""Live nodes whose Kafka is too old for a level: a part of any upgrade for a while, and then a matter for a person.
+"""Live nodes whose Kafka is too old for a level: normal during an upgrade, a matter for a person if it lasts.
 
-Pure. Called by `core/levels/stage.py`. Which nodes these are, and since when nothing has changed about them, is kept in
-`status.nodesBehind`: one that is upgraded meanwhile begins the time anew for the others.
+Pure. Called by `core/levels/stage.py`. `status.nodesBehind` keeps these nodes and since when they are the same; when
+one of them is upgraded, the time begins anew for the others.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kafkafeatures.core.facts.observation import NodeState
 from kafkafeatures.core.words import format_span
 
 MOST = 1024
-"""Characters that are kept of the nodes."""
+"""Most characters of the list of nodes."""
 
 
 def with_nodes_behind(status: Status, blockers: tuple[Blocker, ...], current_stamp: Stamp) -> Status:
-    """The status with the live nodes that are too old, and since when it is exactly these."""
+    """The status with the live nodes that are too old, and since when they have been the same."""
     nodes, previous = _nodes_behind(blockers), status.nodes_behind
     if not nodes:
         return replace(status, nodes_behind=None) if previous is not None else status
@@ -36,8 +36,8 @@ def with_nodes_behind(status: Status, blockers: tuple[Blocker, ...], current_sta
 def halted_by(
     wait: Wait | Stalled, blockers: tuple[Blocker, ...], status: Status, age_of: AgeOf, timeout: timedelta
 ) -> Wait | Stalled:
-    """Decision that blockers come to, once nothing has changed about the nodes that are too old for longer than
-    `timeout`.
+    """Decision for the blockers: a halt once the same nodes have been too old for longer than `timeout`, else
+    `wait`.
     """
     previous = status.nodes_behind
     if isinstance(wait, Stalled) or previous is None or previous.nodes != _nodes_behind(blockers):
@@ -56,7 +56,7 @@ def _nodes_behind(blockers: tuple[Blocker, ...]) -> str:
 
 
 def _is_of_old_node(blocker: Blocker) -> bool:
-    """Tell whether it is about a live node with another Kafka. One that recovers its log is not late."""
+    """Tell whether the blocker is about live nodes with too old a Kafka; a node that recovers its log is not late."""
     if blocker.kind is not BlockerKind.NODE_RANGE or not blocker.nodes:
         return False
     return all(node.state is NodeState.LIVE for node in blocker.nodes)

@@ -1,7 +1,7 @@
-"""Changes of levels: which, in which order, and how each can be undone.
+"""Changes of levels, the order in which they are sent, and how each can be undone.
 
-Pure. Order: what depends on metadata.version is downgraded before it and upgraded after it, so that every state in
-between is one Kafka would accept; kraft.version goes last and alone.
+Pure. Features that depend on metadata.version are downgraded before it and upgraded after it, so that Kafka accepts
+every state in between; kraft.version is changed last and alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
 def changes_between(desired: Mapping[str, int], finalized: Mapping[str, int]) -> tuple[UpdateFeature, ...]:
-    """Changes that are still to be made, in the order in which they are sent: none to a level that is there already."""
+    """Changes that remain to be made, in the order in which they are sent."""
     changes = [
         UpdateFeature(feature, finalized.get(feature, 0), level)
         for feature, level in desired.items()
@@ -32,12 +32,10 @@ def _place(change: UpdateFeature) -> tuple[int, str]:
 
 
 def to_validate(changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]:
-    """Changes that the server is asked about together. Never with kraft.version: some releases raise it while they
-    refuse.
-    """
+    """Changes for the dry run. Never kraft.version: some releases raise it although it is only a dry run."""
     return tuple(change for change in changes if change.feature != KRAFT_VERSION)
 
 
 def may_lose_metadata(change: UpdateFeature) -> bool:
-    """Tell whether it is a downgrade that Kafka makes without looking at what it drops: no raise brings that back."""
+    """Tell whether the change is a downgrade that Kafka makes without checking what it drops. No raise restores it."""
     return change.is_downgrade and undo_of_raise(change.feature, change.to_level, change.from_level) is Undo.LOSSY

@@ -1,4 +1,4 @@
-"""Input of the checks of levels: the changes that are wanted, seen against the cluster.
+"""Input of the checks of levels: the desired changes, and the cluster.
 
 Made by `core/levels/stage.py` in every reconciliation, for `core/levels/checks.py`. It decides nothing.
 """
@@ -21,10 +21,12 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
 class LevelCheckInput(Struct, frozen=True):
-    """The changes that are wanted, seen against the cluster. `verdict`: the server's own, None while not asked.
+    """Desired changes, and the cluster on which they are checked.
 
-    `consents`: those given, `spent`: those of them that were used already. `unknown_features`: desired
-    ones that no node knows. `cluster_flags`: how our own commands reach the cluster.
+    verdict: the server's answer to the dry run; None while there is none.
+    consents: those in the document. spent: those that were used already.
+    unknown_features: desired features that no node knows, with their levels.
+    cluster_flags: flags with which our commands reach the cluster.
     """
 
     observation: Observation
@@ -37,7 +39,7 @@ class LevelCheckInput(Struct, frozen=True):
 
 
 def unknown_features_in(desired: Mapping[str, int], observation: Observation) -> tuple[tuple[str, int], ...]:
-    """Desired features that no node knows, with their levels. Level 0 of one that Kafka does have is not among them."""
+    """Desired features that no node knows, with their levels; without Kafka's own features at level 0."""
     known_names = observation.feature_names()
     return tuple(
         (feature, level)

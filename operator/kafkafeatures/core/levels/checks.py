@@ -1,12 +1,12 @@
-"""Preflight: may these levels be finalized now, and what prevents it?
+"""Preflight checks: whether levels may be finalized now, and what prevents it.
 
-An ordered chain of small pure checks; `blockers` runs all of them, so that people see everything at once. Called by
-`core/levels/stage.py` in every reconciliation, and by `check`. A check that cannot tell says so with a blocker: silence
-never allows a step.
+An ordered chain of small pure checks; `blockers` runs all of them, so that people see every blocker at once. Called by
+`core/levels/stage.py` in every reconciliation, and by `check`. A check that lacks a reading yields a blocker: missing
+knowledge never allows a step.
 
-What Kafka itself checks is in `FeatureControlManager.java`; it counts every registered node, live or not, and from
-metadata.version 15 (3.7-IV0) the controllers too. We also look where Kafka does not: controllers below that level,
-and voters that never registered.
+Kafka's own checks are in `FeatureControlManager.java`: they count every registered node, live or not, and from
+metadata.version 15 (3.7-IV0) the controllers too. Here those are checked too that Kafka does not check: controllers
+below that level, and voters that never registered.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ IN_ZOOKEEPER_MODE = Blocker(
 
 
 def blockers(question: LevelCheckInput) -> tuple[Blocker, ...]:
-    """All blockers of the changes, in the order of the chain; empty: they may be sent."""
+    """All blockers of the changes, in the order of the chain; empty where they may be sent."""
     if question.observation.in_zookeeper_mode:
-        return (IN_ZOOKEEPER_MODE,)  # no check means anything there
+        return (IN_ZOOKEEPER_MODE,)  # no other check applies there
     too_low = floor_of_target(question)
     if too_low is not None:  # "upgrade Kafka" would be the wrong advice for every node of the checks that are left out
         return (too_low, *(blocker for check in CHAIN if check not in UPGRADES for blocker in check(question)))
@@ -63,7 +63,9 @@ def blockers(question: LevelCheckInput) -> tuple[Blocker, ...]:
 
 
 def migration_is_open(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Send nothing while a migration is open: a kept UpdateFeatures may be applied after it took another turn."""
+    """Prevent changes while a migration is open: the controller may apply a delayed UpdateFeatures after the migration
+    was rolled back.
+    """
     mode = question.observation.mode
     if isinstance(mode, Unknown):
         text = f"the metadata mode is not known: {mode.failure}"
@@ -77,7 +79,7 @@ def migration_is_open(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def quorum_is_known(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Without an active controller nothing can be decided, and a sent request may be kept and applied later."""
+    """Require an active controller: without one nothing can be decided, and a request may be kept and applied later."""
     failure = question.observation.no_quorum
     if failure is not None:
         remedy = (
@@ -97,7 +99,9 @@ def quorum_is_known(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def kraft_version_can_be_raised(question: LevelCheckInput) -> Iterator[Blocker]:
-    """0 -> 1 makes a static quorum dynamic, which is irreversible, and only Kafka 4.1 and newer really do it."""
+    """Require controllers of Kafka 4.1 or newer for 0 -> 1: others accept the raise and ignore it. It makes a static
+    quorum dynamic, which is irreversible.
+    """
     for change in question.changes:
         if change.feature != KRAFT_VERSION:
             continue
@@ -123,7 +127,7 @@ def kraft_version_can_be_raised(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def _registrations_are_known(change: UpdateFeature, observation: Observation) -> Iterator[Blocker]:
-    """No dry run vouches for a node that is not listed: the server is not asked about this one beforehand."""
+    """Require both lists of registrations: no dry run covers kraft.version, so an unlisted node would be missed."""
     for role, registered in (
         ("brokers", observation.registered_brokers),
         ("controllers", observation.registered_controllers),
@@ -140,9 +144,9 @@ def _registrations_are_known(change: UpdateFeature, observation: Observation) ->
 
 
 def what_is_lost_has_a_consent(question: LevelCheckInput) -> Iterator[Blocker]:
-    """A level below the finalized one is refused loudly: a reverted document must never downgrade a cluster.
+    """Require a consent for a downgrade and for a dynamic quorum: a reverted document must never downgrade a cluster.
 
-    A consent names exactly one change and can be used once, so that one left in Git never authorises a later revert.
+    A consent names exactly one change and can be used once, so a consent left in Git never authorises a later revert.
     """
     for change in question.changes:
         consent = change.consent
@@ -150,7 +154,7 @@ def what_is_lost_has_a_consent(question: LevelCheckInput) -> Iterator[Blocker]:
         if not consent or state is ConsentState.GIVEN:
             continue
         if change.is_downgrade and (change.feature == KRAFT_VERSION or _floor_above(change) is not None):
-            continue  # no consent would help: `kraft_version_can_be_raised`, or the floor below, speaks of it
+            continue  # no consent would help; `kraft_version_can_be_raised` or the check below reports it
         description = (
             f"{change.feature} is finalized at {format_level(change.feature, change.from_level)}; "
             f"{format_level(change.feature, change.to_level)} is a downgrade"
@@ -179,12 +183,12 @@ def what_is_lost_has_a_consent(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def _with_its_level(change: UpdateFeature, consent: str) -> str:
-    """A document that raises kraft.version without the consent is not valid, so both have to go."""
+    """Part of the document to be removed: also kraft.version, whose raise is invalid without its consent."""
     return f"{consent!r} and kraft.version" if change.feature == KRAFT_VERSION else repr(consent)
 
 
 def metadata_version_stays_above_its_floor(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Kafka refuses to go below a level that changed metadata; no release has the lossy way (KAFKA-13896)."""
+    """Refuse a metadata.version below the last level that changed metadata: no release can do that (KAFKA-13896)."""
     for change in question.changes:
         floor = _floor_above(change)
         if floor is not None:
@@ -211,7 +215,7 @@ def _refused_downgrade(change: UpdateFeature, message: str) -> Blocker:
 
 
 def dependencies_are_met(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Each level has what it requires, by the levels as they will be after all changes."""
+    """Require the levels on which each level depends, as they will be after all changes."""
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown) or not question.changes:
         return
@@ -230,7 +234,7 @@ def dependencies_are_met(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def features_exist(question: LevelCheckInput) -> Iterator[Blocker]:
-    """A name that no node supports is a typing error, or needs a newer Kafka."""
+    """Report desired features that no node supports: a typing error, or a newer Kafka is needed."""
     from difflib import get_close_matches
 
     for feature, level in question.unknown_features:
@@ -248,7 +252,7 @@ def features_exist(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def no_node_is_refused(question: LevelCheckInput) -> Iterator[Blocker]:
-    """A broker the controller keeps refusing is outside already; another raise would only bury it deeper."""
+    """Prevent changes while the controller refuses a broker: another raise would make it harder for it to register."""
     if question.changes:
         for node in question.observation.nodes:
             if node.state is NodeState.REFUSED:
@@ -267,14 +271,14 @@ CHAIN: tuple[Check, ...] = (
     kraft_version_can_be_raised,
     dependencies_are_met,
     features_exist,
-    every_node_supports_it,  # the one Kafka checks too, though not for every controller
+    every_node_supports_it,  # Kafka checks this too, though not for every controller
     no_node_is_refused,
     min_insync_replicas_stay,
     addresses_of_voters_are_known,
     files_do_not_keep_voters,
 )
 UPGRADES: tuple[Check, ...] = (features_exist, every_node_supports_it)
-"""Checks whose remedy is another Kafka."""
+"""Checks whose remedy is an upgrade of Kafka."""
 
 
 def _before_kraft_version(nodes: Nodes) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """Drift: a level that had been reached was changed outside KafkaFeatures.
 
-Pure. It is reported, or corrected without a fight.
+Pure. Drift is reported, or corrected a few times within an hour at most.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from kafkafeatures.core.levels.proposal import LevelsProposal
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 MOST_CORRECTIONS = 2
-"""Foreign changes of one level that are corrected within an hour; after that the other change seems intended."""
+"""Most corrections of one level within an hour; after that the other change seems intended."""
 
 
 def drift_of(part: LevelsProposal, on_drift: OnDrift, memory: Memory, blockers: tuple[Blocker, ...]) -> Decision | None:
-    """Reason why it is not corrected; None where it is, and where there is none. `blockers`: all of them."""
+    """Decision where drift is not corrected; None where it is, or where there is none. `blockers`: all blockers of the
+    stage.
+    """
     if on_drift is OnDrift.CORRECT:
         for change in part.drifted:
             if memory.corrections.get(change.feature, 0) >= MOST_CORRECTIONS:
@@ -44,7 +46,7 @@ def drift_of(part: LevelsProposal, on_drift: OnDrift, memory: Memory, blockers: 
 
 
 def changed_outside(drifted: tuple[UpdateFeature, ...]) -> str:
-    """Levels that were changed outside, from which to which, in words."""
+    """Levels that were changed outside KafkaFeatures, with the level before and after, in words."""
     return ", ".join(
         f"{change.feature} was changed outside KafkaFeatures from {format_level(change.feature, change.to_level)} to "
         f"{format_level(change.feature, change.from_level)}"

@@ -1,8 +1,9 @@
-"""A static quorum that becomes dynamic (kraft.version 0 -> 1): what is frozen, what must change, and who refuses.
+"""Raise of kraft.version from 0 to 1, by which a static quorum becomes dynamic: the addresses that it freezes, the
+settings to change, and the blockers.
 
-Pure. With the raise the active controller writes every voter with the addresses with which it registered into the
-metadata log (`KafkaRaftClient.upgradeKRaftVersion`, `LeaderState`; seen on 4.4.0): from then on nodes find the voters
-there, and a name that no longer resolves can only be replaced while a majority still runs. There is no way back,
+Pure. With the raise the active controller writes every voter into the metadata log, with the addresses with which it
+registered (`KafkaRaftClient.upgradeKRaftVersion`, `LeaderState`; seen on 4.4.0). From then on nodes find the voters
+there, and a name that no longer resolves can only be replaced while a majority still runs. The raise is irreversible,
 so the addresses are part of what is approved (`core/levels/proposal.py`).
 """
 
@@ -27,13 +28,13 @@ _OF_STRIMZI = frozenset({"CONTROLPLANE-9090", "REPLICATION-9091"})
 """Listeners that Strimzi gives its nodes under fixed names (its `KafkaBrokerConfigurationBuilder`)."""
 _OF_KUBERNETES = (".svc", ".cluster.local")
 SHOWN = 7
-"""Number of voters that have a line each."""
+"""Most voters that have a line each."""
 LONGEST = 512
-"""Bytes of a line."""
+"""Most bytes of a line."""
 
 
 class _Weakness(StrEnum):
-    """Weakness that breaks an address later."""
+    """Weakness of an address that may break it later."""
 
     LOOPBACK = "a loopback address leads each node to itself"
     IP_ADDRESS = "an IP address is lost with its pod or machine"
@@ -47,8 +48,8 @@ def makes_dynamic(changes: Iterable[UpdateFeature]) -> bool:
 
 
 def voters_to_freeze(observation: Observation) -> tuple[str, ...] | None:
-    """Each voter with the addresses that the metadata log will hold, as "3001@controller-1:9093"; None where those of
-    one are not known. Only a registration has them: until then nodes may be found at other ones.
+    """Each voter with the addresses that the metadata log will hold, such as "3001@controller-1:9093". None where those
+    of a voter are not known: only its registration has them, and until then nodes may find it at other addresses.
     """
     voters = _voters(observation)
     if not voters or any(not node.controller_listeners for node in voters):
@@ -57,7 +58,7 @@ def voters_to_freeze(observation: Observation) -> tuple[str, ...] | None:
 
 
 def effects_of_freezing(observation: Observation) -> Iterator[str]:
-    """The lines of the step: the addresses, and what is known to break with them; few and short, for a status."""
+    """Lines of the step: the addresses, and their known weaknesses; few and short, for a status."""
     voters = voters_to_freeze(observation)
     if voters is None:
         yield "the addresses of the voters that the metadata log will hold are not known"
@@ -72,7 +73,7 @@ def effects_of_freezing(observation: Observation) -> Iterator[str]:
 
 
 def addresses_of_voters_are_known(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Freeze nothing that was not shown: the active controller writes the addresses with which voters registered."""
+    """Require the addresses with which the voters registered: only addresses that were shown may be frozen."""
     observation = question.observation
     if not makes_dynamic(question.changes) or voters_to_freeze(observation) is not None:
         return
@@ -89,7 +90,9 @@ def addresses_of_voters_are_known(question: LevelCheckInput) -> Iterator[Blocker
 
 
 def files_do_not_keep_voters(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Strimzi writes `controller.quorum.voters` into the file of each node anew with every roll."""
+    """Prevent the raise under Strimzi, which writes `controller.quorum.voters` into the file of each node with every
+    roll.
+    """
     if not makes_dynamic(question.changes):
         return
     nodes = tuple(node for node in question.observation.nodes if node.listener_names & _OF_STRIMZI)
@@ -103,7 +106,7 @@ def files_do_not_keep_voters(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def left_in_files(observation: Observation) -> str:
-    """Changes that files of nodes still need although the quorum is dynamic; empty where none, or nothing was read."""
+    """Changes that files of nodes still need in a dynamic quorum; empty where none do, or nothing was read."""
     if quorum_mode(observation) is not QuorumMode.DYNAMIC:
         return ""
     nodes = tuple(node for node in observation.nodes if node.proved_at)
@@ -117,7 +120,7 @@ def left_in_files(observation: Observation) -> str:
 
 
 def _in_file(node: Node, name: str) -> bool | None:
-    """Tell whether the file of a node gives a value; None where the node does not know the setting."""
+    """Tell whether the file of a node sets the setting; None where the node does not know it."""
     setting = node.settings.get(name)
     return None if setting is None else bool(setting.layers.get(SettingSource.FILE))
 
@@ -135,7 +138,7 @@ def _weaknesses(node: Node) -> set[_Weakness | None]:
 
 
 def _weakness(host: str) -> _Weakness | None:
-    """The first way in which an address is known to break; None where none is."""
+    """The first known weakness of an address; None for none."""
     name = host.strip("[]").lower().rstrip(".")
     try:
         address = ip_address(name)

@@ -1,12 +1,12 @@
-"""Effects of a level besides being finalized: what it turns on, and what Kafka writes elsewhere. A new level is a row.
+"""Effects of a level besides being finalized: what it turns on, and what else Kafka writes. A new level is a row.
 
 Pure. Shown with each step of a plan (`core/levels/proposal.py`), by `describe --explain-levels`, and in
-`docs/reference/levels.md`, which is generated from here. What would change how the cluster works today is a blocker
-beside it (`core/levels/min_insync.py`); how far a level can be taken back is in `core/facts/releases.py`.
+`docs/reference/levels.md`, which is generated from here. An effect that would change how the cluster works today is
+also a blocker (`core/levels/min_insync.py`). How far a level can be downgraded is in `core/facts/releases.py`.
 
-Sources: the class that is named in a row, and the KIP or Kafka issue. That a level without `writes` writes nothing is
-held against the metadata logs of real controllers (`tests/e2e/kafka/test_effects_of_levels.py`: 3.9.2, 4.1.2, 4.2.0,
-4.3.1 and 4.4.0, every level raised, every feature downgraded), and which levels turn something on against the classes.
+Sources: the class that a row names, and the KIP or Kafka issue. Two things are tested on real controllers
+(`tests/e2e/kafka/test_effects_of_levels.py`: 3.9.2, 4.1.2, 4.2.0, 4.3.1 and 4.4.0, every level raised, every feature
+downgraded) and against the classes: that a level without `writes` writes nothing, and which levels turn something on.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 SHOWN = 8
-"""Number of lines that a step has at most. All of them are in the command below."""
+"""Most lines of a step. `ALL_OF_THEM` is the command that shows all."""
 ALL_OF_THEM = "kafkafeatures describe --explain-levels"
 
 
 class LevelEffects(Struct, frozen=True):
-    """One level of a feature.
+    """Effects of one level of a feature.
 
-    turns_on: what nodes and clients may do from then on; empty where nothing. writes: what Kafka changes besides the
-    level, at once. caution: what has to be known before. after_downgrade: what a downgrade below it leaves, or takes
-    away. source: the KIP or issue, and the class of Kafka where it is decided.
+    turns_on: what nodes and clients may do from then on; empty for nothing.
+    source: the KIP or issue, and the class of Kafka where it is decided.
+    writes: what Kafka changes at once, besides the level.
+    caution: what to know before the raise.
+    after_downgrade: what remains, or is lost, after a downgrade below this level.
     """
 
     feature: str
@@ -124,8 +126,8 @@ ROWS: tuple[LevelEffects, ...] = (
 
 
 def effects_of(change: UpdateFeature) -> tuple[str, ...]:
-    """The lines of a step: what each level between the two turns on or off, and what Kafka does besides. Of many the
-    last are shown: what cannot be undone is among them.
+    """Lines of a step: what each level in between turns on or off, and what else Kafka does. Of many lines the last are
+    shown: they include what cannot be undone.
     """
     lines = tuple(_turned_off(change) if change.is_downgrade else _turned_on(change))
     hidden = len(lines) - SHOWN
@@ -133,13 +135,13 @@ def effects_of(change: UpdateFeature) -> tuple[str, ...]:
 
 
 def levels_of(change: UpdateFeature) -> tuple[LevelEffects, ...]:
-    """The known levels that a change passes, its lower end left out, in the order of the table."""
+    """The known levels from the lower one (left out) to the upper one, in the order of the table."""
     lower, upper = sorted((change.from_level, change.to_level))
     return tuple(row for row in ROWS if row.feature == change.feature and lower < row.level <= upper)
 
 
 def lines_of(row: LevelEffects) -> Iterator[str]:
-    """Effects of raising a feature to this level, a line each; none where it does nothing."""
+    """Effects of a raise to this level, a line each; none where it has none."""
     if row.turns_on:
         yield f"turns on: {row.turns_on} ({row.source.split(',')[0]})"
     if row.writes:
@@ -171,5 +173,5 @@ def _turned_off(change: UpdateFeature) -> Iterator[str]:
 
 
 def _title(row: LevelEffects, rows: tuple[LevelEffects, ...]) -> str:
-    """Level that a line is about; nothing where the step names the only one."""
+    """Prefix of a line with its level; empty where the step has a single level."""
     return f"level {format_level(row.feature, row.level)} " if len(rows) > 1 else ""

@@ -1,8 +1,8 @@
-"""A finalized level that the Kafka release to upgrade to no longer supports: its nodes could not register again.
+"""A finalized level below the lowest one that the Kafka release of an upgrade supports: its nodes could not register.
 
-Pure. The one answer for `check --release`, plans and drivers that do not know the binaries (`core/levels/checks.py`),
-and for restarts into a known image (`core/roll/held_levels.py`). Nodes on the new release never register, so nothing
-of it shows beforehand in any range that a node reports.
+Pure. Used by `check --release`, by plans and by drivers that do not know the binaries (`core/levels/checks.py`), and
+for restarts into a known image (`core/roll/held_levels.py`). Nodes of the new release never register, so no range that
+a node reports shows this beforehand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkafeatures.core.levels.check_input import LevelCheckInput
 
 
 def floor_of_target(question: LevelCheckInput) -> Blocker | None:
-    """The blocker where the changes need another Kafka on a node, and no such Kafka supports the finalized level."""
+    """The blocker where a node needs another Kafka for the changes, and no such Kafka supports the finalized level."""
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown):
         return None
@@ -26,10 +26,10 @@ def floor_of_target(question: LevelCheckInput) -> Blocker | None:
     known_levels = (
         (name, level) for name, level in question.unknown_features if level and releases_that_hold({name: level})
     )
-    targets.update(known_levels)  # a name that no release has is no reason for an upgrade
+    targets.update(known_levels)  # a feature that no release has needs no upgrade
     if not any(_lacks(question.observation, feature, level) for feature, level in targets.items()):
         return None
-    release = (*releases_that_hold(targets), newest_release())[0]  # no release ever began lower than the one before
+    release = (*releases_that_hold(targets), newest_release())[0]  # a newer one has no lower minimum
     supported = (supported_by(release) or {}).get(METADATA_VERSION, NOT_SUPPORTED)
     level = finalized.value.get(METADATA_VERSION) or WITHOUT_A_LEVEL
     if level >= supported.min:
@@ -46,13 +46,13 @@ def floor_of_target(question: LevelCheckInput) -> Blocker | None:
 
 
 def _lacks(observation: Observation, feature: str, level: int) -> bool:
-    """Tell whether a node that runs, or may, has a range without the level."""
+    """Tell whether a node, which may be running, supports a lower range only."""
     ranges = (node.known_range_of(feature) for node in _counted(observation))
     return any(version_range is not None and version_range.max < level for version_range in ranges)
 
 
 def raise_first(feature: str, level: int, floor: int, observation: Observation) -> str:
-    """Remedy before the upgrade, with the Kafka that runs now where that supports it."""
+    """Remedy before the upgrade: the level to raise to, and the Kafka to run for that."""
     ranges = [node.known_range_of(feature) for node in _counted(observation)]
     current = common(version_range for version_range in ranges if version_range is not None)
     if current is not None and None not in ranges and floor in current and level in current:

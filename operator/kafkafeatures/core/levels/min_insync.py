@@ -1,11 +1,12 @@
-"""Effect of raising `eligible.leader.replicas.version` on `min.insync.replicas`: no broker's value may change unseen.
+"""Effect of raising `eligible.leader.replicas.version` on `min.insync.replicas`: no broker's value may change
+unnoticed.
 
-Pure. One of the checks of `core/levels/checks.py`; `core/levels/stage.py` has the values read. The pipeline asks the
-same rule about a metadata log, which has what requests set, and no file. With the raise the active controller writes
-the value of its own file as the default of the whole cluster, unless a request has set one, and removes those of single
-brokers (`ConfigurationControlManager.maybeGenerateElrSafetyRecords`, Kafka 4.0 and later; seen on 4.1.2, 4.2.0, 4.3.1
-and 4.4.0). That default goes before the files of brokers, and stays after a downgrade. Each controller may be the
-active one by then, so the value of each counts.
+Pure. One of the checks of `core/levels/checks.py`; `core/levels/stage.py` requests the values. The pipeline applies the
+same rule to a metadata log, which has the values set by requests and no files. With the raise the active controller
+writes the value of its own file as the default of the whole cluster, unless a request has set one, and removes the
+values of single brokers (`ConfigurationControlManager.maybeGenerateElrSafetyRecords`, Kafka 4.0 and later; seen on
+4.1.2, 4.2.0, 4.3.1 and 4.4.0). That default overrides the files of brokers, and stays after a downgrade. Any controller
+may be active by then, so the values of all of them count.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ def writes_min_insync(changes: Iterable[UpdateFeature]) -> bool:
 
 
 class MinInsyncEffect(Struct, Generic[T], frozen=True):
-    """Effect of the raise on the values of brokers. `has_default`: a request has set a value for all of them.
+    """Effect of the raise on the values of brokers. `T`: a node, as the caller has it.
 
-    `unread`: nodes without whose value that is not known. `new_values`: what may apply to all brokers then. `losing`:
-    brokers to which another value applies today.
+    has_default: a request has set a value for all brokers.
+    unread: nodes whose values are needed and not known.
+    new_values: values that may apply to all brokers afterwards.
+    losing: brokers to which another value applies today, with their setting.
     """
 
     has_default: bool
@@ -62,7 +65,7 @@ class MinInsyncEffect(Struct, Generic[T], frozen=True):
         return [node for node, setting in self.losing if SettingSource.NODE in setting.layers]
 
     def text(self, title: str, use: str) -> str:
-        """The change, in a message; `title`: of the brokers that lose their value."""
+        """Message about the effect. `title`: the brokers that lose their value. `use`: "use" or "uses"."""
         return (
             f"raising {ELIGIBLE_LEADER_REPLICAS} makes {MIN_INSYNC_REPLICAS} "
             f"{' or '.join(sorted(map(str, self.new_values)))} for all brokers"
@@ -74,7 +77,7 @@ class MinInsyncEffect(Struct, Generic[T], frozen=True):
 def raised(
     brokers: Collection[tuple[T, Setting | None]], controllers: Collection[tuple[T, Setting | None]]
 ) -> MinInsyncEffect[T]:
-    """Tell what the raise does. The setting of a node is None where it is not known."""
+    """Effect of the raise. The setting of a node is None where it is not known."""
     default: set[str | None] = {
         setting.layers[SET_FOR_ALL] for _, setting in brokers if setting is not None and SET_FOR_ALL in setting.layers
     }
@@ -90,7 +93,7 @@ def raised(
 
 
 def set_by_requests(for_all: str | None, for_itself: str | None) -> Setting | None:
-    """The setting of a broker as far as requests have set it; None where they have not, and its file decides."""
+    """The setting of a broker by requests alone: for all brokers, and for itself. None where its file decides."""
     layers = {
         source: value
         for source, value in ((SettingSource.NODE, for_itself), (SET_FOR_ALL, for_all))
@@ -101,7 +104,7 @@ def set_by_requests(for_all: str | None, for_itself: str | None) -> Setting | No
 
 
 def min_insync_replicas_stay(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Every broker keeps the value that it applies to topics without one of their own."""
+    """Require that every broker keeps its value for topics that have none of their own."""
     if not writes_min_insync(question.changes):
         return
     effect = raised(*(_of_role(question.observation, role) for role in (Role.BROKER, Role.CONTROLLER)))
@@ -116,7 +119,7 @@ def min_insync_replicas_stay(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def _command(question: LevelCheckInput) -> str:
-    """The beginning of Kafka's own command."""
+    """The beginning of a call of kafka-configs.sh."""
     match = _ADDRESSES.search(question.cluster_flags)
     return f"kafka-configs.sh {match[0] if match else ANY_CLUSTER} --entity-type brokers"
 
@@ -138,12 +141,12 @@ def _to_keep(effect: MinInsyncEffect[Node], command: str) -> str:
 
 
 def _in_file(setting: Setting) -> str | None:
-    """The value that the file of a node, or Kafka's default, gives; a lone default has no layers."""
+    """Value from the file of a node, or Kafka's default; a setting that only has a default has no layers."""
     return setting.without_requests or setting.value
 
 
 def _of_role(observation: Observation, role: Role) -> list[tuple[Node, Setting | None]]:
-    """The nodes of a role, each with what it says of itself; None where it did not."""
+    """Nodes of a role, each with its own setting; None where it was not read."""
     nodes = (node for node in observation.nodes if role in node.roles and node.state not in _NO_NODES)
     return [(node, node.settings.get(MIN_INSYNC_REPLICAS) if node.proved_at else None) for node in nodes]
 

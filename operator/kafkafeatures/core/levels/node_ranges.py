@@ -1,6 +1,6 @@
-"""Every node holds the level that is wanted, by a range that is known; in words, for one node and for many alike.
+"""Check that every node supports the desired levels, and its messages.
 
-Pure. One of the checks of `core/levels/checks.py`: the one that Kafka makes too, though not for every controller.
+Pure. One of the checks of `core/levels/checks.py`. Kafka makes it too, though not for every controller.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
 def every_node_supports_it(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Every node, registered or voting, live or not, has a known range that holds the level."""
+    """Require of every node, registered or voting, live or not, a known range that contains the level."""
     unknown_features = {feature for feature, _ in question.unknown_features}
     unknown = False
     for change in question.changes:
         if change.feature in unknown_features:
-            continue  # said once by `features_exist`, not once per node
+            continue  # `features_exist` reports it, once for all nodes
         impossible = _supported_nowhere(change, question.observation)
         if impossible is not None:
             yield impossible
         for node in question.observation.nodes:
             if node.surely_holds(change.feature, change.to_level) or node.state is NodeState.REFUSED:
-                continue  # one that is refused is not registered: `no_node_is_refused` speaks of it
+                continue  # a refused node is not registered: `no_node_is_refused` reports it
             if node.runs_in_kraft_mode is False and not question.observation.in_kraft_mode:
-                continue  # it names no feature: `migration_is_open` speaks of the whole cluster
+                continue  # it reports no features: `migration_is_open` blocks the whole cluster
             if impossible is not None and node.state is not NodeState.GHOST:
                 continue
             supported = node.range_of(change.feature)
@@ -58,18 +58,18 @@ def every_node_supports_it(question: LevelCheckInput) -> Iterator[Blocker]:
             elif change.to_level not in supported.value:
                 yield _out_of_range(node, change, supported.value, question)
     if unknown and isinstance(question.verdict, DryRunRejected) and question.verdict.is_judgement:
-        yield _rejected(question.verdict)  # what the controller knows of nodes that do not answer here
+        yield _rejected(question.verdict)  # the controller may know nodes that did not answer here
 
 
 def _vouched_for(node: Node, fact: Unknown, question: LevelCheckInput) -> bool:
-    """The third source, after the node and its registration: the controller checked exactly this change itself.
+    """Tell whether the controller has checked this change for a node whose range is unknown: it accepted the dry run.
 
-    It checks all registered brokers at any level, but controllers only from metadata.version 15 on. A voter that never
-    registered it refuses where it stands in `controller.quorum.voters`, as each does while the quorum is static
-    (`reasonNotSupported` in `FeatureControlManager.java`); of a dynamic one each must be seen to be registered.
+    The controller checks registered brokers at any level, but controllers only from metadata.version 15 on. In a static
+    quorum it also refuses for a voter that never registered (`reasonNotSupported` in `FeatureControlManager.java`). In
+    a dynamic quorum every voter must therefore be registered.
     """
     if not isinstance(question.verdict, DryRunAccepted) or fact.failure.kind is FailureKind.STALE:
-        return False  # where the process contradicts its registration, the controller judged the half in doubt
+        return False  # the process contradicts its registration, which is all that the controller checks
     if node.roles == (Role.BROKER,):
         return True
     observation = question.observation
@@ -84,7 +84,7 @@ def _vouched_for(node: Node, fact: Unknown, question: LevelCheckInput) -> bool:
 
 
 def _is_surely_static(levels: Mapping[str, int], observation: Observation) -> bool:
-    """Tell whether the level of the quorum is 0, and no node that was asked is one of those that may get it wrong."""
+    """Tell whether kraft.version is 0, and no node runs a release that may misreport it."""
     feature_ranges = [node.answer.value.supported for node in observation.nodes if isinstance(node.answer, Known)]
     ranges = [supported.get(METADATA_VERSION) for supported in feature_ranges]
     right = all(
@@ -94,7 +94,7 @@ def _is_surely_static(levels: Mapping[str, int], observation: Observation) -> bo
 
 
 def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Blocker | None:
-    """One blocker for a level that not a single node supports; ghosts are no nodes in this."""
+    """One blocker for a level that no node supports, ghosts left aside; None otherwise."""
     gone = (NodeState.GHOST, NodeState.REFUSED)
     nodes = [node for node in observation.nodes if node.state not in gone]
     if any(node.surely_holds(change.feature, change.to_level) for node in nodes):
@@ -130,7 +130,7 @@ def _rejected(verdict: DryRunRejected) -> Blocker:
 
 
 def unknown_range(node: Node, change: UpdateFeature, fact: Unknown, of: str = "") -> Blocker:
-    """`of`: the feature whose range is not known, where it is another one than that of the change."""
+    """Blocker for a node whose range is unknown. `of`: the feature of that range, if not that of the change."""
     return about_nodes(
         BlockerKind.NODE_UNKNOWN,
         (node,),

@@ -1,12 +1,12 @@
-"""Settings of brokers that have to fit before a level is of any use. A new one is a row.
+"""Settings that brokers need before a level is of any use. A new one is a row.
 
-Pure. The lines stand with the effects of a step in a plan; `core/levels/stage.py` has the settings read, and only where
-a plan has the change. Kafka raises the level all the same, and clients fail later, at their first use of it: so a line
-here is a warning, and blocks nothing. Which value a broker has is read from the broker, whatever its release's default.
+Pure. The lines are shown with the effects of a step; `core/levels/stage.py` requests the settings, only where a plan
+has the change. Kafka raises the level in any case, and clients fail later, when they first use it: so a line is a
+warning and blocks nothing. Values are read from each broker, never assumed from its release.
 
-Sources, read in the classes of 4.1.2, 4.2.0, 4.3.1 and 4.4.0: `DefaultAutoTopicCreationManager` (the broker that is
-asked for a coordinator creates the topic, by its own settings), `ShareCoordinatorConfig`, and in `KafkaApis`
-`isConsumerGroupProtocolEnabled` and `isStreamsGroupProtocolEnabled`, which want the level and the protocol.
+Sources, in the classes of 4.1.2, 4.2.0, 4.3.1 and 4.4.0: `DefaultAutoTopicCreationManager` (the broker that is asked
+for a coordinator creates the topic, by its own settings), `ShareCoordinatorConfig`, and in `KafkaApis`
+`isConsumerGroupProtocolEnabled` and `isStreamsGroupProtocolEnabled`, which require the level and the protocol.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ Values = Mapping[str, str]
 
 
 class Prerequisite(Struct, frozen=True):
-    """Settings that the brokers must have for one level. `problem`: from the values of a broker, and the number of
-    brokers that are registered, what will not work and what to do; empty where they fit.
+    """Settings that brokers need for one level.
+
+    problem: from a broker's values and the number of registered brokers, what will not work and what to do; empty where
+    the values fit.
     """
 
     feature: str
@@ -72,16 +74,18 @@ PREREQUISITES = (
     Prerequisite("group.version", 1, (PROTOCOLS,), partial(_protocol, "consumer")),
     Prerequisite("streams.version", 1, (PROTOCOLS,), partial(_protocol, "streams")),
 )
-"""Every prerequisite that is a setting, up to Kafka 4.4. Those of transactions are older than transaction.version."""
+"""Every prerequisite that is a setting, up to Kafka 4.4. None for transactions: theirs are older than
+transaction.version.
+"""
 
 
 def settings_of(changes: Iterable[UpdateFeature]) -> frozenset[str]:
-    """The settings that have to be read of each broker."""
+    """Names of the settings to be read of each broker for these changes."""
     return frozenset(name for change in changes for row in _rows(change) for name in row.settings)
 
 
 def prerequisites_of(change: UpdateFeature, observation: Observation) -> tuple[str, ...]:
-    """Settings of brokers that make the new level useless; a line for all brokers that have the same."""
+    """Warnings about settings of brokers that make the new level useless; one for all brokers with the same problem."""
     brokers = [node for node in observation.nodes if Role.BROKER in node.roles and node.state is not NodeState.REFUSED]
     return tuple(line for row in _rows(change) for line in _lines(row, brokers))
 
@@ -91,7 +95,7 @@ def _rows(change: UpdateFeature) -> Iterator[Prerequisite]:
 
 
 def _lines(row: Prerequisite, brokers: list[Node]) -> Iterator[str]:
-    """A ghost is registered, and so counts among the brokers; it has nothing set."""
+    """Warnings of one row. A ghost counts as a registered broker; its settings are not required."""
     alike: dict[str, list[Node]] = {}
     unknown: list[Node] = []
     for node in brokers:

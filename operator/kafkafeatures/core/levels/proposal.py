@@ -1,6 +1,6 @@
-"""Levels that are to be moved: their part of a plan, and the work that is left of it.
+"""Levels to be changed: their stages of a plan, and the work that remains of them.
 
-Pure. Made by `core/levels/stage.py`; `core/engine/plan.py` puts it together with what other kinds of stages propose.
+Pure. Made by `core/levels/stage.py`; `core/engine/plan.py` combines it with the proposals of other kinds of stages.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
 
 LEVELS = "Levels"
-"""The kind of a stage that moves finalized levels."""
+"""Kind of a stage that changes finalized levels."""
 
 
 class LevelsWork(Struct, frozen=True):
-    """`changes`: the changes that the stage was made of; `pending`: those that are still to be made. `unknown`:
-    features that no node supports. `effects`: by feature, lines about this very cluster.
+    """Remaining work of one stage of levels.
+
+    changes: the changes of the stage. pending: those that remain to be made.
+    unknown: features that no node supports.
+    effects: by feature, lines about this very cluster.
     """
 
     changes: tuple[UpdateFeature, ...]
@@ -43,31 +46,31 @@ class LevelsWork(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Tell whether every level is there."""
+        """Tell whether every level is reached."""
         return not self.pending
 
     @property
     def counted(self) -> int:
-        """Each level that was moved."""
+        """Number of levels that are reached."""
         return len(self.changes) - len(self.pending)
 
     @property
     def remaining(self) -> Sequence[str]:
-        """Summary of what is left of it, for people."""
+        """Summary of what remains, for people."""
         return tuple(map(str, self.pending))
 
     @property
     def is_irreversible(self) -> bool:
-        """Tell whether Kafka would refuse to undo a change that is still to be made."""
+        """Tell whether Kafka would refuse to undo a pending change."""
         return any(change.undo is Undo.IMPOSSIBLE for change in self.pending)
 
     @property
     def is_safe_to_undo(self) -> bool:
-        """Tell whether every change that is still to be made can be undone without a loss."""
+        """Tell whether every pending change can be undone without a loss."""
         return all(change.undo is Undo.SAFE for change in self.pending)
 
     def steps(self) -> Iterator[StepStatus]:
-        """One for each level. Of a feature that no node supports it is not said how it can be undone."""
+        """One step for each level. For a feature that no node supports, nothing is said about undoing it."""
         for step in self.changes:
             is_known = step.feature not in self.unknown
             undo = Undo.LOSSY if may_lose_metadata(step) else step.undo
@@ -85,14 +88,18 @@ class LevelsWork(Struct, frozen=True):
 
 
 class LevelsProposal(StageProposal, frozen=True):
-    """Work to do about levels. `drifted`: levels that had been reached and were changed outside.
+    """Work to do about levels.
 
-    desired: feature to the level it should have. finalized: as it is; empty where that could not be read. changes: what
-    is to be done from here, in the order in which it is sent, one tuple for each stage; where drift is only reported,
-    drifted levels are left out, unless there is nothing else. unverified: consents of theirs that may have been used
-    before the status began. unknown: features that no node supports. voters: with their addresses, where the quorum is
-    to become dynamic, None where those are not known, which voids no plan. effects: by feature, what its change does to
-    this very cluster.
+    desired: feature to the level that it should have.
+    finalized: feature to its finalized level; empty where the levels could not be read.
+    drifted: changes that restore levels which were reached and then changed outside KafkaFeatures.
+    by_stage: changes to be made, one tuple for each stage, in the order in which they are sent. Where drift is only
+    reported, drifted levels are left out, unless there are no others.
+    unverified: consents to these changes that may have been used before the status began.
+    unknown: features that no node supports.
+    voters: voters with their addresses, where the quorum is to become dynamic; None where these are not known, which
+    voids no plan.
+    effects: by feature, lines on what its change does to this very cluster.
     """
 
     kind: ClassVar[str] = LEVELS
@@ -108,12 +115,12 @@ class LevelsProposal(StageProposal, frozen=True):
 
     @property
     def changes(self) -> tuple[UpdateFeature, ...]:
-        """The changes of the next stage; empty where no level has to be moved."""
+        """Changes of the next stage; empty where no level has to be changed."""
         return self.by_stage[0] if self.by_stage else ()
 
     @property
     def stages(self) -> tuple[PlannedStage, ...]:
-        """The stages of levels: from which levels to which."""
+        """Stages of levels, each with the levels before and after."""
         return tuple(
             PlannedStage(
                 kind=LEVELS,
@@ -126,22 +133,22 @@ class LevelsProposal(StageProposal, frozen=True):
 
     @property
     def goes_first(self) -> bool:
-        """Levels that are only downgraded may be what a roll waits for."""
+        """Tell whether all changes are downgrades, for which a roll may be waiting."""
         return all(change.is_downgrade for change in self.changes)
 
     @property
     def is_known(self) -> bool:
-        """Plans are compared only where the levels were read."""
+        """Always True: without the finalized levels no plan is compared."""
         return True
 
     @property
     def drift_reason(self) -> Reason:
-        """Direction in which the first drifted level went; only where there is one."""
+        """Direction in which the first drifted level was changed. Only where there is drift."""
         return Reason.LEVEL_AHEAD if self.drifted[0].is_downgrade else Reason.LEVEL_BEHIND
 
     def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[LevelsWork, ...] | None:
-        """Work that is left of each stage of levels; None where they are not what there is to do. What is done of them
-        was done first.
+        """Remaining work of each stage of levels; None where the stages do not lead to the desired levels. Changes must
+        have been made in their order.
         """
         planned = _changes_of(stages)
         if planned is None:
@@ -159,8 +166,8 @@ class LevelsProposal(StageProposal, frozen=True):
         return work if tuple(stage_work.pending for stage_work in work if stage_work.pending) == self.by_stage else None
 
     def _pending(self, planned: tuple[tuple[UpdateFeature, ...], ...]) -> tuple[UpdateFeature, ...]:
-        """The changes of the first stage that are not made yet. A level that a later stage has moved on was done
-        before.
+        """Changes of the first stage that are not made yet. Where a later stage has changed the level further, the
+        change counts as made.
         """
         first, *later = planned
         reached = {
@@ -178,8 +185,8 @@ class LevelsProposal(StageProposal, frozen=True):
 
 
 def _changes_of(stages: tuple[PlannedStage, ...]) -> tuple[tuple[UpdateFeature, ...], ...] | None:
-    """The changes of each stage of levels; None where one is not what this release writes. No level may come twice: by
-    a level that was read it would not be known which of the two it is.
+    """Changes of each stage of levels; None where this release would not write such a stage. No level may occur twice
+    in a feature's course: a level that is read must show how far the course has come.
     """
     changes_by_stage, levels_by_feature = [], dict[str, list[int]]()
     for stage in stages:
@@ -200,7 +207,7 @@ def _changes_of(stages: tuple[PlannedStage, ...]) -> tuple[tuple[UpdateFeature, 
 
 
 def levels_to_move(wanted: DesiredState, observation: Observation, memory: Memory) -> LevelsProposal:
-    """Changes to what the document asks for and is not there; none where the finalized levels are not known."""
+    """Changes to the desired levels; none where the finalized levels are not known."""
     finalized = observation.known_levels
     desired = wanted.desired(finalized)
     pending = changes_between(desired, finalized) if isinstance(observation.finalized, Known) else ()
@@ -217,13 +224,13 @@ def levels_to_move(wanted: DesiredState, observation: Observation, memory: Memor
 
 
 def _effects_here(change: UpdateFeature, observation: Observation) -> Iterator[str]:
-    """Effects of a change on this very cluster, besides those on every one."""
+    """Effects of a change on this very cluster, besides those that it has on every cluster."""
     if makes_dynamic((change,)):
         yield from effects_of_freezing(observation)
     yield from prerequisites_of(change, observation)
 
 
 def _was_reached(desired: DesiredState, memory: Memory, change: UpdateFeature) -> bool:
-    """A bundle asks for a level or more, so a higher one that was there counts as well."""
+    """Tell whether the level was reached before. A bundle is also satisfied by a higher level."""
     reached = memory.reached.get(change.feature, -1)
     return reached == change.to_level if change.feature in desired.levels else reached >= change.to_level

@@ -1,6 +1,6 @@
-"""Reading back: a level is verified once the active controller and every live node show it.
+"""Reading levels back: a level is verified once the active controller and every live node report it.
 
-Pure. Called by `core/levels/stage.py` where no level has to be moved any more.
+Pure. Called by `core/levels/stage.py` once no level has to be changed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kafkafeatures.core.levels.checks import quorum_is_known
 from kafkafeatures.core.levels.dynamic_quorum import left_in_files
 
 LAG = 0.025
-"""Seconds to look again after a level was raised: a broker learns it with its next fetch, 7 ms later (seen on 4.2).
-More
-where many nodes are asked."""
+"""Seconds until the next reading after a level was raised; more where there are many nodes. A broker learns the level
+with its next fetch, 7 ms later (seen on 4.2).
+"""
 
 
 def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wait | Stalled:
-    """In sync once every live node that answers shows every level."""
+    """Done once every live node that answered reports every level; else a wait or a halt."""
     leaderless = tuple(quorum_is_known(LevelCheckInput(observation, ())))
     if leaderless and not observation.in_zookeeper_mode:
         return blocked(leaderless)
@@ -54,15 +54,15 @@ def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wa
 
 
 def verified_on(observation: Observation, feature: str, level: int) -> tuple[int, int]:
-    """On how many live nodes a level was read, and of how many that say one."""
+    """Number of live nodes that report this level, and of live nodes that report any."""
     levels = [_seen_on(node, feature) for node in observation.nodes if node.state is NodeState.LIVE]
     return levels.count(level), len(levels) - levels.count(None)
 
 
 def _seen_on(node: Node, feature: str) -> int | None:
-    """None where the node did not answer: a node that is down does not make a cluster unready.
+    """Level that the node reports; None where it did not answer: a node that is down does not make a cluster unready.
 
-    And for kraft.version on a broker: what brokers say of it differs between releases (KAFKA-18979, KAFKA-18602).
+    None also for kraft.version on a broker: releases differ in what brokers report (KAFKA-18979, KAFKA-18602).
     """
     if feature == KRAFT_VERSION and Role.CONTROLLER not in node.roles:
         return None

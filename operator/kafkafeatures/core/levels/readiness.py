@@ -1,10 +1,11 @@
-"""May a level be finalized? The rules, each a question about facts, with one answer for everybody who asks.
+"""Rules for finalizing a level, as functions of plain values.
 
-Pure, and without words: the operator's preflight (`core/levels/checks.py`) asks them about a live cluster and says what
-to do about it; the pipeline (`featurelog/tables/upgrade_readiness.py`) asks them about a log and says which record
-decides. What is not known is the caller's to name; no rule is asked about it.
+Pure, and without messages. The operator's preflight (`core/levels/checks.py`) applies them to a live cluster and adds
+remedies; the pipeline (`featurelog/tables/upgrade_readiness.py`) applies them to a log and adds the record that
+decides. Callers handle values that are not known.
 
-What Kafka itself checks is in `FeatureControlManager.java`; kraft.version it accepts from controllers that ignore it.
+Kafka's own checks are in `FeatureControlManager.java`; it accepts a raise of kraft.version from controllers that ignore
+it.
 """
 
 from __future__ import annotations
@@ -29,34 +30,34 @@ CONTROLLER_REGISTRATION = 15
 
 
 def controllers_are_registered(levels: Mapping[str, int]) -> bool:
-    """Tell whether controllers register at these levels; else nothing but themselves says what they support."""
+    """Tell whether controllers register at these levels; if not, only they themselves tell what they support."""
     return levels.get(METADATA_VERSION, 0) >= CONTROLLER_REGISTRATION
 
 
 def is_dynamic(levels: Mapping[str, int]) -> bool:
-    """Tell whether voters may be others than those of `controller.quorum.voters` (KIP-853)."""
+    """Tell whether the voters may differ from `controller.quorum.voters` (KIP-853)."""
     return levels.get(KRAFT_VERSION, 0) > 0
 
 
 def unregistered_voters(voters: Collection[int], registered: Collection[int]) -> tuple[int, ...]:
-    """Voters of which no registration says what they support. Kafka does not look at all of them."""
+    """Voters without a registration, which would tell what they support. Kafka does not check all of them."""
     return tuple(sorted(set(voters).difference(registered)))
 
 
 def makes_the_quorum_dynamic(feature: str, from_level: int, to_level: int) -> bool:
-    """Tell whether it is the raise of kraft.version, which is irreversible."""
+    """Tell whether the change raises kraft.version, which is irreversible."""
     return feature == KRAFT_VERSION and to_level > from_level
 
 
 def can_make_the_quorum_dynamic(supported: VersionRange) -> bool:
-    """Tell whether a controller with this range of metadata.version applies a raise of kraft.version that it
-    accepts.
+    """Tell whether a controller with this range of metadata.version applies a raise of kraft.version, not only accepts
+    it.
     """
     return supported.max >= KRAFT_VERSION_RAISABLE
 
 
 def floor_above(feature: str, from_level: int, to_level: int) -> int | None:
-    """The lowest metadata.version that Kafka allows, where the change goes below it. Nothing is known of levels that
+    """The lowest metadata.version that Kafka allows, where the change goes below it; else None, also for levels that
     are in no table.
     """
     floor = floor_of(from_level) if feature == METADATA_VERSION else None
@@ -64,12 +65,16 @@ def floor_above(feature: str, from_level: int, to_level: int) -> int | None:
 
 
 def undo_of_downgrade(feature: str, from_level: int, to_level: int) -> Undo:
-    """Loss of a downgrade: it undoes the raise that went the other way."""
+    """Loss by a downgrade: as much as by undoing the opposite raise."""
     return undo_of_raise(feature, to_level, from_level) if to_level < from_level else Undo.SAFE
 
 
 class UnmetRequirement(Struct, frozen=True):
-    """A feature at a level that needs another one higher than it would be. `moved`: the one of the two that changes."""
+    """A feature whose level requires a higher level of another feature.
+
+    needed: the other feature. least: the level that it needs. actual: the level that it would have.
+    moved: which of the two features the changes touch.
+    """
 
     feature: str
     level: int
@@ -84,7 +89,7 @@ class UnmetRequirement(Struct, frozen=True):
 
 
 def unmet_dependencies(finalized: Mapping[str, int], targets: Mapping[str, int]) -> Iterator[UnmetRequirement]:
-    """Judged on the levels as they will be after all changes, also for features that stay where they are."""
+    """Requirements that are not met by the levels after all changes; also those of features that stay as they are."""
     proposed = {**finalized, **targets}
     for feature, level in proposed.items():
         for needed, least in dependencies(feature, level).items():

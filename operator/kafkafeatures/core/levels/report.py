@@ -19,17 +19,17 @@ from kafkafeatures.core.levels.drift import changed_outside
 from kafkafeatures.core.levels.proposal import LevelsProposal
 
 MAX_FEATURES = 64
-MAX_FEATURE_NAME = 64  # as long as a document may write it; a broker says what it likes
+MAX_FEATURE_NAME = 64  # the limit in documents; a broker may report longer names
 
 
 def with_levels(
     status: Status, decision: Decision, observation: Observation, part: LevelsProposal, previous: Status
 ) -> Status:
-    """The status with its features, and how many of the levels that are asked for are reached."""
+    """The status with its features, and the number of desired levels that are reached."""
     desired = part.desired
     features = feature_states(observation, part, decision.blockers, observation.feature_names())
     if previous.features and not observation.shows_levels:
-        features = previous.features  # what was reached stays reached while the levels are not known
+        features = previous.features  # keep the last known states while the levels cannot be read
     reached = sum(
         feature.finalized == desired.get(feature.name, -1) and feature.state == FeatureState.IN_SYNC
         for feature in features
@@ -50,8 +50,8 @@ def with_levels(
 def feature_states(
     observation: Observation, part: LevelsProposal, blocked: tuple[Blocker, ...], present: tuple[str, ...]
 ) -> tuple[FeatureStatus, ...]:
-    """Every feature with what is wanted of it, and how far that is. Of very many, those that are wanted. `present`:
-    those of the cluster.
+    """Every feature with its desired level and state; at most `MAX_FEATURES`, the desired ones first. `present`:
+    features of the cluster.
     """
     names = dict.fromkeys((*present, *part.desired))
     listed = sorted(
@@ -89,12 +89,12 @@ def _level_named(level: int | None) -> str:
 
 
 def drift_detected(part: LevelsProposal) -> ConditionText:
-    """Condition DriftDetected: a level that had been reached was changed outside; None where none was."""
+    """Condition DriftDetected: a level that had been reached was changed outside KafkaFeatures; None where none was."""
     return ("True", part.drift_reason, changed_outside(part.drifted)) if part.drifted else None
 
 
 def features_finalized(decision: Decision, part: LevelsProposal, observation: Observation) -> ConditionText:
-    """Condition FeaturesFinalized: whether every level that is asked for is finalized."""
+    """Condition FeaturesFinalized: whether every desired level is finalized."""
     if isinstance(observation.finalized, Unknown):
         return "Unknown", Reason.UNKNOWN, str(observation.finalized.failure)
     if not part.desired:
@@ -104,7 +104,7 @@ def features_finalized(decision: Decision, part: LevelsProposal, observation: Ob
         if isinstance(decision, Wait):
             return "Unknown", Reason.UNKNOWN, decision.message  # without a leader they cannot be confirmed
         return "False", Reason.BLOCKED, "see blockers"
-    if not part.changes and not unknown_features:  # whatever else was decided: of the levels, this was read
+    if not part.changes and not unknown_features:  # the levels were read, whatever else was decided
         levels = ", ".join(f"{feature} {format_level(feature, level)}" for feature, level in part.desired.items())
         return "True", Reason.ALL_AT_TARGET, decision.message if isinstance(decision, Done) else f"finalized: {levels}"
     if decision.blockers:

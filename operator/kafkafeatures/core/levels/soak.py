@@ -1,11 +1,10 @@
-"""The soak before an irreversible change: since when every node has been healthy on a binary that holds its target, and
-until when one can still go back.
+"""The soak before an irreversible change: since when every node has been healthy on a binary that supports it, and
+until when the change can still be avoided.
 
-Pure. Called by `core/levels/stage.py` in every reconciliation, whatever is decided then; what it says is part of the
-status. `core/engine/gates.py` holds a change back while it lasts. What was not seen is not healthy: a node that does
-not answer, a range that cannot be read, a restart that is not over, and the time in which the operator did not look. So
-the last look of this process counts, and never what a status says: a process that has just started knows nothing of
-before.
+Pure. Called by `core/levels/stage.py` in every reconciliation, whatever is decided; the soak is part of the status, and
+`core/engine/gates.py` holds the change back while it lasts. Without proof a node is not healthy: when it does not
+answer, its range cannot be read, a restart is not over, or the operator did not look. So only the memory of this
+process counts, never a status: a process that has just started begins anew.
 """
 
 from __future__ import annotations
@@ -25,20 +24,25 @@ from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 LOOK_AGAIN = 10.0
-"""Seconds between two looks while it lasts: a node that fails is to be seen."""
+"""Seconds between two readings while the soak lasts, so that a node that fails is noticed."""
 LOOKS_WITHIN = 30.0
-"""Seconds between two looks at most once it has begun, whatever is decided meanwhile."""
+"""Most seconds between two readings once the soak has begun, whatever is decided meanwhile."""
 LONGEST_GAP = 2 * LOOKS_WITHIN
-"""Seconds without a look after which it is not known whether every node has been healthy."""
+"""Seconds without a reading after which it is unknown whether every node has been healthy."""
 
 
 class Soak(Struct, frozen=True):
-    """`changes`: the irreversible ones that wait for it. `lasts`: as the document says.
+    """A soak, as this process knows it.
 
-    `started_at` None: it has not begun, and `why_not` says why. `remaining`: what remains of it; zero once it is over.
-    `anew`: why the one before it was given up; empty for the first. What the next look needs: `of`, the resource and
-    its cluster; `began` and `looked`, by a clock that is never set; `processes`, by node: which one was seen; and the
-    epoch of the leader of the quorum, -1 where that is not known.
+    changes: the irreversible changes that wait for it.
+    lasts: its duration, from the document.
+    started_at: when it began; None: not yet.
+    remaining: the time left; zero or less once it is over.
+    why_not: why it has not begun.
+    anew: why the soak before it was given up; empty for the first.
+    of: the resource and its cluster. began, looked: its start and the last reading, by a clock that is never set.
+    processes: by node, the process that was observed.
+    leader_epoch: epoch of the quorum's leader; -1 where it is not known.
     """
 
     changes: tuple[UpdateFeature, ...]
@@ -59,16 +63,16 @@ class Soak(Struct, frozen=True):
 
     @property
     def until(self) -> Stamp | None:
-        """End of it, by the clock that wrote the stamp; None while it has not begun, and once it is over."""
+        """End of the soak, by the clock that wrote its start; None before it has begun, and once it is over."""
         if self.started_at is None or self.is_over:
             return None
         try:
             return stamp(datetime.fromisoformat(self.started_at) + self.lasts)
-        except OverflowError:  # of a stamp that no clock ever showed
+        except OverflowError:  # the time in the status is nonsense
             return None
 
     def __str__(self) -> str:
-        """Without times that pass: a status that says the same is not written again."""
+        """Message without passing times, so that an unchanged status is not written again."""
         waits = f"{_names(self.changes)} is finalized once every node has been healthy for {duration(self.lasts)}"
         end = f", not before {self.until}" if self.until else ""
         if self.started_at is None:
@@ -76,7 +80,7 @@ class Soak(Struct, frozen=True):
         return f"soaking: {waits}{end}" + (f"; started over at {self.started_at}: {self.anew}" if self.anew else "")
 
     def interrupted(self, reason: str) -> Soak:
-        """Nothing could be seen of the cluster."""
+        """The soak after a reconciliation in which the cluster could not be read: it has to begin anew."""
         anew = reason if self.started_at is not None else self.anew
         return replace(self, started_at=None, remaining=self.lasts, why_not=reason, anew=anew)
 
@@ -92,10 +96,12 @@ def soak_of(
     read_at: float,
     previous_soak: Soak | None = None,
 ) -> Soak | None:
-    """None where nothing has to soak. `changes`: all that are pending. `remembered`: with what is not settled in it.
-    `previous_soak`: as this process saw it last. `monotonic`: seconds of a clock that is never set;
-    `read_at`: the same before the cluster was asked. What happened while it answered may not be in the answer, so a
-    soak begins behind the first reading and lasts until before the last one.
+    """The soak after this reading; None where no change needs one.
+
+    changes: all pending changes. remembered: the status, with steps that are not settled. monotonic: seconds of a clock
+    that is never set; read_at: its value before the cluster was read. previous_soak: as this process remembers it.
+    A node may fail while the cluster answers, unnoticed. So a soak begins after the first reading, and lasts until
+    before the last one.
     """
     irreversible = tuple(change for change in changes if change.undo is Undo.IMPOSSIBLE)
     if not irreversible or not desired.finalize_after:
@@ -103,7 +109,7 @@ def soak_of(
     of = desired.uid, observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
     if previous_soak is not None and previous_soak.of != of:
         previous_soak = None
-    # What is sent to Kafka stops no node; a restart does, and what another release had begun may.
+    # A change of a level stops no node; a restart does, and a step of another release may.
     restarts = any(intent.kind != UpdateFeature.kind for intent in remembered.intents)
     why_not = "a restart is in progress" if restarts else _why_not_healthy(observation, irreversible)
     anew = why_not or _why_anew(previous_soak, remembered, observation, irreversible, monotonic)
@@ -122,8 +128,8 @@ def soak_of(
 
 
 def with_soak(remembered: Status, soak: Soak | None, *, is_changing: bool = False) -> Status:
-    """The status with what is to be remembered of it, and the way back as long as there surely is one. `is_changing`: a
-    step is open that may be carried out at any moment, and that no roll undoes.
+    """The status with the soak, and with the way back while there surely is one. `is_changing`: a step is in flight
+    that may be carried out at any moment, and that no roll undoes.
     """
     if soak is None:
         if remembered.soak_started_at is None and remembered.way_back is None:
@@ -165,11 +171,11 @@ def _why_anew(
     changes: tuple[UpdateFeature, ...],
     monotonic: float,
 ) -> str:
-    """Reason why it is not known that every node has been healthy since the last look; empty where it is."""
+    """Reason why it is unknown whether every node has been healthy since the last reading; empty where it is known."""
     if previous_soak is None:
         return "the process that observed it was restarted" if remembered.soak_started_at else ""
     if not set(changes) <= set(previous_soak.changes):
-        return "the level that it is for was changed"  # for another level it is not known since when nodes hold it
+        return "the level that it is for was changed"  # unknown since when nodes support another level
     if monotonic - previous_soak.looked > LONGEST_GAP:
         return (
             f"the cluster was not observed for more than {LONGEST_GAP:.0f} s; if this repeats, give the operator more "
@@ -181,7 +187,7 @@ def _why_anew(
             return f"{node.title} was added"
         if current and current != previous:
             return f"{node.title} was restarted" if previous else f"the registration of {node.title} was not known"
-    # A controller answers before its new registration is in the log: that it ended is seen sooner by who leads now.
+    # A restarted controller answers before its new registration is in the log; a new leader epoch shows it earlier.
     if previous_soak.leader_epoch >= 0 and _leader_epoch(observation) > previous_soak.leader_epoch:
         return "another controller became active, or the same one anew"
     return ""
@@ -192,16 +198,16 @@ def _leader_epoch(observation: Observation) -> int:
 
 
 def _processes(observation: Observation, previous_soak: Soak | None) -> dict[int, str]:
-    """The process of each node. Where it is not known now, it counts as unchanged, until it turns out to be another
-    one.
-    """
+    """The process of each node. Where it cannot be read now, it counts as unchanged until another one is read."""
     previous = previous_soak.processes if previous_soak is not None else {}
     nodes = by_id(observation.nodes)
     return {id_: _process(node) or previous.get(id_, "") for id_, node in nodes.items()}
 
 
 def _process(node: Node) -> str:
-    """Each process registers anew: as a broker with another epoch, as a controller with another incarnation."""
+    """Identity of the process, new with each start: epoch of a broker, incarnation of a controller; empty where
+    unknown.
+    """
     return f"{node.broker_epoch} {node.incarnation}" if node.incarnation else ""
 
 

@@ -58,9 +58,11 @@ if TYPE_CHECKING:
 
 
 class LevelsState(StageState, frozen=True):
-    """State of the levels. `verdict`: the server's own, of exactly `dry_run`; None while it was not asked.
+    """State of the levels.
 
-    `soak`: what an irreversible change waits for.
+    part: the proposal about levels.
+    soak: the soak that an irreversible change waits for; None for none.
+    verdict: the server's answer to exactly `dry_run`; None while there is none.
     """
 
     kind: ClassVar[str] = LEVELS
@@ -77,20 +79,20 @@ class LevelsState(StageState, frozen=True):
 
     @cached_property
     def is_due(self) -> bool:
-        """Tell whether a level has to be moved, or cannot be read."""
+        """Tell whether a level has to be changed, or cannot be read."""
         observation = self.facts.observation
-        # In ZooKeeper mode no level can be finalized, so none is in sync, also where it is 0 and wanted to be.
+        # In ZooKeeper mode no level can be finalized, so none is in sync, not even a desired level 0.
         readable = not self.part.desired if observation.in_zookeeper_mode else isinstance(observation.finalized, Known)
         return bool(self.part.changes or self.unknown_features or not readable)
 
     @property
     def last_word(self) -> SummaryRank:
-        """A document that names no level has nothing to say of them."""
+        """A document that names no level leaves the summary to other stages."""
         return SummaryRank.WANTED if self.part.desired else SummaryRank.NOTHING_WANTED
 
     @property
     def outlook(self) -> str:
-        """Message about what it would change, and what prevents it."""
+        """Message about what would be changed, and what prevents it."""
         would = "would change " + (", ".join(map(str, self.part.changes)) or "nothing")
         groups = grouped(self.blockers)
         if groups:
@@ -99,7 +101,7 @@ class LevelsState(StageState, frozen=True):
 
     @cached_property
     def blockers(self) -> tuple[Blocker, ...]:
-        """All that prevents the changes; none where there are none to make."""
+        """All blockers of the changes; empty without changes."""
         if not self.is_due:
             return ()
         facts, desired = self.facts, self.facts.desired
@@ -112,12 +114,12 @@ class LevelsState(StageState, frozen=True):
 
     @property
     def drift(self) -> Decision | None:
-        """Levels that had been reached and were changed outside KafkaFeatures, and are not corrected."""
+        """Decision for levels that were changed outside KafkaFeatures and are not corrected; else None."""
         return drift_of(self.part, self.facts.desired.on_drift, self.facts.memory, self.blockers)
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """Decision on what prevents the changes, the server's dry run last."""
+        """Decision for what prevents the changes, the server's dry run last; None for nothing."""
         if self.blockers:
             facts = self.facts
             wait, timeout = blocked(self.blockers), facts.desired.rollout.node_timeout
@@ -151,17 +153,17 @@ class LevelsState(StageState, frozen=True):
         return None
 
     def with_verdict(self, verdict: DryRun) -> LevelsState:
-        """This stage with the answer of the server to exactly that dry run."""
+        """This stage with the server's answer to its dry run."""
         return replace(self, verdict=verdict)
 
     @property
     def dry_run(self) -> tuple[UpdateFeature, ...]:
-        """Changes that the server is asked about before."""
+        """Changes for the server's dry run."""
         return to_validate(self.part.changes)
 
     @property
     def soaking(self) -> Wait | None:
-        """The next change is irreversible, and the nodes have not been healthy for long enough."""
+        """Wait while the next change is irreversible and nodes have not been healthy for long enough; else None."""
         soak = self.soak
         if soak is None or soak.is_over or not self.part.changes or self.part.changes[0] not in soak.changes:
             return None
@@ -177,18 +179,20 @@ class LevelsState(StageState, frozen=True):
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Consents to its downgrades."""
+        """Consents to the changes that may have been used before the status began."""
         return self.part.unverified
 
     @property
     def needs_approval(self) -> bool:
-        """A change that is not safe to undo is approved by being named exactly; one the operator computed, or corrects,
-        is not. To correct drift by an irreversible change takes a new approval, whatever the policy. What is
-        irreversible is not approved by levels that no person wrote.
+        """Tell whether the changes need an approval.
+
+        A change that is not safe to undo is approved by its exact level in the document. A level that the operator
+        computed, or a correction of drift, is not approved that way. To correct drift by an irreversible change needs a
+        new approval under every policy. Levels that no person wrote do not approve irreversible changes.
         """
         desired, part = self.facts.desired, self.part
         if makes_dynamic(part.changes) and desired.policy is not ApprovalPolicy.NEVER:
-            return True  # a name and a consent are no word on the addresses that are frozen
+            return True  # the level and the consent do not approve the addresses that are frozen
         if not desired.approves_by_name and any(change.undo is Undo.IMPOSSIBLE for change in part.changes):
             return True
         if desired.policy is ApprovalPolicy.ALWAYS:
@@ -202,14 +206,16 @@ class LevelsState(StageState, frozen=True):
 
     @cached_property
     def next(self) -> Next:
-        """The next change; where none is left, whether all of them are confirmed."""
+        """The next change; where none remains, the result of reading the levels back."""
         if not self.part.changes:
             return read_back(self.part.desired, self.facts.observation)
         change = self.part.changes[0]
         return self._may_be_delivered_twice(change) or Act(change)
 
     def _may_be_delivered_twice(self, change: UpdateFeature) -> Wait | None:
-        """A broker may deliver a request twice: the second one would undo what was changed in between."""
+        """Wait while a broker may deliver the feature's last request once more, which would undo this change; else
+        None.
+        """
         remaining = BROKER_KEEPS - self.facts.memory.passed_on.get(change.feature, BROKER_KEEPS)
         if remaining <= timedelta(0):
             return None
@@ -225,26 +231,26 @@ class LevelsState(StageState, frozen=True):
 
     @property
     def stage_memory(self) -> Mapping[str, StageMemory]:
-        """Since when every node has been healthy."""
+        """The soak, for the next reading."""
         return {LEVELS: self.soak} if self.soak is not None else {}
 
     def corrects_drift(self, step: Step) -> bool:
-        """Tell whether it undoes a change that was made outside."""
+        """Tell whether the step undoes a change that was made outside KafkaFeatures."""
         return step in self.part.drifted
 
     def remembered(self, status: Status) -> Status:
-        """The status with the time since when every node has been healthy, and since when nodes are too old."""
+        """The status with the soak, and with the nodes that are too old."""
         if not self.facts.ours:
             return status
         status = with_nodes_behind(status, self.blockers, self.facts.stamp)
         return with_soak(status, self.soak, is_changing=self.facts.is_changing)
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
-        """The status with every feature, and how far it is."""
+        """The status with every feature and its state."""
         return with_levels(status, decision, self.facts.observation, self.part, previous)
 
     def conditions(self, decision: Decision) -> Conditions:
-        """Conditions: whether all levels are finalized, and whether one was changed outside."""
+        """Conditions FeaturesFinalized and DriftDetected."""
         return {
             Condition.FEATURES_FINALIZED: features_finalized(decision, self.part, self.facts.observation),
             Condition.DRIFT_DETECTED: drift_detected(self.part),
@@ -252,22 +258,24 @@ class LevelsState(StageState, frozen=True):
 
 
 class Levels:
-    """The kind of stage that moves finalized levels."""
+    """Kind of stage that changes finalized levels."""
 
     kind: ClassVar[str] = LEVELS
 
     def is_withdrawn(
         self, stages: Sequence[PlannedStage], desired: DesiredState, workloads: WorkloadsReading | Failure
     ) -> bool:
-        """Tell whether the document asks for other levels by now."""
+        """Tell whether the document now asks for other levels than these stages."""
         targets = {feature: level for stage in stages for feature, level in stage.target.items()}
         desired_levels = desired.desired({})
         return any(desired_levels.get(feature) != level for feature, level in targets.items())
 
     def demands(self, read_context: ReadContext) -> ReadRequirements:
-        """The settings that a raise would change unseen, those without which it is of no use, and those of a quorum
-        that was made dynamic. Before the levels are read, those of the last status count: to learn of the raise from
-        the nodes alone would have all of them read twice.
+        """Settings that a raise would change unnoticed, those that it requires, and those of a quorum that was made
+        dynamic.
+
+        Before the levels are read, those of the last status are used: otherwise, to learn of the raise, all nodes would
+        be read twice.
         """
         of_status = {feature.name: feature.finalized or 0 for feature in read_context.status.features}
         finalized = of_status if read_context.observation is None else read_context.observation.known_levels
@@ -280,11 +288,11 @@ class Levels:
         return ReadRequirements(settings=settings)
 
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> LevelsProposal:
-        """Changes to what the document asks for and is not there."""
+        """Changes from the finalized to the desired levels."""
         return levels_to_move(facts.desired, facts.observation, facts.memory)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> LevelsState:
-        """State of the levels, and what an irreversible change waits for."""
+        """State of the levels, with the soak that an irreversible change waits for."""
         part = levels_in(proposal)
         soak = None
         if facts.ours:
@@ -298,5 +306,5 @@ class Levels:
 
 
 def levels_in(proposal: Proposal) -> LevelsProposal:
-    """Proposal about levels."""
+    """The proposal about levels."""
     return next(part for part in proposal.parts if isinstance(part, LevelsProposal))

@@ -1,9 +1,9 @@
-"""May this node be unregistered in this role? The first reason against it, with what to do.
+"""Checks before a node is unregistered in one role: the first objection, with what to do.
 
-Pure. Called by `unregister` before it asks and again before it acts. A broker is judged by its own registration and
-address, whatever else has its id. Of controllers, Kafka 4.4 itself refuses the active controller
-and no other: it unregisters a voter and a controller that runs, which then stops to count when levels are raised until
-it has registered itself anew. What cannot be read speaks against it.
+Pure. Called by `unregister` before it asks, and again before it acts. A broker is judged by its own registration and
+address, whatever else has its id. Kafka 4.4 itself refuses to unregister only the active controller. It unregisters a
+voter, or a running controller, which then no longer counts when levels are raised until it registers anew. What cannot
+be read is an objection.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from kafkafeatures.core.facts.readings import NO_CONNECTION, FailureKind, Role
 from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
 
 _NOBODY_THERE = (*NO_CONNECTION, FailureKind.WRONG_CLUSTER, *REPLACED)
-"""Kinds of failures with which a node is not there. With any other, something at its address took the connection."""
+"""Failures that show that no such node runs. After any other failure, something at its address accepted the connection.
+"""
 
 
 def objection(observation: Observation, controller: int) -> str:
-    """Empty: it is registered, nothing shows that it runs, and Kafka can unregister it."""
+    """Objection to unregistering a controller. Empty: it is registered, nothing shows that it runs, and Kafka can
+    unregister it.
+    """
     if isinstance(observation.cluster_id, Unknown):
         return f"the cluster could not be identified: {observation.cluster_id.failure}"
     registered = observation.registered_controllers
@@ -34,7 +37,9 @@ def objection(observation: Observation, controller: int) -> str:
 
 
 def not_a_ghost_broker(node: Node) -> str:
-    """Empty: it is registered as a broker and fenced, and nothing shows that a process of it runs as one."""
+    """Objection to unregistering a broker. Empty: it is registered and fenced, and nothing shows that its process runs
+    as a broker.
+    """
     if node.state is NodeState.GHOST:
         return ""
     if Role.CONTROLLER not in node.roles or node.state is not NodeState.FENCED:

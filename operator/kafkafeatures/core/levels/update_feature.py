@@ -1,4 +1,4 @@
-"""The step that changes the level of a feature: what it says of itself, and what became of one that was sent.
+"""The step that changes the level of a feature: its texts, and its outcome once it was sent.
 
 Pure. Made by `core/levels/changes.py`; sent by `reconcile/act.py`; registered in `core/kinds.py`.
 """
@@ -25,12 +25,14 @@ from kafkafeatures.core.facts.releases import Undo, format_level, undo_of_raise
 from kafkafeatures.core.words import format_span
 
 _NOT_LEARNED = "not all of the voters support it"
-"""`LeaderState`: a new leader does not know it yet. That each voter does support it was read from them before."""
+"""Kafka's message (`LeaderState`) while a new leader has not yet learned that each voter supports the level. The voters
+themselves were checked before.
+"""
 _NAMED = re.compile(r"([a-z][a-z0-9._]*) ([0-9]{1,5}) -> ([0-9]{1,5})")
 
 
 class UpdateFeature(Struct, frozen=True):
-    """Finalize one feature at `to_level`; it was read at `from_level`. Absent and disabled are both level 0."""
+    """Finalize one feature at `to_level`; `from_level` was read. Absent and disabled are both level 0."""
 
     kind: ClassVar[str] = "UpdateFeature"
     recorded_as: ClassVar[str] = ""
@@ -58,7 +60,7 @@ class UpdateFeature(Struct, frozen=True):
 
     @classmethod
     def from_history(cls, action: str) -> UpdateFeature | None:
-        """The change that an entry of the history names: nothing else in it says from which level to which."""
+        """The change that an entry of the history names; None for another text. Only the text has both levels."""
         match = _NAMED.fullmatch(action)
         return cls(match[1], int(match[2]), int(match[3])) if match else None
 
@@ -83,36 +85,36 @@ class UpdateFeature(Struct, frozen=True):
         return self.to_level < self.from_level
 
     def raises(self, feature: str, level: int) -> bool:
-        """Tell whether it takes this feature to this level, or past it, from below."""
+        """Tell whether the change raises this feature from below `level` to it or past it."""
         return self.feature == feature and self.from_level < level <= self.to_level
 
     @property
     def undo(self) -> Undo:
-        """Way to undo it: a downgrade by raising again, a raise as `core/facts/releases.py` knows."""
+        """How the change can be undone: a downgrade by raising again, a raise as in `core/facts/releases.py`."""
         return Undo.SAFE if self.is_downgrade else undo_of_raise(self.feature, self.from_level, self.to_level)
 
     @property
     def is_decided_again(self) -> bool:
-        """Tell whether voters may have registered with other addresses since."""
+        """True for kraft.version: voters may have registered with other addresses meanwhile."""
         return self.feature == KRAFT_VERSION
 
     @property
     def consent(self) -> str:
-        """The entry of `spec.consents` that it needs; empty where it needs none."""
+        """The entry of `spec.consents` that the change needs; empty for none."""
         if self.feature == KRAFT_VERSION:
             return DYNAMIC_QUORUM
         return f"{self.feature}:{self.from_level}->{self.to_level}" if self.is_downgrade else ""
 
     def is_asked_for_by(self, earlier: Step) -> bool:
-        """Never: one whose outcome is open is not sent again."""
+        """Always False: a change whose outcome is open is not sent again."""
         return False
 
     def begin(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> ChangeInFlight:
-        """Step in flight, with the end of the metadata log that it was decided on."""
+        """Step in flight, with the end of the metadata log on which it was decided."""
         return ChangeInFlight(self, at, via, offset=observation.source.offset, corrects_drift=corrects_drift)
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """Only what was not validated before comes to this: kraft.version, or a cluster that changed in between."""
+        """Consequence of a rejection, which dry runs leave to kraft.version and to clusters that changed in between."""
         text = f"the active controller rejected {self}: {message}"
         if self.feature == KRAFT_VERSION and _NOT_LEARNED in message:
             remedy = (
@@ -123,12 +125,12 @@ class UpdateFeature(Struct, frozen=True):
         return Rejection(Reason.CONTROLLER_REJECTED, text, remedy, recorded=f"error {code}: {message}")
 
     def to_intent(self) -> Mapping[str, Any]:
-        """The fields of its intent that are its own."""
+        """Fields of the intent that are specific to this kind."""
         return {"target": self.feature, "before": str(self.from_level), "after": str(self.to_level)}
 
     @classmethod
     def read(cls, intent: Intent) -> ChangeInFlight:
-        """Raises ValueError where the intent is damaged."""
+        """The change in flight that an intent describes. Raises ValueError where the intent is damaged."""
         fields = intent.unknown
         feature, level_before, level_after = (read_text(fields.get(name)) for name in ("target", "before", "after"))
         return ChangeInFlight(
@@ -140,7 +142,7 @@ class UpdateFeature(Struct, frozen=True):
 
     @classmethod
     def read_own(cls, intent: Intent) -> ChangeInFlight | None:
-        """None for an intent of another kind, and for one that is damaged."""
+        """The change in flight that an intent describes; None for another kind, or a damaged intent."""
         try:
             return cls.read(intent) if intent.kind == cls.kind else None
         except ValueError:
@@ -148,13 +150,13 @@ class UpdateFeature(Struct, frozen=True):
 
     @classmethod
     def is_irreversible(cls, ended: HistoryEntry) -> bool:
-        """Tell whether Kafka refuses to undo the change that this entry names."""
+        """Tell whether Kafka refuses to undo the change of this entry."""
         change = cls.from_history(ended.action)
         return change is not None and change.undo is Undo.IMPOSSIBLE
 
     @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
-        """Successes, and what the active controller rejected."""
+        """The Event of a change that succeeded, or was rejected by the active controller; else None."""
         reason, warning = _EVENTS.get(ended.result, ("", False))
         facts = facts or EventFacts(kind=cls.kind, feature=ended.target)
         note = note_of(ended.action, ended.message)
@@ -169,8 +171,10 @@ _EVENTS: Mapping[str, tuple[str, bool]] = {
 
 
 class ChangeInFlight(InFlight, frozen=True):
-    """A change of a level that is not settled. `offset`: the end of the metadata log that the decision rested on; -1
-    where it was not read. `corrects_drift`: it undoes a change made outside.
+    """A change of a level that is not settled.
+
+    offset: end of the metadata log on which it was decided; -1 where the log was not read.
+    corrects_drift: it undoes a change that was made outside KafkaFeatures.
     """
 
     step: UpdateFeature
@@ -178,17 +182,17 @@ class ChangeInFlight(InFlight, frozen=True):
     corrects_drift: bool = False
 
     def follow_up(self) -> Mapping[str, Any]:
-        """Written once: nothing of it changes on the way."""
+        """Fields of the intent, written once: they never change."""
         fields: dict[str, Any] = {"offset": self.offset} if self.offset >= 0 else {}
         return {**fields, "correctsDrift": True} if self.corrects_drift else fields
 
     def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
         """Outcome by two readings in a row.
 
-        Nothing is believed without an active controller: a broker that is cut off still shows what it knew last.
-        Believed undone only after two readings under a quorum that works, and once the active controller answered a dry
-        run in between: a NOT_CONTROLLER, an EOF or a time-out were all seen to be applied later. A level that reads as
-        before may have been moved and moved back: only the metadata log shows that it was not.
+        Without an active controller the outcome stays open: a broker that is cut off still shows old levels. A change
+        counts as not applied only after two readings under a working quorum, with a dry run answered in between:
+        requests that ended in NOT_CONTROLLER, EOF or a time-out were all seen to be applied later. A level that is the
+        same as before may have been changed twice: only the metadata log shows that it was not.
         """
         earlier, latest, age = looks.earlier, looks.later, looks.known_for(self.at)
         level = latest.level_of(self.step.feature)
@@ -206,18 +210,20 @@ class ChangeInFlight(InFlight, frozen=True):
         if looks.unjudged.reason:
             reason = f"the active controller has to answer a dry run (validateOnly) before: {looks.unjudged.reason}"
             return OpenOutcome(reason, looks.unjudged.rights)
-        # Two readings where it was accepted as well: what a controller answers may lag what it has just written.
+        # An accepted change needs two readings too: a controller's answer may be older than what it has just written.
         if level != self.step.from_level or self.accepted:
             return Result.SUPERSEDED
         return Result.NOT_APPLIED if nothing_was_moved_since(self.offset, latest) else Result.UNVERIFIED
 
     def recorded_result(self, result: Result) -> Result:
-        """Result as it is recorded: what undoes drift corrects it, as far as that is known."""
+        """`Corrected` for a change that undid drift; else the result itself."""
         corrected = self.corrects_drift and result in (Result.APPLIED, Result.SUPERSEDED)
         return Result.CORRECTED if corrected else result
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
-        """Accepted, and reverted before it was read: that is drift, and not a step to send again."""
+        """The status in which the feature is marked as drifted, where the change was accepted and then reverted; else
+        unchanged.
+        """
         if result is not Result.SUPERSEDED or not self.accepted:
             return status
         step, drifted = self.step, FeatureState.DRIFTED.value
@@ -246,8 +252,8 @@ class ChangeInFlight(InFlight, frozen=True):
 
 
 def what_is_there(observation: Observation) -> tuple[UpdateFeature, ...]:
-    """A change to the present level, which changes nothing, for a dry run: once it is answered, the active controller
-    has done what it was sent before. Empty where the level is not known.
+    """A change of metadata.version to its present level, which changes nothing, for a dry run; empty where the level is
+    not known. Once it is answered, the active controller has carried out all earlier requests.
     """
     level = observation.level_of(METADATA_VERSION)
     return () if level is None else (UpdateFeature(METADATA_VERSION, level, level),)

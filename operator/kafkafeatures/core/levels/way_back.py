@@ -1,6 +1,6 @@
-"""Way back once a level was changed, and its losses: for the steps of a plan.
+"""Ways back from a changed level, and what they lose: for the steps of a plan.
 
-Pure. Called by `core/levels/proposal.py`. It says what Kafka allows (`core/facts/releases.py`), in the words of
+Pure. Called by `core/levels/proposal.py`. It states what Kafka allows (`core/facts/releases.py`), in the style of
 `core/migration/way_back.py`.
 """
 
@@ -14,7 +14,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
 def way_back_of(change: UpdateFeature) -> str:
-    """The way back from the end of a change, in a line."""
+    """Line about the way back after a change."""
     name_before, name_after = (format_level(change.feature, level) for level in (change.from_level, change.to_level))
     if change.is_downgrade:
         lost = "what the downgrade removed stays lost" if may_lose_metadata(change) else "nothing is lost"

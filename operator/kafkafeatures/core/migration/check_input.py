@@ -1,4 +1,4 @@
-"""Input of the checks of a migration: one look at the cluster, and what is remembered of the looks before.
+"""Input of the checks of a migration: one reading of the cluster, and what is remembered of earlier ones.
 
 Pure. Made by `core/migration/state.py`; read by `core/migration/checks.py` and the modules beside it that it calls.
 """
@@ -20,15 +20,25 @@ from kafkafeatures.core.migration.progress import MigrationProgress
 
 
 class EdgeCheckInput(Struct, frozen=True):
-    """May the next step of this way be taken? flying: nodes that are being restarted, of which nothing is expected.
+    """Everything that decides whether the next step on the way of a migration may be taken.
 
-    lag: how many seconds ZooKeeper is behind; compared: with the metadata log, moments ago; None where that is not
-    known. closes: the step closes a door, and nothing else has to come before it. still_for: seconds for which
-    `/migration` has not moved. controllers_for: for how long controllers have answered. is_written: `/migration` moves
-    although none answers. controllers: StatefulSets of controllers that the document names. equality: the last
-    comparison, as the status has it. voters: of the quorum, as the status has them; requested: consents that
-    were asked for. lost_brokers: of which it is not certain that they run in ZooKeeper mode, once no controller is
-    left; consentable: all that a person may consent to (`core/migration/losses.py`).
+    progress: position of the cluster, and the way that comes next.
+    consents: consents of the document.
+    spent: consents that were used for something else.
+    flying: nodes that are being restarted, of which nothing is expected.
+    replication: all partitions; None: not known.
+    lag: seconds by which ZooKeeper is behind the metadata log; None: not known.
+    compared: comparison of ZooKeeper with the metadata log, made moments ago; None: there is none.
+    closes: the step closes a way back, and nothing else has to come before it.
+    still_for: seconds for which `/migration` has not changed.
+    controllers_for: for how long controllers have answered.
+    is_written: `/migration` changes although no controller answers.
+    controllers: StatefulSets of controllers that the document names.
+    equality: the last comparison, from the status.
+    voters: voters of the quorum, from the status.
+    requested: consents that were asked for.
+    lost_brokers: brokers that may not run in ZooKeeper mode once no controller is left, with the consent to lose them.
+    consentable: everything that a person may consent to now (`core/migration/losses.py`).
     """
 
     progress: MigrationProgress

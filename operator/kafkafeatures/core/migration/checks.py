@@ -62,8 +62,9 @@ NO_OPS = 2
 
 
 def lag_of(progress: MigrationProgress, seconds: float | None) -> float | None:
-    """Seconds by which ZooKeeper is behind, at most. seconds: by the looks of before; where they do not tell, the
-    records that are not written yet do, as the log grows all the time.
+    """Seconds by which ZooKeeper is behind the metadata log, at most; None: not known. `seconds`: the lag by earlier
+    readings. If they do not tell, it follows from the number of records not yet written to ZooKeeper, as the log grows
+    at a known rate.
     """
     unwritten_records = progress.observation.source.offset - 1 - progress.facts.offset
     by_records = unwritten_records / NO_OPS if progress.observation.source.offset >= 0 else None
@@ -73,17 +74,17 @@ def lag_of(progress: MigrationProgress, seconds: float | None) -> float | None:
 
 
 def quorum_is_led(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """An active controller leads it, and no voter is away (`core/migration/led.py`)."""
+    """An active controller leads the quorum, and no voter is away (`core/migration/led.py`)."""
     yield from not_led(question.progress, question.flying)
 
 
 def every_controller_votes(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Each is one of the quorum that takes over."""
+    """Each controller is a voter of the quorum that takes over."""
     yield from not_voting(question.progress, question.flying)
 
 
 def controllers_have_their_settings(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Controllers have the settings that come before those of brokers: see `core/migration/settings.py`."""
+    """Controllers have the settings that must come before those of brokers: see `core/migration/settings.py`."""
     for demand in question.progress.demands.nodes:
         if demand.role is Role.CONTROLLER and demand.differs and demand.id not in question.flying:
             is_known = not isinstance(demand.differs, Failure)
@@ -91,7 +92,7 @@ def controllers_have_their_settings(question: EdgeCheckInput) -> Iterator[Blocke
 
 
 def settings_are_known(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Every node that is restarted on this way has said what its settings are."""
+    """Every node that is restarted on this way has reported its settings."""
     role = question.progress.way.restarts if question.progress.way is not None else None
     for demand in question.progress.demands.nodes:
         if demand.role is role and isinstance(demand.differs, Failure) and demand.id not in question.flying:
@@ -99,7 +100,7 @@ def settings_are_known(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def brokers_are_registered(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """With the quorum, and live; each that has replicas is there, and can register with its level."""
+    """Each broker that has replicas is registered with the quorum, is live, and can register with its level."""
     yield from with_other_levels(question.progress, question.flying)
     yield from unregistered(question.progress, question.flying)
     yield from missing(question.progress, question.flying)
@@ -107,12 +108,14 @@ def brokers_are_registered(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def brokers_are_taken_over(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Once each broker has the flag, the quorum waits until each is registered (`core/migration/takeover.py`)."""
+    """Each broker is registered, for which the quorum waits once all have the flag (`core/migration/takeover.py`)."""
     yield from not_registered(question.progress, question.flying)
 
 
 def no_broker_is_in_zookeeper_mode(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Kafka finalizes a migration also while some are, which then can only go forward (KAFKA-20960)."""
+    """No broker is in ZooKeeper mode: Kafka finalizes a migration even while some are, and the cluster can then only go
+    forward (KAFKA-20960).
+    """
     brokers = tuple(
         node
         for node in question.nodes(Role.BROKER)
@@ -124,8 +127,8 @@ def no_broker_is_in_zookeeper_mode(question: EdgeCheckInput) -> Iterator[Blocker
 
 
 def every_broker_is_back(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """In ZooKeeper mode: a broker in KRaft mode cannot live without the quorum, and one that does not answer, or is in
-    no list, may run in it. During the copy none does yet, and no partition can be read.
+    """Each broker runs in ZooKeeper mode. A broker in KRaft mode cannot live without the quorum; one that does not
+    answer, or is in no list, may run in KRaft mode. During the copy no broker does yet, and no partition can be read.
     """
     yield from not_back(question)
     if question.progress.position is not Position.COPYING:
@@ -133,12 +136,12 @@ def every_broker_is_back(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def finalizing_is_consented(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Nothing leads back from there."""
+    """A person has consented to finalize the migration, which is irreversible."""
     yield from unconsented(question.progress, question.consents, question.spent)
 
 
 def partitions_are_whole(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Nothing is under-replicated, and nothing is reassigned."""
+    """No partition is under-replicated or being reassigned."""
     if question.replication is None:
         partitions = question.progress.observation.partitions
         reason = f": {partitions.failure}" if isinstance(partitions, Unknown) else ""
@@ -159,8 +162,9 @@ def partitions_are_whole(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def zookeeper_keeps_up(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Changes are written to ZooKeeper within seconds: who goes back later finds them there. Once the migration is over
-    nothing more is written there, and a controller that still has the flag must lose it all the same.
+    """Changes reach ZooKeeper within seconds, so that a cluster that goes back later finds them there. Once the
+    migration is over nothing is written there any more, and a controller that still has the flag must lose it all the
+    same.
     """
     if question.progress.facts.state is not ZkMigrationState.MIGRATION:
         return
@@ -178,15 +182,16 @@ def zookeeper_keeps_up(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def consents_used(question: EdgeCheckInput) -> frozenset[str]:
-    """The consents without which the next step would not be taken."""
+    """Consents that the next step needs, and uses."""
     return (
         frozenset({*consent_used(question.progress), *(it.consent for it in question.consentable)}) & question.consents
     )
 
 
 def both_hold_the_same(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """A write to ZooKeeper that failed is never repeated (`core/migration/equality.py`): compared before brokers leave
-    ZooKeeper mode, before a migration is finalized, and before it is rolled back, while the first node has not gone.
+    """ZooKeeper and the metadata log hold the same, as Kafka never repeats a write to ZooKeeper that failed
+    (`core/migration/equality.py`). They are compared before brokers leave ZooKeeper mode, before a migration is
+    finalized, and before it is rolled back, until the first node of the way is restarted.
     """
     if not question.closes or not needs_comparison(question.progress):
         return
@@ -214,15 +219,15 @@ def both_hold_the_same(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def zookeeper_is_left_alone(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """No controller is left, no broker needs one, and ZooKeeper held all metadata when they stopped. Where it did not,
-    they may have to be started again: then nothing says to stop them.
+    """No controller is left, no broker needs one, and ZooKeeper held all metadata when they stopped. If ZooKeeper may
+    lack metadata, the controllers may have to be started again, so no remedy says to stop them.
     """
     lost = tuple(not_lifted(question, losses(question)))
     yield from lost or no_controller_is_left(question)
 
 
 def preflight_passes(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Nothing would fail later that is known now (`core/migration/preflight.py`)."""
+    """Nothing is known yet that would make a later step fail (`core/migration/preflight.py`)."""
     progress, reading = question.progress, question.progress.observation.surveyed
     if progress.way is None or progress.position not in PREFLIGHTED:
         return  # the quorum has taken over
@@ -242,7 +247,7 @@ def preflight_passes(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def every_broker_was_seen(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """One that is down is not registered in ZooKeeper, and may come back with the flag."""
+    """Every broker is there: one that is down is not registered in ZooKeeper, and may come back with the flag."""
     if question.progress.position is not Position.ZOOKEEPER:
         return  # others lose the flag meanwhile
     yield from not_known_to_be_there(question.progress)
@@ -253,12 +258,14 @@ def every_broker_was_seen(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def every_broker_is_informed(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Each knows which broker is controller again; one that does not hangs when it is stopped."""
+    """Each broker knows which broker is controller again; one that does not know hangs when it is stopped."""
     yield from uninformed(question.progress, question.flying)
 
 
 def no_controller_is_left(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """None runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none writes."""
+    """No controller runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none
+    writes.
+    """
     yield from pods_left(question.progress)
     yield from still_answering(question.progress)
     doubt = unproven(question.progress, question.controllers, question.voters)
@@ -301,7 +308,7 @@ def blockers(question: EdgeCheckInput) -> tuple[Blocker, ...]:
 
 
 def setting_blocker(progress: MigrationProgress, demand: NodeDemand) -> Blocker:
-    """Blocker for a node that has settings otherwise than it must."""
+    """Blocker for a node whose settings are not as they must be."""
     title, differs = f"{demand.role.value.lower()} {demand.id}", demand.differs
     lines = "; ".join(map(str, differs)) if not isinstance(differs, Failure) else str(differs)
     return Blocker(

@@ -1,11 +1,11 @@
-"""Consents of a migration: each is good for one plan, and there for every step of it; one to a way back that may lose
-something is for what was shown when it was asked for, and for nothing else.
+"""Consents of a migration. A consent is for one plan, and for every step of it. A consent to a loss on the way back is
+for exactly the loss that was shown when it was asked for.
 
-Pure. One is spent before it is used (`status.spentConsents`), and `status.migration.consents` says that the plan that
-is carried out has used it: so it holds until that plan leads elsewhere, is over, or the consent is removed. That one
-was asked for, and for what, stands in `status.migration.requested`, and begins there only while the document does not
-have it: so one that may have stood there for ever counts for nothing, nor does any once that memory is lost. Called by
-`core/migration/losses.py` and `core/migration/state.py`.
+Pure. A consent is spent before it is used (`status.spentConsents`), and `status.migration.consents` says which plan has
+used it. That plan can rely on it until the plan leads elsewhere or is over, or the consent is removed.
+`status.migration.requested` says which consents were asked for, and for what. An entry is added only while the document
+does not have the consent: so a consent that was always in the document counts for nothing, and none counts once that
+part of the status is lost. Called by `core/migration/losses.py` and `core/migration/state.py`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ from kafkafeatures.core.migration.not_desired import MIGRATION
 
 
 class Consentable(Struct, frozen=True):
-    """Blocker of the next step unless a person consents. about: exactly what is consented to. parts: of it, where a
-    consent to all of them is one to fewer.
+    """Blocker of the next step that a consent lifts.
+
+    consent: name of the consent.
+    about: exactly what is consented to.
+    blocker: the blocker without the consent.
+    parts: the parts of `about`, if a consent to more parts includes one to these; else empty.
     """
 
     consent: str
@@ -35,7 +39,7 @@ class Consentable(Struct, frozen=True):
     parts: frozenset[str] = frozenset()
 
     def is_for(self, request: ConsentRequest) -> bool:
-        """Tell whether a consent that was given once this had been asked for is for it."""
+        """Tell whether a consent that was given after this request lifts the blocker."""
         includes_parts = self.parts and self.parts.issubset(request.about.split(", "))
         return request.consent == self.consent and (request.about == self.about or bool(includes_parts))
 
@@ -46,9 +50,11 @@ AGAIN = "remove it from consents, apply the document, then add it again"
 def lifted(
     it: Consentable, consents: Collection[str], spent: Collection[str], requested: Sequence[ConsentRequest]
 ) -> Blocker | None:
-    """Blocker that remains; None where the document has the consent, unused, and it was given for exactly this.
+    """Blocker that remains; None if the document has the consent, unused, and it was given for exactly this.
 
-    consents: of the document; spent: used for something else. requested: as the status has them.
+    consents: consents of the document.
+    spent: consents that were used for something else.
+    requested: requests for consents, from the status.
     """
     if it.consent not in consents:
         return it.blocker
@@ -68,8 +74,10 @@ def requested_now(
     kept_consents: Collection[str],
     at: Stamp,
 ) -> tuple[ConsentRequest, ...]:
-    """Requests for consents, as they are remembered. kept_consents: those for what may still be so, although it is not
-    shown now. Any other is for what is over, and not for what may come to the same later.
+    """Requests for consents to be remembered.
+
+    `kept_consents`: consents whose request is kept although the loss is not shown now, as it may still exist. Requests
+    for other consents that are not shown are dropped, so that they cannot cover the same loss later.
     """
     by_consent, requests = {request.consent: request for request in previous}, list[ConsentRequest]()
     for it in consentables:
@@ -82,14 +90,16 @@ def requested_now(
 
 
 def held(facts: StageInput, desired: Desired) -> frozenset[str]:
-    """Consents that were spent on the plan which still stands."""
+    """Consents that were spent on the plan, if it still leads where the document does."""
     return held_by(facts.remembered.migration, facts.memory.plan, facts.desired.consents, desired)
 
 
 def held_by(
     migration: MigrationStatus | None, plan: PlanStatus | None, consents: frozenset[str], desired: Desired
 ) -> frozenset[str]:
-    """Consents that were spent on the plan which still stands. plan: of the status; consents: those of the document."""
+    """Consents that were spent on this plan, if it still leads to `desired`. `plan`: from the status; `consents`: those
+    of the document.
+    """
     stages = [stage for stage in plan.stages if stage.kind == MIGRATION] if plan is not None else []
     if migration is None or [set(stage.target.values()) for stage in stages] != [{desired.value}]:
         return frozenset()
@@ -97,12 +107,12 @@ def held_by(
 
 
 def already_used(consent: str) -> str:
-    """The remedy where a consent was used for something else."""
+    """Remedy if a consent was used for something else."""
     return f"the consent {consent} was already used: {AGAIN}"
 
 
 def with_spent(status: Status, consents: frozenset[str]) -> Status:
-    """The status once these are spent, and held by the plan."""
+    """The status in which these consents are spent on the plan."""
     if not consents:
         return status
     migration = status.migration or MigrationStatus()
@@ -114,7 +124,7 @@ def with_spent(status: Status, consents: frozenset[str]) -> Status:
 
 
 def with_held(status: Status, consents: frozenset[str], *, is_over: bool) -> Status:
-    """The status with the consents that the plan holds, of which none is left once it is over."""
+    """The status with the consents that the plan has used; none once it is over."""
     if status.migration is None:
         return status
     remaining = () if is_over else tuple(sorted(consents))

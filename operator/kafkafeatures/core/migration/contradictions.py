@@ -1,9 +1,9 @@
-"""Position of a cluster, or what contradicts what: a table of states that Kafka does not leave by itself, each with
-what to do first.
+"""Position of a cluster, or the contradiction between its sources: a table of states that Kafka does not leave by
+itself, each with what to do first.
 
-Pure. The first row that holds is said; only where none does, the position is looked for in `ROWS` of
-`core/migration/positions.py`. A row names its nodes, or its znode, and never leaves a person without an action.
-Sources: what was seen on real nodes, `KRaftMigrationDriver` and `KafkaZkClient` of Kafka 3.9.
+Pure. The first row that holds is reported. If none holds, the position is looked up in `ROWS` of
+`core/migration/positions.py`. A row names its nodes, or its znode, and always a remedy. Sources: tests with real nodes,
+`KRaftMigrationDriver` and `KafkaZkClient` of Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -80,10 +80,15 @@ def all_plain(evidence: MigrationEvidence) -> tuple[int, ...]:
 
 
 class Contradiction(Struct, frozen=True):
-    """A state that no position has. state, claim: where it holds. copied: whether `/migration` says that ZooKeeper was
-    copied; None where it does not matter. nodes: that it is about. subject: what it is about; `{nodes}` in the texts
-    are their ids, `{offset}` is that of `/migration`. elects: whether the remedy makes another controller the active
-    one. may_pass, at_first: see `Misplaced`.
+    """A state that no position has.
+
+    state: states of the metadata log in which the row holds.
+    claim: what `/controller` names when the row holds.
+    copied: whether `/migration` says that ZooKeeper was copied; None: it does not matter.
+    nodes: the nodes that the row is about; None: it is about no node.
+    subject, message, remedy: texts, with `{nodes}` for the ids of the nodes and `{offset}` for that of `/migration`.
+    elects: the remedy makes another controller the active one.
+    may_pass, at_first: see `Misplaced`.
     """
 
     state: tuple[ZkMigrationState | None, ...]
@@ -98,7 +103,7 @@ class Contradiction(Struct, frozen=True):
     at_first: str = ""
 
     def of(self, evidence: MigrationEvidence) -> Misplaced | None:
-        """Texts of this row, filled in for these facts; None where it does not hold."""
+        """The contradiction with its texts filled in for this evidence; None if the row does not hold."""
         if evidence.state not in self.state or evidence.claim not in self.claim:
             return None
         if self.copied is not None and self.copied is not (evidence.offset > 0):
@@ -117,7 +122,9 @@ class Contradiction(Struct, frozen=True):
 
 
 def with_flags_first(evidence: MigrationEvidence, remedy: str) -> str:
-    """A remedy by which another controller becomes the active one: none that would end the migration may be it."""
+    """A remedy that makes another controller the active one, with a first step so that none that would end the
+    migration can become active.
+    """
     if evidence.state is not S.MIGRATION or not evidence.unflagged:
         return remedy
     ids = ", ".join(map(str, evidence.unflagged))
@@ -141,7 +148,9 @@ TAKE_LEADERS_ANEW = (
     "then restart each broker in ZooKeeper mode, one after the other, with its settings unchanged: until then it may "
     "ignore leaders that the controllers elect, as the broker that was the controller gave it higher leader epochs"
 )
-"""Seen on real nodes: a broker that knows another leader of the same leader epoch skips what it is sent."""
+"""Remedy for a broker that knows another leader of the same leader epoch, and skips what it is sent (seen on real
+nodes).
+"""
 
 CONTRADICTIONS = (
     # Two controllers at once.
@@ -293,11 +302,11 @@ CONTRADICTIONS = (
         may_pass=True,
     ),
 )  # fmt: skip
-"""The first that holds is said: of two controllers before all else."""
+"""The first row that holds is reported; two controllers come before all others."""
 
 
 def position_of(evidence: MigrationEvidence) -> Position | Misplaced:
-    """The one position that everything fits, else what contradicts what."""
+    """The only position that fits all evidence; else the contradiction in it."""
     wrong = next((it for row in CONTRADICTIONS if (it := row.of(evidence)) is not None), None)
     if wrong is not None:
         return wrong

@@ -40,10 +40,13 @@ class ZnodeLife(Struct, frozen=True):
 
 
 class DeleteZnodes(Struct, frozen=True):
-    """Delete what is not None, as it was read, while `/controller_epoch` is as it was read.
+    """Delete znodes in one transaction, if they and `/controller_epoch` are as they were read.
 
-    epoch: `/controller_epoch`. raise_to: what it is set to in the same transaction; None: it stays. cluster_id: of
-    `/cluster/id`. znode_content: what stood in `/migration`.
+    cluster_id: content of `/cluster/id`.
+    epoch: `/controller_epoch`, as it was read.
+    migration, controller: the znodes `/migration` and `/controller`; None: not deleted.
+    raise_to: new value of `/controller_epoch`, set in the same transaction; None: it stays.
+    znode_content: content of `/migration`.
     """
 
     kind: ClassVar[str] = "DeleteZnodes"
@@ -183,17 +186,17 @@ def _life(fields: Mapping[str, Any], name: str) -> ZnodeLife | None:
 
 
 class DeletionInFlight(InFlight, frozen=True):
-    """One whose outcome is not known."""
+    """A deletion whose outcome is not known."""
 
     step: DeleteZnodes
 
     def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
-        """Outcome, by the znodes that are there now.
+        """Outcome, by the znodes that exist now.
 
-        All or nothing of a transaction is done: while one of the znodes stands that was to be deleted, it was not
-        carried out; and it can no longer be once another one of them is gone, or `/controller_epoch` was written. Else
-        it may still be on its way, also after the session has ended: a server that was halted may pass it on until the
-        others have ended the session.
+        A transaction is carried out as a whole. While one of its znodes still exists, it was not carried out. It no
+        longer can be once another of its znodes is gone, or `/controller_epoch` was written. Otherwise it may still be
+        on its way, even after the session has ended: a server that was halted may pass it on until the other servers
+        have ended the session.
         """
         previous, current = (_left(self.step, observation) for observation in (looks.earlier, looks.later))
         if isinstance(current, Failure):
@@ -233,15 +236,19 @@ class DeletionInFlight(InFlight, frozen=True):
 
 
 class _Left(Struct, frozen=True):
-    """Remaining znodes: paths of those that are still the ones which were read, and the epoch."""
+    """Znodes of a deletion as they are now.
+
+    stand: paths of the znodes that still exist unchanged.
+    epoch: the present `/controller_epoch`.
+    """
 
     stand: frozenset[str]
     epoch: ControllerEpoch
 
 
 def _left(step: DeleteZnodes, observation: Observation) -> _Left | Failure:
-    """A Failure where it was not read, or may be of another ensemble: there none of the znodes would be the one that
-    was read, as if it had been deleted.
+    """Remaining znodes; a Failure if they were not read, or may be of another ensemble: none of its znodes would match,
+    as if all had been deleted.
     """
     if not isinstance(observation.zookeeper, Known):
         return observation.zookeeper.failure

@@ -1,7 +1,7 @@
-"""Settings that each node has to have for the position that comes next, and those that it has otherwise.
+"""Settings that each node must have for the position that comes next, and those that differ.
 
-Pure. The edge says where the way leads (`edges.py`), the table what a node has to have there (`settings.py`); what a
-node has now it says itself. A node that could not be asked is a Failure, and never taken to be as it should.
+Pure. The edge says where the way leads (`edges.py`), the table what a node must have there (`settings.py`); a node
+itself reports what it has now. A node that could not be read is a Failure, and never counts as correct.
 """
 
 from __future__ import annotations
@@ -48,14 +48,21 @@ SHAPES: Mapping[Position, Mapping[Role, Shape]] = {
     Position.NO_CONTROLLER: {Role.BROKER: Shape.FLAGGED_BROKER},
     Position.RELEASED: {Role.BROKER: Shape.FLAGGED_BROKER},
 }
-"""Positions to which a way can lead, and what the nodes are there. A role that is not named has no nodes there."""
+"""Positions to which a way can lead, and how the nodes of each role must be there. A role that is not named has no
+nodes.
+"""
 
 NAMES = frozenset({*TABLE, *DECIDED, VOTERS, BOOTSTRAP, LISTENER, AUTHORIZER, PROTOCOLS, ALLOW_EVERYONE}) - {"{quorum}"}
-"""Settings that a node is asked for."""
+"""Names of the settings that are read of each node."""
 
 
 class NodeDemand(Struct, frozen=True):
-    """Settings that one node has otherwise than `shape` wants them; a Failure where it could not be asked."""
+    """Requirements for one node.
+
+    role, id: the node.
+    shape: role and mode that it must have.
+    differs: settings that are not as the shape requires; a Failure if the node could not be read.
+    """
 
     role: Role
     id: int
@@ -64,14 +71,14 @@ class NodeDemand(Struct, frozen=True):
 
 
 def value_of(node_settings: NodeSettings | Failure, name: str) -> str | None:
-    """Value that the node itself was given; None where only the default says something, or the node did not answer."""
+    """Value that was set on the node itself; None if it has only the default, or did not answer."""
     setting = None if isinstance(node_settings, Failure) else node_settings.of.get(name)
     return None if setting is None or setting.source is SettingSource.DEFAULT else setting.value
 
 
 def known_of(node_settings: Said, release: str) -> SettingFacts:
-    """Facts that the values are made of. `release`: of the finalized metadata.version; where that is empty, the
-    brokers' IBP counts if they all have the same.
+    """Facts that required values are made of. `release`: of the finalized metadata.version; if empty, the IBP of the
+    brokers counts if all have the same.
     """
     brokers = [
         settings
@@ -112,7 +119,7 @@ def known_of(node_settings: Said, release: str) -> SettingFacts:
 
 
 def _only(values: Iterable[str]) -> str:
-    """The value that all have; empty where they differ, or there is none."""
+    """The value that all have in common; empty if they differ, or if there is none."""
     distinct_values = {*values}
     return distinct_values.pop() if len(distinct_values) == 1 else ""
 
@@ -131,9 +138,14 @@ def _effective(setting: Setting | None) -> str:
 
 
 class SettingDifferences(Struct, frozen=True):
-    """Requirements of the position `end`, which comes next. edge: the way there, None where the cluster is at its goal.
+    """Settings that differ from what the next position requires.
 
-    nodes: each node that was seen. missing: kinds of nodes that have to be there by now, and of which none is known.
+    position: position of the cluster.
+    end: the position that comes next.
+    edge: the way there; None: the cluster is at its goal.
+    facts: facts that the required values are made of.
+    nodes: each node that was seen.
+    missing: kinds of nodes of which there must be some by now, and none is known.
     """
 
     position: Position
@@ -145,24 +157,24 @@ class SettingDifferences(Struct, frozen=True):
 
     @property
     def lines(self) -> tuple[tuple[Role, Shape, Lines], ...]:
-        """Lines that stand in the file of each kind of node."""
+        """Lines for the configuration file of each kind of node."""
         return tuple((role, shape, lines_of(shape, self.facts)) for role, shape in SHAPES[self.end].items())
 
     @property
     def unknown(self) -> tuple[Failure, ...]:
-        """Reasons why it is not known whether all nodes have what they need."""
+        """Reasons why the settings of some nodes are not known."""
         return (*(node.differs for node in self.nodes if isinstance(node.differs, Failure)), *self.missing)
 
     @property
     def differing(self) -> tuple[NodeDemand, ...]:
-        """Nodes that certainly have something otherwise."""
+        """Nodes that certainly have a setting that differs."""
         return tuple(node for node in self.nodes if node.differs and not isinstance(node.differs, Failure))
 
 
 def demands(
     position: Position, end: Position, edge: Edge | None, setting_facts: SettingFacts, node_settings: Said
 ) -> SettingDifferences:
-    """Each node that was seen, held against what it has to be at `end`."""
+    """Differences of each node that was seen from what it must be at `end`."""
     nodes = tuple(
         NodeDemand(role, id_, shape, _held(shape, msgspec.structs.replace(setting_facts, node_id=id_), settings))
         for (role, id_), settings in node_settings.items()

@@ -1,7 +1,7 @@
-"""The ways from one position of a migration to the next, forward and back: a table, and which of them comes next.
+"""Ways from one position of a migration to the next, forward and back: a table, and the choice of the next way.
 
-Pure. No position is skipped. What must hold before a way is taken is checked in each step of it; here stands only the
-order, what Git is asked for on the way, and which nodes are restarted.
+Pure. No position is skipped. The checks before each step are in `core/migration/checks.py`; this module has only the
+order of the ways, what Git is asked for on each, and which nodes are restarted.
 """
 
 from __future__ import annotations
@@ -17,15 +17,20 @@ from kafkafeatures.core.migration.settings import Shape
 
 
 class RestartBetween(StrEnum):
-    """Actions that Git, or a person, is asked for beside settings."""
+    """Actions besides settings that Git, or a person, is asked for."""
 
     NO_CONTROLLERS = "stop the controllers (on Kubernetes: 0 replicas)"
     WIPE = "wipe the controllers' disks"
 
 
 class Edge(Struct, frozen=True):
-    """From any of `start` to `end`. asks: what nodes of `restarts` have to be; beside: what else is asked for.
+    """Way from one position of a migration to the next.
 
+    start: positions from which it leads.
+    end: position to which it leads.
+    asks: role and mode that the restarted nodes must get; None: no node is restarted.
+    restarts: role of the nodes that are restarted.
+    beside: what else a person is asked for.
     deletes: znodes that the operator deletes on this way, in one transaction.
     """
 
@@ -38,7 +43,7 @@ class Edge(Struct, frozen=True):
 
     @property
     def is_preflighted(self) -> bool:
-        """Tell whether it is a way on which nothing has happened yet that cannot be left as it is."""
+        """Tell whether everything that was done before this way can still be left as it is."""
         return self in (START_CONTROLLERS, FLAG_BROKERS)
 
     @property
@@ -55,7 +60,7 @@ class Edge(Struct, frozen=True):
         )
 
     def end_from(self, position: Position) -> Position:
-        """Position to which it leads from there. A broker keeps its flag where none is restarted."""
+        """Position to which the way leads from this one. A broker keeps its flag if no broker is restarted."""
         keeps = self.restarts is None and self.end is Position.ZOOKEEPER
         return Position.RELEASED if keeps and position in (Position.FLAGGING, Position.RELEASED) else self.end
 
@@ -79,7 +84,7 @@ class Edge(Struct, frozen=True):
 
 
 class NoEdge(Struct, frozen=True):
-    """No way leads from here to the phase that is wanted."""
+    """No way leads from this position to the desired phase."""
 
     message: str
     remedy: str

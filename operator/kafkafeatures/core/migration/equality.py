@@ -1,9 +1,8 @@
-"""Outcome of a comparison of ZooKeeper with the metadata log: what a migration has to show before a way back is given
-up.
+"""Outcome of a comparison of ZooKeeper with the metadata log, which a migration needs before it gives up a way back.
 
-Pure. It is needed because a write to ZooKeeper that failed is never repeated: Kafka 3.9 logs it, and moves the offset
-of `/migration` on (`KRaftMigrationDriver.MetadataChangeEvent`), until another controller becomes active and writes all
-of it again. `zookeeper/compare.py` reads both sides; here is what came of it.
+Pure. A comparison is needed because Kafka 3.9 never repeats a write to ZooKeeper that failed: it logs the failure and
+moves the offset of `/migration` on (`KRaftMigrationDriver.MetadataChangeEvent`). Only when another controller becomes
+active is everything written again. `zookeeper/compare.py` reads both sides; this module holds the outcome.
 """
 
 from __future__ import annotations
@@ -33,9 +32,12 @@ REMEDY = (
 
 
 class EntryDifference(Struct, frozen=True, order=True):
-    """Entry that is not the same on both sides. Texts for people, without secrets; `path` is in ZooKeeper.
+    """Entry that differs between ZooKeeper and the metadata log. The texts are for people, without secrets.
 
-    in_log empty: it cannot be compared, and `in_zookeeper` says why.
+    kind, name: the entry.
+    path: its path in ZooKeeper.
+    in_zookeeper: its text in ZooKeeper.
+    in_log: its text in the metadata log; empty: it cannot be compared, and `in_zookeeper` says why.
     """
 
     kind: Kind
@@ -62,14 +64,17 @@ class EntryDifference(Struct, frozen=True, order=True):
 
 
 class Equal(Struct, frozen=True):
-    """Both say the same. offset: of the metadata log, which ends there (exclusive)."""
+    """Both sides are equal. `offset`: end of the metadata log (exclusive)."""
 
     offset: int
 
 
 class Differs(Struct, frozen=True):
-    """The two differ, and waiting does not change that. differences: at least one, in order; omitted: how many there
-    are besides, which are counted but not kept.
+    """The two sides differ, and waiting does not change that.
+
+    offset: end of the metadata log (exclusive).
+    differences: at least one, in order.
+    omitted: number of further differences, which are counted but not kept.
     """
 
     offset: int
@@ -89,7 +94,7 @@ class Differs(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """A digest of what would be lost. Leaders and replicas in sync, which restarts change, are not in it."""
+        """Digest of what would be lost, without leaders and replicas in sync, which restarts change."""
         things = sorted(
             repr((difference.kind.value, difference.name, difference.path, *difference.lasting))
             for difference in self.differences
@@ -98,7 +103,7 @@ class Differs(Struct, frozen=True):
 
     @property
     def examples(self) -> tuple[EntryDifference, ...]:
-        """The first of them, for a status."""
+        """First differences, for a status."""
         return self.differences[:NAMED]
 
     def __str__(self) -> str:

@@ -1,8 +1,9 @@
 """Gates before a migration is finalized: a consent, a time of dual write, equal stores, an approval, old templates.
 
-Pure. While the metadata log says MIGRATION, and no controller has lost its flag that was asked to by this plan and with
-its consent, the cluster is in dual write and can go back, whatever single nodes say. A controller that lost its flag by
-accident is named, and nothing is made of it. Called by `core/migration/state.py`, `core/migration/checks.py` and
+Pure. The flag is `zookeeper.metadata.migration.enable` in a controller's file; without it on the leader, the migration
+ends for ever. The cluster is in dual write and can go back while the metadata log says MIGRATION and no controller has
+lost its flag at the request of this plan, with its consent. A controller that lost its flag by accident is named, and
+the cluster is in dual write all the same. Called by `core/migration/state.py`, `core/migration/checks.py` and
 `core/migration/looking.py`.
 """
 
@@ -34,8 +35,8 @@ from kraftlog.image import ZkMigrationState
 def asked_before(
     migration: MigrationStatus | None, plan: PlanStatus | None, consents: frozenset[str], desired: Desired
 ) -> frozenset[int]:
-    """Controllers that this plan has asked to lose the flag, while its consent still stands. migration, plan: as the
-    status has them; one that was lost remembers none.
+    """Controllers that this plan has asked to lose the flag, while its consent still stands. `migration`, `plan`: from
+    the status; empty if that part of the status was lost.
     """
     if migration is None or desired is not Desired.FINALIZED:
         return frozenset()
@@ -44,8 +45,11 @@ def asked_before(
 
 
 def asked_by(progress: object, flying: frozenset[int], restarted: int | None) -> tuple[int, ...]:
-    """Controllers that are asked to lose the flag, or have lost it so. flying: those whose restart is not over;
-    restarted: the node that is restarted now. One that was asked, and is as before, has been let off.
+    """Controllers that are asked to lose the flag, or have lost it on request. A controller that was asked and still
+    has the flag, but is not being restarted, no longer counts.
+
+    flying: nodes whose restart is not over.
+    restarted: the node that is restarted now; None: none is.
     """
     if not isinstance(progress, MigrationProgress) or progress.way is not FINALIZE:
         return ()
@@ -54,15 +58,15 @@ def asked_by(progress: object, flying: frozenset[int], restarted: int | None) ->
 
 
 def with_asked(status: Status, requested: tuple[int, ...]) -> Status:
-    """The status before they are asked."""
+    """The status that names these controllers, written before they are asked."""
     if not requested or status.migration is None:
         return status
     return replace(status, migration=replace(status.migration, asked_controllers=requested))
 
 
 CLOCK_JUMPED = timedelta(minutes=1)
-"""By how much more than its own time a process may see the log's time advance, in all its looks together: clocks of
-controllers differ.
+"""Largest difference between the advance of the log's time and that of this process, over all its readings, without a
+clock having been set: clocks of controllers differ.
 """
 
 
@@ -73,11 +77,15 @@ def dual_write_of(
     previous: DualWrite | None,
     migration: MigrationStatus | None,
 ) -> DualWrite | None:
-    """For how long dual write was kept, by the metadata log; None where that cannot be read. wall: the time here, which
-    the log's time does not pass: a controller's clock may have been set forward while no process looked. Where the log
-    is behind it, the registration counts as of that much later: the clock may be set right afterwards. monotonic_time:
-    seconds of a clock that is never set. previous: as this process knew it; migration: what a status says of the same
-    registration, whose time a snapshot does not have.
+    """For how long dual write was kept, by the metadata log; None if the log cannot be read.
+
+    registration: last registration of a broker in the log.
+    wall: the time here. The log's time is never taken to be later: a controller's clock may have been set forward while
+        no process read it. If the log is behind, the registration counts as that much later: the clock may be set right
+        afterwards.
+    monotonic_time: seconds of a clock that is never set.
+    previous: dual write as this process knew it.
+    migration: status with the time of the same registration, which a snapshot does not have.
     """
     if registration is None:
         return None
@@ -100,13 +108,15 @@ def dual_write_of(
 
 
 def hold_left(wish: Migration, dual_write: DualWrite | None) -> timedelta:
-    """For how long dual write has yet to be kept; all of it where it is not known since when it is."""
+    """For how long dual write must still be kept; the whole time if its start is not known."""
     held_for = dual_write.held_for if dual_write is not None else timedelta(0)
     return wish.hold_dual_write_for - max(held_for, timedelta(0))
 
 
 def soaking(progress: MigrationProgress, wish: Migration, dual_write: DualWrite | None) -> Wait | None:
-    """Dual write, from which there is a way back, is kept for as long as the document says."""
+    """Wait until dual write, from which there is a way back, was kept for as long as the document says; None once it
+    was.
+    """
     remaining = hold_left(wish, dual_write)
     if progress.way is not FINALIZE or not holds(progress) or remaining <= timedelta(0):
         return None
@@ -125,13 +135,16 @@ def soaking(progress: MigrationProgress, wish: Migration, dual_write: DualWrite 
 
 
 def holds(progress: MigrationProgress) -> bool:
-    """Tell whether all holds as in dual write: the log says so, and no controller was asked to lose its flag yet."""
+    """Tell whether the cluster is in dual write: the log says so, and no controller was asked to lose its flag yet."""
     return progress.facts.state is ZkMigrationState.MIGRATION and not progress.is_finalizing
 
 
 def may_begin(progress: MigrationProgress, blockers: tuple[Blocker, ...], *, soaks: bool, is_approved: bool) -> bool:
-    """Tell whether controllers may lose the flag now. blockers: all that prevents the next step; soaks: dual write has
-    yet to be kept; is_approved: exactly this plan.
+    """Tell whether controllers may lose the flag now.
+
+    blockers: all that prevents the next step.
+    soaks: dual write must still be kept.
+    is_approved: exactly this plan was approved.
     """
     if progress.way is not FINALIZE or not holds(progress):
         return progress.way is FINALIZE
@@ -139,7 +152,7 @@ def may_begin(progress: MigrationProgress, blockers: tuple[Blocker, ...], *, soa
 
 
 def unasked(progress: MigrationProgress, *, may_begin: bool) -> Iterator[Blocker]:
-    """Controllers without the flag that were not asked to lose it, each of which may end the migration."""
+    """Blockers for controllers that lost the flag unasked, each of which may end the migration."""
     if holds(progress) and not may_begin:
         yield from without_the_flag(progress.observation, progress.facts.unflagged)
 
@@ -167,9 +180,9 @@ def left_open(observation: Observation) -> tuple[Blocker, ...]:
 
 
 def why_let_off(progress: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
-    """Reason why a person who was asked to restart a node must not do so now: a gate of dual write is shut, or another
-    controller may end the migration meanwhile. Empty where the request stands, as where something is not known for a
-    moment: a request that came and went would be carried out at the wrong time.
+    """Reason why a person who was asked to restart a controller must not do so now: a gate of dual write is shut, or
+    another controller may end the migration meanwhile. Empty if the request stands; it also stands if something is not
+    known for a moment, as a request that comes and goes would be carried out at the wrong time.
     """
     if not isinstance(progress, MigrationProgress) or not holds(progress):
         return ""
@@ -184,12 +197,14 @@ def why_let_off(progress: object, blockers: tuple[Blocker, ...], soaks: Wait | N
 
 
 def without_ending(progress: MigrationProgress, remedy: str) -> str:
-    """A remedy by which another controller becomes the active one, where one of them would end the migration."""
+    """Remedy that makes another controller the active one, with a first step if one of them would end the migration."""
     return with_flags_first(progress.facts, remedy) if holds(progress) else remedy
 
 
 def unconsented(progress: MigrationProgress, consents: frozenset[str], spent: frozenset[str]) -> Iterator[Blocker]:
-    """A consent is needed until it has begun. spent: those that were used for something else."""
+    """Blocker for the consent that is needed until finalizing has begun. `spent`: consents that were used for something
+    else.
+    """
     if not holds(progress):
         return
     text = "finalizing the migration is irreversible"
@@ -200,5 +215,5 @@ def unconsented(progress: MigrationProgress, consents: frozenset[str], spent: fr
 
 
 def consent_used(progress: MigrationProgress) -> frozenset[str]:
-    """The consent without which the next step would not be taken."""
+    """Consent that the next step needs, and uses."""
     return frozenset({ZK_FINALIZE} if progress.way is FINALIZE and holds(progress) else ())

@@ -15,8 +15,8 @@ from kafkafeatures.core.migration.progress import MigrationProgress
 
 
 def uninformed(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Brokers that do not name the one in `/controller`, and those of which it is not known. `flying`: nodes that are
-    being restarted, of which nothing is expected.
+    """Blockers for brokers that do not name the broker in `/controller` as controller, or that cannot be read.
+    `flying`: nodes that are being restarted, of which nothing is expected.
     """
     claim = progress.claim
     if claim is None or claim.is_kraft:

@@ -1,12 +1,11 @@
-"""The last comparison of ZooKeeper with the metadata log: whether it shows that ZooKeeper held all metadata when the
-controllers stopped, as after the way back nothing else holds it.
+"""Last comparison of ZooKeeper with the metadata log before the controllers stopped: does it prove that ZooKeeper held
+all metadata? After the way back nothing else holds it.
 
-Pure. Without controllers the metadata log cannot be read, and nothing can be compared: what counts is the last
-comparison, which `core/migration/state.py` has made again and again until they stopped. It is kept in the status and by
-this process: the controllers may stop in the moment in which a status cannot be written. How long before that it was,
-is measured by ZooKeeper's clock: from the last write to `/migration` before the comparison to the last one of all. What
-was changed in between may be lost; so may be what was changed while the controllers could not write to ZooKeeper and
-the operator did not look.
+Pure. Without controllers the metadata log cannot be read and nothing can be compared, so the last comparison counts:
+`core/migration/state.py` repeats it until the controllers stop. The status and this process both keep it, as the
+controllers may stop while no status can be written. Its age is measured by ZooKeeper's clock: from the last write to
+`/migration` before the comparison to the last write of all. Changes in between may be lost. So may changes that were
+made while the controllers could not write to ZooKeeper and the operator read nothing.
 """
 
 from __future__ import annotations
@@ -28,14 +27,15 @@ from kafkafeatures.core.migration.progress import PREFLIGHTED, MigrationProgress
 from kafkafeatures.core.words import counted, format_span
 
 LAST_WITHIN = timedelta(minutes=5)
-"""Longest time from the last comparison to the end: that of a large cluster takes a minute."""
+"""Longest time from the last comparison to the stop of the controllers: a comparison of a large cluster takes a minute.
+"""
 UNKNOWN = "unknown"
-"""Subject of a consent that is given where it is not known what is lacking."""
+"""Subject of a consent to unknown differences."""
 CLOCKS_DIFFER = timedelta(seconds=10)
-"""By how much the servers of an ensemble may differ: a later write may seem earlier."""
+"""Largest difference between the clocks of an ensemble's servers: a later write may seem earlier."""
 
 WRITTEN_EVERY = timedelta(seconds=30)
-"""For how long a status may say of a comparison that came to the same."""
+"""Age up to which the status keeps an earlier comparison with the same outcome."""
 
 ACCEPT = f"add {ZK_ROLLBACK_LOSSY} to consents, if metadata that ZooKeeper lacks may be lost"
 REMEDY = (
@@ -45,7 +45,9 @@ REMEDY = (
 
 
 def what_is_lacking(progress: MigrationProgress, last: EqualityStatus | None) -> Consentable | None:
-    """Consent needed where the last comparison does not show that ZooKeeper held all metadata. last: of the status."""
+    """Consent that is needed, as the last comparison does not prove that ZooKeeper held all metadata; None if it does.
+    `last`: the comparison in the status.
+    """
     znode = progress.znodes.migration
     if isinstance(znode, Failure):
         return None  # nothing can be deleted then
@@ -89,8 +91,9 @@ def _unknown(znode: MigrationZnode | None, last: EqualityStatus | None) -> str:
 
 
 def later(ours: EqualityStatus | None, reported: EqualityStatus | None) -> EqualityStatus | None:
-    """Return the comparison that was made later, by the clock of ZooKeeper: two processes have two clocks. That of this
-    process where it is not certain; one without a date, which proves nothing, before any other.
+    """The later of two comparisons, by the clock of ZooKeeper, as two processes have two clocks. `ours`, that of this
+    process, is taken if the order is not certain; but a comparison without a date, which proves nothing, is taken
+    before one with a date.
     """
     if ours is None or reported is None:
         return ours or reported
@@ -103,9 +106,12 @@ def later(ours: EqualityStatus | None, reported: EqualityStatus | None) -> Equal
 def last_comparison(
     progress: MigrationProgress | Misplaced | Failure, observation: Observation, previous: EqualityStatus | None
 ) -> EqualityStatus | None:
-    """Outcome of a comparison in this look, else of the last one of this migration. One that came to no result is said
-    beside that; where ZooKeeper was behind, it is not known what it has by now. Also of a look by which it is not known
-    where the cluster is, as while the controllers stop.
+    """Outcome of the comparison in this reconciliation, or else of the last one of this migration; None before anything
+    was copied.
+
+    A comparison that failed is added to the last outcome. If it failed because ZooKeeper was behind, the date is
+    dropped, as it is not known what ZooKeeper holds by now. A comparison counts even while the position of the cluster
+    is not known, such as while the controllers stop.
     """
     if isinstance(progress, MigrationProgress) and progress.position in PREFLIGHTED:
         return None  # nothing is copied yet, or no longer
@@ -132,7 +138,7 @@ def last_comparison(
 
 
 def _says_as_much(previous: EqualityStatus, current: EqualityStatus) -> bool:
-    """Tell whether a status of moments ago says the same: a newer date alone is no reason to write it again."""
+    """Tell whether the status has the same outcome from moments ago: it is not written again for a newer date alone."""
     is_same = (previous.state, previous.differences, previous.digest) == (
         current.state,
         current.differences,

@@ -16,8 +16,9 @@ from kafkafeatures.core.migration.progress import MigrationProgress
 
 
 def not_led(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
-    """An active controller has a majority, and every voter is registered and answers. While brokers are restarted, one
-    that does not answer holds nothing up where it had the flag when it registered last.
+    """Blockers for a quorum without an active controller that has a majority, and for voters that are not registered or
+    do not answer. While brokers are restarted, a voter that does not answer blocks nothing if it had the flag when it
+    last registered.
     """
     observation = progress.observation
     failure = observation.no_quorum
@@ -48,8 +49,9 @@ def not_led(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blo
 
 
 def not_voting(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
-    """One that was formatted with `--no-initial-controllers`, and never added, keeps no log that counts: a quorum that
-    was begun with `--standalone` is that of one controller, and Kafka takes over with it.
+    """Blockers for controllers that are no voters. A controller that was formatted with `--no-initial-controllers` and
+    never added keeps no log that counts. A quorum that was begun with `--standalone` has one controller, and Kafka
+    takes over with that one alone.
     """
     if isinstance(progress.observation.quorum, Unknown):
         return  # `not_led` says so

@@ -1,7 +1,8 @@
-"""Readings that the next look at a migration needs: settings, partitions, a survey of ZooKeeper, a comparison.
+"""Readings that the next reconciliation of a migration needs: settings, partitions, a survey of ZooKeeper, a
+comparison.
 
-Pure. Called by `core/migration/stage.py` once the nodes, the metadata log and the znodes were read. What is large is
-read only where the next step rests on it.
+Pure. Called by `core/migration/stage.py` once the nodes, the metadata log and the znodes were read. Large readings are
+made only if the next step depends on them.
 """
 
 from __future__ import annotations
@@ -22,38 +23,43 @@ from kafkafeatures.core.migration.voters import addresses_of, named_by_brokers
 from kafkafeatures.core.roll.excuses import is_to_be_shown
 
 ALL_NAMES = NAMES | preflight.NAMES
-"""Settings that each node is asked for."""
+"""Names of the settings that are read of each node."""
 SURVEYED_WITHIN = 60.0
 COMPARE_EVERY = timedelta(seconds=60)
-"""Between two comparisons of ZooKeeper with the metadata log, while a step waits that needs them to hold the same; less
-while the controllers are to be stopped, as what is written after the last one may be lost.
+"""Time between two comparisons of ZooKeeper with the metadata log while a step waits until both hold the same. Shorter
+while the controllers are to be stopped, as changes after the last comparison may be lost.
 """
 
 
 def demands_of(read_context: ReadContext, wish: Migration) -> ReadRequirements:
-    """The znodes, and what each node says of its settings; partitions where nodes are about to be restarted."""
+    """Readings that are needed: the znodes and the settings of each node; partitions if nodes are about to be
+    restarted.
+    """
     asked_before = finalize.asked_before(
         read_context.status.migration, read_context.status.plan, read_context.desired.consents, wish.desired
     )
-    place = (
+    progress = (
         place_of(read_context.observation, wish.desired, requested=asked_before)
         if read_context.observation is not None
         else None
     )
-    if not isinstance(place, MigrationProgress):
+    if not isinstance(progress, MigrationProgress):
         return ReadRequirements(znodes=True, settings=ALL_NAMES)
-    shows = place.way is not None and is_to_be_shown(read_context.desired, read_context.status.plan)
-    restarts = shows or (place.way is not None and (place.way.restarts is not None or place.way is STOP_CONTROLLERS))
-    compares = needs_comparison(place) and _is_due_again(read_context, place, wish)
-    surveys = _age_of_survey(place)
+    shows = progress.way is not None and is_to_be_shown(read_context.desired, read_context.status.plan)
+    restarts = shows or (
+        progress.way is not None and (progress.way.restarts is not None or progress.way is STOP_CONTROLLERS)
+    )
+    compares = needs_comparison(progress) and _is_due_again(read_context, progress, wish)
+    surveys = _age_of_survey(progress)
     return ReadRequirements(
         partitions=restarts, znodes=True, settings=ALL_NAMES, comparison=compares, survey=surveys,
-        named_controllers=place.way is UNFLAG_BROKERS, former_controllers=_former_controllers(read_context, place),
+        named_controllers=progress.way is UNFLAG_BROKERS,
+        former_controllers=_former_controllers(read_context, progress),
     )  # fmt: skip
 
 
 def _former_controllers(read_context: ReadContext, progress: MigrationProgress) -> frozenset[str]:
-    """Addresses at which a controller may still answer, before znodes are deleted that it writes."""
+    """Addresses at which a controller may still answer; needed before znodes are deleted that controllers write."""
     if progress.way not in (RELEASE, WITHDRAW):
         return frozenset()
     migration = read_context.status.migration
@@ -61,8 +67,8 @@ def _former_controllers(read_context: ReadContext, progress: MigrationProgress) 
 
 
 def _age_of_survey(progress: MigrationProgress) -> float | None:
-    """Largest age in seconds of what is read of all znodes: before anything is touched a minute; for the transaction
-    that leads back it is read anew, as each election of the quorum raises epochs. None where it is not needed.
+    """Largest age in seconds of the survey of all znodes; None if none is needed. Before anything is touched: a minute.
+    For the transaction that leads back: 0, as each election of the quorum raises epochs.
     """
     if progress.way is RELEASE:
         return None if any(pods_left(progress)) else 0.0
@@ -71,13 +77,13 @@ def _age_of_survey(progress: MigrationProgress) -> float | None:
 
 
 def _is_due_again(read_context: ReadContext, progress: MigrationProgress, wish: Migration) -> bool:
-    """Tell whether a step is about to close a door, and the last comparison is a while ago. That of another process
-    closes none: one that has just started compares at once.
+    """Tell whether a step is about to close a way back, and the last comparison of this process is too old. Comparisons
+    of another process do not count: a process that has just started compares at once.
     """
 
     def passed(at: datetime, span: timedelta) -> bool:
-        """Tell whether it is so long ago. Of a time in the future that is not known: the clock was set since then, and
-        what is read once too often does no harm.
+        """Tell whether this much time has passed. Also True for a time in the future, as a clock was set; one
+        comparison too many does no harm.
         """
         return not timedelta(0) <= read_context.current_time - at < span
 

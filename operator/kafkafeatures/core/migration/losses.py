@@ -1,7 +1,7 @@
-"""Losses that are possible on the way back, and what a person may consent to there.
+"""Possible losses on the way back, and the consents by which a person accepts them.
 
-Pure. Called by `core/migration/checks.py`, and by `core/migration/state.py`, which remembers what was asked for. Each
-loss has a consent of its own, which is for exactly what was shown (`core/migration/consents.py`).
+Pure. Called by `core/migration/checks.py`, and by `core/migration/state.py`, which remembers which consents were asked
+for. Each loss has a consent of its own, for exactly what was shown (`core/migration/consents.py`).
 """
 
 from __future__ import annotations
@@ -38,35 +38,36 @@ from kafkafeatures.core.migration.stopped import unproven
 
 
 def needs_comparison(progress: MigrationProgress) -> bool:
-    """Tell whether the next step closes a door: the first node of a way goes, or the quorum."""
+    """Tell whether the next step closes a way back: the first node of a way is restarted, or the quorum stopped."""
     return progress.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(progress)
 
 
 def with_consentable(question: EdgeCheckInput) -> EdgeCheckInput:
-    """The question with what a person may consent to, which is gathered once a look."""
+    """The input of the checks with everything that a person may consent to, gathered once in each reconciliation."""
     lost = dict(_lost_brokers(question)) if question.progress.way is RELEASE else {}
     question = replace(question, lost_brokers=lost)
     return replace(question, consentable=_consentable(question))
 
 
 def _consentable(question: EdgeCheckInput) -> tuple[Consentable, ...]:
-    """Blockers that a person may lift by consents on the way back, as far as they are shown: that the controllers have
-    stopped is asked for only once nothing is lost, or that was consented to, as they may have to be started again.
+    """Blockers on the way back that a person may lift by consents, as far as they are shown now. The consent that all
+    controllers have stopped is asked for only once nothing is lost, or all losses are consented to: until then the
+    controllers may have to be started again.
     """
-    place, consentables = question.progress, list[Consentable]()
-    if place.desired is not Desired.ROLLED_BACK:
+    progress, consentables = question.progress, list[Consentable]()
+    if progress.desired is not Desired.ROLLED_BACK:
         return ()
     compared = question.compared
-    if needs_comparison(place) and compared is not None and compared.differences:
+    if needs_comparison(progress) and compared is not None and compared.differences:
         text = f"{compared.summary}: {'; '.join(compared.examples)}"
-        remedy = f"{without_ending(place, REMEDY)}; or {ACCEPT}"
+        remedy = f"{without_ending(progress, REMEDY)}; or {ACCEPT}"
         about = about_differences(compared.differences, compared.digest)
         blocker = Blocker(BlockerKind.METADATA, text, remedy)
         consentables.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker))
-    if place.way is RELEASE:
+    if progress.way is RELEASE:
         consentables += losses(question)
-    if place.way in (RELEASE, WITHDRAW) and not any(not_lifted(question, consentables)):
-        doubt = unproven(place, question.controllers, question.voters)
+    if progress.way in (RELEASE, WITHDRAW) and not any(not_lifted(question, consentables)):
+        doubt = unproven(progress, question.controllers, question.voters)
         if doubt is not None:
             parts = frozenset(doubt.about.split(", "))
             consentables.append(Consentable(ZK_CONTROLLERS_STOPPED, doubt.about, doubt, parts))
@@ -74,7 +75,7 @@ def _consentable(question: EdgeCheckInput) -> tuple[Consentable, ...]:
 
 
 def not_lifted(question: EdgeCheckInput, consentables: Iterable[Consentable]) -> Iterator[Blocker]:
-    """Blockers of these that still prevent the next step."""
+    """Blockers that remain after the consents were applied."""
     for it in consentables:
         blocker = lifted(it, question.consents, question.spent, question.requested)
         if blocker is not None:
@@ -82,8 +83,8 @@ def not_lifted(question: EdgeCheckInput, consentables: Iterable[Consentable]) ->
 
 
 def requested_by(question: EdgeCheckInput, at: Stamp) -> tuple[ConsentRequest, ...]:
-    """Consents that are asked for by now, and those that were, where it may still be so: the last comparison, which is
-    not always at hand, showed what ZooKeeper lacks.
+    """Consents that are asked for now, and earlier requests whose loss may still exist: the last comparison, which is
+    not always at hand, showed that ZooKeeper lacks metadata.
     """
     last, goes_back = question.equality, question.progress.desired is Desired.ROLLED_BACK
     lacks = goes_back and last is not None and last.state != ComparisonState.EQUAL
@@ -97,9 +98,9 @@ def requested_by(question: EdgeCheckInput, at: Stamp) -> tuple[ConsentRequest, .
 
 
 def losses(question: EdgeCheckInput) -> Iterator[Consentable]:
-    """Possible losses: metadata that ZooKeeper lacks, and records of a broker that may run in KRaft mode and lead
-    partitions, which another one is then given. A broker that has a znode is in ZooKeeper mode, also if it does not
-    answer yet. Each broker has a consent of its own, which is for no other one, nor for metadata.
+    """Possible losses: metadata that ZooKeeper lacks; and records of a broker that may run in KRaft mode and lead
+    partitions, which get another leader. A broker that has a znode is in ZooKeeper mode, even if it does not answer
+    yet. Each broker has a consent of its own, which covers no other broker and no metadata.
     """
     lacking = what_is_lacking(question.progress, question.equality)
     if lacking is not None:
@@ -108,14 +109,14 @@ def losses(question: EdgeCheckInput) -> Iterator[Consentable]:
 
 
 def given_up(question: EdgeCheckInput) -> frozenset[int]:
-    """Brokers that are not expected to come back: a person consented to lose what they have."""
+    """Brokers that are not expected to come back, as a person consented to lose their records."""
     return frozenset(id_ for id_, it in question.lost_brokers.items() if not any(not_lifted(question, (it,))))
 
 
 def _lost_brokers(question: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]:
-    place, brokers = question.progress, question.progress.znodes.brokers
+    progress, brokers = question.progress, question.progress.znodes.brokers
     with_znode = frozenset[int]() if isinstance(brokers, Failure) else frozenset(brokers)
-    for id_, blocker in _not_in_zookeeper_mode(place, with_znode, _absent_by_znodes(place)):
+    for id_, blocker in _not_in_zookeeper_mode(progress, with_znode, _absent_by_znodes(progress)):
         consent = f"{ZK_LOSE_BROKER}:{id_}"
         remedy = (
             f"start it in ZooKeeper mode with {FLAG}, or start the controllers again with their disks; or add "
@@ -125,7 +126,9 @@ def _lost_brokers(question: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]
 
 
 def _absent_by_znodes(progress: MigrationProgress) -> tuple[int, ...]:
-    """Brokers that have replicas by ZooKeeper, and are in no list: without a controller no partition tells."""
+    """Brokers that have replicas by ZooKeeper, but are in no list of brokers. Without a controller only the znodes
+    tell.
+    """
     survey = progress.observation.surveyed.value if isinstance(progress.observation.surveyed, Known) else None
     assigned = survey.assigned if isinstance(survey, Survey) else frozenset[int]()
     return tuple(sorted({*assigned, *(progress.facts.absent or ())} - progress.facts.brokers.keys()))
@@ -141,7 +144,9 @@ def not_back(question: EdgeCheckInput) -> Iterator[Blocker]:
 def _not_in_zookeeper_mode(
     progress: MigrationProgress, but: frozenset[int], absent: tuple[int, ...]
 ) -> Iterator[tuple[int, Blocker]]:
-    """Such brokers, by their ids, `but` those. absent: those that no list has."""
+    """Ids and blockers of brokers that may not run in ZooKeeper mode, without those in `but`. `absent`: brokers that
+    are in no list.
+    """
     for id_, mode in progress.facts.brokers.items():
         if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in but:
             nodes = tuple(node for node in progress.observation.nodes if node.id == id_)

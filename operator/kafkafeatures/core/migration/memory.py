@@ -1,7 +1,7 @@
-"""Memory that one process has of a migration from look to look, and no status tells: how long a contradiction has
-stood, where the metadata log ended when, and since when `/migration` has not moved.
+"""Memory of a migration that one process keeps from reconciliation to reconciliation and no status has: for how long a
+contradiction has lasted, when the metadata log ended at which offset, and since when `/migration` has not changed.
 
-Pure. A process that has just started knows nothing of it, and neither does one that could not look for a while.
+Pure. A process that has just started knows nothing of it, nor does one that could not read the cluster for a while.
 """
 
 from __future__ import annotations
@@ -15,19 +15,25 @@ from kafkafeatures.api.status import EqualityStatus
 from kafkafeatures.core.facts.znodes import StoreComparison
 
 KEEPS = 60.0
-"""Seconds for which ends of the metadata log are kept, and for which `/migration` counts as written once it moved."""
+"""Seconds for which end offsets of the metadata log are kept, and for which `/migration` counts as written after a
+change.
+"""
 MOST = 64
 LATE = 10.0
-"""Seconds after which nothing of a controller that ended arrives in ZooKeeper any longer."""
+"""Seconds after which no write of a controller that has stopped arrives in ZooKeeper any more."""
 COMPARED_WITHIN = 120.0
 """Seconds for which a comparison of ZooKeeper with the metadata log counts."""
 
 
 class DualWrite(Struct, frozen=True):
-    """For how long dual write was kept without an interruption. offset: of the last registration of a broker, which no
-    other one has followed. since: when it was written, in the log's own time. log_time: by its clock, and measured_at:
-    seconds, both when it was read. seen_at: seconds, since when this process has seen that registration. measured_from:
-    log_time and measured_at of an earlier look, between which and this one no clock was set.
+    """Dual write without an interruption, by the last registration of a broker.
+
+    offset: offset of that registration, which no other has followed.
+    since: when the registration was written, in the log's own time.
+    log_time: the log's time when it was read last.
+    measured_at: monotonic seconds of that reading.
+    seen_at: monotonic seconds since when this process has known the registration.
+    measured_from: `log_time` and `measured_at` of an earlier reading; no clock was set in between.
     """
 
     offset: int
@@ -39,17 +45,28 @@ class DualWrite(Struct, frozen=True):
 
     @property
     def held_for(self) -> timedelta:
-        """By the log; or what this process has lived through, where a controller's clock was set back."""
+        """For how long dual write was kept: by the log, or what this process has lived through if a controller's clock
+        was set back.
+        """
         return max(self.log_time - self.since, timedelta(seconds=self.measured_at - self.seen_at))
 
 
 class MigrationMemory(Struct, frozen=True):
-    """By a clock that is never set. unknown_since: since when it is not known where the cluster is. ends: when the
-    metadata log ended where. offset, still_since: of `/migration`, and since when it is that. compared, compared_at:
-    the last comparison of ZooKeeper with the metadata log. tried: when the last one began, which may have failed since.
-    controllers_since, silent_since: since when some controller answers, or none does. equality: the last comparison, as
-    it goes into a status. moved_at: when `/migration` was last seen to have moved.
-    cluster: the id of the cluster, as ZooKeeper has it. dual_write: for how long it was kept.
+    """Memory of a migration. Times are seconds of a monotonic clock, unless a date is named.
+
+    unknown_since: since when the position of the cluster is not known; None: it is.
+    ends: readings of the metadata log: the time, and the offset at which the log ended.
+    offset: offset in `/migration`; -1: not read yet.
+    still_since: since when it is that offset.
+    compared: last successful comparison of ZooKeeper with the metadata log.
+    compared_at: when that comparison was read.
+    tried: date when the last comparison began, whether or not it succeeded.
+    controllers_since: since when some controller answers; None: none does.
+    equality: the last comparison, as it goes into a status.
+    cluster: id of the cluster in ZooKeeper; empty: not read yet.
+    silent_since: since when no controller answers; None: one does.
+    moved_at: when `/migration` was last seen to have changed.
+    dual_write: dual write, as last known.
     """
 
     unknown_since: float | None = None
@@ -67,13 +84,15 @@ class MigrationMemory(Struct, frozen=True):
     dual_write: DualWrite | None = None
 
     def interrupted(self, reason: str) -> MigrationMemory:
-        """Drop what looks without a gap have shown: where nothing could be read, nothing is known to stand still."""
+        """Memory after a reconciliation that could not read the cluster: without everything that only an unbroken
+        series of readings proves.
+        """
         return MigrationMemory(
             unknown_since=self.unknown_since, equality=self.equality, cluster=self.cluster, dual_write=self.dual_write
         )
 
     def may_be_of(self, cluster: str) -> bool:
-        """Tell whether it is of no other cluster than this. cluster: the id in ZooKeeper, empty if it was not read."""
+        """Tell whether the memory may be of this cluster. `cluster`: the id in ZooKeeper; empty: not read."""
         return "" in (self.cluster, cluster) or self.cluster == cluster
 
     def observed(
@@ -90,9 +109,16 @@ class MigrationMemory(Struct, frozen=True):
         cluster: str = "",
         dual_write: DualWrite | None = None,
     ) -> MigrationMemory:
-        """With what this look has seen. end: of the metadata log, -1 where it was not read. controllers: whether one
-        answers. equality: the last comparison by now. cluster: its id, empty if it was not read. dual_write: for how
-        long it was kept; None where that is not known by this look.
+        """Memory with what this reconciliation has read.
+
+        known: the position of the cluster is known.
+        end: end of the metadata log; -1: not read.
+        offset: offset in `/migration`.
+        compared, tried: comparison made now, and when it began; None: none was made.
+        controllers: some controller answers.
+        equality: the last comparison by now.
+        cluster: id of the cluster; empty: not read.
+        dual_write: dual write by this reading; None: not known.
         """
         ends = tuple((at, log_end) for at, log_end in self.ends if monotonic_time - at <= KEEPS)
         if end >= 0:
@@ -116,16 +142,16 @@ class MigrationMemory(Struct, frozen=True):
 
     @property
     def has_failed(self) -> bool:
-        """Tell whether the last comparison came to no result."""
+        """Tell whether the last comparison failed."""
         return self.tried is not None and (self.compared is None or self.compared.at < self.tried)
 
     def comparison(self, monotonic_time: float) -> StoreComparison | None:
-        """The last comparison; None where it is too old to close a door on."""
+        """The last comparison; None if it is too old to close a way back by."""
         return self.compared if monotonic_time - self.compared_at <= COMPARED_WITHIN else None
 
     def lag(self, monotonic_time: float) -> float | None:
-        """Seconds by which what is written to ZooKeeper is behind the metadata log, at most; None where that is not
-        known yet: no look saw the log end where `/migration` is by now.
+        """Seconds by which ZooKeeper is behind the metadata log, at most; None while not known: at no reading of the
+        last minute had the log ended before what `/migration` names by now.
         """
         reached = [at for at, end in self.ends if end - 1 <= self.offset]
         return monotonic_time - max(reached) if reached else None
@@ -139,8 +165,8 @@ class MigrationMemory(Struct, frozen=True):
         return 0.0 if self.silent_since is None else monotonic_time - self.silent_since
 
     def is_written(self, monotonic_time: float) -> bool:
-        """Tell whether `/migration` moved in the last minute although no controller answers: longer than one that ended
-        may be late.
+        """Tell whether `/migration` changed in the last minute although no controller answers, later than the last
+        writes of a stopped controller could arrive.
         """
         return (
             self.silent_since is not None
@@ -149,5 +175,5 @@ class MigrationMemory(Struct, frozen=True):
         )
 
     def still_for(self, monotonic_time: float) -> float:
-        """For how many seconds `/migration` is known not to have moved."""
+        """For how many seconds `/migration` is known not to have changed."""
         return 0.0 if self.still_since is None else monotonic_time - self.still_since

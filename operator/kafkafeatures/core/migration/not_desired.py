@@ -1,7 +1,7 @@
-"""State of a migration where the document wants none: nothing, or one that was left open.
+"""State of a migration that the document does not ask for: none, or a migration that was left open.
 
-Pure, and light. A migration does not end because `spec.migration` was taken out of a document: nothing of it is carried
-out any more, no node is restarted, and that is said. Called by `core/migration/stage.py`.
+Pure, and light. A migration does not end when `spec.migration` is removed from a document: none of its steps is carried
+out any more, no node is restarted, and the status says so. Called by `core/migration/stage.py`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ PHASE = "phase"
 OVER = ("", Phase.NONE, Phase.FINALIZED, Phase.ROLLED_BACK)
 """Phases at which a document may stop asking for a migration: nothing is left half done."""
 NO_CONTROLLER = "NoController"
-"""The position at which the quorum is gone, and ZooKeeper has not got the cluster back."""
+"""Position at which the quorum is gone, and ZooKeeper has not got the cluster back."""
 UNLED = "while no controller leads, no partition gets a new leader"
 LOOKS_AGAIN = 10.0
-"""Seconds until it is looked again whether it is over."""
+"""Seconds until the cluster is read again for the end of the migration."""
 REMEDY = (
     "set spec.migration.desired to the phase that the cluster is to reach, or to RolledBack to go back; or finish the "
     "migration by hand"
@@ -40,9 +40,9 @@ REMEDY = (
 
 
 def kept_of(previous: MigrationStatus | None, observation: Observation) -> MigrationStatus | None:
-    """Part of the status that is nowhere else, also while no document asks for a migration, or another cluster answers:
-    what was deleted, and, while it is open, what proves that nothing is lost on the way back. A consent that was asked
-    for is none of it.
+    """Part of `status.migration` that is kept although no document asks for a migration, or another cluster answers:
+    what was deleted, and, while the migration is open, what proves that nothing is lost on the way back. Requests for
+    consents are not kept.
     """
     if previous is None:
         return None
@@ -64,9 +64,15 @@ class NoMigration(NoProposal, frozen=True):
 
 
 class LeftOpen(StageState, frozen=True):
-    """A migration is open that the document does not ask for. phase: at which the status knew it last; empty where it
-    never did. is_seen: whether the cluster shows by itself that it is open. position: as the status knew it last.
-    stage_memory: by the look before. dangers: controllers that may end it by accident.
+    """An open migration that the document does not ask for.
+
+    blocker: says that it is open, with the remedy.
+    phase: last phase in the status; empty: there was none.
+    is_seen: the cluster itself shows that the migration is open.
+    observation: what was read of the cluster.
+    position: last position in the status.
+    stage_memory: memory of the reconciliation before.
+    dangers: blockers for controllers that may end the migration by accident.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -81,51 +87,51 @@ class LeftOpen(StageState, frozen=True):
 
     @property
     def is_due(self) -> bool:
-        """Levels and restarts name a migration that the cluster shows; of one that it does not show nothing else is
-        said.
+        """Tell whether only the status shows the migration. If the cluster shows it, the stages of levels and restarts
+        report it.
         """
         return not self.is_seen
 
     @property
     def last_word(self) -> SummaryRank:
-        """A cluster is not in sync in the middle of a migration."""
+        """Highest rank: a cluster in the middle of a migration is not in sync."""
         return SummaryRank.HELD
 
     @property
     def next(self) -> Wait:
-        """Nothing is done."""
+        """Wait that names the open migration: nothing is done."""
         text = "; ".join(map(str, self.blockers))
         waits = waits_on(self.blockers[0], Reason.MIGRATING, message=text, delay=LOOKS_AGAIN)
         return replace(waits, blockers=self.blockers)
 
     @property
     def outlook(self) -> str:
-        """Nothing would be done."""
+        """Message about the open migration: nothing would be done."""
         return str(self.blocker)
 
     @property
     def meanwhile(self) -> str:
-        """Without a controller a cluster serves what it has, until a leader fails."""
+        """Loss while the cluster has no controller: it serves what it has, until a leader fails."""
         return UNLED if self.position == NO_CONTROLLER else ""
 
     @property
     def needs_approval(self) -> bool:
-        """There is nothing to approve."""
+        """False: there is nothing to approve."""
         return False
 
     @property
     def blockers(self) -> tuple[Blocker, ...]:
-        """That it is open, and what may end it."""
+        """Blockers that say that the migration is open, and what may end it."""
         return (*self.dangers, self.blocker)
 
     @property
     def blocked(self) -> Wait:
-        """Wait for what is left open, for as long as it takes."""
+        """Wait for the open migration, for as long as it takes."""
         return self.next
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
-        """The phase stays known: where a way back was begun, a cluster in ZooKeeper mode does not show it. So do the
-        voters of the quorum, which may be others by now.
+        """The status with the phase that was known: a cluster in ZooKeeper mode does not show that a way back was
+        begun. The voters of the quorum are kept too, updated if they have changed.
         """
         from kafkafeatures.core.migration.voters import voters_of
 
@@ -135,7 +141,7 @@ class LeftOpen(StageState, frozen=True):
 
 
 def left_open(facts: StageInput) -> LeftOpen | None:
-    """The migration that is open and not wanted; None where there is none, or another cluster answers."""
+    """The open migration that is not wanted; None if there is none, or another cluster answers."""
     if not facts.ours:
         return None
     migration, mode = facts.remembered.migration, facts.observation.mode

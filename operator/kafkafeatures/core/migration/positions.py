@@ -1,9 +1,9 @@
-"""Positions of a cluster between ZooKeeper and KRaft: always one, derived from the metadata log, the znodes and the
-nodes together, and never from a status.
+"""Positions of a cluster between ZooKeeper and KRaft. The cluster is always at one, derived from the metadata log, the
+znodes and the nodes together, and never from a status.
 
-Pure. Each of the three alone was seen lying on real nodes: the log says that a migration is under way while the driver
+Pure. On real nodes, each of the three alone was misleading: the log says that a migration is under way while the driver
 of the controllers is idle, `/migration` survives a rollback, a flag is in a file that no process has read. So a
-position is a row of `ROWS` that all of them fit, and what fits no row is not guessed at.
+position is a row of `ROWS` that all of them fit; if they fit no row, no position is guessed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kraftlog.image import ZkMigrationState
 
 
 class Position(StrEnum):
-    """In the order of the way forward; the last two are on the way back only."""
+    """Positions in the order of the way forward; the last two are on the way back only."""
 
     ZOOKEEPER = "ZooKeeper"  # no controllers of a quorum
     PRE_MIGRATION = "PreMigration"  # a quorum waits; no broker knows of it
@@ -57,13 +57,17 @@ class ClaimKind(StrEnum):
 class MigrationEvidence(Struct, frozen=True):
     """Facts that a position is derived from.
 
-    state: of the metadata log, as it was read after the znodes; None where no controller answers. offset: of
-    `/migration`, -1 also where that is absent. brokers, controllers: by id, how each process runs and whether it has
-    the flag; None for one that does not answer. has_progress: whether `/migration` is there at all. absent: brokers
-    that have replicas, and that neither ZooKeeper nor the quorum has registered: how one of them will run is not known;
-    None where it is not known whether there are any. unlisted: brokers that do not answer, and follow the quorum
-    without being registered with it. registered: of nodes that do not answer, how the process that registered last ran,
-    or whether it had the flag: it tells where the cluster is, and not how they start again.
+    state: state in the metadata log, read after the znodes; None: no controller answers.
+    claim: node that `/controller` names.
+    offset: offset in `/migration`; -1 also if the znode is absent.
+    brokers: mode of each broker, by id; None: it does not answer.
+    controllers: whether each controller has the flag, by id; None: it does not answer.
+    has_progress: `/migration` exists.
+    absent: brokers that have replicas and are registered neither in ZooKeeper nor with the quorum, so that the mode of
+        their next process is not known; None: not known whether there are any.
+    unlisted: brokers that do not answer, and follow the quorum without being registered with it.
+    registered: for nodes that do not answer, the mode or flag of the process that registered last. It tells where the
+        cluster is, not how these nodes start again.
     """
 
     state: ZkMigrationState | None
@@ -88,7 +92,7 @@ class MigrationEvidence(Struct, frozen=True):
 
     @property
     def as_registered(self) -> MigrationEvidence:
-        """These facts, with each node that does not answer as it registered last."""
+        """This evidence, with the registered mode or flag of each node that does not answer."""
         modes = {
             id_: _mode_registered(self.registered.get(id_)) if it is None else it for id_, it in self.brokers.items()
         }
@@ -118,9 +122,13 @@ def _flag_registered(it: BrokerMode | bool | None) -> bool | None:
 
 
 class Misplaced(Struct, frozen=True):
-    """No position, why, and what to do. subject: the nodes, or the znode, that it is about. may_pass: within a minute
-    by itself, as while a leader is elected; at_first: what is said meanwhile, where that is not the message. silent:
-    nodes that do not answer, where what they are is all that is missing.
+    """No position fits, with the reason and the remedy.
+
+    message, remedy: texts for people.
+    subject: the nodes, or the znode, that it is about.
+    may_pass: it may end by itself within a minute, such as while a leader is elected.
+    at_first: message for that minute; empty: `message`.
+    silent: nodes that do not answer, if their mode or flag is all that is missing.
     """
 
     message: str
@@ -140,8 +148,15 @@ PLAIN, FLAGGED, KRAFT = BrokerMode.PLAIN, BrokerMode.FLAGGED, BrokerMode.KRAFT
 
 
 class PositionRow(Struct, frozen=True):
-    """Facts that hold in a position. modes: of brokers, those there may be; some: one of these has to be there. copied:
-    None where it does not matter. flags: of controllers, whether all, some but not all, or none have it.
+    """Facts that hold in a position.
+
+    position: the position.
+    state: possible states of the metadata log.
+    claim: possible kinds of node in `/controller`.
+    copied: whether `/migration` says that ZooKeeper was copied; None: it does not matter.
+    modes: modes that brokers may have.
+    some: modes of which at least one broker must have one.
+    flags: whether all, some but not all, or no controllers have the flag; None: it does not matter.
     """
 
     position: Position
@@ -153,7 +168,9 @@ class PositionRow(Struct, frozen=True):
     flags: tuple[bool, ...] | None = None
 
     def fits(self, evidence: MigrationEvidence) -> bool:
-        """Tell whether it may be the position. A node that does not answer fits where any of its modes would."""
+        """Tell whether the evidence fits this position. A node that does not answer fits if any of its possible modes
+        would.
+        """
         if evidence.state not in self.state or evidence.claim not in self.claim:
             return False
         if self.copied is not None and self.copied is not (evidence.offset > 0):
@@ -170,7 +187,9 @@ ALL, SOME, NO = (True,), (True, False), (False,)
 
 
 def _flags_fit(seen_flags: Iterable[bool | None], required: tuple[bool, ...]) -> bool:
-    """`ALL`: each has the flag; `NO`: none has; `SOME`: one has it and one has not."""
+    """Tell whether flags are as required. `ALL`: each controller has the flag; `NO`: none has; `SOME`: some have, some
+    have not.
+    """
     flags = set(seen_flags)
     if None in flags:
         return (flags - {None}) <= set(required)
@@ -205,8 +224,10 @@ def facts_of(
     *,
     goes_back: bool = False,
 ) -> MigrationEvidence | Failure:
-    """The facts of an observation that was made after the znodes were read; a Failure names what is missing.
-    assigned: brokers that have replicas; None where that is not known. goes_back: whether RolledBack is wanted.
+    """Evidence of an observation that was made after the znodes were read; a Failure names what is missing.
+
+    assigned: brokers that have replicas; None: not known.
+    goes_back: the document asks for RolledBack.
     """
     claim, migration, cluster_id = zookeeper_reading.controller, zookeeper_reading.migration, observation.cluster_id
     if (
@@ -263,7 +284,9 @@ def _registered(observation: Observation) -> Iterator[tuple[int, BrokerMode | bo
 
 
 def _without_majority(controllers: Sequence[Node], goes_back: bool) -> Failure | None:
-    """Fewer controllers run than can elect one: so it stays where a person was asked to stop all, and one came back."""
+    """Failure that fewer controllers run than can elect a leader, so that the state does not change: such as when a
+    person was asked to stop all, and one was started again.
+    """
     running = [node.id for node in controllers if isinstance(node.answer, Known)]
     away = [node.answer.failure.kind in NO_ANSWER for node in controllers if isinstance(node.answer, Unknown)]
     if len(running) >= majority_of(len(controllers)) or not all(away):
@@ -288,8 +311,8 @@ WITHOUT_QUORUM = (Position.ZOOKEEPER, Position.NO_CONTROLLER, Position.RELEASED)
 
 
 def why_uncertain(position: Position, observation: Observation) -> Failure | None:
-    """Reason why a position at which no quorum runs is not certain: no address of a controller was given, and no broker
-    named one, so one that runs was not asked.
+    """Reason why it is not certain that no quorum runs: no address of a controller was given and no broker named one,
+    so a controller that runs would not have been asked.
     """
     if position not in WITHOUT_QUORUM:
         return None
@@ -318,5 +341,5 @@ def _mode(node: Node) -> BrokerMode | None:
 
 
 def flag_of(node: Node) -> bool | None:
-    """Tell whether a controller runs with the flag; None where it does not answer."""
+    """Tell whether a controller runs with the flag; None if it does not answer."""
     return node.answer.value.zk_migration_ready if isinstance(node.answer, Known) else None

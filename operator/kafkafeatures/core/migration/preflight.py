@@ -1,8 +1,8 @@
-"""Preflight of a migration: what would fail, all of it at once, before anything is touched.
+"""Preflight of a migration: everything that would fail later, reported at once, before anything is touched.
 
-Pure. `findings` runs an ordered table of small checks; none hides another. It is asked on the way to PreMigration, of
-brokers and ZooKeeper, and on the way to Copied again, with the controllers that are there by then. A check that cannot
-tell says so with a blocker: silence never allows a step.
+Pure. `findings` runs an ordered table of small checks, and none hides another. They run on the way to PreMigration, for
+brokers and ZooKeeper, and again on the way to Copied, with the controllers. A check that cannot tell yields a blocker:
+missing information never allows a step.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ Check = Callable[[PreflightInput], Iterable[Blocker]]
 
 
 class PreflightRow(Struct, frozen=True):
-    """One check, and at the end of which ways it is made."""
+    """One check of the preflight.
+
+    check: the check.
+    ends: ends of the ways on which it is made.
+    """
 
     check: Check
     ends: tuple[Position, ...]
@@ -92,7 +96,7 @@ ROWS = (
 
 
 def findings(preflight: PreflightInput) -> tuple[Blocker, ...]:
-    """All that prevents the way, in the order of the table; empty: it may be taken. Refuses an `end` without rows."""
+    """Blockers of the way, in the order of the table; empty if it may be taken. Raises for an `end` without rows."""
     rows = [row for row in ROWS if preflight.end in row.ends]
     if not rows:
         raise ValueError(f"nothing is looked at before {preflight.end}")

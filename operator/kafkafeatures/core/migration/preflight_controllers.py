@@ -1,8 +1,7 @@
-"""Preflight: can the controllers do what brokers and ZooKeeper did until now? What they lack, or have otherwise.
+"""Preflight: settings of controllers without which they cannot do what brokers and ZooKeeper did until now.
 
-Pure. A controller decides by its own file from the copy on (`ControllerServer`, `ControllerApis` and
-`ConfigurationControlManager` of Kafka 3.9), and nothing warns where that says something else than the brokers' files
-did.
+Pure. From the copy on, a controller decides by its own file (`ControllerServer`, `ControllerApis` and
+`ConfigurationControlManager` of Kafka 3.9). Nothing warns if that differs from the files of the brokers.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ OF_ITS_CLIENT = ("zookeeper.set.acl", "zookeeper.ssl.client.enable")
 """
 
 Words: TypeAlias = Callable[[str, str, str, Nodes], tuple[str, str]]
-"""Message and remedy, from a name, what a node has, what the brokers have, and the node."""
+"""Function that makes message and remedy of a setting's name, the node's value, the brokers' value, and the nodes."""
 
 
 def brokers_have_the_listener(preflight: PreflightInput) -> Iterator[Blocker]:
-    """A broker registers only with the listener that controllers have as inter.broker.listener.name, and controllers
-    reach it there, by the security protocol of their own map.
+    """Brokers have the listener that controllers name as inter.broker.listener.name: without it no broker can register,
+    and controllers reach a broker there by the security protocol of their own map.
     """
     if isinstance(preflight.znodes, Failure) or isinstance(preflight.znodes.brokers, Failure):
         return
@@ -81,7 +80,9 @@ def _protocols(listed: str) -> dict[str, str]:
 
 
 def controllers_use_the_same_ensemble(preflight: PreflightInput) -> Iterator[Blocker]:
-    """A controller creates a chroot that is not there, and copies what is below it: of another cluster, or nothing."""
+    """Controllers use the same servers and chroot as brokers. A controller creates a chroot that does not exist, and
+    copies what is below it: another cluster, or nothing.
+    """
     ensembles = [_connect(own(setting)) for _, setting in said(preflight.brokers, CONNECT) if own(setting)]
     for node, setting in said(preflight.controllers, CONNECT):
         if not own(setting):
@@ -100,12 +101,14 @@ def _connect(value: str) -> tuple[frozenset[str], str]:
 
 
 def controllers_use_zookeeper_as_brokers_do(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Otherwise controllers may not write, or what they write is open to every client."""
+    """Controllers use ZooKeeper with the same settings as brokers; otherwise they may not write, or their znodes are
+    open to every client.
+    """
     yield from _as_brokers_have_it(preflight, OF_ITS_CLIENT, _other_client)
 
 
 def controllers_decide_as_brokers_did(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Policies and defaults of new topics, elections and deletions."""
+    """Controllers have the brokers' policies and defaults of new topics, elections and deletions."""
     yield from _as_brokers_have_it(preflight, DECIDED, _decides_otherwise)
 
 
@@ -119,7 +122,9 @@ def _as_brokers_have_it(preflight: PreflightInput, names: tuple[str, ...], say: 
 
 
 def controllers_can_read_passwords(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Without the secret they are copied as they are encoded, and no broker can use them."""
+    """Controllers have the secret of encoded passwords. Without it passwords are copied encoded, and no broker can use
+    them.
+    """
     paths = () if isinstance(preflight.survey, Failure) else preflight.survey.passwords
     if paths:
         lacking = [node for node in preflight.controllers if node.proved_at and not sets(node, ENCODER)]
@@ -127,14 +132,16 @@ def controllers_can_read_passwords(preflight: PreflightInput) -> Iterator[Blocke
 
 
 def controllers_can_use_tokens(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Without the key no delegation token is valid, and none can be renewed."""
+    """Controllers have the key of delegation tokens. Without it no token is valid, and none can be renewed."""
     if not isinstance(preflight.survey, Failure) and preflight.survey.counts.get(Kind.TOKEN):
         lacking = [node for node in preflight.controllers if node.proved_at and not sets(node, *TOKEN_KEYS)]
         yield from of_each(lacking, BlockerKind.SETTING, _no_token_key)
 
 
 def nodes_can_log_in_to_controllers(preflight: PreflightInput) -> Iterator[Blocker]:
-    """SCRAM credentials are in ZooKeeper until they are copied: no controller knows one before."""
+    """Nodes log in to controllers without SCRAM: its credentials are in ZooKeeper until they are copied, so no
+    controller knows any before.
+    """
     for node, mechanism in said(preflight.nodes, MECHANISM):
         values = {name: own(setting) for name in (QUORUM_LISTENERS, PROTOCOLS) for _, setting in said((node,), name)}
         listener = next(iter(names_in(values.get(QUORUM_LISTENERS, ""))), "").upper()
@@ -144,7 +151,9 @@ def nodes_can_log_in_to_controllers(preflight: PreflightInput) -> Iterator[Block
 
 
 def brokers_may_register(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Registering needs CLUSTER_ACTION, and before the copy there are no ACLs: only super users may then."""
+    """Controllers let brokers register, which needs CLUSTER_ACTION. There are no ACLs before the copy, so super.users
+    or allow.everyone.if.no.acl.found must be set.
+    """
     classes = {own(setting) for _, setting in said(preflight.brokers, AUTHORIZER)} - {""}
     custom = sorted(classes - {OF_ZOOKEEPER, STANDARD_AUTHORIZER})
     for node, setting in said(preflight.controllers, AUTHORIZER):
@@ -156,8 +165,8 @@ def brokers_may_register(preflight: PreflightInput) -> Iterator[Blocker]:
 
 
 def controllers_allow_what_brokers_do(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Operations that no ACL names are allowed by both, or by neither: controllers decide about topics and configs
-    later.
+    """Controllers and brokers alike allow, or forbid, operations that no ACL names: controllers decide about topics and
+    configs later.
     """
     for_brokers = any(sets(node, ALLOW_EVERYONE) for node in preflight.brokers)
     for node, setting in said(preflight.controllers, AUTHORIZER):

@@ -1,8 +1,8 @@
-"""Input of the preflight of a migration, and what its checks have in common.
+"""Input of the preflight of a migration, and helpers of its checks.
 
 Pure. The checks are in `preflight_nodes.py`, `preflight_controllers.py` and `preflight_znodes.py`, their order in
-`preflight.py`. What a node did not say is never taken to be as it should: `preflight_nodes.py` names it once, and the
-other checks speak of what is known.
+`preflight.py`. A setting that a node did not report never counts as correct: `preflight_nodes.py` names it once, and
+the other checks judge only what is known.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ from kafkafeatures.core.migration.positions import Position
 
 
 class PreflightInput(Struct, frozen=True):
-    """Facts that are known before the way to `end` is taken, which is PreMigration or Copied.
+    """Facts that are known before a way is taken.
 
-    observation: each node with the settings that `preflight.NAMES` has. znodes, survey: why, where they could not be
-    read. survey: the dry run of the copy over all znodes. controllers_for: for how long controllers have answered.
+    end: end of the way: PreMigration or Copied.
+    observation: each node with the settings in `preflight.NAMES`.
+    znodes: reading of ZooKeeper; a Failure if it could not be read.
+    survey: dry run of the copy over all znodes; a Failure if it could not be made.
+    controllers_for: for how long controllers have answered.
     flying: nodes that are being restarted, of which nothing is expected.
     """
 
@@ -41,7 +44,7 @@ class PreflightInput(Struct, frozen=True):
 
     @property
     def nodes(self) -> Nodes:
-        """The nodes that the way is about: controllers are still to come before PreMigration."""
+        """Nodes that the way concerns: without controllers before PreMigration, as they do not exist yet."""
         return tuple(
             node
             for node in self.observation.nodes
@@ -50,33 +53,33 @@ class PreflightInput(Struct, frozen=True):
 
     @property
     def brokers(self) -> Nodes:
-        """In whatever state."""
+        """Brokers in any state."""
         return tuple(node for node in self.nodes if Role.BROKER in node.roles)
 
     @property
     def controllers(self) -> Nodes:
-        """In whatever state."""
+        """Controllers in any state."""
         return tuple(node for node in self.nodes if Role.CONTROLLER in node.roles)
 
 
 def said(nodes: Iterable[Node], name: str) -> tuple[tuple[Node, Setting], ...]:
-    """The nodes that gave this setting, each with what it gave."""
+    """Nodes that reported this setting, each with it."""
     return tuple((node, node.settings[name]) for node in nodes if node.proved_at and name in node.settings)
 
 
 def is_set(setting: Setting) -> bool:
-    """Tell whether more than the default says something. It is all that is known of a secret."""
+    """Tell whether the setting has more than its default. Of a secret nothing else is known."""
     return setting.source is not SettingSource.DEFAULT and (setting.is_secret or bool(setting.value))
 
 
 def sets(node: Node, *names: str) -> bool:
-    """Tell whether a node sets one of these; False also where it gave none of them."""
+    """Tell whether a node sets one of these settings; False also if it reported none of them."""
     return any(is_set(setting) for name in names for _, setting in said((node,), name))
 
 
 def own(setting: Setting) -> str:
-    """Value in the file of a node, or the default; empty for no value. Requests are the same for all nodes soon: they
-    are copied with everything else.
+    """Value in the file of a node, or the default; empty for no value. Values set by requests are left out: they are
+    copied with everything else, and soon the same for all nodes.
     """
     if setting.source in (SettingSource.FILE, SettingSource.DEFAULT) or not setting.layers:
         return (setting.value or "").strip()
@@ -95,7 +98,7 @@ def of_each(
     *words: Hashable,
     failure_kind: FailureKind | None = None,
 ) -> Iterator[Blocker]:
-    """One blocker for each node, of which those that are alike are shown as one. say: message and remedy, from `words`
+    """One blocker for each node; blockers that are alike are shown as one. `say`: makes message and remedy of `words`
     and the nodes.
     """
     for node in nodes:

@@ -1,6 +1,7 @@
-"""Place of a cluster on its way, which way comes next, and what its nodes have otherwise: all that is judged.
+"""Progress of a migration: position of the cluster, the way that comes next, and the settings that differ. All checks
+judge it.
 
-Pure. Made by `core/migration/stage.py` in each look, of that look alone: nothing of it is remembered in a status.
+Pure. Made by `core/migration/stage.py` in each reconciliation, from its readings alone: a status holds none of it.
 """
 
 from __future__ import annotations
@@ -36,12 +37,18 @@ from kafkafeatures.core.migration.phases import phase_of
 from kafkafeatures.core.migration.positions import BrokerMode, MigrationEvidence, Misplaced, Position, facts_of
 
 PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
-"""Positions at which nothing was copied yet, and what changes meanwhile may still prevent the copy."""
+"""Positions at which nothing was copied yet, so that later changes may still prevent the copy."""
 
 
 class MigrationProgress(Struct, frozen=True, dict=True):
-    """A position, and by which facts. unflagging: controllers that were asked to lose the flag, with the consent
-    (`core/migration/finalize.py`).
+    """Position of a cluster in a migration, and what it was derived from.
+
+    observation: what was read of the cluster, without ghost controllers.
+    znodes: what was read of ZooKeeper.
+    facts: the evidence for the position.
+    position: the position.
+    desired: where the document wants the migration to go.
+    unflagging: controllers that were asked to lose the flag, with the consent (`core/migration/finalize.py`).
     """
 
     observation: Observation
@@ -58,30 +65,30 @@ class MigrationProgress(Struct, frozen=True, dict=True):
 
     @property
     def is_finalizing(self) -> bool:
-        """Tell whether controllers lose the flag, as they were asked to; or one without it has ended the migration."""
+        """Tell whether controllers lose the flag on request, or one without it has ended the migration."""
         return self.position is Position.FINALIZING
 
     @property
     def way(self) -> Edge | None:
-        """The way that comes next, where there is one."""
+        """The way that comes next; None at the goal, or if no way leads there."""
         return self.edge if isinstance(self.edge, Edge) else None
 
     @property
     def phase(self) -> Phase:
-        """Phase of the migration, as people read it. It is not rolled back while something is left to do."""
+        """Phase of the migration in the status. It is not rolled back while something is left to do."""
         back = self.desired is Desired.ROLLED_BACK and self.way is not None and self.position is Position.ZOOKEEPER
         return Phase.ROLLING_BACK if back else phase_of(self.position, self.desired)
 
     @cached_property
     def demands(self) -> SettingDifferences:
-        """Settings that each node has otherwise than the position that comes next needs them."""
+        """Settings of each node that differ from what the next position requires."""
         node_settings, edge = said_of(self.observation, is_copied=self.facts.offset > 0), self.way
         end = edge.end_from(self.position) if edge is not None else TARGETS[self.desired]
         return demands(self.position, end, edge, known_of(node_settings, release_of(self.observation)), node_settings)
 
     @cached_property
     def differing(self) -> Mapping[int, NodeDemand]:
-        """Nodes of the role that is restarted next, which are not as they have to be, or of which it is not known."""
+        """Nodes of the role that is restarted next whose settings differ, or are not known."""
         role = self.way.restarts if self.way is not None else None
         return {node.id: node for node in self.demands.nodes if node.role is role and node.differs}
 
@@ -93,7 +100,7 @@ class MigrationProgress(Struct, frozen=True, dict=True):
 
     @property
     def claim(self) -> ControllerClaim | None:
-        """Node that `/controller` names; None where it is absent, or was not read."""
+        """Node that `/controller` names; None if the znode is absent, or was not read."""
         claim = self.znodes.controller
         return claim if isinstance(claim, ControllerClaim) else None
 
@@ -123,9 +130,11 @@ def place_of(
     *,
     requested: frozenset[int] = frozenset(),
 ) -> MigrationProgress | Misplaced | Failure:
-    """Place of the cluster; or what contradicts what, or what could not be read. assigned: brokers that have replicas;
-    None where that is not known. requested: controllers that were asked to lose the flag, with the consent: any other
-    one without it has lost it by accident, and the cluster is still in dual write.
+    """Progress of the cluster; or a contradiction in the evidence, or the Failure of a reading.
+
+    assigned: brokers that have replicas; None: not known.
+    requested: controllers that were asked to lose the flag, with the consent. Any other controller without the flag has
+        lost it by accident, and the cluster is still in dual write.
     """
     if isinstance(observation.zookeeper, Known):
         znodes = observation.zookeeper.value
@@ -146,15 +155,15 @@ def place_of(
 
 
 def _unread(observation: Observation, failure: Failure) -> ZooKeeperReading:
-    """A reading of ZooKeeper where none is needed any longer, and nothing of another cluster either."""
+    """Reading of ZooKeeper, all unknown, for a cluster that no longer needs one."""
     cluster_id = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else failure
     return ZooKeeperReading(observation.at, "", cluster_id, None, failure, None, failure, failure, failure, failure)
 
 
 def without_ghost_controllers(observation: Observation) -> Observation:
-    """The observation without controllers that are registered, do not vote, and do not run: such as one of a dynamic
-    quorum that was tried and taken away. Kafka 3.9 cannot unregister it, and it can never lead: neither its settings
-    nor its flag matter.
+    """Observation without controllers that are registered, do not vote, and do not run, such as those of a dynamic
+    quorum that was tried and removed. Kafka 3.9 cannot unregister such a controller, and it can never lead: neither its
+    settings nor its flag matter.
     """
     nodes = tuple(
         node
@@ -165,12 +174,12 @@ def without_ghost_controllers(observation: Observation) -> Observation:
 
 
 def release_of(observation: Observation) -> str:
-    """The name of the finalized metadata.version, as the brokers' IBP has it; empty where there is none."""
+    """Name of the finalized metadata.version, as an IBP is written; empty if there is none."""
     return level_name(METADATA_VERSION, observation.level_of(METADATA_VERSION) or 0)
 
 
 def said_of(observation: Observation, *, is_copied: bool) -> Said:
-    """Settings, as each node gives them; of one that did not say who it is, nothing is known."""
+    """Settings of each node by role and id; a Failure for a node that did not prove its id."""
     return {
         (role, node.id): NodeSettings(node.proved_at, node.settings)
         if node.proved_at

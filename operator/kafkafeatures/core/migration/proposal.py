@@ -1,6 +1,6 @@
-"""The migration in a plan: from which phase to which, and what is left of the way.
+"""The migration in a plan: from which phase to which, and the ways that are left.
 
-Pure. One stage, whatever is restarted on the way: a plan that was approved stands while nodes are restarted, and not
+Pure. It is one stage, whatever is restarted on the way: an approved plan stays valid while nodes are restarted, and not
 once the document wants to go somewhere else. Made by `core/migration/stage.py`.
 """
 
@@ -26,14 +26,18 @@ from kafkafeatures.core.migration.way_back import RETURNS
 
 
 def shown_in(plan: PlanStatus | None, desired: Desired) -> ExcusedTopics | None:
-    """The topics that a plan shows whose migration leads there."""
+    """Topics that the plan shows as unavailable, if its migration leads to `desired`; else None."""
     stages = plan.stages if plan is not None else ()
     migrations = (stage for stage in stages if stage.kind == MIGRATION and stage.target == {PHASE: desired.value})
     return excused_in(tuple(migrations))
 
 
 class MigrationWork(Struct, frozen=True):
-    """One stage, phase to phase. route: what is left of the way; None where it is not known where the cluster is."""
+    """One stage of a plan, from phase to phase.
+
+    start, target: the phases.
+    route: ways that are left; None: the position of the cluster is not known.
+    """
 
     start: str
     target: str
@@ -46,7 +50,7 @@ class MigrationWork(Struct, frozen=True):
 
     @property
     def counted(self) -> int:
-        """No step of a migration is a change that an approval of another plan could be for."""
+        """Zero: no step of a migration adds to the change count."""
         return 0
 
     @property
@@ -56,7 +60,7 @@ class MigrationWork(Struct, frozen=True):
 
     @property
     def is_irreversible(self) -> bool:
-        """Tell whether nothing leads back from where it ends."""
+        """Tell whether the ways that are left include the irreversible one."""
         return self.target == Desired.FINALIZED and not self.is_over
 
     @property
@@ -65,7 +69,7 @@ class MigrationWork(Struct, frozen=True):
         return not self.is_irreversible
 
     def steps(self) -> Iterator[StepStatus]:
-        """One for each way that is left."""
+        """One step for each way that is left."""
         for edge in self.route or ():
             last = edge is FINALIZE
             yield StepStatus(
@@ -81,8 +85,11 @@ class MigrationWork(Struct, frozen=True):
 
 
 class MigrationProposal(StageProposal, frozen=True):
-    """Proposal of a migration. progress: where the cluster is, if that is known. excused: what all of its rolls may
-    make unavailable, by a consent.
+    """Proposal of a migration.
+
+    desired: where the document wants the migration to go.
+    progress: position of the cluster, or why it is not known.
+    excused: topics that all of its rolls may make unavailable, by a consent.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -93,7 +100,7 @@ class MigrationProposal(StageProposal, frozen=True):
 
     @property
     def stages(self) -> tuple[PlannedStage, ...]:
-        """One, unless the cluster is where the document wants it."""
+        """One stage; none if the cluster is where the document wants it."""
         if not isinstance(self.progress, MigrationProgress) or not self.progress.route:
             return ()
         start = self.progress.phase
@@ -102,16 +109,16 @@ class MigrationProposal(StageProposal, frozen=True):
 
     @property
     def goes_first(self) -> bool:
-        """Before any level, and instead of any other roll."""
+        """True: before any level, and instead of any other roll."""
         return True
 
     @property
     def is_known(self) -> bool:
-        """Tell whether it is known where the cluster is."""
+        """Tell whether the position of the cluster is known."""
         return isinstance(self.progress, MigrationProgress)
 
     def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[MigrationWork, ...] | None:
-        """Work that is left; None where the plan leads elsewhere than the document does now."""
+        """Work that is left; None if the plan leads elsewhere than the document does now."""
         migrations = [stage for stage in stages if stage.kind == MIGRATION]
         if not migrations:
             return None if self.stages else ()

@@ -1,7 +1,7 @@
 """Checks that the quorum knows each broker, once it has taken over: registered, live, and with its level.
 
-Pure. Called by `core/migration/checks.py`. A broker that is in no list is the worst: it is expected nowhere, and its
-mode is not known when it comes back.
+Pure. Called by `core/migration/checks.py`. The worst case is a broker that is in no list: nothing waits for it, and it
+is not known in which mode it comes back.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kafkafeatures.core.migration.progress import MigrationProgress
 
 
 def unregistered(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Brokers that are not registered with the quorum, or not live. `flying`: nodes that are being restarted, of which
-    nothing is expected.
+    """Blockers for brokers that are not registered with the quorum, or not live. `flying`: nodes that are being
+    restarted, of which nothing is expected.
     """
     observation = progress.observation
     if isinstance(observation.registered_brokers, Unknown):
@@ -40,8 +40,8 @@ def unregistered(progress: MigrationProgress, flying: frozenset[int]) -> Iterato
 
 
 def missing(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Brokers that have replicas, and that no list has: they were unregistered. `flying`: nodes that are
-    being restarted, and that are in no list meanwhile.
+    """Blockers for brokers that have replicas but are in no list, as they were unregistered. `flying`: nodes that are
+    being restarted, which may be in no list meanwhile.
     """
     for id_ in progress.facts.absent or ():
         if id_ not in flying:
@@ -49,14 +49,14 @@ def missing(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blo
 
 
 def is_missing(id_: int) -> Blocker:
-    """Such a broker."""
+    """Blocker for a broker that has replicas but is in no list."""
     text = f"broker {id_} has replicas but is not registered: it is not known in which mode it would start again"
     remedy = f"start broker {id_} in the mode of the other brokers, or move its replicas to other brokers"
     return Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
 def not_known_to_be_there(progress: MigrationProgress) -> Iterator[Blocker]:
-    """That it is not known which brokers have replicas, where it is not: one of them may be in no list."""
+    """Blocker if it is not known which brokers have replicas: one of them may be in no list."""
     if progress.facts.absent is None:
         partitions = progress.observation.partitions
         text = "it is not known whether every broker that has replicas is registered"
@@ -65,13 +65,13 @@ def not_known_to_be_there(progress: MigrationProgress) -> Iterator[Blocker]:
 
 
 def to_read(fact: object) -> str:
-    """Return what to do about what could not be read."""
+    """Remedy for a fact that could not be read."""
     return fact.failure.action if isinstance(fact, Unknown) else "make the brokers and the controllers reachable"
 
 
 def with_other_levels(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Brokers in ZooKeeper mode whose inter-broker protocol is not the finalized metadata.version: one that was
-    restarted with another is fenced for as long as it has it.
+    """Blockers for brokers in ZooKeeper mode whose inter-broker protocol is not the finalized metadata.version: a
+    broker that restarts with another one stays fenced.
     """
     in_zookeeper = tuple(
         node

@@ -1,7 +1,8 @@
-"""Transaction that leads back to ZooKeeper from here: it releases `/controller`, or only withdraws `/migration`.
+"""Transaction that leads back to ZooKeeper: it releases `/controller`, or only withdraws `/migration`.
 
-Pure. Called by the stage of a migration once all that has to hold before does. A transaction is made of what was read a
-moment ago, and names it; what cannot be read, or is not what such a way back begins with, is a `Failure`.
+Pure. Called by the stage of a migration once all its checks pass. A transaction is made of what was read a moment ago,
+and names the versions that it read. A znode that cannot be read, or that such a way back does not begin with, is a
+`Failure`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,11 @@ MOST_KEPT = 512
 """Bytes of `/migration` that a status keeps. Kafka writes about 130."""
 
 HIGHEST_EPOCH = 2**31 - 2
-"""The next controller adds one to what it finds, and Kafka reads an int."""
+"""Highest epoch that is written: the next controller adds one, and Kafka reads an int."""
 
 
 def deletion(progress: MigrationProgress) -> Act | Stalled | None:
-    """Return the step, made of what this look has read, or why it cannot be made; None where the next way deletes
-    nothing.
-    """
+    """The step, made of what was read, or why it cannot be made; None if the next way deletes nothing."""
     if progress.way is WITHDRAW:
         return _act_on(withdraw(progress.znodes))
     if progress.way is not RELEASE:
@@ -52,12 +51,12 @@ def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
 
 
 def release(zookeeper_reading: ZooKeeperReading, *, partition_epoch: int) -> DeleteZnodes | Failure:
-    """Delete the claim of a quorum that is gone, and `/migration`, so that a broker is elected.
+    """Step that deletes the claim of a quorum that is gone, and `/migration`, so that a broker is elected.
 
-    partition_epoch: the highest `controller_epoch` in the states of partitions in ZooKeeper. A KRaft controller writes
-    its own epoch there, and a broker that is elected at a lower one leaves such partitions offline (KAFKA-20488); so
-    `/controller_epoch` is raised above that of every partition and of the quorum, where it is not. Read it, and the
-    znodes, after the last controller has stopped: each election among them raises epochs.
+    `partition_epoch`: the highest `controller_epoch` in the states of partitions in ZooKeeper. A KRaft controller
+    writes its own epoch there, and a broker that is elected at a lower one leaves such partitions offline
+    (KAFKA-20488). So `/controller_epoch` is raised above the epochs of all partitions and of the quorum, if it is not
+    already. Both must be read after the last controller has stopped, as each election among controllers raises epochs.
     """
     ground = _ground(zookeeper_reading)
     if isinstance(ground, Failure):
@@ -79,8 +78,8 @@ def release(zookeeper_reading: ZooKeeperReading, *, partition_epoch: int) -> Del
 
 
 def withdraw(zookeeper_reading: ZooKeeperReading) -> DeleteZnodes | Failure:
-    """Delete `/migration` alone, where the quorum has claimed nothing yet. The epoch stays: a controller that finds it
-    written by another one takes itself for deposed.
+    """Step that deletes `/migration` alone, if the quorum has claimed nothing yet. `/controller_epoch` stays: a
+    controller that finds it written by another process takes itself for deposed.
     """
     ground = _ground(zookeeper_reading)
     if isinstance(ground, Failure):
@@ -97,7 +96,7 @@ def withdraw(zookeeper_reading: ZooKeeperReading) -> DeleteZnodes | Failure:
 
 
 def _ground(zookeeper_reading: ZooKeeperReading) -> tuple[str, ControllerEpoch, MigrationZnode | None] | Failure:
-    """Readings that each transaction rests on."""
+    """Znodes that each transaction is made of."""
     id_, epoch, migration = (
         zookeeper_reading.cluster_id,
         zookeeper_reading.controller_epoch,

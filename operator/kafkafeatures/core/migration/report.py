@@ -42,9 +42,13 @@ def with_migration(
     requested: tuple[ConsentRequest, ...] = (),
     asked: tuple[int, ...] = (),
 ) -> Status:
-    """The status with where the migration is; as it was where that is not known now. `flying`: nodes that are being
-    restarted. `equality`: the last comparison. `dual_write`: for how long it was kept. `requested`: consents that are
-    asked for. `asked`: controllers that were asked to lose the flag.
+    """The status with the progress of the migration; unchanged if that is not known now.
+
+    flying: nodes that are being restarted.
+    equality: the last comparison.
+    dual_write: for how long dual write was kept.
+    requested: consents that are asked for.
+    asked: controllers that were asked to lose the flag.
     """
     last_status = previous.migration or MigrationStatus()
     if not isinstance(progress, MigrationProgress):
@@ -91,12 +95,12 @@ def with_migration(
 
 
 def is_without_quorum(progress: MigrationProgress) -> bool:
-    """Tell whether nothing of a quorum is left in ZooKeeper: the next one may have other voters."""
+    """Tell whether ZooKeeper holds nothing of a quorum any more: the next quorum may have other voters."""
     return progress.position in (Position.ZOOKEEPER, Position.RELEASED) and not progress.facts.has_progress
 
 
 def _restarts_left(progress: MigrationProgress, flying: Collection[int]) -> int | None:
-    """Number of restarts that are left on all of the way; None where it is not known what the next nodes have to be."""
+    """Number of restarts that are left on the whole route; None if it is not known what the next nodes have to be."""
     if any(isinstance(demand.differs, Failure) and id_ not in flying for id_, demand in progress.differing.items()):
         return None
     nodes = {Role.BROKER: progress.facts.brokers, Role.CONTROLLER: progress.facts.controllers}
@@ -109,14 +113,14 @@ def _node_seconds(rollout: RolloutStatus | None) -> int:
 
 
 def _steady(lag: int, previous_lag: int | None) -> int | None:
-    """The lag, which differs by a few records in each look: a status is not written for that."""
+    """The lag; the previous one if they differ by a few records only, which is no reason to write a status."""
     if lag < 0:
         return None
     return previous_lag if previous_lag is not None and abs(lag - previous_lag) < 20 else lag
 
 
 def migration_settled(progress: MigrationProgress | Misplaced | Failure) -> ConditionText:
-    """Condition that says whether nothing is under way."""
+    """Condition that says whether no migration is under way."""
     if not isinstance(progress, MigrationProgress):
         return "Unknown", Reason.UNKNOWN, str(progress)
     phase = progress.phase

@@ -1,6 +1,7 @@
-"""Requests to Git, or to a person, before the next step of a migration: their words.
+"""Requests to Git, or to a person, before the next step of a migration, in words.
 
-Pure. The operator changes no setting, no template and no number of replicas. What each node lacks it says itself.
+Pure. The operator changes no setting, no template and no number of replicas. Each node itself reports which settings it
+lacks.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from 
 
 
 def reached(progress: MigrationProgress, desired: Desired, last_status: MigrationStatus) -> Done:
-    """Say that it is where the document wants it, and what a person may do then."""
+    """Decision that the cluster is where the document wants it, with what a person may do then."""
     went_back = desired is Desired.ROLLED_BACK and last_status.kept_migration_node
     then = "; before you start the controllers again, wipe their disks" if went_back else ""
     if isinstance(progress.observation.zookeeper, Unknown):
@@ -44,7 +45,7 @@ def reached(progress: MigrationProgress, desired: Desired, last_status: Migratio
 
 
 def asked_of_git(progress: MigrationProgress) -> Wait:
-    """Wait for Git or for the controllers, where no step of the operator comes next."""
+    """Wait for Git or for the controllers, if the operator itself has nothing to do."""
     edge = progress.way
     message = "; ".join(_asked(progress, edge)) if edge is not None else ""
     if not message:

@@ -1,6 +1,6 @@
-"""Nodes that a migration has restarted next, and what is wrong with templates that came too early or did not help.
+"""Nodes that a migration has restarted next, and blockers for templates that came too early or did not help.
 
-Pure. The machinery of rolls decides when each of them goes (`core/roll/`); here stands only which.
+Pure. The rules of rolls decide when each node is restarted (`core/roll/`); this module decides only which nodes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kafkafeatures.core.roll.pods import Fleet, is_outdated
 
 
 def permit_for(progress: MigrationProgress | Misplaced | Failure, unneeded: frozenset[int] = frozenset()) -> Permit:
-    """Nodes that do not have what the next position needs. Nothing where it is not known which position that is.
-    unneeded: nodes that are not expected to come back, where the way restarts none.
+    """Permit for the nodes that lack what the next position requires; for no node if that position is not known.
+    `unneeded`: nodes that are not expected to come back on a way that restarts none.
     """
     if not isinstance(progress, MigrationProgress) or progress.way is None:
         return Permit("", {})
@@ -47,7 +47,7 @@ def permit_for(progress: MigrationProgress | Misplaced | Failure, unneeded: froz
 
 
 def _proven(progress: MigrationProgress) -> Iterator[int]:
-    """Brokers that run in ZooKeeper mode, by what each says itself, by its settings and by its znode."""
+    """Brokers that run in ZooKeeper mode by their own answer, by their settings and by their znode."""
     for node in progress.observation.nodes:
         in_zookeeper = progress.facts.brokers.get(node.id) in (BrokerMode.PLAIN, BrokerMode.FLAGGED)
         if in_zookeeper and node.proved_at and node.czxid >= 0:
@@ -57,8 +57,10 @@ def _proven(progress: MigrationProgress) -> Iterator[int]:
 def template_ahead(
     progress: MigrationProgress, observation: Observation, flying: frozenset[str], *, may_begin: bool
 ) -> Iterator[Blocker]:
-    """Under OnDelete any pod that is drained starts with the new template: one that the next position does not ask for
-    would take a later phase, or end the migration. flying: pods that are being restarted, as it was asked for.
+    """Blockers for templates that the next position does not ask for. Under OnDelete any pod that is drained starts
+    with the new template, and would take a later phase, or end the migration.
+
+    flying: pods that are being restarted, as was asked for.
     may_begin: nothing else has to come before the way that comes next.
     """
     if not isinstance(observation.workloads, Known) or progress.position in (Position.ZOOKEEPER, Position.FINALIZED):
@@ -87,8 +89,8 @@ def template_ahead(
 
 
 def wrongly_restarted(progress: MigrationProgress, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Nodes of the new template that still lack a setting: no second node is restarted with it. Where none is to be,
-    such as on the way back before Git has changed anything, nothing is wrong yet.
+    """Blockers for nodes of the new template that still lack a setting: no second node is restarted with it. None if no
+    node is due yet, such as on the way back before Git has changed anything.
     """
     if fleet is None or not fleet.needing or progress.way is None or progress.way.restarts is None:
         return

@@ -1,8 +1,8 @@
 """Settings that a node must have, and must not have, in each phase of a migration: one table.
 
-Pure. The operator writes none of them: it says which Git must carry, and what a node has otherwise is named as a
-difference, by its own words (DescribeConfigs), before a second node is touched. Rules: Kafka 3.9 "ZooKeeper to KRaft
-Migration", `KafkaConfig.scala` of Kafka 3.9, and what was seen on real nodes.
+Pure. The operator writes none of them: it says which Git must carry. A setting that differs is named by the node's own
+report (DescribeConfigs), before a second node is touched. Rules: Kafka 3.9 "ZooKeeper to KRaft Migration",
+`KafkaConfig.scala` of Kafka 3.9, and tests with real nodes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.ser
 LISTENER = "inter.broker.listener.name"
 QUORUM_LISTENERS, PROTOCOLS = "controller.listener.names", "listener.security.protocol.map"
 NAMED_BY_DEFAULT = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
-"""Listeners that the map has where it is not set."""
+"""Listeners in listener.security.protocol.map if that is not set."""
 AUTHORIZER = "authorizer.class.name"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SUPER_USERS, ALLOW_EVERYONE = "super.users", "allow.everyone.if.no.acl.found"
@@ -62,15 +62,18 @@ Rule = Wish | str
 
 
 class SettingFacts(Struct, frozen=True):
-    """Facts that the values are made of.
+    """Facts that the required values are made of.
 
-    node_id: of the node in question; None for a node that is still to come. ibp: the release of the finalized
-    metadata.version, as the setting has it; empty where it is not known, so that any value will do. dynamic: the quorum
-    is named by controller.quorum.bootstrap.servers. listener: inter.broker.listener.name of the brokers, empty where it
-    is not set. acls: whether brokers keep ACLs in ZooKeeper. quorum_listener: the one of the controllers, empty where
-    it is not known. values: what a setting is on all nodes that have it; only shown, as another value may be right too.
-    decided: what controllers decide by, as all brokers have it; only shown, as the preflight compares it. authorizes,
-    allows_everyone: whether a broker has an authorizer, and sets ALLOW_EVERYONE; only shown as well.
+    node_id: id of the node; None: a node that does not exist yet.
+    ibp: release of the finalized metadata.version, as the setting has it; empty: not known, so any value will do.
+    dynamic: the quorum is named by controller.quorum.bootstrap.servers.
+    listener: inter.broker.listener.name of the brokers; empty: not set.
+    acls: brokers keep ACLs in ZooKeeper.
+    quorum_listener: listener of the controllers; empty: not known.
+    values: values that all nodes with a setting share; only shown, as other values may be right too.
+    decided: what controllers decide by, as all brokers have it; only shown, as the preflight compares it.
+    authorizes: a broker has an authorizer; only shown.
+    allows_everyone: a broker sets ALLOW_EVERYONE; only shown.
     """
 
     node_id: int | None
@@ -86,7 +89,12 @@ class SettingFacts(Struct, frozen=True):
 
 
 class SettingDifference(Struct, frozen=True):
-    """A setting that is not as it has to be. actual: None where it is not set."""
+    """A setting that is not as it must be.
+
+    name: the setting.
+    rule: what it must be.
+    actual: its value; None: not set.
+    """
 
     name: str
     rule: Rule
@@ -121,7 +129,7 @@ shows it.
 
 
 def required(shape: Shape, setting_facts: SettingFacts) -> Iterator[tuple[str, Rule]]:
-    """Names and what is asked of each, in the order of the table."""
+    """Required settings, each with its rule, in the order of the table."""
     values = {
         "node_id": "" if setting_facts.node_id is None else str(setting_facts.node_id),
         "ibp": setting_facts.ibp,
@@ -142,14 +150,14 @@ def required(shape: Shape, setting_facts: SettingFacts) -> Iterator[tuple[str, R
 
 
 def _entry_of(listener: str) -> str:
-    """Entry that listener.security.protocol.map has to have for it; empty where it needs nothing, or is not known."""
+    """Entry of listener.security.protocol.map that this listener needs; empty if it needs none, or is not known."""
     return f"...,{listener}:..." if listener and listener.upper() not in NAMED_BY_DEFAULT else ""
 
 
 def differences(
     shape: Shape, setting_facts: SettingFacts, settings: Mapping[str, Setting]
 ) -> tuple[SettingDifference, ...]:
-    """Settings that a node has otherwise. `settings`: what it said of exactly the names that `required` has."""
+    """Settings of a node that are not as required. `settings`: what it reported of exactly the names in `required`."""
     return tuple(
         SettingDifference(name, rule, value)
         for name, rule in required(shape, setting_facts)
@@ -158,7 +166,7 @@ def differences(
 
 
 def _value(setting: Setting | None) -> str | None:
-    """None where only the default says something; of a secret that it is set is all that is known."""
+    """Value of a setting; None if only its default is known. Of a secret it is known only that it is set."""
     if setting is None or setting.source is SettingSource.DEFAULT:
         return None
     return HIDDEN if setting.is_secret else setting.value
@@ -175,24 +183,28 @@ def _holds(name: str, rule: Rule, value: str | None) -> bool:
 
 
 def _listeners(protocols: str) -> list[str]:
-    """Names, of a map such as `INTERNAL:SSL,CONTROLLER:SSL`."""
+    """Names of the listeners in a map such as `INTERNAL:SSL,CONTROLLER:SSL`."""
     return [entry.partition(":")[0].strip().upper() for entry in protocols.split(",")]
 
 
 def _release(ibp: str) -> str:
-    """`3.9` and `3.9-IV0` name the same level; of any other value nothing is taken away."""
+    """The release that an IBP names: `3.9` and `3.9-IV0` are the same level. Any other value is unchanged."""
     return ibp.removesuffix("-IV0") if ibp[:1].isdigit() else ibp
 
 
 class Lines(Struct, frozen=True):
-    """Lines that are to stand in the file of a node, and those that are not."""
+    """Lines for the configuration file of a node.
+
+    add: lines that it must have.
+    remove: lines that it must not have.
+    """
 
     add: tuple[str, ...]
     remove: tuple[str, ...] = field(default=())
 
 
 def lines_of(shape: Shape, setting_facts: SettingFacts) -> Lines:
-    """For people, and for Git: `name=value`, with `...` where the value is theirs and no node has it yet."""
+    """Lines for people and for Git: `name=value`, with `...` for a value that they choose and no node has yet."""
     rules = tuple(required(shape, setting_facts))
     add = [
         f"{name}={setting_facts.values.get(name, '...') if rule is Wish.SET else rule}"

@@ -81,8 +81,8 @@ class Migrations:
         )
         assigned = replication.brokers() if replication is not None else None
         asked_controllers = asked_before(facts.remembered.migration, facts.memory.plan, facts.desired.consents, desired)
-        place = place_of(facts.observation, desired, assigned, requested=asked_controllers)
-        return MigrationProposal(desired, place, excused)
+        progress = place_of(facts.observation, desired, assigned, requested=asked_controllers)
+        return MigrationProposal(desired, progress, excused)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
         """State of the migration; None where none is wanted and none is open."""

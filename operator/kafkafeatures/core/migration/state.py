@@ -83,7 +83,7 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def is_due(self) -> bool:
-        """Tell whether the cluster is not where the document wants it, or may not stay there."""
+        """Tell whether the cluster is not where the document wants it, or must not stay there."""
         progress = self.progress
         if not isinstance(progress, MigrationProgress) or progress.edge is not None or self.is_at_work is not None:
             return True
@@ -109,30 +109,30 @@ class MigrationState(StageState, frozen=True):
         check_input = self._asked
         if check_input is None:
             return self._unplaced
-        place = check_input.progress
-        if isinstance(place.edge, NoEdge):
-            refused = place.edge
+        progress = check_input.progress
+        if isinstance(progress.edge, NoEdge):
+            refused = progress.edge
             past = Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED)
-            return (*finalize.unasked(place, may_begin=False), past)
+            return (*finalize.unasked(progress, may_begin=False), past)
         blockers, flying = checks.blockers(check_input), check_input.flying
         fleet = self.roll.fleet if self.roll is not None else None
         pods = frozenset(restart.step.pod for restart in self.roll.in_flight) if self.roll is not None else frozenset()
         soaks = self.soaking is not None
-        finalizes = finalize.may_begin(place, blockers, soaks=soaks, is_approved=self.is_approved)
-        unasked = finalize.unasked(place, may_begin=finalizes)
+        finalizes = finalize.may_begin(progress, blockers, soaks=soaks, is_approved=self.is_approved)
+        unasked = finalize.unasked(progress, may_begin=finalizes)
         is_asked_of_git = ZK_FINALIZE in self._held and not soaks
-        begins = finalizes or is_asked_of_git or place.way is not FINALIZE
-        ahead = template_ahead(place, self.facts.observation, pods, may_begin=begins)
-        return (*unasked, *blockers, *ahead, *wrongly_restarted(place, fleet, flying))
+        begins = finalizes or is_asked_of_git or progress.way is not FINALIZE
+        ahead = template_ahead(progress, self.facts.observation, pods, may_begin=begins)
+        return (*unasked, *blockers, *ahead, *wrongly_restarted(progress, fleet, flying))
 
     @property
     def _unplaced(self) -> tuple[Blocker, ...]:
-        """Blockers that say why it is not known where the cluster is."""
-        place = self.progress
-        if isinstance(place, Failure):
-            return (Blocker(BlockerKind.ZOOKEEPER, place.message, place.action, about=place.subject),)
-        if isinstance(place, Misplaced):
-            return (Blocker(BlockerKind.MIGRATION, place.message, place.remedy, about=place.subject),)
+        """Blockers that say why the position of the cluster is not known."""
+        progress = self.progress
+        if isinstance(progress, Failure):
+            return (Blocker(BlockerKind.ZOOKEEPER, progress.message, progress.action, about=progress.subject),)
+        if isinstance(progress, Misplaced):
+            return (Blocker(BlockerKind.MIGRATION, progress.message, progress.remedy, about=progress.subject),)
         return ()
 
     @property
@@ -144,14 +144,14 @@ class MigrationState(StageState, frozen=True):
 
     @cached_property
     def _asked(self) -> EdgeCheckInput | None:
-        """Input of the checks; None while it is not known where the cluster is."""
-        place, monotonic = self.progress, self.facts.monotonic
-        if not isinstance(place, MigrationProgress):
+        """Input of the checks; None while the position of the cluster is not known."""
+        progress, monotonic = self.progress, self.facts.monotonic
+        if not isinstance(progress, MigrationProgress):
             return None
         check_input = EdgeCheckInput(
-            place, self.facts.desired.consents, self._spent, self._flying, self.facts.replication,
-            lag_of(place, self.memory.lag(monotonic)), self._compared(place),
-            place.way is not FINALIZE or (self.soaking is None and self.is_approved),
+            progress, self.facts.desired.consents, self._spent, self._flying, self.facts.replication,
+            lag_of(progress, self.memory.lag(monotonic)), self._compared(progress),
+            progress.way is not FINALIZE or (self.soaking is None and self.is_approved),
             self.memory.still_for(monotonic), self.memory.controllers_for(monotonic), self.memory.is_written(monotonic),
             frozenset(self.facts.desired.rollout.controllers), self.memory.equality, self._known.voters,
             self._known.requested,
@@ -160,12 +160,12 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def _known(self) -> MigrationStatus:
-        """Migration as the status has it."""
+        """Status of the migration as this reconciliation began with it."""
         return self.facts.remembered.migration or MigrationStatus()
 
     @property
     def _requested(self) -> tuple[ConsentRequest, ...]:
-        """Consents that are asked for, by now. While it is not known where the cluster is, all that were."""
+        """Consents that are asked for now; while the position is not known, all that were."""
         return self._known.requested if self._asked is None else requested_by(self._asked, self.facts.stamp)
 
     def _compared(self, progress: MigrationProgress) -> StoreComparison | None:
@@ -183,12 +183,12 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def _held(self) -> frozenset[str]:
-        """Consents that this plan has used, and for which they still are good."""
+        """Consents that this plan has used, and can still rely on."""
         return held(self.facts, self.wish.desired)
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """Decision that its blockers come to; None without one."""
+        """Decision that its blockers lead to; None without any."""
         blockers = self.blockers
         if not blockers:
             return None
@@ -223,14 +223,14 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def soaking(self) -> Wait | None:
-        """In dual write there is a way back: it is kept for as long as the document says."""
+        """Wait until dual write, from which there is a way back, was kept for as long as the document says."""
         if not isinstance(self.progress, MigrationProgress):
             return None
         return finalize.soaking(self.progress, self.wish, self.dual_write)
 
     @property
     def needs_approval(self) -> bool:
-        """To finalize is irreversible: it is approved under every policy."""
+        """Tell whether finalizing is next: it is irreversible, and approved under every policy."""
         return self.wish.desired is Desired.FINALIZED or self.facts.desired.policy is ApprovalPolicy.ALWAYS
 
     @property
@@ -243,7 +243,7 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Windows are for restarts: a cluster without a controller waits for none."""
+        """Tell whether no window holds the next step: windows are for restarts alone."""
         return not isinstance(self.next, Act) or self.next.step.goes_at_any_time
 
     @cached_property
@@ -274,7 +274,7 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def meanwhile(self) -> str:
-        """Without a controller a cluster serves what it has, until a leader fails."""
+        """Loss while the cluster has no controller: it serves what it has, until a leader fails."""
         at = self.progress.position.value if isinstance(self.progress, MigrationProgress) else self._known.position
         return UNLED if at == NO_CONTROLLER else ""
 
@@ -295,12 +295,12 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def over(self) -> Sequence[tuple[InFlight, Result]]:
-        """Restarts that nothing has to be waited for on a way that restarts no node."""
+        """Restarts that need not be waited for on a way that restarts no node."""
         return self.roll.over if self.roll is not None else ()
 
     @property
     def unneeded(self) -> frozenset[int]:
-        """Nodes that are not expected to come back on a way that restarts none: controllers are to stop."""
+        """Nodes that are not expected to come back on a way without restarts: controllers are to stop."""
         if self._asked is None:
             return frozenset()
         facts = self._asked.progress.facts
@@ -309,7 +309,7 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def stage_memory(self) -> Mapping[str, StageMemory]:
-        """Memory of what this look has seen, by kind."""
+        """Memory of this reconciliation, by kind."""
         disks = self.roll.disks.earlier if self.roll is not None else None
         return {MIGRATION: self.memory, **kept_of_roll(self.facts, disks, is_over=self._is_rolled)}
 
@@ -323,7 +323,7 @@ class MigrationState(StageState, frozen=True):
         )
 
     def remembered(self, status: Status) -> Status:
-        """Once the migration is over, its consent is used: none that is left in Git is for a later migration."""
+        """The status with the consent spent once the migration is over: left in Git, it covers no later migration."""
         over = (
             isinstance(self.progress, MigrationProgress)
             and self.progress.facts.state is ZkMigrationState.POST_MIGRATION
@@ -333,8 +333,8 @@ class MigrationState(StageState, frozen=True):
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
 
     def decided(self, decision: Decision, status: Status) -> Status:
-        """A consent is spent before it is used: a restart, or what Git is asked for, rests on it. Who is asked to lose
-        the flag is written before as well.
+        """The status, written before the decision is carried out: consents that a restart or a request to Git rests on
+        are spent, and controllers that are asked to lose the flag are named.
         """
         status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
         return finalize.with_asked(with_spent(status, self._used(decision)), self._asked_controllers(decision))
@@ -372,28 +372,28 @@ class MigrationState(StageState, frozen=True):
 
 def migration_now(facts: StageInput, part: MigrationProposal, plan: Plan) -> MigrationState | None:
     """State of the migration; None where another cluster answers. plan: the one that an approval is for."""
-    wish, place = facts.desired.migration, part.progress
+    wish, progress = facts.desired.migration, part.progress
     if wish is None or not facts.ours:
         return None
     monotonic, previous = facts.monotonic, facts.stage_memory.get(MIGRATION)
-    cluster = place.cluster_id if isinstance(place, MigrationProgress) else ""
+    cluster = progress.cluster_id if isinstance(progress, MigrationProgress) else ""
     memory = previous if isinstance(previous, MigrationMemory) and previous.may_be_of(cluster) else MigrationMemory()
-    offset = place.facts.offset if isinstance(place, MigrationProgress) else -1
+    offset = progress.facts.offset if isinstance(progress, MigrationProgress) else -1
     nodes, comparison, migration = facts.observation.nodes, facts.observation.compared, facts.remembered.migration
     last = later(memory.equality, migration.equality if migration is not None else None)
     dual_write = finalize.dual_write_of(
         facts.observation.last_registration, facts.current_time, monotonic, memory.dual_write, migration
     )
     memory = memory.observed(
-        monotonic, known=isinstance(place, MigrationProgress), end=facts.observation.source.offset, offset=offset,
+        monotonic, known=isinstance(progress, MigrationProgress), end=facts.observation.source.offset, offset=offset,
         compared=comparison.value if isinstance(comparison, Known) else None,
         tried=None
         if isinstance(comparison, Unknown) and comparison.failure.kind is FailureKind.NOT_ASKED
         else facts.observation.at,
         controllers=any(Role.CONTROLLER in node.roles and isinstance(node.answer, Known) for node in nodes),
-        equality=last_comparison(place, facts.observation, last), cluster=cluster, dual_write=dual_write,
+        equality=last_comparison(progress, facts.observation, last), cluster=cluster, dual_write=dual_write,
     )  # fmt: skip
     approved = not_approved(facts.desired, plan, waits=True) is None
-    stage = MigrationState(facts, wish, place, memory, None, part.excused, approved, dual_write)
-    roll = permitted_roll(facts, permit_for(place, stage.unneeded), excused=part.excused)
+    stage = MigrationState(facts, wish, progress, memory, None, part.excused, approved, dual_write)
+    roll = permitted_roll(facts, permit_for(progress, stage.unneeded), excused=part.excused)
     return replace(stage, roll=roll) if roll is not None else stage

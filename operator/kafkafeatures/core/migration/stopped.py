@@ -1,9 +1,10 @@
-"""Checks that every controller has stopped: what is deleted in ZooKeeper while one runs may be lost, or come back.
+"""Checks that every controller has stopped: znodes that are deleted while one runs may be lost, or come back.
 
 Pure. Called by `core/migration/checks.py` before znodes are deleted. Silence proves nothing: a controller that cannot
-be reached from here may lead, and serve the brokers. Every voter has to be accounted for (`core/migration/voters.py`):
-Kubernetes shows its StatefulSet without a pod, or its own address refuses the connection. In either case nothing may
-have written to `/migration` for a moment; before the copy no controller does, so that alone proves nothing.
+be reached from here may lead, and serve the brokers. Every voter must be proven to have stopped
+(`core/migration/voters.py`): Kubernetes shows its StatefulSet without a pod, or its own address refuses the connection.
+In either case nothing may have written to `/migration` for a moment; that alone proves nothing, as no controller writes
+there before the copy.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.voters import answering, not_proven
 
 STILL_FOR = 3.0
-"""Seconds; an active controller writes twice a second."""
+"""Seconds without a write to `/migration`; an active controller writes twice a second."""
 STILL_UNPROVEN = 60.0
-"""Seconds, where a person alone says that all have stopped."""
+"""Seconds without a write to `/migration`, if only a person says that all controllers have stopped."""
 REACH = "spec.cluster.bootstrapControllers, the network and TLS between KafkaFeatures and the controllers"
 _SURE = f"or, if every controller has certainly stopped, add {ZK_CONTROLLERS_STOPPED} to consents"
 _REFUSE = "its own address (not that of a Service or a tunnel) must then refuse connections, and not only be silent"
 
 
 def pods_left(progress: MigrationProgress) -> Iterator[Blocker]:
-    """No pod of one, nor one that Kubernetes is to make: also one that is not ready, or is stopping, may still run."""
+    """Blockers for pods of controllers, and for pods that Kubernetes is to create: a pod that is not ready, or is
+    stopping, may still run a controller.
+    """
     workloads = progress.observation.workloads
     if isinstance(workloads, Unknown):
         if workloads.failure.kind is not FailureKind.NOT_ASKED:
@@ -68,9 +71,11 @@ def still_answering(progress: MigrationProgress) -> Iterator[Blocker]:
 def unproven(
     progress: MigrationProgress, controllers: Collection[str], voters: tuple[VoterStatus, ...]
 ) -> Blocker | None:
-    """Blocker that says why it is not proven that none runs, about exactly those that may; None where it is, or where
-    another blocker says that one does. controllers: StatefulSets of controllers that the document names. voters: of the
-    quorum, as the status has them.
+    """Blocker for the controllers that are not proven to have stopped; None if all are, or if another blocker says that
+    one runs.
+
+    controllers: StatefulSets of controllers that the document names.
+    voters: voters of the quorum, from the status.
     """
     observation, pods = progress.observation, progress.observation.workloads
     missing = [name for name in pods.value.missing if name in controllers] if isinstance(pods, Known) else []
@@ -106,7 +111,7 @@ def unproven(
 def unreachable(
     progress: MigrationProgress, memory: MigrationMemory, monotonic_time: float, passes_within: float
 ) -> Wait | Stalled | None:
-    """Decision where nothing leads back: controllers none of which answers may be restarting, or run all the same."""
+    """Decision if no controller answers and no way leads back: they may be restarting, or run all the same."""
     if progress.position not in (Position.NO_CONTROLLER, Position.RELEASED):
         return None
     if memory.is_written(monotonic_time):

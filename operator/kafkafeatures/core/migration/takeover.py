@@ -1,7 +1,8 @@
-"""Waits between the last broker with the flag and the end of the copy: nothing that Kafka tells by itself.
+"""Waits between the last broker with the flag and the end of the copy, which Kafka itself does not report.
 
-Pure. Called by `core/migration/state.py`. The quorum takes over once each controller and each broker is registered; who
-is not, and the lines of its log that tell why, are named, as neither ends in an error that a client could see.
+Pure. Called by `core/migration/state.py`. The quorum takes over once each controller and each broker is registered.
+Nodes that are not registered are named, with the lines of the controllers' log that tell why, as no client sees an
+error.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def has_every_flag(progress: MigrationProgress) -> bool:
 
 
 def not_registered(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Brokers for which the quorum waits before it takes over: those that ZooKeeper has, and those that have replicas.
-    `flying`: nodes that are being restarted.
+    """Blockers for brokers that the quorum waits for before it takes over: those that ZooKeeper has, and those that
+    have replicas. `flying`: nodes that are being restarted.
     """
     if has_every_flag(progress):
         yield from with_other_levels(progress, flying)
@@ -37,7 +38,7 @@ def not_registered(progress: MigrationProgress, flying: frozenset[int]) -> Itera
 
 
 def waits_for_quorum(progress: MigrationProgress) -> Wait | None:
-    """Wait for what the controllers have to do next, where it is their turn; None where it is not."""
+    """Wait for the controllers if it is their turn; else None."""
     active = progress.observation.active_controller
     leader = f"controller {active.value}" if isinstance(active, Known) else "the active controller"
     if progress.position is Position.COPYING and progress.way is FLAG_BROKERS:

@@ -1,4 +1,4 @@
-"""Waits, and the time at which a person has to look, where it is not known where the cluster is.
+"""Decisions while the position of the cluster is not known, and how long a person need not look.
 
 Pure. Called by `core/migration/state.py`.
 """
@@ -13,13 +13,13 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.migration.positions import Misplaced
 
 CONTRADICTS_FOR = 60.0
-"""Seconds for which it may not be known where a cluster is, as while nodes restart, before a person has to look."""
+"""Seconds for which the position may be unknown, such as while nodes restart, before a person has to look."""
 
 
 def unplaced(
     progress: Misplaced | Failure, blockers: tuple[Blocker, ...], *, unknown_for: float, goes_back: bool
 ) -> Wait | Stalled:
-    """Return what its blockers come to. `unknown_for`: seconds. `goes_back`: to ZooKeeper, where each second counts."""
+    """Decision for these blockers. `unknown_for`: seconds. `goes_back`: to ZooKeeper, where each second counts."""
     if isinstance(progress, Misplaced):
         return _misplaced(progress, blockers, lasts=unknown_for >= CONTRADICTS_FOR)
     if progress.kind is FailureKind.WRONG_CLUSTER:
@@ -35,8 +35,8 @@ def _misplaced(progress: Misplaced, blockers: tuple[Blocker, ...], *, lasts: boo
         # Nodes that do not answer contradict nothing: they are brought back.
         reason = Reason.MIGRATION_BLOCKED if progress.silent else Reason.MIGRATION_FAILED
         return Stalled(reason, str(progress), blockers, subject=progress.subject, remedy=progress.remedy)
-    # Who looks once, as with `plan`, sees no minute pass, and needs the remedy too. Where it may be another one, it
-    # is a lot of work that may be for nothing.
+    # A command such as `plan` reads the cluster once, and needs the remedy as well. If the cause may still turn out
+    # to be another one, the remedy would be much work that may be for nothing.
     text = progress.at_first or progress.message
     then = "apply and the operator say what to do" if progress.at_first else progress.remedy
     remedy = f"wait a minute, and look again; if it is the same then: {then}"

@@ -1,9 +1,9 @@
-"""Controllers that a quorum has, and those of them that have certainly stopped.
+"""Controllers of a quorum, and which of them have certainly stopped.
 
-Pure. Called by `core/migration/stopped.py`. Addresses that a document names prove nothing alone: one may be missing
-there, lead to another process, or to none. So the voters that a quorum had are kept in the status, each with the
-address at which a process proved that it is this controller; each of them is tried again once none answers, and those
-that brokers name as well.
+Pure. Called by `core/migration/stopped.py`. The addresses that a document names prove nothing alone: one may be missing
+there, lead to another process, or to none. So the voters of the quorum are kept in the status, each with the address at
+which a process proved to be this controller. Once no controller answers, each of these addresses is tried again, and so
+are those that brokers name.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MOST_DIGITS = 10
 
 
 def voters_of(observation: Observation, previous: tuple[VoterStatus, ...]) -> tuple[VoterStatus, ...]:
-    """The voters of the quorum by now; those of before while it cannot be asked. One that does not answer keeps the
-    address at which it answered last.
+    """Present voters of the quorum; the previous ones while the quorum is not known. A voter that does not answer keeps
+    its last address.
     """
     if isinstance(observation.quorum, Unknown):
         return previous
@@ -48,7 +48,7 @@ def _address(host: str, port: int) -> str:
 
 
 def named_by_brokers(observation: Observation) -> tuple[VoterStatus, ...]:
-    """Voters that the settings of brokers name; where the quorum is dynamic, addresses without an id (-1)."""
+    """Voters that the settings of brokers name; addresses of a dynamic quorum have no id (-1)."""
     brokers = [node for node in observation.nodes if Role.BROKER in node.roles]
     values = {_value(node, name) for node in brokers for name in (VOTERS, BOOTSTRAP)}
     return tuple(voter for value in sorted(values) for voter in _parts(value))
@@ -67,7 +67,7 @@ def _parts(value: str) -> Iterator[VoterStatus]:
 
 
 def addresses_of(voters: Iterable[VoterStatus]) -> frozenset[str]:
-    """Addresses at which these are tried once none answers."""
+    """Addresses of these voters, which are tried once no controller answers."""
     return frozenset(voter.address for voter in voters if voter.address)
 
 
@@ -79,10 +79,10 @@ def answering(observation: Observation) -> tuple[str, ...]:
 def not_proven(
     observation: Observation, previous: tuple[VoterStatus, ...]
 ) -> tuple[tuple[VoterStatus, Failure | None], ...]:
-    """Voters of which it is not proven that they have stopped, each with why it gives no answer, where it was tried.
+    """Voters that are not proven to have stopped, each with the Failure of its address, if it was tried.
 
-    previous: as the status has them. One has stopped if its StatefulSet has no pod, or if the address refuses the
-    connection at which it, and no other voter, answered before. An address that only a broker names proves nothing.
+    `previous`: voters from the status. A voter has stopped if its StatefulSet has no pod, or if its address refuses the
+    connection, at which it, and no other voter, answered before. An address that only a broker names proves nothing.
     """
     expected = {voter.node_id: voter for voter in (*named_by_brokers(observation), *previous) if voter.node_id >= 0}
     proven, shared = {voter.node_id for voter in previous}, Counter(voter.address for voter in previous)
@@ -100,7 +100,7 @@ def _refuses(observation: Observation, address: str) -> bool:
 
 
 def _is_of_a_stateful_set(observation: Observation, voter: VoterStatus) -> bool:
-    """Tell whether Kubernetes shows the StatefulSet of its pod, which is called `<name>-<ordinal>`, as its host is."""
+    """Tell whether Kubernetes shows the StatefulSet of its pod; the pod is named `<name>-<ordinal>`, like its host."""
     if isinstance(observation.workloads, Unknown):
         return False
     owner, dash, ordinal = (voter.pod or voter.address.partition(":")[0].partition(".")[0]).rpartition("-")

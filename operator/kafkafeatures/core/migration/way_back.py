@@ -1,7 +1,7 @@
-"""Ways back from each way of a migration: how far, how, and what would be lost: for plans and `status.wayBack`.
+"""Ways back in a migration, for plans and `status.wayBack`: how far each leads, how, and what would be lost.
 
-Pure. Called by `core/migration/proposal.py` for each step of a plan, by `core/migration/report.py` for where the
-cluster is, and by the docs' table of ways. Whether something would be lost is only known of what was compared.
+Pure. Called by `core/migration/proposal.py` for each step of a plan, by `core/migration/report.py` for the present
+position, and by the docs' table of ways. Losses are only known as far as the stores were compared.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ from kafkafeatures.core.words import counted
 
 
 class Return(Struct, frozen=True):
-    """The way back from the end of a way, and from the midst of it. to: how far it leads; None where there is none.
+    """Way back from the end of a way, and from the midst of it.
 
-    how: what is done on it; why there is none. loses: what would be lost.
+    to: position to which it leads; None: there is none.
+    how: what is done on it, or why there is none.
+    loses: what would be lost.
     """
 
     to: Position | None
@@ -67,7 +69,7 @@ RETURNS: Mapping[Edge, Return] = {
     GIVE_UP: Return(None, _ANEW, ""),
     WITHDRAW: Return(None, _ANEW, ""),
 }
-"""Every way, with the one that leads back."""
+"""The way back for every way."""
 
 _ENDS_BY: Mapping[Position, Edge] = {
     Position.PRE_MIGRATION: START_CONTROLLERS,
@@ -76,10 +78,10 @@ _ENDS_BY: Mapping[Position, Edge] = {
     Position.COPIED: FLAG_BROKERS,
     Position.DUAL_WRITE: MOVE_BROKERS,
 }
-"""On which way, or at the end of which, a cluster is. Positions that nothing leads back from are not in it."""
+"""Way on which, or at whose end, a cluster is at each position. Positions without a way back are left out."""
 _COPIED = (Position.COPIED, Position.DUAL_WRITE)
 _ABOUT = timedelta(seconds=2)
-"""Largest distance of a time that is counted anew in each look from the one that was written."""
+"""Largest difference of a time that is calculated anew in each reconciliation from the one in the status."""
 
 
 def way_back(
@@ -90,9 +92,10 @@ def way_back(
     until: Stamp | None,
     unflagged: tuple[int, ...] = (),
 ) -> WayBack | None:
-    """Way back from here, as far as it leads; None where nothing was begun, nothing leads back, or it is under way and
-    has to be finished. until: when the next step may close the way. unflagged: controllers that have to get their flag
-    back before.
+    """Way back from this position; None if nothing was begun, nothing leads back, or the way back is under way already.
+
+    until: when the next step may close it.
+    unflagged: controllers that must get their flag back before.
     """
     first = f"put {FLAG} back on controller {', '.join(map(str, unflagged))}, " if unflagged else ""
     if position is Position.FINALIZING and unflagged:
@@ -112,8 +115,8 @@ def way_back(
 
 
 def held_until(current_time: datetime, remaining: timedelta, previous: WayBack | None) -> Stamp | None:
-    """Until when dual write is kept at least; None where it was kept for long enough. previous: what was said of it in
-    the last look, which stands while it is about right: a status is not written for less.
+    """Time until which dual write is kept at least; None if it was kept for long enough. `previous`: the last status,
+    whose time is kept while it is about right, so that the status is not written again.
     """
     if remaining <= timedelta(0):
         return None

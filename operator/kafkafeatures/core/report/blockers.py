@@ -1,6 +1,6 @@
-"""A blocker as in `status.blockers` and in plan documents.
+"""Blockers in the form of `status.blockers` and of plan documents.
 
-Pure. It imports nothing that decides: `describe` shows blockers too, and starts fast.
+Pure. It imports nothing that decides: `describe` shows blockers too, and has to start fast.
 """
 
 from __future__ import annotations

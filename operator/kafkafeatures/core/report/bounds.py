@@ -1,9 +1,9 @@
-"""Bounds on the size of a status: below 32 KiB as it is sent, whatever nodes and people have to say.
+"""Bounds on the size of a status: below 32 KiB as it is sent, whatever nodes and people write.
 
-Pure. Called by `core/report/status.py` with every status it makes. Texts are cut where they come in; where the whole
-still is too large, what is missed least goes first, and what is not there is counted. Fields and intents of another
-release are kept whole and do not count, but for nodes in flight: they take nothing from ours, and where they get so
-large that the API server might refuse the status, it says so.
+Pure. Called by `core/report/status.py` with every status that it makes. Texts are cut where they are read. Where the
+status is still too large, the least important fields are dropped first, and features are counted. Fields and intents of
+another release are kept whole and do not count (nodes in flight do), so they displace nothing; where they are so large
+that the API server might refuse the status, a note says so.
 """
 
 from __future__ import annotations
@@ -31,24 +31,29 @@ from kafkafeatures.core.report.conditions import MAX_MESSAGE
 from kafkafeatures.core.words import cut
 
 MAX_STATUS = 28 * 1024
-"""Bytes. The rest is for what an act adds before the next status is made: an intent, a consent, an entry of history."""
+"""Bytes. The difference to 32 KiB is for what a step adds before the next status: an intent, a consent, a history
+entry.
+"""
 
 MAX_ROLLING = 31 * 1024
-"""The bound while nodes are in flight, of which there are 64 at most: then an act adds little more."""
+"""Bytes while nodes are in flight, of which there are 64 at most: then a step adds little more."""
 
 MAX_FOREIGN = 1024 * 1024
-"""Bytes that another release may write before it is said. etcd takes 1.5 MiB for the whole resource."""
+"""Bytes of another release from which on a note is added. etcd takes 1.5 MiB for the whole resource."""
 
 
 def bounded(status: Status, features: int) -> Status:
-    """The status without what does not fit. `features`: how many there are, also those that are left out before.
+    """The status, shortened until it fits. `features`: number of features, also of those already left out.
 
-    First blockers from the end, of which there is a total. Then what limits a roll. Then the revisions that were rolled
-    out before the present ones: one that is not known has failed, where another pod crashed on it. Then history, the
-    longest words first: a correction, which counts against the next one, has the shortest. Then the nodes of the roll,
-    which are for people, and what levels do besides, which a command shows as well. Then directories of nodes, which
-    this process keeps as well. Then features from the end, unwanted ones before those whose levels are remembered by
-    being here; how many are missing is said with Ready.
+    In this order:
+    Blockers, from the end; their total is in the status.
+    Notes on what limits a roll.
+    Earlier revisions of a roll. An earlier revision that is not listed counts as failed where another pod crashes on
+    it.
+    History, the longest messages first: corrections, which count against the next one, have the shortest.
+    Nodes of the roll, which only people read, and effects of levels, which a command shows too.
+    Directories of nodes, which this process remembers too.
+    Features, from the end, unmanaged ones first: the others remember the levels that were reached.
     """
     restarts = _size_of_restarts(status.intents)
     while _too_large(status, restarts):
@@ -80,7 +85,7 @@ def bounded(status: Status, features: int) -> Status:
 
 
 def _without_effects(plan: PlanStatus) -> PlanStatus:
-    """The plan with one line, at its first step, in place of all effects."""
+    """The plan with one line at its first step instead of all effects."""
     note = ("what levels do besides is too long for a status; kafkafeatures plan shows it",)
     steps = (replace(step, effects=() if number else note) for number, step in enumerate(plan.steps))
     return replace(plan, steps=tuple(steps))
@@ -97,7 +102,7 @@ def _without_least(features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, 
 
 
 def _size_of_restarts(intents: tuple[Intent, ...]) -> int:
-    """The bytes of those fields of restarts that this release knows; 0 where there are none."""
+    """Bytes of the restarts in flight, without fields of other releases; 0 where there are none."""
     sent_restarts = (
         sent_step
         for intent in intents
@@ -118,15 +123,15 @@ def _is_above(size: float, restarts: int) -> bool:
 
 
 def _size_at_most(status: Status) -> float:
-    """An upper bound of the size, without encoding the status as it is sent, which takes much longer. Here names are no
-    shorter, and fields with their default are there as well; but no space follows a separator, and a byte of UTF-8, or
-    DEL, becomes six of ASCII.
+    """An upper bound of the size, much faster to compute than the size. In this encoding names are no shorter and
+    default values are included; but no space follows a separator, and a byte of UTF-8, or DEL, may become six bytes of
+    ASCII.
     """
     try:
         text = _encoded(status)
         is_plain = text.isascii() and b"\x7f" not in text
         return len(text) + text.count(b",") + text.count(b":") if is_plain else 6 * len(text)
-    except (ValueError, OverflowError):  # half of a pair of surrogates, a number beyond 64 bits
+    except (ValueError, OverflowError):  # an unpaired surrogate, or a number beyond 64 bits
         return math.inf
 
 
@@ -154,7 +159,7 @@ def _of_foreign(status: Status) -> str:
 
 
 def _noting(status: Status, note: str) -> Status:
-    """The status with a note at the end of the message of Ready, which is cut to make room."""
+    """The status with a note at the end of Ready's message, which is shortened to make room."""
     return replace(
         status,
         conditions=tuple(

@@ -1,9 +1,9 @@
-"""Is a cluster healthy, and can it go to a release? What prevents it, as one list: for scripts and for people.
+"""Check of a cluster: whether it is healthy, whether it can be upgraded to a release, and the blockers.
 
-Pure. Called by `cli/document/check.py`. Every node that is registered or votes has to be live, and of every partition
-either all replicas are in sync, or more than min.insync.replicas asks for; for a release, the checks of a raise are
-asked for its levels. Where something could not be read, the verdict is unknown unless something else prevents it
-already; also where all that prevents it is how was asked: a right, credentials or TLS that another listener wants.
+Pure. Called by `cli/document/check.py`. Every node that is registered or votes has to be live. Every partition needs
+all replicas in sync, or more than min.insync.replicas requires. For a release, the checks of a raise are made for its
+levels. The verdict is Unknown where something could not be read and there are no blockers; also where all blockers come
+from this client: a missing right, credentials, or TLS.
 """
 
 from __future__ import annotations
@@ -47,8 +47,11 @@ class CheckVerdict(StrEnum):
 
 
 class Check(Struct, frozen=True):
-    """`blockers`: what prevents it, of several nodes alike in one. `unread`: what could not be read. `warnings`: what
-    will not work although nothing prevents it.
+    """Result of a check.
+
+    blockers: what prevents it; nodes with the same problem are joined in one.
+    unread: what could not be read.
+    warnings: what will not work, although nothing prevents the upgrade.
     """
 
     blockers: tuple[Blocker, ...]
@@ -65,8 +68,8 @@ class Check(Struct, frozen=True):
 def check(
     observation: Observation, levels: Mapping[str, int], flags: str, replication: Replication | None = None
 ) -> Check:
-    """The check of a cluster. `levels`: those of a release, empty where none is asked about; one that is higher already
-    counts as reached. `flags`: how our own commands reach the cluster. `replication`: its partitions; None where they
+    """The check of a cluster. `levels`: those of the release, empty for none; a higher finalized level counts as
+    reached. `flags`: flags with which our commands reach the cluster. `replication`: its partitions; None where they
     were not read.
     """
     finalized = observation.known_levels
@@ -74,7 +77,7 @@ def check(
     question = LevelCheckInput(observation, changes_between(targets, finalized), cluster_flags=flags)
     health = () if observation.in_zookeeper_mode else tuple(quorum_is_known(question))
     level_blockers = blockers(question) if question.changes else health
-    # A ghost whose range blocks a level is described by that range, as in a plan.
+    # A ghost that blocks a level has a blocker already.
     described = (BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE)
     in_plan = {node.key for blocker in level_blockers if blocker.kind in described for node in blocker.nodes}
     partitions = _partitions(observation, replication) if replication is not None else ()
@@ -94,7 +97,9 @@ def check(
 
 
 def _partitions(observation: Observation, replication: Replication) -> Iterator[Blocker]:
-    """Partitions that refuse writes, or would with one broker less, and the live brokers that are behind."""
+    """Blockers for partitions that refuse writes, or would with one broker less, with the live brokers that are
+    behind.
+    """
     from kafkafeatures.core.facts.replication import format_partitions
 
     away = {node.id for node in observation.nodes if Role.BROKER in node.roles and node.state is not NodeState.LIVE}
@@ -120,7 +125,7 @@ def _partitions(observation: Observation, replication: Replication) -> Iterator[
 
 
 _LEADS_ELSEWHERE = (FailureKind.ANOTHER_NODE, FailureKind.WRONG_CLUSTER)
-"""Causes by which a node is not reachable, where something else is at its address."""
+"""Kinds of failures of a node at whose address something else answers."""
 _MAKE_IT_LEAD = (
     "make the address of each lead to it: see advertised.listeners, the DNS records, and load balancers or proxies in "
     "between"

@@ -1,7 +1,7 @@
-"""The document of `describe -o json`: a cluster as it was seen.
+"""The document of `describe -o json`: a cluster as it was read.
 
-Pure. Called by `describe`, and for its parts by the documents of a plan and of a status. It imports nothing that
-decides: the start-up time of `describe` is a promise.
+Pure. Called by `describe`; parts of it by the documents of a plan and of a status. It imports nothing that decides,
+because `describe` has to start fast.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def cluster_document(observation: Observation, *, api_names: Mapping[int, str] | None = None) -> Json:
-    """The document of `describe -o json`; `api_names` given: with every API's version range."""
+    """The document of `describe -o json`. `api_names`: names of Kafka's APIs by key; with them, nodes have the version
+    range of every API.
+    """
     return {
         "apiVersion": API_VERSION,
         "kind": "Cluster",
@@ -43,7 +45,7 @@ def not_read(observation: Observation) -> list[Json]:
 
 
 def source_shape(observation: Observation) -> Json:
-    """Source of the facts; an offset only where there is one."""
+    """Source of the observation; with an offset only for a metadata log."""
     source = observation.source
     if source.kind is SourceKind.METADATA_LOG:
         files = {"files": source.files, "timestamp": f"{source.at:%Y-%m-%dT%H:%M:%SZ}"} if source.files else {}
@@ -52,7 +54,7 @@ def source_shape(observation: Observation) -> Json:
 
 
 def feature_shape(observation: Observation, name: str) -> Json:
-    """One feature over all nodes. `unknownNodes`: ids whose range could not be read; the ranges are of the others."""
+    """One feature over all nodes. `unknownNodes`: ids of nodes whose range could not be read, and does not count."""
     shape: Json = {"name": name}
     if isinstance(observation.finalized, Known):
         levels = observation.finalized.value
@@ -67,7 +69,7 @@ def feature_shape(observation: Observation, name: str) -> Json:
 
 
 def with_level_names(feature: Json) -> Json:
-    """A feature of a status as in plan documents: its levels with their names, where they have any."""
+    """A feature of a status in the form of plan documents: with the names of its levels, where they have any."""
     names = {
         f"{key}Name": level_name(feature["name"], feature[key]) for key in ("finalized", "desired") if key in feature
     }
@@ -75,7 +77,7 @@ def with_level_names(feature: Json) -> Json:
 
 
 def node_shapes(observation: Observation, *, api_names: Mapping[int, str] | None = None) -> list[Json]:
-    """All nodes; brokers in ZooKeeper mode with their inter.broker.protocol.version, where they were asked for it."""
+    """All nodes. Brokers in ZooKeeper mode have their inter.broker.protocol.version, where it was read."""
     shapes = [node_shape(node, api_names=api_names) for node in observation.nodes]
     for node, shape in zip(observation.nodes, shapes, strict=True):
         if Role.CONTROLLER in node.roles and isinstance(observation.quorum, Known):
@@ -87,7 +89,7 @@ def node_shapes(observation: Observation, *, api_names: Mapping[int, str] | None
 
 
 def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Json:
-    """One node: what it is to the cluster, the ranges that are known of it, and the Kafka release that has these."""
+    """One node: roles and state, the known ranges, and the Kafka release that has these ranges."""
     shape: Json = {"id": node.id, "roles": [role.value for role in node.roles], "state": node.state.value}
     if node.port >= 0:
         shape["host"], shape["port"] = node.host, node.port
@@ -107,7 +109,7 @@ def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Jso
 
 
 def node_ranges(node: Node) -> Json:
-    """Feature to {min, max}; a feature the node does not have, or whose range is Unknown, is not in it."""
+    """Feature to {min, max}, without features that the node does not have or whose range is unknown."""
     names = set(node.answer.value.supported) if isinstance(node.answer, Known) else set()
     for ranges in node.registered.values():
         names.update(ranges.value)
@@ -120,5 +122,5 @@ def node_ranges(node: Node) -> Json:
 
 
 def or_none(fact: Known[Any] | Unknown) -> Any:
-    """Value of a fact in a document: null where it is not known."""
+    """Value of a fact in a document; None where it is not known."""
     return fact.value if isinstance(fact, Known) else None

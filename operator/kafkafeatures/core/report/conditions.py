@@ -1,6 +1,6 @@
-"""The conditions of a status: made of what is said now, and of what was said before.
+"""Conditions of a status, made from the present statements and the previous conditions.
 
-Pure. Called by `core/report/status.py` alone, which says what is to be said.
+Pure. Called only by `core/report/status.py`, which makes the statements.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KNOWN = frozenset(Reason)
 
 
 def conditions_of(said: Conditions, *, generation: int, previous: Status, at: Stamp) -> tuple[StatusCondition, ...]:
-    """The conditions for the status. `at`: the transition time of those whose status changed."""
+    """Conditions for the status. `at`: transition time of those whose status changed."""
     previous_conditions = {condition.type: condition for condition in previous.conditions}
     conditions = []
     for kind, statement in said.items():
@@ -39,9 +39,8 @@ def conditions_of(said: Conditions, *, generation: int, previous: Status, at: St
 
 
 def still_said(previous: Status, generation: int) -> Conditions:
-    """Conditions that a reconciliation that could not look does not change: a plan that waits, a level that drifted.
-
-    A reason that only a newer release knows is not repeated: that release says it again once it is back.
+    """Conditions that stay while the cluster cannot be read: a plan that waits for approval, a level that drifted. A
+    condition with a reason of a newer release is left out; that release adds it again.
     """
     kinds = (Condition.APPROVAL_REQUIRED, Condition.DRIFT_DETECTED)
     return {

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def equality_document(equality: Equality) -> Json:
-    """`equal` null: it is not known; `notRead` says why. `offset`: of the metadata log, up to which was compared.
-    `inLog` null: the znode cannot be read, and `inZooKeeper` says why.
+    """A comparison as a document. `equal` null: unknown, and `notRead` says why. `offset`: end of the part of the
+    metadata log that was compared. `inLog` null: the znode cannot be read, and `inZooKeeper` says why.
     """
     if isinstance(equality, Unknown):
         return {
@@ -48,7 +48,7 @@ def equality_document(equality: Equality) -> Json:
 
 
 def equality_lines(equality: Equal | Differs) -> Iterator[str]:
-    """Result first, then each difference, then what to do."""
+    """The result, then each difference, then the remedy."""
     if isinstance(equality, Equal):
         yield f"ZooKeeper and the metadata log say the same, up to offset {equality.offset}."
         return

@@ -1,6 +1,6 @@
-"""Events by what happened between two statuses: one per change, not one per reconciliation.
+"""Events from the difference between two statuses: one per change, not one per reconciliation.
 
-Pure. Called by `reconcile/controller.py` with the status of before and the one that was written.
+Pure. Called by `reconcile/controller.py` with the previous status and the one that was written.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _rollout(previous_status: Status, next_status: Status) -> Iterator[EventReco
     remaining = new.total - new.done
     if begins and remaining > len(
         _flying(previous_status) & _flying(next_status)
-    ):  # else it is the end of the one before
+    ):  # else these nodes finish the roll before
         yield EventRecord("RolloutStarted", "Roll", f"{remaining} of {new.total} nodes are to be restarted")
     elif old is not None and old.is_in_progress and not new.is_in_progress:
         yield EventRecord("RolloutCompleted", "Roll", f"all {new.total} nodes are current")
@@ -67,7 +67,7 @@ def _flying(status: Status) -> frozenset[str]:
 
 
 def _migration(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
-    """Each phase that is entered. Of a cluster that is seen for the first time, unless no migration was begun there."""
+    """An Event for each phase that is entered; at first contact, unless no migration was begun there."""
     old, new = (
         status.migration.phase if status.migration is not None else "" for status in (previous_status, next_status)
     )
@@ -84,19 +84,19 @@ def _migration(previous_status: Status, next_status: Status) -> Iterator[EventRe
 
 
 _ENDS = (Phase.FINALIZING, Phase.FINALIZED)
-"""Phases from which nothing leads back."""
+"""Phases from which no way leads back."""
 PHASE_CHANGED = "MigrationPhaseChanged"
-"""The reason of its Event."""
+"""Reason of the Event of a new phase."""
 
 
 def facts_of(intent: Intent) -> EventFacts:
-    """Facts about a step that is in flight; none about one that this release cannot read."""
+    """Fields of an Event about a step in flight; none for an intent that this release cannot read."""
     sent_step = in_flight(intent)
     return NO_FACTS if isinstance(sent_step, UnknownStep) else sent_step.facts
 
 
 def _begun(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
-    """Each step once: its intent stays the same until it is over, but for what its kind remembers of how far it is."""
+    """An Event for each step that began. Step and time identify it, whatever progress its intent gains."""
     known_steps = {(sent_step.step, sent_step.at) for sent_step in sent_in(previous_status)}
     for sent_step in sent_in(next_status):
         event = sent_step.announced() if (sent_step.step, sent_step.at) not in known_steps else None
@@ -114,7 +114,7 @@ def _ended(previous_status: Status, next_status: Status) -> Iterator[EventRecord
         if entry.result == Result.REJECTED and any(
             replace(known_entry, at=entry.at) == entry for known_entry in known_entries
         ):
-            continue  # once more
+            continue  # the same rejection, once more
         kind = kind_of(entry)
         event = kind.event_of(entry, facts.get((kind.kind, entry.target))) if kind is not None else None
         if event is not None:

@@ -1,6 +1,7 @@
-"""Record of the end of a step in the status: its intent goes, its entry in the history comes.
+"""End of a step in the status: its intent is removed, and an entry is added to the history.
 
-Pure. Called by `reconcile/evaluate.py` for what was settled, and by `reconcile/act.py` where a step ends at once.
+Pure. Called by `reconcile/evaluate.py` for steps that were settled, and by `reconcile/act.py` for steps that end at
+once.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from kafkafeatures.core.words import cut
 
 MAX_HISTORY = 10
 MAX_MESSAGE = 512
-"""Bytes of a history message: with a rejection come the server's own words, up to 32 KB of them."""
+"""Most bytes of a message: a rejection may bring up to 32 KB from the server."""
 
 _MAY_HAVE_CHANGED = (Result.APPLIED, Result.SUPERSEDED, Result.UNVERIFIED)
 _COUNTED = (Result.APPLIED, Result.CORRECTED, Result.UNVERIFIED)
-"""Results that are recorded each time: what fails is recorded once."""
+"""Results that are recorded each time; a failure that repeats is recorded once."""
 _ANSWERED = (Result.APPLIED, Result.CORRECTED, Result.REJECTED)
-"""Results that are known at once. Before anything else is believed, a broker had its time."""
+"""Results known from an answer. For any other result, a broker that was asked has had its time."""
 
 
 def with_result(
     status: Status, ended: InFlight, result: Result, *, at: Stamp, age_of: AgeOf, message: str = ""
 ) -> Status:
-    """The status once a step has ended, with what that means for consents and for plans approved before."""
+    """The status after the end of a step, with its consequences for consents and the plan."""
     step, status = ended.step, ended.closing(status, result, age_of)
     count, spent = status.change_count, status.spent_consents
     if result in _MAY_HAVE_CHANGED:
         count += step.counts
-    elif step.consent:  # nothing was changed, so nothing was used up
+    elif step.consent:  # nothing was changed, so the consent can be used again
         spent = tuple(consent for consent in spent if consent != step.consent)
     recorded_result = ended.recorded_result(result)
     entry = HistoryEntry(
@@ -50,8 +51,8 @@ def with_result(
     history = status.history
     repeats = history and replace(history[-1], at=at) == entry
     if recorded_result in _COUNTED or ended.via is Via.PERSON or not repeats:
-        history = (*history, entry)  # each person hears of what he was asked for
-    elif entry.via:  # from now on a broker may pass it on once more
+        history = (*history, entry)  # a person is told of each step that was requested
+    elif entry.via:  # from now on a broker may forward it once more
         history = (*history[:-1], entry)
     return replace(
         status,
@@ -63,15 +64,15 @@ def with_result(
 
 
 def without(status: Status, in_flight: InFlight) -> Status:
-    """The status as if the step had not been begun: its intent is not there, and its consent is not used up."""
+    """The status as if the step had not begun: without its intent, and with its consent not used."""
     intents = tuple(intent for intent in status.intents if intent != in_flight.to_intent())
     spent = tuple(spent_consent for spent_consent in status.spent_consents if spent_consent != in_flight.step.consent)
     return replace(status, intents=intents, spent_consents=spent)
 
 
 def _newest(history: tuple[HistoryEntry, ...], age_of: AgeOf) -> tuple[HistoryEntry, ...]:
-    """The entries that are kept. Steps of which many run at once are dropped first. Corrections that still count are
-    dropped last, and changes that a broker may pass on again: no failures push them out.
+    """The newest entries. First those of steps are dropped of which many run at once. Corrections that count, and
+    changes that a broker may forward once more, are kept longest.
     """
 
     def dispensable_too(entry: HistoryEntry) -> bool:

@@ -1,6 +1,6 @@
-"""Every level that is known, as a document: what it turns on, what Kafka writes besides, and the way back.
+"""Document of every known level: what it turns on, what else Kafka writes, and the way back.
 
-Pure. Printed by `describe --explain-levels`; `docs/reference/levels.md` is made of it.
+Pure. Printed by `describe --explain-levels`; `docs/reference/levels.md` is made from it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from kafkafeatures.core.levels.way_back import way_back_of
 
 
 def levels_document(finalized: Mapping[str, int] | None = None) -> Json:
-    """The levels, feature by feature. `finalized`: of a cluster; without one no level says whether it is."""
+    """The levels, feature by feature. `finalized`: levels of a cluster; without them no level says whether it is
+    finalized.
+    """
     return {"apiVersion": API_VERSION, "kind": "Levels", "levels": [_level(row, finalized) for row in ROWS]}
 
 
@@ -39,7 +41,7 @@ def _level(row: LevelEffects, finalized: Mapping[str, int] | None) -> Json:
 
 
 def span_of(releases: list[str]) -> str:
-    """Releases that follow one another, for people: 3.3 to 3.9, or 4.2 and newer."""
+    """Consecutive releases for people: "3.3 to 3.9", or "4.2 and newer"."""
     first, last = releases[0], releases[-1]
     if first == last:
         return first

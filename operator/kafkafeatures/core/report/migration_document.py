@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def settings_document(demands: SettingDifferences) -> Json:
-    """`differences` null: the node could not be asked; `notRead` says why. `caution`: what must not be done yet."""
+    """Settings to change, as a document. `differences` null: the node could not be read, and `notRead` says why.
+    `caution`: what must not be done yet.
+    """
     return {
         "position": demands.position.value,
         "next": demands.end.value,

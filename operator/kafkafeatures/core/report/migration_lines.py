@@ -1,6 +1,6 @@
-"""Progress of a migration, in lines for people: of a status alone, so that every command says the same.
+"""Progress of a migration in lines for people, made from a status alone, so that every command shows the same.
 
-Pure. Called by the text of `status` and of `plan`, and by the page of `report`.
+Pure. Called by the texts of `status` and `plan`, and by the page of `report`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kafkafeatures.core.words import counted
 
 
 def migration_lines(migration: MigrationStatus, rollout: RolloutStatus | None = None) -> Iterator[str]:
-    """Phase, modes of the brokers, what is behind, whether both hold the same, and what is left."""
+    """Phase, modes of the brokers, lag of ZooKeeper, result of the last comparison, and the restarts left."""
     since = f", since {migration.since}" if migration.since else ""
     at = f" ({migration.position})" if migration.position and migration.position != migration.phase else ""
     yield f"phase {migration.phase or '?'}{at}{since}"
@@ -28,7 +28,7 @@ def migration_lines(migration: MigrationStatus, rollout: RolloutStatus | None = 
 
 
 def modes_line(migration: MigrationStatus) -> str:
-    """Number of brokers in each mode; empty where that is not known."""
+    """Number of brokers in each mode; empty where it is not known."""
     of = migration.brokers
     if of is None:
         return ""
@@ -53,7 +53,9 @@ def equality_line(equality: EqualityStatus) -> str:
 
 
 def forecast(migration: MigrationStatus, rollout: RolloutStatus | None = None) -> str:
-    """Restarts that are left, and how long they take, one node after the other, as long as each has taken so far."""
+    """Restarts that are left, and their estimated duration: one node after the other, each at the average time
+    so far.
+    """
     if migration.restarts_left is None:
         return "how many restarts are left is not known"
     if not migration.restarts_left:

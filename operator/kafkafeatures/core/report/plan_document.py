@@ -1,7 +1,7 @@
 """The verdict of a plan, and the document of `plan -o json`: what would be done to a cluster, and what prevents it.
 
-Pure. Called by `plan`: `plan -f FILE` evaluates by itself, `plan NAME` has the operator's status. The verdict is a
-function of the status in both, so that they never differ, nor either of them from the conditions.
+Pure. Called by `plan`: `plan -f FILE` evaluates the cluster itself; `plan NAME` has the operator's status. The verdict
+depends on the status alone, so it is the same for both and agrees with the conditions.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _GOES_ON = (
     Reason.WAITING_FOR_GIT,
     *(kind.reason for kind in KINDS.values()),
 )
-"""Reasons of Reconciling with which everything is known: it is a matter of time, or of a change in Git."""
+"""Reasons of Reconciling for which the plan is complete: only time, or a change in Git, is needed."""
 
 
 def plan_verdict(status: Status, generation: int, *, approved: bool = False, sends: bool = True) -> PlanVerdict:
     """Verdict of a status on this generation of the document.
 
-    `approved`: the plan was approved since. `sends` False: the caller does not send the changes itself, so a right that
-    it lacks is no blocker.
+    approved: the plan was approved after the status was written. sends: False where the caller does not send the
+    changes itself, so a right that it lacks is no blocker.
     """
 
     def true(kind: Condition) -> StatusCondition | None:
@@ -58,7 +58,7 @@ def plan_verdict(status: Status, generation: int, *, approved: bool = False, sen
     reconciling = true(Condition.RECONCILING)
     if (
         reconciling and not status.plan
-    ):  # without a plan, an open fact is unknown: without a leader, say, "in sync" cannot be confirmed
+    ):  # something could not be read: without a leader, say, "in sync" cannot be confirmed
         return PlanVerdict.UNKNOWN
     if blocked or ready.reason in (Reason.SUSPENDED, Reason.DRIFTED):
         return PlanVerdict.BLOCKED
@@ -70,7 +70,7 @@ def plan_verdict(status: Status, generation: int, *, approved: bool = False, sen
 
 
 def document_of_status(status: Status, *, name: str, generation: int, approved: bool) -> Json:
-    """The document that `plan_document` makes of a live cluster, from a status and without what that does not hold."""
+    """A plan document made from a status: that of `plan_document`, without the fields that a status does not have."""
     ready, plan = status.condition(Condition.READY), status.plan
     return {
         "apiVersion": API_VERSION,
@@ -93,7 +93,7 @@ def document_of_status(status: Status, *, name: str, generation: int, approved: 
 
 
 def soak_shape(status: Status) -> Json:
-    """Fields that a plan document has only where an irreversible change soaks, or a migration is wanted."""
+    """Fields that a document has only where an irreversible change soaks, or a migration is asked for."""
     soak = {
         "soakStartedAt": status.soak_started_at,
         "wayBack": status.way_back and status.way_back.as_json(),
@@ -113,8 +113,8 @@ def plan_document(
     generation: int,
     verdict: PlanVerdict,
 ) -> Json:
-    """The document of a plan that was made just now. `server`: its own word on the changes. `status`: all of it, as it
-    would be written.
+    """The document of a plan that was just made. `server`: its answer to the dry run; None for none. `status`: the
+    whole status, as it would be written.
     """
     document: Json = {
         "apiVersion": API_VERSION,
@@ -147,7 +147,7 @@ def plan_document(
 
 
 def verdict_shape(verdict: DryRun) -> Json:
-    """The server's own word, as in plan documents."""
+    """The server's answer to the dry run, in the form of plan documents."""
     match verdict:
         case DryRunAccepted():
             return {"state": "Accepted"}

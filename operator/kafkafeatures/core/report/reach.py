@@ -1,7 +1,8 @@
-"""Levels that a cluster can be raised to, and nodes that prevent more: for `describe`, which is asked for no level.
+"""Levels to which a cluster can be raised, and the nodes that prevent more: for `describe`, which has no desired
+levels.
 
-Pure. The goal is the highest level that a live node supports, of each feature; what prevents it is asked with the
-checks of a raise.
+Pure. The goal is the highest level of each feature that a live node supports; its blockers are found by the checks of a
+raise.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from kafkafeatures.core.words import counted
 
 
 def is_counted_on(observation: Observation, node: Node) -> bool:
-    """Tell whether the cluster counts on it: it is live; of files, which show no process, it is registered."""
+    """Tell whether the node counts: it is live; or, where files were read, which show no process, it is registered."""
     return node.state is NodeState.LIVE or (bool(observation.source.files) and node.state is NodeState.UNREACHABLE)
 
 
 def highest_levels(observation: Observation) -> dict[str, int]:
-    """The highest level of each feature that a live node supports: where the cluster could be, but for the others."""
+    """The highest level of each feature that a live node supports."""
     nodes = [node for node in observation.nodes if is_counted_on(observation, node)]
     ranges = {name: [node.known_range_of(name) for node in nodes] for name in observation.feature_names()}
     return {
@@ -43,7 +44,7 @@ def highest_levels(observation: Observation) -> dict[str, int]:
 
 
 def blockers_of(observation: Observation, levels: Mapping[str, int], flags: str) -> tuple[Blocker, ...]:
-    """Blockers of a raise to these levels on some node. `flags`: how our own commands reach the cluster."""
+    """Blockers of a raise to these levels on any node. `flags`: flags with which our commands reach the cluster."""
     finalized = observation.known_levels
     raised = {name: level for name, level in levels.items() if level > finalized.get(name, 0)}
     question = LevelCheckInput(observation, changes_between(raised, finalized), cluster_flags=flags)
@@ -51,9 +52,10 @@ def blockers_of(observation: Observation, levels: Mapping[str, int], flags: str)
 
 
 def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ...]) -> tuple[str, str]:
-    """Level that metadata.version has, the one that it could have, and what prevents it: "4.0-IV3; can be raised to
-    4.2-IV1: ", "blocked by 2 of 7 nodes". Both empty where its level is not known. highest: that a live node supports.
-    blockers: of a raise to that.
+    """Level of metadata.version, the level that it can be raised to, and what prevents that: "4.0-IV3; can be raised to
+    4.2-IV1: ", "blocked by 2 of 7 nodes". Both empty where the level is not known.
+
+    highest: the highest level that a live node supports. blockers: those of a raise to it.
     """
     level = observation.level_of(METADATA_VERSION)
     if level is None or observation.in_zookeeper_mode:
@@ -80,7 +82,7 @@ def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ..
 
 
 def _held(observation: Observation) -> str:
-    """Reason why no level can be changed now, whatever nodes support; of files that is not asked."""
+    """Reason why no level can be changed now, whatever nodes support; empty for none, and where files were read."""
     if observation.source.files:
         return ""
     if isinstance(observation.cluster_id, Unknown) and observation.cluster_id.failure.kind is FailureKind.WRONG_CLUSTER:
@@ -94,7 +96,7 @@ def _held(observation: Observation) -> str:
 
 
 def _who(observation: Observation, keys: set[NodeKey]) -> str:
-    """Number of nodes, of how many, and of registrations without a node, in words."""
+    """Number of blocking nodes, with the number of all nodes, and of blocking ghosts, in words."""
     is_ghost = {node.key: node.state is NodeState.GHOST for node in observation.nodes if node.roles}
     ghosts = sum(is_ghost.get(key, False) for key in keys)
     nodes = len(is_ghost) - sum(is_ghost.values())

@@ -1,7 +1,7 @@
-"""Status of a resource: a decision and an observation made into its status.
+"""Status of a resource, made from a decision and an observation.
 
-Pure. The status holds facts that were read, never what is intended: `finalized` is what some node or the log said.
-Called by `reconcile/evaluate.py` and `reconcile/controller.py`.
+Pure. The status holds what was read, never what is intended: `finalized` was read from a node or the log. Called by
+`reconcile/evaluate.py` and `reconcile/controller.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def status_of(
     now: datetime,
     approved_by: ApprovedBy | None = None,
 ) -> Status:
-    """The whole status after a reconciliation. What it does not decide (intents, history, pinned id) is kept."""
+    """The whole status after a reconciliation. Intents, history and the cluster id are taken from the previous one."""
     groups, ready = grouped(decision.blockers), _ready(decision)
     statements: dict[Condition, ConditionText] = {
         Condition.READY: ready,
@@ -92,7 +92,7 @@ def status_of(
 
 
 def _dated(status: Status) -> Status:
-    """The status whose roll has been waiting since Ready has had its present reason."""
+    """The status whose roll waits since the time at which Ready got its present reason."""
     if status.rollout is None or not status.rollout.waiting_for:
         return status
     since = status.ready_reason.since if status.ready_reason is not None else None
@@ -125,7 +125,7 @@ def _plan(plan: Plan, previous: PlanStatus | None, approved_by: ApprovedBy | Non
 
 
 def steps_of(plan: Plan) -> Iterator[StepStatus]:
-    """The steps as in `status.plan` and in plan documents, in the order of the stages."""
+    """Steps as in `status.plan` and in plan documents, in the order of the stages."""
     steps = chain.from_iterable(work.steps() for work in plan.work)
     for number, step in enumerate(steps, start=1):
         costs = plan.costs if number == 1 else ""
@@ -134,9 +134,9 @@ def steps_of(plan: Plan) -> Iterator[StepStatus]:
 
 
 def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Status, at: datetime) -> Status:
-    """The status where another cluster answers, or one whose id is not known: only the conditions say so."""
+    """Status where another cluster answers, or one whose id is not known: only conditions change."""
     stalled = _stalled(decision)
-    previous = with_soak(previous, None)  # its own was not seen
+    previous = with_soak(previous, None)  # its own cluster was not read
     return _facts_of_before(
         {
             Condition.READY: _ready(decision),
@@ -154,7 +154,7 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: St
 
 
 def status_of_unreachable(failure: Failure, *, generation: int, previous: Status, at: datetime) -> Status:
-    """Nothing could be read: the facts of before stay, the conditions say so. What was not seen was not healthy."""
+    """Status where nothing could be read: only conditions change, and a soak ends."""
     message, previous = str(failure), with_soak(previous, None)
     reason = _UNREACHABLE.get(failure.kind, Reason.BOOTSTRAP_UNREACHABLE)
     return _facts_of_before(
@@ -171,13 +171,13 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Status
 
 
 def status_of_pending(*, generation: int, at: datetime) -> Status:
-    """The first word about a resource, before its cluster was asked."""
+    """First status of a resource, before its cluster was read."""
     statements = {Condition.READY: ("Unknown", Reason.PENDING, "not reconciled yet")}
     return _facts_of_before(statements, generation=generation, previous=EMPTY, at=at)
 
 
 def status_of_invalid(reason: Reason, message: str, *, generation: int, previous: Status, at: datetime) -> Status:
-    """The resource cannot be understood, so its cluster was not asked: what was read before stays."""
+    """Status of an invalid document, for which no cluster was read: only conditions change."""
     statements = {
         Condition.READY: ("False", reason, message),
         Condition.STALLED: ("True", reason, message),
@@ -187,7 +187,7 @@ def status_of_invalid(reason: Reason, message: str, *, generation: int, previous
 
 
 def status_of_failed_reconciliation(message: str, *, generation: int, previous: Status, at: datetime) -> Status:
-    """The reconciliation itself failed: a bug of ours, said where people look. It is tried again."""
+    """Status after a reconciliation that failed by a defect of the operator. It is tried again."""
     statements = {
         Condition.READY: ("False", Reason.INTERNAL_ERROR, message),
         Condition.RECONCILING: ("True", Reason.INTERNAL_ERROR, message),
@@ -232,7 +232,9 @@ def _reconciling(decision: Decision) -> ConditionText:
 
 
 def _reachable(observation: Observation) -> ConditionText:
-    """A node that is down is reported here, even if it blocks nothing. Without times: they change."""
+    """Condition Reachable. Nodes that are down are named even where they block nothing; without times, which would
+    change.
+    """
     silent: dict[tuple[Role, ...], list[Node]] = {}
     for node in observation.nodes:
         if isinstance(node.answer, Unknown) and node.answer.failure.kind is not FailureKind.NOT_ASKED:

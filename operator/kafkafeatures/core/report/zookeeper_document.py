@@ -1,6 +1,4 @@
-"""Metadata that Kafka keeps in ZooKeeper, as `describe --zookeeper` shows it: as a document, and in lines for people.
-Pure.
-"""
+"""Metadata that Kafka keeps in ZooKeeper, for `describe --zookeeper`: as a document, and in lines for people. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def zookeeper_document(zookeeper_reading: ZooKeeperReading, observation: Observation | None = None) -> Json:
-    """Reading of ZooKeeper as a document: what is absent, or could not be read, is null; `notRead` says why. `phase`
-    only with an observation.
+    """Reading of ZooKeeper as a document. Null: absent or not read, and `notRead` says why. `phase` is there only with
+    an observation.
     """
     phase = _phase(zookeeper_reading, observation)
     controller, migration, epoch = (
@@ -72,7 +70,7 @@ def _phase(
 def zookeeper_lines(
     zookeeper_reading: ZooKeeperReading, observation: Observation | None = None
 ) -> Iterator[tuple[str, str]]:
-    """A title and what is to be said under it; what could not be read is left to `failures`."""
+    """Titles, each with its text. Failures are left to `ZooKeeperReading.failures`."""
     phase = _phase(zookeeper_reading, observation)
     if phase is not None:
         yield "Phase", phase.value if isinstance(phase, Position) else f"unknown: {phase}"

@@ -1,7 +1,7 @@
-"""May this one node be restarted now? Its voters, its partitions and its budget say so.
+"""Permission to restart one certain node now: by the quorum, by its partitions, and by its PodDisruptionBudget.
 
 Pure. Called by `core/roll/next_restart.py` for each candidate, once the checks that hold for every node
-(`core/roll/checks.py`) allow another restart; and by `core/roll/roll.py` for what a person was asked to restart.
+(`core/roll/checks.py`) allow another restart; and by `core/roll/roll.py` for restarts that a person was asked to make.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from kafkafeatures.core.roll.waits import REFUSED_POLL, why_not_running
 
 
 def stuck_may_go(question: RestartCheckInput, id_: int) -> bool:
-    """Tell whether a stuck broker may be restarted: it is in no ISR, or alone in the ISR of a partition without a
-    leader, so its restart costs nothing; its other partitions do without it. Where no broker runs, that is so whatever
-    the partitions are, which cannot be read then. What the document allows holds for it as for any: its data may be
-    lost with the pod, and a person may be repairing it by hand. Those that are stuck beside it count as away only once
-    they were restarted, else none of them could be the first.
+    """Tell whether a stuck node may be restarted because that costs nothing.
+
+    A stuck broker may go if it is in no ISR, or is alone in the ISR of a partition without a leader; its other
+    partitions do without it. If no partition has a leader, every stuck node may go. The limits of the document hold for
+    it as for any node: its data may be lost with the pod, and a person may be repairing it by hand. Other stuck nodes
+    count as away only once they were restarted; otherwise none of them could be the first.
     """
     node, is_controller = question.node(id_), question.is_controller(id_)
     no_quorum = question.observation.no_quorum is not None or isinstance(question.observation.quorum, Unknown)
@@ -51,8 +52,8 @@ def _admission_of_stuck(question: RestartCheckInput) -> Admission | None:
 
 
 def refusal_of(question: RestartCheckInput, id_: int, used_consent: str = "") -> Wait | Stalled | None:
-    """Refusal to restart this node now; None where it may go. A combined node satisfies both chains. `used_consent`:
-    the consent that its restart has used already.
+    """Refusal to restart this node now; None if it may be restarted. A combined node must satisfy the rules of
+    controllers and those of brokers. `used_consent`: the consent that its restart has used already.
     """
     too_small = refused_by_small_quorum(question, id_, used_consent)
     if too_small is not None:
@@ -83,7 +84,7 @@ def refusal_of(question: RestartCheckInput, id_: int, used_consent: str = "") ->
 
 
 def refused_as_unavailable(question: RestartCheckInput, id_: int) -> Wait:
-    """A broker that is away without being stuck is left alone: to end it would begin its recovery anew."""
+    """Refusal to restart a broker that is away without being stuck: to end it would begin its recovery anew."""
     admission = _admission_of_stuck(question)
     if id_ in question.stuck and admission is not None:
         return forbidden_by(question, id_, admission.forbidding(id_))
@@ -147,8 +148,8 @@ def forbidden_by(question: RestartCheckInput, id_: int, forbidding: Forbidding |
 
 
 def budget_allows(question: RestartCheckInput, id_: int) -> Wait | None:
-    """A PodDisruptionBudget has the last word at the eviction; it is not asked for what it refuses now. Nor is a pod
-    evicted that Kubernetes would not create again.
+    """Wait for a PodDisruptionBudget that refuses the eviction now, or for another pod that must be ready before; else
+    None. The API server has the last word at the eviction; an eviction that it is sure to refuse is not sent.
     """
     out_of_order = question.fleet.out_of_order.get(id_)
     if out_of_order:

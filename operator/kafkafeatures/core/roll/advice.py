@@ -15,15 +15,20 @@ from kafkafeatures.core.facts.replication import NAMED, Replication
 from kafkafeatures.core.roll.planner import MOST_IN_FLIGHT, MOST_PLANNED, classes_of, rounds_of
 
 _FEW = (1, 2, 4, 8, 16)
-"""Partitions that make a conflict which is tried to be done without."""
+"""Sizes of conflicts that are tried: a conflict that so many partitions make is taken away."""
 
 _MOST_MOVED = 0.01
-"""The share of all partitions that advice may move; more than that, and more than one, is not advised."""
+"""Largest share of all partitions that advice may move; one partition may always be moved."""
 
 
 class Advice(Struct, frozen=True):
-    """Moving so many partitions, the first of which are named, would save rounds: from `rounds` to `then`. Two replicas
-    of each are on brokers that could restart together if it were not for such partitions.
+    """Advice to move some partitions to other racks. Two replicas of each are on brokers that could otherwise restart
+    together.
+
+    partitions: number of partitions to move.
+    names: the first of them.
+    rounds: rounds that the roll takes now.
+    then: rounds that it would take afterwards.
     """
 
     partitions: int
@@ -40,10 +45,10 @@ def advice_on_moves(
     availability: Availability = Availability.NO_UNDER_REPLICATED,
     limit: int = NAMED,
 ) -> Advice | None:
-    """The fewest partitions whose move would save the most rounds; None where no few would save any.
+    """The fewest partitions whose move would save the most rounds; None if no few partitions would save any.
 
-    Tried: to do without every conflict that only 1, 2, 4, ... partitions make. Of these partitions only those count
-    that keep two brokers apart which would restart together without them.
+    Conflicts between two brokers that only 1, 2, 4, ... partitions make are taken away in turn. Only those partitions
+    are advised that keep two brokers apart which would then restart together.
     """
     brokers = sorted(frozenset(needing))[:MOST_PLANNED]
     count = len(brokers)

@@ -1,7 +1,7 @@
-"""PodDisruptionBudgets: what they allow, and what about them has to be repaired before a roll.
+"""PodDisruptionBudgets: what they allow now, and which of them must be repaired before a roll.
 
-Pure. Called by `core/roll/stateful_sets.py`. The API server has the last word at each eviction (429); this says
-beforehand what it will say, and never allows anything.
+Pure. Called by `core/roll/stateful_sets.py`. The API server decides at each eviction (429 if it refuses); this module
+predicts its answer, and never allows an eviction by itself.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ NOT_ASKED = ("Pending", "Succeeded", "Failed")
 
 
 def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
-    """Message about the budget that does not let this pod go now, by the rules of the API server (`eviction.go`);
-    empty: none.
+    """Message about the budget that does not let this pod go now, by the rules of the API server (`eviction.go`); empty
+    if none refuses.
 
-    It spares a pod that is not ready; of that no use is made for one that runs, as its node may serve.
+    The API server may let a pod go that is not ready. No use is made of that for a pod that runs, as its node may
+    serve.
     """
     if pod.terminating or pod.phase in NOT_ASKED:
         return ""
@@ -41,7 +42,7 @@ def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
 
 
 def parallelism(reading: WorkloadsReading) -> int | None:
-    """Number of brokers that the budgets ever let go at the same time; None where they do not limit it."""
+    """Largest number of brokers that the budgets ever let go at the same time; None if they do not limit it."""
     pods = _pods_of_brokers(reading)
     limits = [budget for budget in reading.budgets if budget.pods & pods]
     if not pods or any(limit.most < 0 for limit in limits) or pods - {name for limit in limits for name in limit.pods}:
@@ -50,7 +51,7 @@ def parallelism(reading: WorkloadsReading) -> int | None:
 
 
 def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
-    """Budgets with which no eviction of a pod that needs one ever succeeds."""
+    """Blockers for budgets with which no eviction of an outdated pod can ever succeed."""
     needing = {
         pod.name
         for stateful_set in reading.stateful_sets

@@ -1,4 +1,4 @@
-"""Input of the checks of a roll, and their answer: everything there is to know when one more node might be restarted.
+"""Input of the checks of a roll: everything that decides whether one more node may be restarted.
 
 Made by `core/roll/roll.py` in every reconciliation of a resource whose nodes are restarted, for `core/roll/checks.py`
 and `core/roll/snapshots.py`. It decides nothing.
@@ -59,12 +59,12 @@ class Restarting(Struct, frozen=True):
 
     @property
     def is_back(self) -> bool:
-        """Tell whether it only has to stay as it is for a while."""
+        """Tell whether its node is back, and only has to stay so for a while."""
         return self.state.phase is ReturnPhase.BACK
 
     @property
     def may_be_unsent(self) -> bool:
-        """Tell whether its pod still runs as it did."""
+        """Tell whether its old pod still runs, so that the eviction may not have been sent."""
         return bool(self.step.pod) and self.state.phase is ReturnPhase.REQUESTED
 
     @property
@@ -74,7 +74,7 @@ class Restarting(Struct, frozen=True):
 
 
 class RestartCheckInput(Struct, frozen=True, dict=True):
-    """May one more node be restarted now? Everything that the checks look at."""
+    """Everything that the checks look at to decide whether one more node may be restarted now."""
 
     desired: DesiredState
     observation: Observation
@@ -103,7 +103,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         beside: frozenset[int] = frozenset(),
         availability: Availability | None = None,
     ) -> Admission | None:
-        """Brokers that may go beside everything that is away, or about to be, and `beside` these; `but` those."""
+        """Admission of brokers while those in flight (without `but`), unavailable or `beside` are away."""
         if self.replication is None:
             return None
         down = (self.flying | self.unavailable | beside) - but
@@ -117,34 +117,32 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def not_excused(self) -> Mapping[str, int]:
-        """Topics that no restart of their brokers leaves available and that no consent is for: how many partitions."""
+        """Topics that lose partitions in any restart of their brokers, without a consent; with the number of
+        partitions.
+        """
         return come_later(self.excused.topics if self.excused is not None else None, self.never_available)
 
     @cached_property
     def never_available(self) -> Mapping[str, int]:
-        """Partitions that no restart of their brokers leaves available: how many, by topic. None is known to be one
-        where the partitions are not known.
-        """
+        """Partitions that are unavailable in any restart of their brokers, by topic; empty if none are known."""
         return self.replication.never_available() if self.replication is not None else {}
 
     def is_covered(self, id_: int) -> bool:
-        """Tell whether the consent, where one is needed, is for what this node is rolled to. Others wait until those
-        that it is for are done.
+        """Tell whether the consent, if one is needed, covers the targets of this node. Other nodes wait until the
+        targets that it covers are reached.
         """
         if self.excused is None or self.excused.is_for_all or not self.hosts_partitions(id_):
             return True
         return not self.never_available or self.excused.targets.issuperset(self.targets_of(id_))
 
     def hosts_partitions(self, id_: int) -> bool:
-        """Tell whether it is a broker, or nothing says that it is none."""
+        """Tell whether the node is a broker; also True for an unknown node."""
         node = self.node(id_)
         return node is None or Role.BROKER in node.roles
 
     @cached_property
     def unconfirmed(self) -> Mapping[int, Stamp]:
-        """Nodes of which it is not certain which pod is theirs, and since when. First those that all others wait for: a
-        status has room for few.
-        """
+        """Nodes whose pod is not certain, and since when; those that all wait for come first."""
         rollout = self.remembered.status.rollout
         earlier_stamps = {entry.node_id: entry.since for entry in rollout.unconfirmed} if rollout is not None else {}
         waits = sorted(self.fleet.waits, key=lambda one: one.is_alone)
@@ -158,13 +156,13 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def unavailable(self) -> frozenset[int]:
-        """Nodes that are away for any other reason than a restart of ours."""
+        """Nodes that are away for any reason but a restart by the operator."""
         away = (node.id for node in self.observation.nodes if node.roles and node.state is not NodeState.LIVE)
         return frozenset((*away, *self.fleet.unavailable)) - self.flying
 
     @property
     def pods_read_at(self) -> datetime:
-        """By this is judged how long ago something happened to a pod: by no clock that is ahead of the API server's."""
+        """Time for the ages of pods: when the pods were read, by a clock that is not ahead of the API server's."""
         return (
             self.observation.workloads.value.at
             if isinstance(self.observation.workloads, Known)
@@ -173,8 +171,8 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def stuck(self) -> frozenset[int]:
-        """Nodes whose pod cannot run and is no longer what its StatefulSet wants, those in flight too. Never one that
-        answers: what Kubernetes says of a container may be old, and the node holds what others rely on.
+        """Nodes whose pod cannot run and is not of the update revision, those in flight too. A live node is never
+        stuck: what Kubernetes says of its container may be out of date, and other nodes rely on the data of this one.
         """
         if isinstance(self.observation.workloads, Unknown):
             return frozenset()
@@ -184,7 +182,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def crashes(self) -> tuple[Crash, ...]:
-        """Pods that end by themselves on what is rolled out."""
+        """Pods that crash on the revision that is rolled out."""
         return tuple(crashes(self.observation.workloads.value)) if isinstance(self.observation.workloads, Known) else ()
 
     @cached_property
@@ -203,8 +201,8 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         return ranges_of_sets
 
     def _ranges_of(self, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
-        """Levels that the update revision supports, from a node that runs it, its release, or a node elsewhere with the
-        same image.
+        """Levels that the update revision supports, from a node that runs it, its release, or a node with the same
+        image.
         """
         alike = [
             stateful_set.name
@@ -222,9 +220,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         return None
 
     def is_of_unknown_binary(self, id_: int) -> bool:
-        """Tell whether it is not known yet what its new image supports: the first node of each such image is restarted
-        alone.
-        """
+        """Tell whether the levels of its new image are not known. The first node of each such image restarts alone."""
         owner = self.fleet.sets.get(id_)
         if owner is None or owner.name in self.ranges_of_binaries:
             return False
@@ -232,7 +228,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @property
     def has_unknown_binary(self) -> bool:
-        """Tell whether of some new image it is not known what it supports."""
+        """Tell whether the levels that some new image supports are not known."""
         return any(map(self.is_of_unknown_binary, self.fleet.needing))
 
     @cached_property
@@ -245,8 +241,8 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def gone(self) -> tuple[int, ...]:
-        """Brokers that are away for any other reason than a restart of ours. One that serves, and of which only the pod
-        is not certain, is none, nor is a ghost that nothing was left on.
+        """Brokers that are away for any reason but a restart by the operator. Not counted: a live broker of which only
+        the pod is uncertain, and a ghost that hosts no partition.
         """
         serving = (id_ for id_ in self.unconfirmed for node in self.nodes(id_) if node.state is NodeState.LIVE)
         away = self.unavailable - {*serving} - self._ghosts
@@ -262,25 +258,25 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @property
     def is_full(self) -> bool:
-        """Tell whether as many brokers are away as may be, whatever the reason."""
+        """Tell whether as many brokers are away as may be, for any reason."""
         return len(self.flying) + len(self.gone) >= self.cap
 
     @cached_property
     def revisions(self) -> Revisions:
-        """Status that is remembered of each target of restarts."""
+        """Remembered status of each target of restarts."""
         return known_revisions(self.remembered.status.rollout, self.observation, self.changes, self.permit.purpose)
 
     @cached_property
     def remaining_targets(self) -> Mapping[Target, int]:
-        """The targets that some pod or node has not reached, or is in flight to, and how many have not."""
+        """Targets that some pod or node has not reached, those in flight included; with the number of these."""
         ids = self.fleet.needing if not self.driver.reads_pods else ()
         by_hand = {self.title(id_): self.targets_of(id_) for id_ in ids}
         return left_in(self.observation, tuple(restart.step for restart in self.in_flight), by_hand)
 
     @property
     def goes_on(self) -> bool:
-        """Tell whether the roll that has begun is not over: something of what is still to be restarted was left of it;
-        where nothing is, of what is in flight.
+        """Tell whether the roll in the status is not over: a target that it has not reached is one of those still to be
+        restarted, or else of those in flight.
         """
         rollout = self.remembered.status.rollout
         if rollout is None or not rollout.is_in_progress:
@@ -292,20 +288,20 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @property
     def leads_where_it_did(self) -> bool:
-        """Tell whether nothing is left now that was not left before."""
+        """Tell whether the roll in the status continues, with no target that it did not have."""
         revisions = self.revisions
         return self.goes_on and all(target in revisions and revisions[target].left for target in self.remaining_targets)
 
     @cached_property
     def roll_id(self) -> str:
-        """The name of the roll, for reports: the same until it is over. Nothing is concluded from it."""
+        """Name of the roll in reports, the same until it is over. Nothing is concluded from it."""
         rollout = self.remembered.status.rollout
         if rollout is not None and self.goes_on:
             return rollout.id
         return roll_id(self.observation, self.changes, self.permit.purpose)
 
     def targets_of(self, id_: int) -> tuple[Target, ...]:
-        """Targets of the restart of a node: the revision that its StatefulSet asks for; levels or a way, by hand."""
+        """Targets of a restart: the update revision of the StatefulSet; by hand, levels or the way of a migration."""
         owner, node = self.fleet.sets.get(id_), self.node(id_)
         if owner is not None:
             return (target_of(owner),)
@@ -314,7 +310,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         return targets_of_levels(lacking(node, self.changes)) if node is not None else ()
 
     def reaching(self, target: Target) -> Iterator[int]:
-        """Nodes that certainly are as the target has them."""
+        """Nodes that have certainly reached this target."""
         if target.name:
             pods = self.fleet.pods.items()
             yield from (id_ for id_, pod in pods if (pod.stateful_set, pod.revision) == target)
@@ -338,15 +334,15 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def _by_id(self) -> Mapping[int, Node]:
-        """Called for each of a thousand nodes, again and again."""
+        """Nodes by id, indexed once: they are looked up again and again for each of up to a thousand nodes."""
         return by_id(self.observation.nodes)
 
     def node(self, id_: int) -> Node | None:
-        """The node of that id."""
+        """Node of that id; None if there is none."""
         return self._by_id.get(id_)
 
     def is_controller(self, id_: int) -> bool:
-        """A combined node is one as well."""
+        """Tell whether the node is a controller; True for a combined node as well."""
         node = self.node(id_)
         if node is not None:
             return Role.CONTROLLER in node.roles
@@ -362,21 +358,21 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         return self.observation.workloads.value.owner(pod) if isinstance(self.observation.workloads, Known) else None
 
     def is_left_behind(self, step: RestartNode) -> bool:
-        """Tell whether the template was changed since its new pod was made."""
+        """Tell whether the template was changed after its new pod was made."""
         asks, has = self.owner_of(step.pod), self.pod_of(step.pod)
         if asks is None or has is None or has.uid == step.pod_uid or has.terminating:
             return False
         return asks.update_revision not in ("", step.next_revision, has.revision)
 
     def is_late(self, restart: Restarting) -> bool:
-        """Tell whether its node should be back by now. That counts from when it began to stop, not from its intent: an
-        eviction may be refused for a day before it is carried out.
+        """Tell whether its node should be back. Counted from when it began to stop, as an eviction may be refused for a
+        day.
         """
         since = restart.sent_step.stopping_since
         return since is not None and self.remembered.age_of(since) > self.desired.rollout.node_timeout
 
     def hangs(self, pod: Pod) -> bool:
-        """Tell whether it is still stopping, long after it should have stopped."""
+        """Tell whether the pod is still stopping, long after it should have stopped."""
         return hangs(pod, self.pods_read_at, self.desired.rollout.node_timeout)
 
     def while_stopping(self, pod: Pod) -> str:

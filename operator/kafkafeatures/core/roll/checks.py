@@ -1,8 +1,9 @@
-"""May one more node be restarted now? Ordered chains of small pure checks; the first that refuses is reported.
+"""Ordered chains of small pure checks that decide whether one more node may be restarted; the first refusal is
+reported.
 
 Called by `core/roll/next_restart.py`, in every reconciliation of a resource whose nodes are restarted. A check that
-does not know refuses: silence never starts anything. The rules P1 to P7 that they keep are those of
-`core/roll/roll.py`; what concerns one node alone is asked when it may be next (`core/roll/admission.py`).
+does not know refuses: missing information never starts a restart. The rules P1 to P7 are defined in
+`core/roll/roll.py`; what concerns one node alone is checked in `core/roll/admission.py`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def driver_allows(question: RestartCheckInput) -> Refusal | None:
 
 
 def pods_are_known(question: RestartCheckInput) -> Refusal | None:
-    """The node and the revision of each pod are known: one that is not known yet may have to go first."""
+    """The node and the revision of each pod are known: a pod that is not known may have to go first."""
     unknown = [wait for wait in question.fleet.waits if not wait.is_alone]
     if not unknown:
         return None
@@ -60,7 +61,7 @@ def pods_are_known(question: RestartCheckInput) -> Refusal | None:
 
 
 def quorum_is_known(question: RestartCheckInput) -> Refusal | None:
-    """Without an active controller nothing that was read of the cluster is current."""
+    """There is an active controller: without one, nothing that was read of the cluster is current."""
     if not question.permit.has_quorum:
         return None
     failure = question.observation.no_quorum
@@ -76,7 +77,7 @@ def quorum_is_known(question: RestartCheckInput) -> Refusal | None:
 
 
 def partitions_are_known(question: RestartCheckInput) -> Refusal | None:
-    """Every partition is known, from the log or by asking; what an ACL may hide is not known."""
+    """Every partition is known, from the log or from requests. Partitions that an ACL may hide are not known."""
     if isinstance(question.observation.partitions, Known):
         return None
     if question.observation.partitions.failure.kind is FailureKind.NOT_ASKED:
@@ -158,7 +159,7 @@ def nothing_is_unavailable(question: RestartCheckInput) -> Refusal | None:
 
 
 def cap_is_kept(question: RestartCheckInput) -> Refusal | None:
-    """No more nodes are away at once than the document allows, counting those that are away for other reasons."""
+    """No more nodes are away at once than the document allows, including nodes that are away for other reasons."""
     if not question.is_full:
         return None
     if question.in_flight:
@@ -221,9 +222,11 @@ FOR_ONE_MORE: tuple[Check, ...] = (
     cap_is_kept,  # P4
     snapshots_are_newer,  # P7
 )
-"""Checks of any other node, from top to bottom; again for one that was decided and may be unsent."""
+"""Checks before the restart of any node that is not stuck, from top to bottom; made again for a restart that was
+decided and may be unsent.
+"""
 
 
 def refusal(chain: tuple[Check, ...], question: RestartCheckInput) -> Refusal | None:
-    """The first that there is."""
+    """First refusal of the checks in this chain; None if all allow the restart."""
     return next((refused for check in chain if (refused := check(question)) is not None), None)

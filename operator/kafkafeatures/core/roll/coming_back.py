@@ -1,8 +1,8 @@
-"""A node that was stopped and is started anew: what was known of it before, and how far it has come back.
+"""A restarted node: how it was before it was stopped, and how far it has come back.
 
-Pure. Readiness of a pod is never a sign: a broker is back when a new process of it is registered, not fenced, and in
+Pure. Readiness of a pod is never a sign. A broker is back when a new process of it is registered, not fenced, and in
 the ISR of every partition it hosts that it was in sync with before; a controller when the leader says that it has
-caught up. The step that restarts it is in `core/roll/restart_node.py`.
+caught up. The step that restarts a node is in `core/roll/restart_node.py`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # it judges partitions by numpy, which nothing else needs
     from kafkafeatures.core.facts.replication import Replication
 
 MOST_LAGGING = 12
-"""Partitions that are remembered as out of sync before a restart. A broker that had more to catch up with is back once
-it is in sync with all.
+"""Most partitions that are remembered as out of sync before a restart. A broker that was out of sync with more is back
+once it is in sync with all.
 """
 NAMED = 3
 OLD_SESSION = (
@@ -50,22 +50,26 @@ class ReturnPhase(Enum):
 
 
 class RestartState(Struct, frozen=True):
-    """`detail`: the phase in words, for messages."""
+    """How far a restart has come. `detail`: the phase in words, for messages."""
 
     phase: ReturnPhase
     detail: str
 
 
 class AwayNode(Struct, frozen=True):
-    """One node, as it was before it was stopped.
+    """One node, as it was before it was stopped. A status must have room for 64 of these.
 
-    pod: empty where a person restarts it. next_revision: the revision of its next pod. earlier_support: what the node
-    supported, where a person restarts it. broker_epoch: of its registration before, -1 where that was not known;
-    incarnation: of its process before, and empty where the epoch says enough, as 64 of these have to fit into a status.
-    czxid: of its znode before, where it ran in ZooKeeper mode; then there is no epoch, as the two count different
-    things. out_of_sync: how many partitions it hosts that it was not in sync with before; lagging: which, by their
-    marks, none where there were too many to keep. by: what restarts its pod, such as "annotation"; empty for an
-    eviction.
+    node_id, title: its id, and its name for people.
+    pod: name of its pod; empty if a person restarts the node.
+    pod_uid: uid of its old pod.
+    earlier_support: levels that the node supported, if a person restarts it.
+    next_revision: the revision of its next pod.
+    broker_epoch: epoch of its registration; -1: not known.
+    incarnation: id of its process; empty if the epoch is enough.
+    out_of_sync: number of partitions it hosts that it was not in sync with.
+    lagging: marks of these partitions; empty if there were too many to keep.
+    by: what restarts its pod, such as "annotation"; empty for an eviction.
+    czxid: czxid of its znode, if it ran in ZooKeeper mode. It has no epoch then, as the two count different things.
     """
 
     node_id: int
@@ -83,11 +87,11 @@ class AwayNode(Struct, frozen=True):
 
     @property
     def is_done(self) -> str:
-        """Participle that says what becomes of its pod, as in: pod broker-1 is evicted."""
+        """Participle for messages about its pod, as in: pod broker-1 is evicted."""
         return f"restarted by {self.by}" if self.by else "evicted"
 
     def _pod_in(self, observation: Observation) -> tuple[Pod | None, str]:
-        """The pod of the node by now, and the revision that its StatefulSet asks for; empty where that is not known."""
+        """Present pod of the node, and the update revision of its StatefulSet; None and empty if they are not known."""
         if self.pod and isinstance(observation.workloads, Known):
             for stateful_set in observation.workloads.value.stateful_sets:
                 for pod in stateful_set.pods:
@@ -96,14 +100,16 @@ class AwayNode(Struct, frozen=True):
         return None, ""
 
     def is_for_another_image(self, observation: Observation) -> bool:
-        """The image was changed meanwhile: that the node needs a restart again does not mean that this one was vain."""
+        """Tell whether the template was changed after this restart was decided. If the node then needs another restart,
+        this one was not in vain.
+        """
         pod, update_revision = self._pod_in(observation)
         return pod is not None and update_revision not in ("", self.next_revision, pod.revision)
 
     def is_not_wanted(self, observation: Observation) -> bool:
-        """The old pod still runs, and the restart is out of date: its StatefulSet wants the old pod or another new one
-        by now, it became another node's turn, pods are no longer evicted, or a person has withdrawn the request. What
-        is restarted next is decided anew.
+        """Tell whether the old pod still runs and the restart is out of date: its StatefulSet now asks for the old
+        revision or for yet another one, another node must go first, pods are no longer evicted, or a person has
+        withdrawn the request. The next restart is then decided anew.
         """
         if (
             self.pod
@@ -122,7 +128,9 @@ class AwayNode(Struct, frozen=True):
         )
 
     def _is_anothers_turn(self, observation: Observation) -> bool:
-        """Tell whether the node is a broker, or leads the quorum now, and another controller's pod needs a restart."""
+        """Tell whether another controller's pod, which needs a restart, must go first: the node is a broker, or leads
+        the quorum.
+        """
         node = observation.node(self.node_id)
         if node is None or isinstance(observation.workloads, Unknown):
             return False
@@ -145,7 +153,9 @@ class AwayNode(Struct, frozen=True):
         )
 
     def is_overtaken(self, observation: Observation) -> bool:
-        """The new pod does not run and is no longer what its StatefulSet wants; or the node was unregistered."""
+        """Tell whether the new pod does not run and is not of the update revision any more, or the node was
+        unregistered.
+        """
         if observation.node(self.node_id) is None:
             return is_unregistered(observation, self.node_id)
         pod, update_revision = self._pod_in(observation)
@@ -154,7 +164,9 @@ class AwayNode(Struct, frozen=True):
         return update_revision not in ("", pod.revision)
 
     def state_in(self, observation: Observation, replication: Replication | None) -> RestartState:
-        """Return how far the restart has come. `replication`: its partitions, as far as they are known."""
+        """Return how far the restart has come. `replication`: the partitions of the cluster; None if they are not
+        known.
+        """
         if self.pod:
             state = self._of_pod(observation)
             if state is not None:
@@ -185,7 +197,7 @@ class AwayNode(Struct, frozen=True):
         return self._replicas(node, observation, replication)
 
     def is_a_new_process(self, observation: Observation) -> bool:
-        """Tell whether its next process certainly runs, whichever partitions it has by now."""
+        """Tell whether a new process of the node certainly runs, whatever its partitions are by now."""
         is_read = (
             isinstance(observation.workloads, Known)
             or observation.workloads.failure.kind is FailureKind.NOT_ASKED
@@ -194,7 +206,7 @@ class AwayNode(Struct, frozen=True):
         return is_read and self.state_in(observation, None).phase in (ReturnPhase.UNKNOWN, ReturnPhase.BACK)
 
     def _of_pod(self, observation: Observation) -> RestartState | None:
-        """State by the pod alone, where it says that the node cannot be back; else None."""
+        """State that the pod alone proves, if it shows that the node cannot be back; else None."""
         if isinstance(observation.workloads, Unknown) and observation.workloads.failure.kind is FailureKind.NOT_ASKED:
             return None  # the document names no driver any more: what Kafka says must do
         if isinstance(observation.workloads, Unknown):
@@ -211,9 +223,9 @@ class AwayNode(Struct, frozen=True):
         return None
 
     def _is_the_old_process(self, node: Node) -> bool:
-        """Without the metadata log neither epoch nor incarnation is known. Then a new pod is the sign of a new process,
-        and of a node that a person restarts, that it supports something else than before. A process does not leave the
-        mode in which it runs.
+        """Tell whether the old process still runs. Without the metadata log neither epoch nor incarnation is known.
+        Then a new pod proves a new process; of a node that a person restarts, other supported levels do. A process
+        never leaves the mode in which it runs.
         """
         in_kraft = node.runs_in_kraft_mode
         if self.czxid >= 0 and (in_kraft or node.czxid >= 0):
@@ -249,11 +261,15 @@ class AwayNode(Struct, frozen=True):
         return RestartState(ReturnPhase.BACK, f"{self.title} is in sync")
 
     def leaves_in(self, replication: Replication) -> bool:
-        """Tell whether it has left the ISR of a partition that it was in sync with before, as a broker that stops."""
+        """Tell whether the node has left the ISR of a partition that it was in sync with, as a broker does when it
+        stops.
+        """
         return self._not_back(self.node_id, replication)[0] > 0
 
     def _not_back(self, id_: int, replication: Replication) -> tuple[int, tuple[str, ...]]:
-        """Partitions that it is not in sync with and was before. Where it is not known which those were, all count."""
+        """Number and names of partitions that the node is not in sync with, and was before. If it is not known which
+        those were, all count.
+        """
         count, names = replication.out_of_sync(id_, MOST_LAGGING)
         if count > len(self.lagging):  # so some are new
             return count, names
@@ -262,8 +278,8 @@ class AwayNode(Struct, frozen=True):
 
 
 def is_unregistered(observation: Observation, id_: int) -> bool:
-    """Tell whether certainly no node of this id is registered. Outside of KRaft mode a broker that is not may just be
-    stopped: `/brokers/ids` has those that run, and a quorum hears of a broker once it has the flag.
+    """Tell whether certainly no node of this id is registered; False outside of KRaft mode. There a missing broker may
+    just be stopped: `/brokers/ids` has only those that run, and a quorum learns of a broker once it has the flag.
     """
     is_read = isinstance(observation.registered_brokers, Known) and isinstance(
         observation.registered_controllers, Known
@@ -272,17 +288,19 @@ def is_unregistered(observation: Observation, id_: int) -> bool:
 
 
 def mark_of(partition: str) -> str:
-    """Mark by which a partition such as "orders-3" is remembered: short, as a status has room for 64 restarts."""
+    """Short mark by which a partition such as "orders-3" is remembered: a status must have room for 64 restarts."""
     return hashlib.sha256(partition.encode()).hexdigest()[:8]
 
 
 def supported_now(node: Node) -> str:
-    """The range of metadata.version, which every release of Kafka widens; empty where it is not known."""
+    """Range of metadata.version that a node supports, which every release of Kafka widens; empty if it is not known."""
     return str(node.known_range_of(METADATA_VERSION) or "")
 
 
 def _runs_controller(owner: StatefulSet, pod: Pod, hosts: Set[str]) -> bool:
-    """`hosts`: of controllers. A combined node may be in a StatefulSet that is listed as one of brokers."""
+    """Tell whether the pod runs a controller. `hosts`: hosts of controllers, as a combined node may be in a StatefulSet
+    that is listed as one of brokers.
+    """
     return owner.role == "controllers" or not hosts.isdisjoint(map(plain_host, pod.host_names))
 
 

@@ -1,6 +1,6 @@
 """Conditions that a driver may set to Kubernetes before it restarts pods, besides what Kafka needs.
 
-Pure. Said by a driver (`core/roll/drivers.py`), asked by `core/roll/matching.py`.
+Pure. Implemented by the drivers (`core/roll/drivers.py`), read by `core/roll/matching.py`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class Conditions(Protocol):
-    """Conditions that must hold before pods are restarted, besides what Kafka needs. As they stand here: none. A module
-    that has all of these functions is such an object.
+    """Conditions that must hold before pods are restarted, besides what Kafka needs. The methods here set none. A
+    module with all of these functions can be used as such an object.
     """
 
     def unsafe(self, owner: StatefulSet, namespace: str) -> Iterator[Blocker]:
@@ -24,7 +24,7 @@ class Conditions(Protocol):
         yield from ()
 
     def blockers(self, reading: WorkloadsReading) -> Iterator[Blocker]:
-        """Blockers of any restart, asked for where a pod is outdated, or may be."""
+        """Blockers of any restart; called if a pod is outdated, or may be."""
         yield from ()
 
     def notes(self, reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator[str]:

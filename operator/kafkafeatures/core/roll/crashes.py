@@ -1,15 +1,15 @@
-"""Nodes that end by themselves on the revision that is rolled out.
+"""Nodes that crash on the revision that is rolled out.
 
-Pure. Called by `core/roll/check_input.py` in every reconciliation whose pods were read: such a node
-halts the roll and every raise of a level, also long after its own restart was over. An image that runs for two minutes
-and ends, again and again, is back for long enough each time.
+Pure. Called by `core/roll/check_input.py` in every reconciliation whose pods were read. Such a node halts the roll and
+every raise of a level, even long after its own restart was over: an image that runs for two minutes and then crashes,
+again and again, comes back for long enough each time.
 
-What is seen of a crash is its pod: kubelet counts how often it started the container again in this life of the pod, and
-the operator's own restarts are new pods, as are those of a drain, which begin at 0. So nothing has to be remembered.
+A crash shows in the pod: kubelet counts how often it started the container again in this life of the pod. Restarts by
+the operator and by a drain make new pods, which begin at 0. So nothing has to be remembered.
 
-A crash counts until the container has run for STEADY_AFTER since. What happens more rarely is for the soak
-(`core/levels/soak.py`): else one that ran out of memory once would keep the cluster from its levels for ever. Who knows
-better deletes the pod.
+A crash counts until the container has run for STEADY_AFTER. Rarer crashes are left to the soak (`core/levels/soak.py`):
+otherwise a node that ran out of memory once would keep the cluster from its levels for ever. A person who knows better
+deletes the pod.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""Directories of nodes by their ids: those of before, and which nodes have none of them any longer.
+"""Directories of nodes by their ids: which each node had earlier, and which nodes lost all of them.
 
-Pure. Called by `core/roll/roll.py` in each look of a roll, of every node, whatever restarted it: a drain empties a node
-as well as a restart of ours. A directory gets its id when it is formatted and keeps it (`directory.id` in
-`meta.properties`). A broker registers those of all its log directories, from metadata.version 3.7-IV2 on; the leader of
-the quorum names the one that an observer, or a voter of a dynamic quorum, fetches the metadata log into, on Kafka 3.9
-and later. Where neither says it, as of a controller of a static quorum, nothing is known, and nothing is concluded from
-it: whether such a node lost its disk is not seen.
+Pure. Called by `core/roll/roll.py` in each reconciliation of a roll, for every node, whatever restarted it: a drain can
+empty a node as well as a restart by the operator. A directory gets its id when it is formatted, and keeps it
+(`directory.id` in `meta.properties`). From metadata.version 3.7-IV2 on, a broker registers the ids of all its log
+directories. On Kafka 3.9 and later, the leader of the quorum names the directory of the metadata log of an observer, or
+of a voter of a dynamic quorum. A controller of a static quorum is named by neither: whether it lost its disk is not
+known, and nothing is concluded.
 
-Those of before are noted in the first look of a roll, or at a node, in `status.rollout.disks`, and this process keeps
-them as well. Where both are lost, a look takes what it finds for what was there before.
+The earlier directories are noted in the first reconciliation of a roll, or in the first that reads the node, in
+`status.rollout.disks`; this process keeps them as well. If both are lost, the directories that are read next count as
+the earlier ones.
 
-A node that has one directory of before kept its disk, or one of its disks: Kafka copies what the others had. One that
-was unregistered meanwhile is forgotten: what registers with its id after that is another node.
+A node that still has one of its earlier directories kept its disk, or one of its disks: Kafka copies the data of the
+others. The directories of an unregistered node are forgotten: whatever registers with its id later is another node.
 """
 
 from __future__ import annotations
@@ -30,24 +31,29 @@ from kafkafeatures.core.facts.observation import Node, NodeState
 from kafkafeatures.core.facts.readings import Role
 
 Disks = Mapping[int, frozenset[str]]
-"""Directories by node, by their marks."""
+"""Marks of directories, by node id."""
 
 NEW_DISK = "new-disk"
-"""Beginning of the consent to the new disk of one node: the node, and which directories it has now."""
+"""Prefix of a consent to the new disk of one node; the node and a digest of its present directories follow."""
 
 MOST_DIRS = 64
-"""Log directories of a node that are remembered; of more, none is: a part of them would prove nothing."""
+"""Most log directories of a node that are remembered. If it has more, none is: a part of them would prove nothing."""
 
 MOST_BYTES = 6 * 1024
-"""Bytes a status has room for: some 400 brokers with one directory each. Those of others this process keeps alone."""
+"""Bytes that a status has room for: some 400 brokers with one directory each. Directories of further brokers are kept
+by this process alone.
+"""
 
 _LOG_DIR, _METADATA_DIR = "d:", "m:"
 _LINE = re.compile(r"(\d{1,10})((?: [dm]:\S+)+)")
 
 
 class NodeDisks(Struct, frozen=True):
-    """Directories of the nodes of a roll. earlier: those that each id had. lost: nodes none of whose directories was
-    there before, and no consent says that this was meant. used: consents that this look has used up.
+    """Directories of the nodes of a roll.
+
+    earlier: directories that each node id had.
+    lost: nodes that have none of their earlier directories, without a consent to that.
+    used: consents that were used up in this reconciliation.
     """
 
     earlier: Disks = field(default_factory=dict)
@@ -67,8 +73,9 @@ def disks_now(
     consents: Iterable[str] = (),
     spent: Iterable[str] = (),
 ) -> NodeDisks:
-    """Judge each node by what it had. What is not known of a node yet is noted, unless it is being restarted: then what
-    it has may be new. A broker and a controller of one id are two nodes, each with directories of its own kind.
+    """Compare the directories of each node with its earlier ones. A kind of directory that is first seen is noted,
+    unless the node is being restarted: its disk may then be new already. A broker and a controller with the same id are
+    two nodes, each with directories of its own kind.
     """
     nodes = tuple(nodes)
     disks, lost, used = dict(earlier_disks), list[Node](), set[str]()
@@ -87,13 +94,15 @@ def disks_now(
 
 
 def _told_apart(nodes: Iterable[Node]) -> Callable[[Node], Node]:
-    """A node as it is judged: of two that run with one id, the leader does not tell whose metadata log is where."""
+    """Function that returns a node as it is judged. If two running nodes share an id, the metadata directory is left
+    out, as the leader does not say whose it is.
+    """
     running = Counter(node.id for node in nodes if node.state is not NodeState.GHOST)
     return lambda node: replace(node, metadata_dir="") if running[node.id] > 1 else node
 
 
 def written_disks(earlier_disks: Disks, first: Set[int]) -> tuple[str, ...]:
-    """Lines of a status. `first`: nodes that must not be missing, where there is no room for all."""
+    """Lines for the status. `first`: nodes that are written first, in case there is no room for all."""
     lines, size = dict[int, str](), 0
     for id_ in sorted(earlier_disks, key=lambda id_: (id_ not in first, id_)):
         line = " ".join((str(id_), *sorted(earlier_disks[id_])))
@@ -105,19 +114,19 @@ def written_disks(earlier_disks: Disks, first: Set[int]) -> tuple[str, ...]:
 
 
 def read_disks(lines: Iterable[str]) -> Disks:
-    """Read the lines of a status, which may have been edited: what is no line of a node is passed over."""
+    """Read the lines of a status, which may have been edited: a line that describes no node is passed over."""
     matches = (_LINE.fullmatch(line) for line in lines)
     return {int(line[1]): frozenset(line[2].split()) for line in matches if line is not None}
 
 
 def disks_of(node: Node) -> frozenset[str]:
-    """Directories of a node as they are remembered, in short: those of many nodes have to fit into a status."""
+    """Directories of a node as short marks, as those of many nodes have to fit into a status."""
     log_dirs = node.log_dirs if len(node.log_dirs) <= MOST_DIRS else ()
     return frozenset((*_marks(_LOG_DIR, log_dirs), *_marks(_METADATA_DIR, filter(None, (node.metadata_dir,)))))
 
 
 def is_on_new_disk(earlier_directories: frozenset[str], node: Node) -> bool:
-    """Tell whether none of its directories was there before, as far as both are known."""
+    """Tell whether a node has none of its earlier directories, as far as both are known."""
     if not earlier_directories:
         return False
     present = disks_of(node)
@@ -128,7 +137,7 @@ def is_on_new_disk(earlier_directories: frozenset[str], node: Node) -> bool:
 
 
 def consent_to_disk(earlier_directories: frozenset[str], node: Node) -> str:
-    """Consent to the disk that the node has now: of another one it says nothing."""
+    """Name of the consent to the disk that the node has now; it does not cover any later disk."""
     present = disks_of(node)
     marks = sorted(mark for kind in _judged_by(earlier_directories, present, node) for mark in _of_kind(kind, present))
     digest = hashlib.sha256(" ".join(marks).encode()).hexdigest()[:8]
@@ -136,8 +145,9 @@ def consent_to_disk(earlier_directories: frozenset[str], node: Node) -> str:
 
 
 def _judged_by(earlier_directories: frozenset[str], directories: frozenset[str], node: Node) -> tuple[str, ...]:
-    """Kinds of directories that tell it, of those that are known of before and of now. A controller lives by its
-    metadata log, which a broker copies from the leader if it has to; of a broker it tells where nothing else does.
+    """Kinds of directories that show whether a disk is new, of those that are known from both times. A controller is
+    judged by its metadata log too, which it cannot do without. A broker copies its own from the leader, so it is judged
+    by that only if nothing else is known.
     """
     kinds = tuple(
         kind
@@ -148,7 +158,7 @@ def _judged_by(earlier_directories: frozenset[str], directories: frozenset[str],
 
 
 def _noted_of(node: Node) -> frozenset[str]:
-    """Return the directories that tell it: of a broker the one of its metadata log only where no other is known."""
+    """Directories of a node to remember; the metadata directory of a broker only if no log directory is known."""
     present = disks_of(node)
     log_dirs = _of_kind(_LOG_DIR, present)
     return present if Role.CONTROLLER in node.roles or not log_dirs else log_dirs

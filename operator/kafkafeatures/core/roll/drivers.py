@@ -35,12 +35,15 @@ class RestartScope(Enum):
 
 
 class Driver(Struct, frozen=True):
-    """Properties of a driver, which are known before anything is read. As it stands here, it restarts no node.
+    """Properties of a driver, which are known before anything is read. The base class restarts no node.
 
-    name: in `spec.workload.driver`. adapter: its module of `kube/workloads/`, which reads pods, sends requests and
-    lists its rights; empty where it needs nothing of Kubernetes. asks_people: a person restarts the nodes that are
-    named. request: what restarts a pod, such as "annotation"; empty for an eviction. reach: what one request restarts.
-    most: so many nodes are away at once, whatever the document allows.
+    name: its name in `spec.workload.driver`.
+    adapter: its module of `kube/workloads/`, which reads pods, sends requests and lists its rights; empty if it needs
+        nothing of Kubernetes.
+    asks_people: a person restarts the nodes that are named.
+    request: what restarts a pod, such as "annotation"; empty for an eviction.
+    reach: the nodes that one request restarts.
+    most: largest number of nodes that may be away at once, whatever the document allows; None: no limit of its own.
     """
 
     name: str
@@ -73,7 +76,7 @@ class Driver(Struct, frozen=True):
         return Fleet.EMPTY
 
     def targets(self, observation: Observation, changes: tuple[UpdateFeature, ...]) -> frozenset[Target] | None:
-        """Targets that outdated nodes are rolled to; None where they are not known."""
+        """Targets that outdated nodes are rolled to; None if they are not known."""
         return frozenset()
 
     def remedy_of_outdated(self, title: str) -> str:
@@ -86,7 +89,7 @@ class Driver(Struct, frozen=True):
 
 
 class ByHand(Driver, frozen=True):
-    """A person restarts the nodes. Outdated is what does not support a level that the document asks for."""
+    """A person restarts the nodes. A node is outdated if it does not support a level that the document asks for."""
 
     def fleet(
         self, observation: Observation, rollout: Rollout, changes: tuple[UpdateFeature, ...], flying: Mapping[int, str]
@@ -107,9 +110,10 @@ class ByHand(Driver, frozen=True):
 
 
 class ThroughPods(Driver, frozen=True):
-    """Restarts pods by requests to Kubernetes. Outdated is a pod that is not of the revision its set asks for.
+    """Restarts pods by requests to Kubernetes. A pod is outdated if it is not of the update revision of its
+    StatefulSet.
 
-    conditions: makes them when pods are judged, so that nothing is imported before.
+    conditions: makes the conditions of this driver, called when pods are judged, so that nothing is imported earlier.
     """
 
     conditions: Callable[[], Conditions] = NoConditions
@@ -146,12 +150,12 @@ DRIVERS: tuple[Driver, ...] = (NOBODY, MANUAL, STATEFUL_SET)
 
 
 def driver_named(name: object) -> Driver | None:
-    """None where there is no such driver."""
+    """Driver of that name; None if there is none."""
     return next((driver for driver in DRIVERS if driver.name == name), None)
 
 
 def driver_of(rollout: Rollout) -> Driver:
-    """The driver that a document names. Raises ValueError where `core/resolve.py` has not made sure of it."""
+    """Driver that the document names. Raises ValueError for an unknown name, which `core/resolve.py` rejects before."""
     driver = driver_named(rollout.driver)
     if driver is None:
         raise ValueError(f"there is no driver {rollout.driver!r}")

@@ -1,11 +1,10 @@
-"""Topics that the consent `single-replica-topics` was given for: those of which the plan said that they become
-unavailable.
+"""Topics that the consent `single-replica-topics` covers: those that the plan said would become unavailable.
 
-Pure. Made by `core/roll/stage.py` when a roll has the consent for the first time, kept in `status.rollout` while
-that roll lasts, and asked by `core/roll/checks.py` before every restart. Stages that roll nodes several times, of a
-migration or of the inter.broker.protocol.version, have it in their plan, which its hash covers. What comes later was
-not consented to: another topic, or one of which min.insync.replicas asks for every replica since. Topics are kept as
-marks; of very many only one digest is, and then they have to be exactly the same.
+Pure. Made by `core/roll/stage.py` when a roll first has the consent, kept in `status.rollout` while that roll lasts,
+and read by `core/roll/checks.py` before every restart. Stages that roll nodes several times, of a migration or of the
+inter.broker.protocol.version, keep the topics in their plan, where its hash covers them. A topic that is added later is
+not covered, nor is one whose min.insync.replicas has since been raised to all its replicas. Topics are kept as short
+marks. Of more than `MOST_MARKS` topics only one digest is kept, and the topics must then be exactly the same.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.targets import ExcusedPartitions, known_revisions
 
 MOST_MARKS = 100
-"""Topics of which each is remembered: with 64 nodes in flight a status has no room for more."""
+"""Topics that are remembered one by one: with 64 nodes in flight a status has no room for more."""
 MOST_NAMES = 5
 MARK = 6
 MAX_NAME = 64
@@ -39,8 +38,10 @@ def excused_now(
     changes: tuple[UpdateFeature, ...],
     unavailable: Mapping[str, int] | None,
 ) -> tuple[ExcusedPartitions | None, bool]:
-    """Return the topics that the consent is for, and whether they are known. It stays for what it was given for, as
-    long as that is not done; what comes later takes it only where no restart has used it.
+    """Return the topics that the consent covers (None: none), and whether that is known.
+
+    The consent stays with the targets of the roll that it was given for until they are reached. Other targets get it
+    only if no restart has used it.
     """
     due, state = driver_of(desired.rollout).targets(observation, changes), _state(desired, memory)
     rollout, is_spent = memory.rollout, state is ConsentState.SPENT
@@ -60,10 +61,11 @@ def excused_now(
 def excused_in_all_rolls(
     desired: DesiredState, memory: Memory, *, excused: ExcusedTopics | None, unavailable: Mapping[str, int] | None
 ) -> ExcusedTopics | None:
-    """Topics that the consent is for in a plan of several rolls: those that it shows, from its first look to its end.
+    """Topics that the consent covers in a plan of several rolls: those that the plan shows, from its first
+    reconciliation to its end. None without the consent, and while the partitions are not known.
 
-    `excused`: topics that the standing plan shows, if it has the same target. If it shows none, those that are
-    unavailable now are taken, unless another plan has used the consent. None, too, while the partitions are not known.
+    `excused`: topics that the standing plan shows, if it has the same target. If it shows none, the topics that
+    restarts make unavailable now are taken, unless another plan has used the consent.
     """
     state = _state(desired, memory)
     if excused is not None and state is not ConsentState.MISSING:
@@ -82,7 +84,7 @@ def is_to_be_shown(desired: DesiredState, plan: PlanStatus | None) -> bool:
 
 
 def excused_by(unavailable: Mapping[str, int]) -> ExcusedTopics:
-    """The consent to these, and to nothing else. `unavailable`: topic to how many of its partitions."""
+    """Topics of a consent to exactly these. `unavailable`: number of unavailable partitions, by topic."""
     names = sorted(unavailable)
     return ExcusedTopics(
         partitions=sum(unavailable.values()),
@@ -94,7 +96,9 @@ def excused_by(unavailable: Mapping[str, int]) -> ExcusedTopics:
 
 
 def come_later(excused: ExcusedTopics | None, unavailable: Mapping[str, int]) -> Mapping[str, int]:
-    """Topics that the consent does not cover; all where there is none, or where its topics are no longer known."""
+    """Topics that the consent does not cover; all of them if there is no consent, or if more than `MOST_MARKS` topics
+    are no longer exactly those of the consent.
+    """
     if excused is None or not unavailable:
         return unavailable
     if excused.topics > MOST_MARKS:

@@ -1,9 +1,9 @@
-"""Halts of a roll: by a node that lost its disk, is not back in time, or needs its restart still; a crash.
+"""Halts of a roll: a node that lost its disk, is not back in time, still needs its restart, or crashes.
 
-Pure. Called by `core/roll/checks.py` before every restart, and for nodes that are stuck: a node whose next pod would be
-what has failed already is not restarted to become the same. A halt ends when its node is back, or is replaced. Each
-kind of halt is one function of `HALTS`; what it stops follows from what was seen, and from what is remembered of that
-one revision of that one StatefulSet.
+Pure. Called by `core/roll/checks.py` before every restart, and for nodes that are stuck: a node is not restarted if its
+next pod would be the same as one that has failed. A halt ends when its node is back, or is replaced. Each kind of halt
+is one function of `HALTS`. Which restarts a halt stops follows from what was read, and from what is remembered of the
+failed revision of its StatefulSet.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ from kafkafeatures.core.words import format_span
 
 
 class Halt(Struct, frozen=True):
-    """Failure that stops a roll. cause: what is said of it, of which node and with which remedy. failed: the
-    StatefulSet whose pods would become what has failed; None where that is not known, and nothing may be restarted.
-    revision: what has failed. since: when the pod was made that crashes on it; None where its node does not come back,
-    or came in vain.
+    """Failure that stops a roll.
+
+    cause: the message, with the node and the remedy.
+    failed: StatefulSet whose pods would become what has failed; None: not known, so no node may be restarted.
+    revision: the revision that has failed.
+    since: when the crashing pod was made; None if the halt is no crash.
     """
 
     cause: Stalled
@@ -47,9 +49,9 @@ class Halt(Struct, frozen=True):
     def stops(self, question: RestartCheckInput, id_: int) -> bool:
         """Tell whether the next pod of this node would be what has failed: of the same revision, or image.
 
-        What all pods of its StatefulSet ran before is not what a pod failed with that was made later: a node that is
-        stuck on a newer revision gets it back, although another crashed on it already then. Both are dated by the same
-        clock, that of the API server.
+        If all pods of its StatefulSet once ran the revision, a crash on it that is older than the node's present pod
+        does not stop the restart: a node that is stuck on a newer revision gets the working one back. Both pods are
+        dated by the API server's clock.
         """
         if self.failed is None:
             return True
@@ -64,13 +66,13 @@ class Halt(Struct, frozen=True):
 
 
 def nothing_is_halted(question: RestartCheckInput) -> Refusal | None:
-    """Nothing has failed on what is rolled out, until it is back, or replaced."""
+    """No node has failed on the revision that is rolled out without being back, or replaced, since."""
     return next((halt.cause for halt in _halts(question)), None)
 
 
 def is_halted_for(question: RestartCheckInput, id_: int) -> bool:
-    """Tell whether its next pod would be what has failed already. Nothing else is asked of one that is stuck: another
-    image may be what helps.
+    """Tell whether the next pod of a stuck node would be one that has failed already. No other halt holds it: another
+    image may be the cure.
     """
     late = (
         nodeless
@@ -84,8 +86,8 @@ def is_halted_for(question: RestartCheckInput, id_: int) -> bool:
 
 
 def back_on_new_disk(question: RestartCheckInput) -> Iterator[Halt]:
-    """Nodes that came back without what they had, whatever stopped them: the next one may lose its own the same way. On
-    a way that restarts none, there is no next one.
+    """Halts by nodes that came back without their disks, whatever stopped them: the next node may lose its disk the
+    same way. None on a way of a migration that restarts no node.
     """
     if not question.permit.restarts:
         return
@@ -107,7 +109,7 @@ def back_on_new_disk(question: RestartCheckInput) -> Iterator[Halt]:
 
 
 def not_back_in_time(question: RestartCheckInput) -> Iterator[Halt]:
-    """Nodes that were restarted, and should be back by now."""
+    """Halts by nodes that were restarted, and should be back by now."""
     timeout = question.desired.rollout.node_timeout
     # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
     patient = (ReturnPhase.BACK, ReturnPhase.RECOVERING, ReturnPhase.REQUESTED, ReturnPhase.UNKNOWN)
@@ -125,7 +127,7 @@ def not_back_in_time(question: RestartCheckInput) -> Iterator[Halt]:
 
 
 def restarted_in_vain(question: RestartCheckInput) -> Iterator[Halt]:
-    """Nodes that were restarted for what they still need."""
+    """Halts by nodes that were restarted and still need the same restart."""
     for id_, reason in question.fleet.needing.items():
         if id_ not in question.flying and _was_restarted_for_it(question, id_):
             title = question.title(id_)
@@ -140,7 +142,7 @@ def restarted_in_vain(question: RestartCheckInput) -> Iterator[Halt]:
 
 
 def crashed_on_it(question: RestartCheckInput) -> Iterator[Halt]:
-    """Nodes that ended by themselves on what is rolled out."""
+    """Halts by nodes that crash on the revision that is rolled out."""
     for crash in question.crashes:
         yield Halt(_crashed(crash), crash.owner, crash.pod.revision, crash.pod.created_at)
 
@@ -159,7 +161,7 @@ def _halts(question: RestartCheckInput) -> Iterator[Halt]:
 
 
 def _crashed(crash: Crash) -> Stalled:
-    """A crash halts the roll. Levels wait as well, since most crashes last."""
+    """Halt for a crash. Levels wait as well, since most crashes last."""
     counts = f"it counts until the container has run for {format_span(STEADY_AFTER)}"
     return stalled(
         str(crash),
@@ -171,7 +173,7 @@ def _crashed(crash: Crash) -> Stalled:
 
 
 def _remedy(question: RestartCheckInput, step: RestartNode) -> str:
-    """The remedy for a node that is not back. A pod that is gone cannot be inspected."""
+    """Remedy for a node that is not back. A pod that is gone cannot be inspected."""
     workloads = question.observation.workloads
     pod = question.pod_of(step.pod)
     if step.pod and isinstance(workloads, Known) and pod is None:
@@ -191,8 +193,8 @@ def _halted(question: RestartCheckInput, id_: int, text: str, remedy: str) -> St
 
 
 def _was_restarted_for_it(question: RestartCheckInput, id_: int) -> bool:
-    """Tell whether the node was restarted for what it still needs: to do it again would change nothing. A request to
-    restart the pod that it has now came later.
+    """Tell whether the node was already restarted for what it still needs, so that another restart would change
+    nothing. False if a person requests the restart of its present pod, as that request came later.
     """
     pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
     if pod is not None and owner is not None and not is_outdated(pod, owner):

@@ -1,6 +1,7 @@
-"""Live brokers that are not in sync with what they host: the cause where partitions forbid the restart of another one.
+"""Live brokers that are not in sync with partitions they host: the cause if partitions forbid the restart of another
+one.
 
-Pure. Asked by the checks of a roll, and by what chooses the next node. Since when a broker is behind is kept in
+Pure. Called by the checks of a roll, and by the choice of the next node. Since when a broker is behind is kept in
 `status.rollout.behind` while the roll lasts.
 """
 
@@ -19,7 +20,12 @@ STOPPED = "`alter-partition-channel-manager]: Stopped`"
 
 
 class Cause(NamedTuple):
-    """`text`: which brokers are behind, with what, and since when. `remedy`: where to look."""
+    """Brokers that are behind, as the cause of a wait.
+
+    text: which brokers, with which partitions, and since when.
+    remedy: where to look.
+    nodes: these brokers.
+    """
 
     text: str
     remedy: str
@@ -32,8 +38,8 @@ class Cause(NamedTuple):
 
 
 def brokers_behind(question: RestartCheckInput) -> Mapping[int, Stamp]:
-    """Live brokers that are out of sync with what they host, and since when. Of many the first are dated, those first
-    that were known before: a status has room for few.
+    """Live brokers that are out of sync with partitions they host, and since when; first those that the status knows
+    already, as it has room for few.
     """
     if question.replication is None:
         return {}
@@ -45,7 +51,7 @@ def brokers_behind(question: RestartCheckInput) -> Mapping[int, Stamp]:
 
 
 def cause_among(question: RestartCheckInput, ids: Iterable[int] | None = None) -> Cause | None:
-    """The first brokers that are behind, of these or of all; None where none is."""
+    """Cause for the first brokers that are behind, among these ids or (None) all; None if none is behind."""
     since = brokers_behind(question)
     behind_ids = [id_ for id_ in sorted(since if ids is None else ids) if id_ in since][:NAMED]
     if not behind_ids or question.replication is None:
@@ -63,10 +69,11 @@ def cause_among(question: RestartCheckInput, ids: Iterable[int] | None = None) -
 
 
 def remedy_at_leader(question: RestartCheckInput, id_: int) -> str:
-    """Second remedy, where one live broker leads all that this one is not in sync with for long; else empty.
+    """Further remedy if one live broker leads all partitions that this broker has long been out of sync with; else
+    empty.
 
-    The leader decides who is in sync. One that can no longer tell the controller (Kafka 3.9, in ZooKeeper mode with the
-    flag) keeps every follower out, and no restart of a follower helps. Its log alone proves it.
+    The leader decides which replicas are in sync. A leader that can no longer tell the controller (Kafka 3.9, in
+    ZooKeeper mode with the flag) keeps every follower out, and no restart of a follower helps. Only its log proves it.
     """
     leader = question.replication.leader_of_lacking(id_) if question.replication is not None else None
     node = question.node(leader) if leader is not None else None

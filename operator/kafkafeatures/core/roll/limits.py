@@ -18,8 +18,10 @@ MOST_NOTES, MAX_NOTE = 8, 512
 
 
 class RollLimits(Struct, frozen=True):
-    """Number of restarts one after the other that a roll takes, and notes on what limits how many nodes are restarted
-    at once.
+    """Length of a roll and what limits it.
+
+    rounds: number of restarts one after the other.
+    notes: what limits how many nodes are restarted at once.
     """
 
     rounds: int = 0
@@ -27,7 +29,7 @@ class RollLimits(Struct, frozen=True):
 
 
 def limits_of(question: RestartCheckInput, needing: frozenset[int]) -> RollLimits:
-    """Worked out once, when the roll begins: with every node that comes back less would be left to say."""
+    """Limits of the roll. Worked out once, when it begins: later fewer nodes are left to judge by."""
     rollout = question.remembered.status.rollout
     if rollout is not None and question.leads_where_it_did and rollout.rounds:
         return RollLimits(rollout.rounds, rollout.notes)

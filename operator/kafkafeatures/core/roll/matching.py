@@ -1,17 +1,17 @@
-"""Matching of nodes and the pods that they run in, whatever the driver that restarts them.
+"""Matching of nodes and the pods that they run in, for every driver that restarts pods.
 
-Pure. Called by the drivers of `core/roll/drivers.py` that read pods. Two facts make a pod that of a node, and no
-ordinal is ever one of them:
+Pure. Called by the drivers of `core/roll/drivers.py` that read pods. Two facts prove that a pod runs a node; its
+ordinal is never one of them:
 
 1. A listener that the node is registered with leads to this pod alone: `<pod>.<service>.<namespace>.svc...` or shorter,
    an IP address of the pod, or a port of the Kubernetes node that only this pod has.
 2. The process that answers at an IP address of the pod says that it is this node (DescribeConfigs of BROKER <id>, which
    a node answers for itself alone). The names of the first fact may be those of another cluster or namespace, and an
    address may have been given to another pod; a process knows its id. (The pods of a StatefulSet have one template, so
-   no configuration of theirs names it.) A pod whose container does not run needs no second fact: there is no process
-   that it could be mistaken for.
+   no configuration of theirs names it.) A pod whose container does not run needs no second fact: no other process can
+   run in it.
 
-What does not fit is named, and no pod at all is restarted.
+A node or a pod that does not match is named, and no pod at all is restarted.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ NAMED = 3
 
 
 def fleet_of(observation: Observation, rollout: Rollout, flying: Mapping[int, str], conditions: Conditions) -> Fleet:
-    """The nodes and pods that were seen. Empty where the pods could not be read: the caller says so.
+    """Nodes and pods that were read; empty if the pods could not be read, which the caller reports.
 
-    `flying`: nodes that are being restarted, with the names of their pods. The next pod gets the name, and with it the
-    disk; so it is known whose pod it is that does not run, and no other node waits for its node. `conditions`: of the
-    driver.
+    flying: nodes that are being restarted, with the names of their pods. The next pod has the same name and the same
+        disk, so its node is known while it does not run, and no other node waits for it.
+    conditions: conditions of the driver.
     """
     if not isinstance(observation.workloads, Known):
         return Fleet.EMPTY
@@ -85,7 +85,9 @@ def fleet_of(observation: Observation, rollout: Rollout, flying: Mapping[int, st
 
 
 class _Matching:
-    """All nodes against all pods. `certain`: what both facts say, or the first one where there is no process."""
+    """Matching of all nodes and all pods. `certain`: the pod of each node by both facts, or by the first if it has no
+    process.
+    """
 
     def __init__(
         self,
@@ -136,7 +138,7 @@ class _Matching:
         self._judge_pods_without_node(set(claimed))
 
     def unavailable(self) -> Iterator[int]:
-        """Nodes without a pod that runs and may stay."""
+        """Nodes that have no pod, whose pod is not certain, or whose pod is away."""
         yield from (node.id for node in self._homeless)
         yield from (wait.node.id for wait in self.waits if wait.node is not None)
         yield from (id_ for id_, (pod, _) in self.certain.items() if is_away(pod))
@@ -193,7 +195,9 @@ class _Matching:
             self.waits.append(PodObstacle(text, remedy, node, Role.CONTROLLER not in node.roles))
 
     def _is_confirmed(self, node: Node, pod: Pod) -> bool:
-        """The second fact. An address that several pods share tells them apart only by the node's port."""
+        """Tell whether the second fact holds. If several pods share an address, only the node's port tells them
+        apart.
+        """
         if node.proved_at not in pod.ips:
             return False
         return self._users[node.proved_at] == 1 or (node.proved_at, node.port) in pod.ports_of_node
@@ -234,7 +238,7 @@ class _Matching:
         )
 
     def _judge_pods_without_node(self, claimed: set[str]) -> None:
-        """Pods that no node is known to run in. A new node registers once it has started."""
+        """Judge pods that no node is known to run in. A new node registers once it has started."""
         for name, (pod, owner) in self._pods.items():
             if name in claimed or name in self._flying.values():
                 continue

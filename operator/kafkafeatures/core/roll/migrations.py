@@ -1,13 +1,13 @@
 """Check that the cluster is not in the middle of a migration from ZooKeeper, in which no node may be restarted.
 
 Pure. The first of the checks of `core/roll/checks.py`. The first controller that starts without
-`zookeeper.metadata.migration.enable` finalizes the migration, which is irreversible; a broker that is restarted with
-another template takes the next phase; and until the copy is made the metadata log has no partitions, so that every
-broker seems to be free to go. Steps of a migration are people's.
+`zookeeper.metadata.migration.enable` finalizes the migration, which is irreversible. A broker that is restarted with
+another template takes the next phase. And until the copy is made, the metadata log has no partitions, so that every
+broker seems to be free to go. Outside of the migration's own stage, no node is restarted meanwhile.
 
-The metadata log says whether one is open. Without it, an answer of a controller does, and of releases without
-migrations (4.0 and newer). Brokers alone do not: those of 3.x that run in KRaft mode look the same in a dual write as
-after it.
+The metadata log says whether a migration is open. Without the log, an answer of a controller does, or releases that
+have no migrations (4.0 and newer). Brokers alone do not prove it: brokers of 3.x in KRaft mode look the same in a dual
+write as after it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _BY_HAND = "finalize the migration or roll it back; until then restart nodes by 
 
 
 def no_migration_is_open(question: RestartCheckInput) -> Refusal | None:
-    """The mode is known, and is KRaft; no broker is registered that still has its metadata in ZooKeeper. Else only the
-    next step of the migration restarts anything.
+    """The mode is known and is KRaft, and no registered broker still has its metadata in ZooKeeper. Otherwise only the
+    next step of the migration restarts nodes.
     """
     if question.permit.is_granted:
         return None  # the migration itself asks for it, and has checked what must hold

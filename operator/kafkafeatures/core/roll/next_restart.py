@@ -1,8 +1,8 @@
 """Choice of the node that is restarted next, or of what the roll waits for.
 
-Pure. Called by `core/roll/roll.py`. Controllers go before brokers, one at a time and alone, followers first. A node
-that is stuck (its pod cannot run on what it has) goes before all others: it cannot get worse. Safety never depends on
-the order in which nodes are tried.
+Pure. Called by `core/roll/roll.py`. Controllers are restarted before brokers, one at a time and alone, followers first.
+A stuck node (its pod cannot run as it is) comes before all others: it cannot get worse. Safety never depends on the
+order in which nodes are tried.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting
 Next = Act | Wait | Stalled
 
 FEW = 8
-"""Nodes that do not stay up, of which one may be next; and nodes in flight for which a status has room to say which
-partitions they were not in sync with before.
+"""Nodes that do not stay up and may be tried as the next one; also the number of nodes in flight whose lagging
+partitions a status has room for.
 """
 
 
 def next_restart(question: RestartCheckInput, needing: frozenset[int]) -> Next:
-    """One more restart, or why not. A broker that does not say who it is keeps only those from going that share a
-    partition with it; what is left to wait for then is that broker.
+    """One more restart, or the reason why there is none. A broker whose pod is not confirmed holds only brokers that
+    share a partition with it; once only it is left, the roll waits for it.
     """
     alone = next((wait for wait in question.fleet.waits if wait.is_alone), None)
     if alone is None or needing or question.in_flight:
@@ -97,11 +97,12 @@ def to_free(question: RestartCheckInput, needing: frozenset[int]) -> tuple[int, 
 
 
 def _again(question: RestartCheckInput, restart: Restarting) -> Next:
-    """The next action for a restart whose intent was written and whose pod still runs: the eviction may be on its way,
-    and no other node is restarted until that is seen. To send it again is safe, because it names the UID of the pod;
-    all that was checked when it was decided is checked again, as a template may have been changed since. A restart that
-    is no longer wanted is not sent again: it is given up once it cannot be on its way. A pod that runs another node
-    stays too: a status can be edited.
+    """Next action for a restart whose intent was written and whose old pod still runs.
+
+    The eviction may be on its way, and no other node is restarted until that is known. To send it again is safe,
+    because it names the uid of the pod. All checks are made again, as a template may have been changed since. A restart
+    that is no longer wanted is not sent again; it ends once it can no longer be on its way. Nor is a pod evicted that
+    no longer runs the node of the intent: a status can be edited.
     """
     id_ = restart.step.node_id
     pod = question.fleet.pods.get(id_)
@@ -115,15 +116,17 @@ def _again(question: RestartCheckInput, restart: Restarting) -> Next:
 
 
 def refusal_anew(question: RestartCheckInput, restart: Restarting) -> Refusal | None:
-    """Refusal of what was decided earlier and is not done: by all that is asked before a restart, but for itself."""
+    """Refusal of a restart that was decided earlier and is not done yet: all checks again, as if it were not in
+    flight.
+    """
     without_it = question.without(restart)
     refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), without_it)
     return refused or refusal_of(without_it, restart.step.node_id, restart.step.consent)
 
 
 def _next_controller(question: RestartCheckInput, controllers: frozenset[int]) -> Next:
-    """Followers first, the leader last; who that is was read just now. Of combined nodes another follower may go where
-    the first one's partitions forbid it.
+    """Next controller: followers first, the leader of this reading last. Of combined nodes, another follower may go if
+    the partitions of the first one forbid its restart.
     """
     if isinstance(question.observation.quorum, Unknown):
         return unread(question.observation.quorum, "the quorum is not known")

@@ -1,8 +1,8 @@
-"""Remedy for a cluster of which no node answers, where its pods show why.
+"""Remedy for a cluster of which no node answers, if its pods show the cause.
 
-Pure. Called by `reconcile/evaluate.py`: where no node answers there is no observation, so no restart is decided on.
-With combined nodes that is so as soon as all of them are down. Nothing tells then which node may go first, so the
-operator deletes no pod; but a pod of a revision that is being left stays as it is until a person deletes it.
+Pure. Called by `reconcile/evaluate.py`. If no node answers there is no observation, so no restart is decided. Combined
+nodes are in that state as soon as all of them are down. It is then not known which node may go first, so the operator
+deletes no pod; a pod of an old revision stays as it is until a person deletes it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kafkafeatures.core.roll.pods import cannot_run, is_outdated
 PODS_SHOWN = 3
 
 _NO_ANSWER = (*NO_ANSWER, FailureKind.NO_LEADER)
-"""Failures that pods explain which do not run; of any other kind is what a node that runs has answered."""
+"""Kinds of failures that may be caused by pods that do not run; other kinds are answers of running nodes."""
 
 
 def with_pods(failure: Failure, workloads: WorkloadsReading | Failure) -> Failure:
-    """Return the failure with the pods that do not run and what to do about them. Without numbers that grow: a status
-    that says the same is not written again.
+    """The failure with the pods that do not run and the remedy for them. It has no numbers that grow, so that an
+    unchanged status is not written again.
     """
     if isinstance(workloads, Failure) or failure.kind not in _NO_ANSWER:
         return failure

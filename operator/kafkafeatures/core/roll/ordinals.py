@@ -1,8 +1,8 @@
-"""Meaning of `podManagementPolicy: OrderedReady` for an eviction: pods are created one by one, by their ordinals.
+"""Order in which Kubernetes creates the pods of a StatefulSet with `podManagementPolicy: OrderedReady`: by ordinal.
 
 Pure. Called by `core/roll/stateful_sets.py`. Kubernetes creates a pod of such a StatefulSet only while all pods of
-lower ordinals are ready (`stateful_set_control.go`, `monotonic`). So what is evicted above one that does not run stays
-away for as long.
+lower ordinals are ready (`stateful_set_control.go`, `monotonic`). So a pod that is evicted stays away for as long as a
+pod below it does not run.
 """
 
 from __future__ import annotations

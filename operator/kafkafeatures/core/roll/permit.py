@@ -23,16 +23,20 @@ if TYPE_CHECKING:  # every document asks whether it has one
 
 
 class Permit(Struct, frozen=True):
-    """purpose: where the restarts lead, which identifies their roll. needing: nodes that have to be restarted, and why.
+    """Permission to restart certain nodes on the way of a migration, or to another inter.broker.protocol.version.
 
-    last: the node that goes after all others; None where any may. is_first: none of them is as it has to be yet, so one
-    goes alone. unknown: nodes of which it is not known whether they are as they have to be. has_quorum: whether an
-    active controller of a quorum is needed, which in ZooKeeper mode there is not.
-
-    restarts: whether nodes are restarted on the way. Where none are, those in flight have to be over before the way is
-    taken, and nothing may be left by then that tells which partitions they have. proven: nodes of which it is certain
-    how they run; unneeded: nodes that are not expected to come back. is_half_done: the way has to continue, so a
-    majority of the voters suffices for its brokers. is_granted: False of `NO_PERMIT` alone.
+    purpose: where the restarts lead; it identifies their roll.
+    needing: nodes that have to be restarted, and why.
+    last: the node that goes after all others; None: any may.
+    is_first: no node is as it has to be yet, so the first goes alone.
+    unknown: nodes of which it is not known whether they are as they have to be.
+    has_quorum: an active controller of a quorum is needed; False in ZooKeeper mode, which has none.
+    restarts: the way restarts nodes. If not, restarts in flight must be over first, and may have to end without any
+        information about partitions.
+    proven: nodes of which it is certain how they run.
+    unneeded: nodes that are not expected to come back.
+    is_half_done: the way has to continue, so a majority of the voters suffices for its brokers.
+    is_granted: False for `NO_PERMIT` alone.
     """
 
     purpose: str
@@ -48,7 +52,9 @@ class Permit(Struct, frozen=True):
     is_granted: bool = True
 
     def applied(self, fleet: Fleet, driver: Driver) -> Fleet:
-        """The fleet with nothing to restart but what is permitted. A pod goes only once its template was changed."""
+        """Fleet in which only permitted nodes need a restart. If pods are read, their templates must have been changed
+        too.
+        """
         if not self.is_granted:
             return fleet
         if not driver.reads_pods:
@@ -61,17 +67,17 @@ class Permit(Struct, frozen=True):
         return id_ not in self.needing and id_ not in self.unknown
 
     def in_turn(self, needing: frozenset[int]) -> frozenset[int]:
-        """The nodes of these whose turn it is: the last one only once no other is left."""
+        """Nodes of `needing` whose turn it is: the last one only once no other is left."""
         other_ids = needing - {self.last}
         return other_ids if self.last in needing and other_ids else needing
 
 
 NO_PERMIT = Permit("", {}, is_granted=False)
-"""Permit of every roll that no migration asks for: whatever needs a restart is restarted, in KRaft mode."""
+"""Permit of a roll without a migration: in KRaft mode, every node that needs a restart is restarted."""
 
 
 def without_requests(observation: Observation) -> Observation:
-    """A request to restart a pod does not count: which template a pod has decides, and nothing else."""
+    """Observation without requests to restart pods: on the way of a migration only the template of a pod decides."""
     if isinstance(observation.workloads, Unknown):
         return observation
     return replace(

@@ -25,13 +25,16 @@ class PodWithoutNode(NamedTuple):
 
     @property
     def is_outdated(self) -> bool:
-        """Tell whether it would be another one after it was deleted."""
+        """Tell whether its next pod would have another revision."""
         return is_outdated(self.pod, self.owner)
 
 
 class PodObstacle(NamedTuple):
-    """Obstacle to one more restart, which is waited for, and what a person can do about it. `node`: whose pod is not
-    known for certain. `is_alone`: no other node has to wait for it, but those that share a partition with it.
+    """Obstacle to one more restart, which the roll waits for.
+
+    text, remedy: message, and what a person can do.
+    node: node whose pod is not certain.
+    is_alone: only nodes that share a partition with `node` have to wait.
     """
 
     text: str
@@ -41,14 +44,19 @@ class PodObstacle(NamedTuple):
 
 
 class Fleet(Struct, frozen=True):
-    """Nodes in their pods. By node id, only where it is certain which pod runs the node.
+    """Nodes in their pods. Mappings are by node id, and have only nodes whose pod is certain.
 
-    needing: nodes that need a restart, and why. unavailable: nodes whose pod stops, does not run, is not there, or is
-    being drained, for whatever reason. blockers: why nothing may be restarted at all. waits: what no further node is
-    restarted for; without_node: pods that run no registered node, which are waited for as well; both only where some
-    pod needs a restart, or may need one. notes: what could be better. withheld: those of `needing` whose restart would
-    be refused now, such as by a PodDisruptionBudget, and why. out_of_order: those whose pod would not be created again
-    soon, and why.
+    pods: pod of each node.
+    sets: StatefulSet of each node.
+    needing: nodes that need a restart, and why.
+    unavailable: nodes whose pod stops, does not run, does not exist, or is being drained, for whatever reason.
+    blockers: reasons why no node at all may be restarted.
+    waits: obstacles to one more restart. These and `without_node` are filled only if a pod needs a restart, or may need
+        one.
+    without_node: pods that run no registered node, which are waited for as well.
+    notes: what could be better.
+    withheld: nodes of `needing` whose restart would be refused now, such as by a PodDisruptionBudget, and why.
+    out_of_order: nodes of `needing` whose pod would not be created again soon, and why.
     """
 
     EMPTY: ClassVar[Fleet]
@@ -69,12 +77,12 @@ Fleet.EMPTY = Fleet()
 
 
 def is_outdated(pod: Pod, owner: StatefulSet) -> bool:
-    """Only by a status that is of the StatefulSet's current generation."""
+    """Tell whether the pod is not of the update revision, by a status of the StatefulSet's current generation."""
     return owner.observed and bool(owner.update_revision) and pod.revision != owner.update_revision
 
 
 def why_restarted(pod: Pod, owner: StatefulSet) -> str:
-    """Reason to restart a pod: its revision, and the one it should have, or a request; empty where it needs none."""
+    """Reason to restart a pod: its revision and the update revision, or a request; empty if it needs no restart."""
     if is_outdated(pod, owner):
         return f"pod {pod.name} is of revision {pod.revision}, the template of {owner.name} is {owner.update_revision}"
     is_asked = pod.restart_requested and owner.observed and owner.update_revision  # else no plan knows the next pod
@@ -87,7 +95,7 @@ def is_away(pod: Pod) -> bool:
 
 
 def is_running(pod: Pod) -> bool:
-    """Tell whether there may be a process in it, also while its Kubernetes node is not heard of."""
+    """Tell whether a process may run in the pod, even if its Kubernetes node does not report."""
     return pod.phase in ("Running", "Unknown") and not pod.waiting
 
 
@@ -96,7 +104,7 @@ _NEVER_STARTS = frozenset({
     "RegistryUnavailable", "SignatureValidationFailed", "CreateContainerConfigError", "CreateContainerError",
     "RunContainerError",
 })  # fmt: skip
-"""Reasons why a container waits, in kubelet's words, of which only another image or template is the end."""
+"""Reasons of kubelet why a container waits that only another image or template can end."""
 _FINDS_NO_PLACE = ("Unschedulable", "SchedulingGated")
 _CRASH_LOOP, _OUT_OF_MEMORY, _CANNOT_START = "CrashLoopBackOff", "OOMKilled", ("StartError", "ContainerCannotRun")
 _CRASHES, _BACK_OFF = 3, timedelta(seconds=30)
@@ -106,8 +114,8 @@ and only then for longer. It begins anew with one that has run for ten minutes, 
 
 
 def cannot_run(pod: Pod, current_time: datetime) -> bool:
-    """Tell whether it does not run as it is, however long one waits. One that ran out of memory may run again by
-    itself.
+    """Tell whether the pod cannot run as it is, however long one waits. A container that ran out of memory may run
+    again by itself.
     """
     reason = pod.waiting.removeprefix(INIT)
     if reason in _NEVER_STARTS or reason in _FINDS_NO_PLACE:
@@ -119,17 +127,19 @@ def cannot_run(pod: Pod, current_time: datetime) -> bool:
 
 
 def look_at(pod: str) -> str:
-    """Commands that show why it does not run, or not as it should."""
+    """Commands that show why a pod does not run, or not as it should."""
     return f"see `kubectl logs {pod}` and `kubectl describe pod {pod}`"
 
 
 def hangs(pod: Pod, current_time: datetime, timeout: timedelta) -> bool:
-    """Tell whether it is still stopping, long after it should have stopped."""
+    """Tell whether the pod is still stopping, long after it should have stopped."""
     return pod.stops_by is not None and current_time - pod.stops_by > timeout
 
 
 def while_stopping(pod: Pod, namespace: str, current_time: datetime, timeout: timedelta) -> str:
-    """Remedy for a pod that is stopping. By force within its grace period, a node would run twice."""
+    """Remedy for a pod that is stopping. If it were deleted by force within its grace period, its node could run
+    twice.
+    """
     if hangs(pod, current_time, timeout):
         return if_lost(pod, namespace)
     until = f"to stop by {pod.stops_by.astimezone(UTC):%H:%M:%S} UTC" if pod.stops_by is not None else "stopping"

@@ -16,8 +16,9 @@ from kafkafeatures.core.words import format_span
 
 
 def every_pod_runs_a_node(question: RestartCheckInput) -> Refusal | None:
-    """A StatefulSet may have been scaled up. A pod without a registered node has no partitions, but it may be the first
-    that fails on the new image; and one that has found no place takes that of the next pod that is evicted.
+    """Every pod runs a registered node. A StatefulSet may have been scaled up: a pod without a node has no partitions,
+    but may be the first that fails on the new image; if it cannot be scheduled, it takes the place of the next pod that
+    is evicted.
     """
     if not question.fleet.without_node:
         return None
@@ -51,7 +52,7 @@ def without_node_for_long(question: RestartCheckInput) -> Iterator[PodWithoutNod
 
 
 def never_registered(question: RestartCheckInput, late: PodWithoutNode) -> Stalled:
-    """Halt of the roll for such a pod, with its remedy."""
+    """Halt of the roll for a pod whose node never registered, with its remedy."""
     text = _unregistered_since(late, f"after {format_span(question.desired.rollout.node_timeout)}")
     if late.pod.terminating:
         return stalled(text, question.while_stopping(late.pod), subject=f"pod {late.pod.name}")

@@ -1,8 +1,8 @@
-"""Pods that are to be restarted: what a plan says of a roll, and what is left of it.
+"""Restarts in a plan: the pods to restart, and those that are left.
 
-Pure. By StatefulSets and their update revisions: a node more, or one that is done, leaves a plan standing; another
-image is another plan. A pod whose restart a person requests, and whose template would not have it restarted, stands for
-itself: an approval is for this life of it, and for no other pod. Made by `core/roll/stage.py`.
+Pure. A plan names StatefulSets and their update revisions, so it stays valid if a node is added or restarted; another
+image makes another plan. A pod whose restart a person requests, although its template does not need it, is named by
+itself: an approval covers this life of the pod only. Made by `core/roll/stage.py`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ if TYPE_CHECKING:  # no level needs the pods: `apply` starts faster
 ROLL = "Roll"
 """The kind of a stage that restarts pods."""
 ONE_POD = "pod/"
-"""Begins the name of a pod that is restarted on request, in `from` and `to` of a stage. No StatefulSet has such a name.
+"""Prefix of the name of a pod that is restarted on request, in `from` and `to` of a stage. No StatefulSet has such a
+name.
 """
 
 
 class PodsOfSet(Struct, frozen=True):
-    """A StatefulSet that is rolled. `old_revisions`: the revisions of its pods that are not at `new_revision`;
-    `remaining`: how many.
+    """Pods of a StatefulSet that are rolled, or one pod that is restarted on request.
 
-    Or one pod that is restarted on request: `name` begins with `ONE_POD`, and `new_revision` is that it has another
-    uid.
+    name: name of the StatefulSet; of one pod, `ONE_POD` and its name.
+    old_revisions: revisions of the pods that are not at `new_revision`.
+    new_revision: update revision; of one pod, another uid.
+    remaining: number of pods that are left.
     """
 
     name: str
@@ -69,8 +71,8 @@ Pods = Mapping[str, PodsOfSet]
 
 
 def pods_of(reading: WorkloadsReading) -> Pods | None:
-    """None while a StatefulSet is not there, or its own controller has not seen its newest template: which revision
-    that is, is open.
+    """Pods to restart; None while a StatefulSet does not exist, or its own controller has not processed its newest
+    template: the update revision is not known then.
     """
     if reading.missing or not all(
         stateful_set.observed and stateful_set.update_revision for stateful_set in reading.stateful_sets
@@ -98,7 +100,9 @@ def nodes_to_restart(observation: Observation, changes: tuple[UpdateFeature, ...
 
 
 def lacking(node: Node, changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]:
-    """The changes whose level the node does not support, as far as that is known. A ghost cannot be restarted."""
+    """Changes whose level the node does not support, as far as that is known; none for a ghost, which cannot be
+    restarted.
+    """
     if not node.roles or node.state is NodeState.GHOST:
         return ()
     ranges = ((change, node.known_range_of(change.feature)) for change in changes)
@@ -122,7 +126,9 @@ def revisions_in(target: Mapping[str, int | str]) -> Mapping[str, int | str]:
 
 
 class RollWork(Struct, frozen=True):
-    """`pods`: all that the stage restarts, with how many are left; of one that has not begun, at least one each."""
+    """One roll of a plan. `pods`: all that the stage restarts, each with the number left; at least one if the stage has
+    not begun.
+    """
 
     pods: tuple[PodsOfSet, ...]
 
@@ -133,7 +139,7 @@ class RollWork(Struct, frozen=True):
 
     @property
     def counted(self) -> int:
-        """A restart is no change that an approval of another plan could be for."""
+        """Zero: no restart adds to the change count."""
         return 0
 
     @property
@@ -143,16 +149,16 @@ class RollWork(Struct, frozen=True):
 
     @property
     def is_irreversible(self) -> bool:
-        """Pods can be restarted with the revision of before."""
+        """False: pods can be restarted with their old revision."""
         return False
 
     @property
     def is_safe_to_undo(self) -> bool:
-        """Pods can be restarted with the revision of before."""
+        """True: pods can be restarted with their old revision."""
         return True
 
     def steps(self) -> Iterator[StepStatus]:
-        """One for each StatefulSet, however many pods it has."""
+        """One step for each StatefulSet, however many pods it has."""
         for pods in self.pods:
             yield StepStatus(
                 id="",
@@ -166,11 +172,13 @@ class RollWork(Struct, frozen=True):
 
 
 class RollProposal(StageProposal, frozen=True):
-    """Pods to restart; `pods` is None where they could not be read.
+    """Proposal to restart pods.
 
-    excused: what this roll may make unavailable, by a consent, with what only the operator needs of it; planned: as the
-    plan says it. later: rolls that are to follow once this one is over. is_left: another stage decides on restarts, and
-    says what they make unavailable.
+    pods: pods to restart; None: they could not be read.
+    excused: topics that this roll may make unavailable, by a consent, with what only the operator needs.
+    planned: the same topics, as the plan shows them.
+    later: rolls that follow once this one is over.
+    is_left: another stage decides on restarts, and shows what they make unavailable.
     """
 
     kind: ClassVar[str] = ROLL
@@ -206,7 +214,7 @@ class RollProposal(StageProposal, frozen=True):
         return self.pods is not None
 
     def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[RollWork, ...] | None:
-        """Work of each roll of a plan by now; None where the rolls are not what there is to do."""
+        """Work that is left of each roll of a plan; None if the rolls are not what is to be done now."""
         rolls = [stage for stage in stages if stage.kind == ROLL]
         if any(roll.start.keys() != roll.target.keys() or roll.unknown for roll in rolls):
             return None
@@ -234,8 +242,8 @@ class RollProposal(StageProposal, frozen=True):
         )
 
     def _is_rolled_to(self, target: Mapping[str, int | str]) -> bool:
-        """Tell whether the target is what there is to roll now: the same revisions, whatever is done of it. A pod that
-        was restarted on request is no longer there.
+        """Tell whether the target is what is to be rolled now: the same revisions, whatever part is done. A pod that
+        was restarted on request is no longer listed.
         """
         pods = (self.pods or {}).values()
         target_revisions = {pod.name: pod.new_revision for pod in pods}
@@ -248,8 +256,8 @@ class RollProposal(StageProposal, frozen=True):
 def pods_rolled_by(
     stage: PlannedStage, pods: Pods | None, *, is_begun: bool = True, over: bool = False
 ) -> tuple[PodsOfSet, ...]:
-    """Pods that a stage rolls, with how many are left now; none where that is not known. In the order of the pods that
-    were read: the API server sorts what a status says by name.
+    """Pods that a stage rolls, with the number left now; empty if that is not known. In the order in which the pods
+    were read, as the API server sorts the names in a status.
     """
     current_pods = pods or {}
     ordered = dict.fromkeys((*(name for name in current_pods if name in stage.target), *sorted(stage.target)))

@@ -1,9 +1,9 @@
-"""Memory of nodes from earlier looks, and what one process keeps of it: which disks they had, and since when it knows
-each of them to be up. In one place, whatever stage restarts nodes.
+"""Memory that restarts are judged by: which disks each node had, and since when this process knows each node to be up.
 
-Pure. Called by `core/roll/stage.py`, and by the stages of migrations and of the inter.broker.protocol.version, whose
-restarts are made there too. A status has the disks as well, as far as it has room for them; where both are lost, the
-disks that are read next count as those of before. No status says since when a node is up: it would be no proof.
+Pure. Called by `core/roll/stage.py`, and by the stages of migrations and of the inter.broker.protocol.version, which
+restart nodes too. The disks are also in the status, as far as it has room for them. If both the status and this process
+have lost them, the disks that are read next count as the earlier ones. How long a node has been up is never taken from
+a status, which would prove nothing.
 """
 
 from __future__ import annotations
@@ -27,9 +27,15 @@ from kafkafeatures.core.roll.proposal import ROLL
 
 
 class RollContext(NamedTuple):
-    """`in_flight`: restarts whose end was not seen. `status`: of before. With the time, and how to tell ages by it;
-    `known_for`: for what must not come too early, whatever a clock says. `disks`: those that nodes had before.
-    `up_for`: for how long this process knows each node to be up.
+    """Memory and clocks that the next restart is judged by, besides what was read of the cluster.
+
+    in_flight: restarts that were begun and of which no end was seen.
+    status: the status that the reconciliation began with, without the steps that have ended.
+    current_time: the time of this reconciliation.
+    age_of: how long ago a stamp of the status was, by the clock.
+    known_for: how much of that age this process has lived through itself; a clock that was set cannot make it longer.
+    disks: the directories that each node had earlier in this roll.
+    up_for: for how long this process knows each node to be up.
     """
 
     in_flight: tuple[InFlight, ...]
@@ -42,26 +48,35 @@ class RollContext(NamedTuple):
 
 
 class UpSince(Struct, frozen=True):
-    """Time when this process met a return of a node, in seconds. mark: of that return, by the metadata log."""
+    """Last return of a node, as this process met it.
+
+    mark: identity of the return in the metadata log.
+    at: monotonic time in seconds at which this process first read it.
+    """
 
     mark: Mark
     at: float
 
 
 class RollMemory(Struct, frozen=True):
-    """Memory of restarts in this process: a status may be lost, and has no room for each node of a large cluster."""
+    """Memory of restarts in this process: a status may be lost, and has no room for each node of a large cluster.
+
+    cluster: id of the cluster.
+    disks: the directories that each node had earlier.
+    up: last return of each node.
+    """
 
     cluster: str
     disks: Disks
     up: Mapping[int, UpSince]
 
     def interrupted(self, reason: str) -> RollMemory:
-        """A cluster that cannot be read changes no disk, and what returns to it meanwhile has another mark."""
+        """Memory unchanged: an unreadable cluster changes no disk, and a returning node gets another mark."""
         return self
 
 
 def remembered_of(facts: StageInput) -> RollContext:
-    """Memory that the next restart is judged by, beside what was read."""
+    """Memory and clocks that the next restart is judged by."""
     up_for = {id_: timedelta(seconds=facts.monotonic - up_since.at) for id_, up_since in _up(facts).items()}
     return RollContext(
         facts.in_flight, facts.remembered, facts.current_time, facts.age_of, facts.known_for,
@@ -70,8 +85,11 @@ def remembered_of(facts: StageInput) -> RollContext:
 
 
 def kept_of_roll(facts: StageInput, disks: Disks | None, *, is_over: bool) -> Mapping[str, StageMemory]:
-    """Memory of this look that the process keeps. `disks`: those of before by now, None where no node is restarted;
-    `is_over`: that is certain, and what nodes have by then is what the next roll begins with.
+    """Memory that the process keeps after this reconciliation; empty where the id of the cluster is not known.
+
+    disks: the earlier directories, updated by this reconciliation; None if no node is restarted.
+    is_over: the roll is certainly over, so the earlier directories are dropped: the next roll begins with those that it
+        reads.
     """
     if not isinstance(facts.observation.cluster_id, Known):
         return {}
@@ -80,7 +98,9 @@ def kept_of_roll(facts: StageInput, disks: Disks | None, *, is_over: bool) -> Ma
 
 
 def disks_before(facts: StageInput) -> Disks:
-    """Directories that nodes had earlier in the roll that is on: as the status has them, else as this process has."""
+    """Directories that nodes had earlier in the roll in progress: from the status, and for other nodes from this
+    process.
+    """
     cache, rollout = _before(facts), facts.remembered.rollout
     lines = rollout.disks if rollout is not None and rollout.is_in_progress else ()
     return {**(cache.disks if cache is not None else {}), **read_disks(lines)}
@@ -93,8 +113,8 @@ def _before(facts: StageInput) -> RollMemory | None:
 
 
 def _up(facts: StageInput) -> Mapping[int, UpSince]:
-    """Since when this process knows of the last return of each node. One that has left and come again has another mark,
-    also where no look was taken meanwhile; a look that cannot read the log shows nothing new.
+    """Last return of each node, and since when this process knows it. A node that left and came back has another mark,
+    even if nothing was read meanwhile. A reconciliation that cannot read the log keeps what was known.
     """
     cache = _before(facts)
     earlier_ups = cache.up if cache is not None else {}

@@ -69,15 +69,24 @@ from kafkafeatures.core.roll.waits import unread, waiting
 
 
 class Roll(Struct, frozen=True):
-    """State of a roll, and the decision about its next restart. id: the name of the roll. total: how many nodes are
-    restarted. needing: nodes that need a restart, and why. decision: None where there is nothing to restart, or not
-    now. levels_first: some finalized level must be downgraded before. limits: how long it takes, and why. is_read:
-    False where the pods could not be read, so that nothing is known of what is done. withdrawn: nodes that a person was
-    asked to restart, and must not restart now, or does not have to; and why. over: restarts that nothing has to be
-    waited for on a way that restarts no node. unconfirmed: nodes of which it is not certain which pod is theirs, and
-    since when; lagging: live brokers that are not in sync. goes_at_any_time: no window holds the next one. revisions:
-    what is to be remembered of each target, but for since when nodes may be restarted to it. disks: directories of its
-    nodes; of none where no roll is on.
+    """State of a roll, and the decision about its next restart.
+
+    id: name of the roll.
+    total: number of nodes that it concerns.
+    needing: nodes that need a restart, and why.
+    in_flight: restarts that are not over.
+    fleet: nodes in their pods.
+    decision: next restart, or what the roll waits for; None: nothing to restart, or not now.
+    levels_first: a finalized level must be downgraded before.
+    limits: how long the roll takes, and why.
+    is_read: False if the pods could not be read, so that nothing is known of what is done.
+    withdrawn: restarts that a person was asked for and must not make now, or need not make; and why.
+    over: restarts that need not be waited for on a way that restarts no node.
+    unconfirmed: nodes whose pod is not certain, and since when.
+    lagging: live brokers that are not in sync, and since when.
+    goes_at_any_time: no window holds the next restart.
+    revisions: what is to be remembered of each target, except since when nodes may be restarted to it.
+    disks: directories of the nodes; empty if no roll is in progress.
     """
 
     id: str
@@ -125,11 +134,12 @@ def roll_of(
     excused: ExcusedPartitions | None = None,
     permit: Permit = NO_PERMIT,
 ) -> Roll:
-    """Judge what there is to restart, and what comes next. `changes`: of levels, still to be made. `replication`: of
-    `observation`. `excused`: what it may make unavailable, by a consent. `permit`: of a migration, which says what is
-    restarted: no person can request it then.
+    """Judge which nodes need a restart, and what comes next. With a million partitions it takes a second at most.
 
-    With a million partitions it takes a second at most.
+    changes: changes of levels that are still to be made.
+    replication: partitions of `observation`; None: not known.
+    excused: topics that the roll may make unavailable, by a consent.
+    permit: permit of a migration, which alone says what is restarted: requests of a person do not count then.
     """
     if permit.is_granted:
         observation = without_requests(observation)
@@ -209,7 +219,9 @@ def _decision(question: RestartCheckInput, needing: frozenset[int], *, levels_fi
 
 
 def _keeps_levels(question: RestartCheckInput) -> bool:
-    """Tell whether a node crashes, and a level is to be raised. To downgrade one may be what helps."""
+    """Tell whether a crashing node holds back the raise of a level. A downgrade is not held back, as it may be the
+    cure.
+    """
     return bool(question.crashes) and any(not change.is_downgrade for change in question.changes)
 
 
@@ -220,9 +232,8 @@ def is_withdrawn(
     changes: tuple[UpdateFeature, ...],
     permit: Permit = NO_PERMIT,
 ) -> bool:
-    """Tell whether a person was asked to restart a node, has not done so, and no longer has to. On the way of a
-    migration a node that is away for its restart may not be needed by what is known without it: it is waited for all
-    the same.
+    """Tell whether a person was asked to restart a node, has not done so, and need not do so any more. On the way of a
+    migration, a node that is away is still waited for, even if it may not be needed.
     """
     if step.pod or step.state_in(observation, None).phase is not ReturnPhase.REQUESTED:
         return False
@@ -236,8 +247,8 @@ def is_withdrawn(
 
 
 def _is_over(question: RestartCheckInput, restart: Restarting) -> Result | None:
-    """Result of a restart that ended on a way that restarts no node. Its node may have to become in sync before, where
-    that can be seen; it does not have to stay so for a while.
+    """Result of a restart that ends on a way that restarts no node; None if it is still waited for. Its node must be in
+    sync if that can be read, but need not stay so for a while.
     """
     permit, id_ = question.permit, restart.step.node_id
     if permit.restarts:
@@ -255,9 +266,9 @@ _NOT_JUDGED = (FailureKind.NOT_ASKED, FailureKind.WAITING_FOR_BUDGET)
 
 
 def _why_withdrawn(question: RestartCheckInput, restart: Restarting) -> str:
-    """Reason why a person must not do any longer what was asked for; empty where it still holds. A person may take
-    days, so it is asked again in each look: another broker that dies meanwhile may be all that its partitions have
-    besides.
+    """Reason why a person must not make a requested restart any more; empty if the request still holds. A person may
+    take days, so it is checked in each reconciliation: another broker that fails meanwhile may have the only other
+    replicas.
     """
     id_, node = restart.step.node_id, question.node(restart.step.node_id)
     if not restart.is_asked_of_a_person:

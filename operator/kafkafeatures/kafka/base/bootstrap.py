@@ -1,9 +1,9 @@
-"""The first contact: several addresses of one kind, raced, and what the first good one says.
+"""The first contact with a cluster: all bootstrap addresses of one kind are tried, and the first that succeeds wins.
 
-Called by `directory.py`, once for the brokers and once for the controllers. Addresses are begun 100 ms after each
-other, or as soon as one has failed, so a first address that swallows packets costs a tenth of a second and not a
-time-out. The losers continue until the caller ends the race: one that answers later is a contact too, one that never
-does is named. Nothing is judged here, and no address is tried twice.
+Called by `directory.py`, once for the brokers and once for the controllers. Attempts begin 100 ms after each other, or
+as soon as one has failed, so that a first address that swallows packets costs a tenth of a second, not a timeout. The
+other attempts continue until the caller ends the race: later answers are contacts as well, and addresses that never
+answer are reported. Nothing is judged here, and no address is tried twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STAGGER = 0.1
 
 
 class Unusable(Exception):
-    """An address that answers, but not as what it was given for."""
+    """An address answers, but not as the kind of node that it was configured for."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
@@ -32,7 +32,7 @@ class Unusable(Exception):
 
 
 class Race(Generic[T]):
-    """Attempts at `addresses`; `attempt` returns what is wanted, or raises `KafkaError` or `Unusable`."""
+    """A race of attempts, one for each address. `attempt` returns the result, or raises `KafkaError` or `Unusable`."""
 
     def __init__(
         self, addresses: Sequence[Address], attempt: Callable[[Address], Awaitable[T]], stagger: float = STAGGER
@@ -60,17 +60,17 @@ class Race(Generic[T]):
             await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
 
     async def close(self) -> None:
-        """End the attempts that still run. Call `failures` before, if they are wanted."""
+        """End the attempts that still run. If `failures` is needed, call it before."""
         tasks = [task for task in self._tasks if not task.done()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def failures(self) -> dict[Address, Failure]:
-        """The failures of all addresses that were tried and gave nothing, those included that are still waited for."""
+        """The failures of all addresses that were tried without a result, including attempts that still run."""
         failures_by_address = {}
         for task, address in self._tasks.items():
-            if not task.done():  # not how long it was waited: what stands in a status must not vary from look to look
+            if not task.done():  # without the seconds: a text in a status must not differ at each reconciliation
                 waited = "no answer yet when another address had answered"
                 failures_by_address[address] = Failure(FailureKind.UNREACHABLE, str(address), waited)
             elif not task.cancelled() and isinstance(result := task.result(), Failure):

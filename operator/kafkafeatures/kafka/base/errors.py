@@ -2,21 +2,21 @@
 
     KafkaError                       `sent`: whether the request may have reached the node
     ├── AddressRefused               our own settings forbid the address; nothing was sent
-    ├── Unreachable                  no connection: no route, name unknown, silent                     retriable
-    │   └── NotListening             the host refused it: no process listens there                     retriable
-    ├── TimedOut                     connected, no answer within the deadline                          retriable
-    ├── Disconnected                 the connection ended before the answer                            retriable
+    ├── Unreachable                  no connection: no route, name unknown, silent
+    │   └── NotListening             the host refused it: no process listens there
+    ├── TimedOut                     connected, no answer within the deadline
+    ├── Disconnected                 the connection ended before the answer
     ├── TlsFailed                    the handshake failed, or one side speaks TLS and the other not
     ├── AuthenticationFailed         SASL said no, or no token could be had
     ├── NotKafka                     bytes that are no Kafka protocol
     ├── UnsupportedApi               the node does not offer the question; nothing was sent
-    ├── Stale                        answers come, but no sign of a majority behind them               retriable
-    ├── TooLarge                     what the node sends takes more memory than it may (`memory_budget.py`)
-    ├── Withheld                     we gave it up ourselves right before it was written; nothing was sent
+    ├── Stale                        answers come, but no sign of a majority behind them
+    ├── ResponseTooLarge             what the node sends takes more memory than it may (`memory_budget.py`)
+    ├── RequestWithheld              we gave it up ourselves right before it was written; nothing was sent
     └── ServerError                  the node answered with an error code
         ├── NotAuthorized            an ACL is missing
         ├── WrongCluster             the node belongs to another cluster than the one that was named
-        └── NoLeader                 no active controller is known, or this node is not it              retriable
+        └── NoLeader                 no active controller is known, or this node is not it
 
 The mapping to `Failure` (what people and conditions see) is `to_failure`, and nowhere else. A server's own words are
 kept in the text. No text ever holds a password, a token or a key.

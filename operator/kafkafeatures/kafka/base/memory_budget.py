@@ -1,11 +1,11 @@
-"""How much memory what comes from Kafka may take: of each cluster, and of all clusters together.
+"""Limits the memory for data from Kafka: of each cluster, and of all clusters together.
 
-One `MemoryBudget` for the process, a `Share` of it for each cluster. Counted is what grows with what a peer sends:
-replies on their way in, and what the follower of the metadata log keeps (the image, a tail, a part of a snapshot).
+There is one `MemoryBudget` for the process, and a `Share` of it for each cluster. It counts memory that grows with the
+bytes that a peer sends: replies that are being read, and the metadata log as the follower keeps it.
 
-Nothing ever waits for memory, so no cluster can block others by holding it. One that wants more than its own limit is
-refused. When all together have too much, the one with the most loses what it has, not the one that asked: one that
-takes little is not in danger from those that take much. What it loses is read again at its next reading.
+Nothing ever waits for memory, so no cluster can block others by holding it. A cluster that needs more than its own
+limit is refused. When all clusters together need too much, the one that holds the most loses it, not the one that
+asked: clusters that need little are not affected by large ones. A cluster that lost its memory reads its log anew.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkafeatures.kafka.base.errors import ResponseTooLarge
 
 MIB = 1024 * 1024
 COPIES = 3
-"""A reply is in memory as often: as it arrives, whole, and decoded."""
+"""Copies of a reply in memory: as it arrives, as a whole, and decoded."""
 
 CHECK = "a real cluster needs far less: check its addresses"
 
@@ -28,8 +28,8 @@ GiveUp = Callable[[], None]
 
 
 class MemoryLimits(Struct, frozen=True):
-    """Limits to the bytes that may be taken. `raise_one`, `raise_all`: how to allow more, for people; empty where there
-    is no way.
+    """Limits in bytes: of one cluster, and of all. `raise_one`, `raise_all`: how to raise each of them, for people;
+    empty: there is no way.
     """
 
     per_cluster: int = 256 * MIB
@@ -39,9 +39,9 @@ class MemoryLimits(Struct, frozen=True):
 
 
 class MemoryBudget:
-    """`held`: bytes, of all clusters. `shares`: those that hold any.
+    """The memory of all clusters. `shares`: of the clusters that hold any. `held`: bytes of all of them.
 
-    `turn`: held while a large piece of a log is read, so that everything else runs between two pieces.
+    `turn`: a lock for applying large pieces of a log, one at a time, so that the event loop runs in between.
     """
 
     def __init__(self, limits: MemoryLimits | None = None) -> None:
@@ -52,7 +52,7 @@ class MemoryBudget:
 
 
 class Share:
-    """The memory of one cluster. `held`: bytes. `give_up` is called when what it keeps has to go."""
+    """The memory of one cluster. `held`: bytes. `give_up`: called when the cluster loses its memory."""
 
     def __init__(self, memory: MemoryBudget, give_up: GiveUp) -> None:
         self.memory = memory
@@ -62,13 +62,15 @@ class Share:
         self._replies: dict[object, GiveUp] = {}
 
     def keep(self, size: int) -> None:
-        """Keep this many bytes from now on. Raises TooLarge; then as many as before are kept."""
+        """Set the number of bytes that the cluster keeps. Raises TooLarge; then the number stays as it was."""
         self._take(size - self._kept)
         self._kept = size
 
     @contextmanager
     def reply(self, size: int, give_up: GiveUp) -> Iterator[None]:
-        """A reply of so many bytes is read and decoded in here. `give_up` ends that. Raises TooLarge."""
+        """Context in which a reply of `size` bytes is read and decoded. `give_up` ends that if the cluster loses its
+        memory. Raises TooLarge.
+        """
         self._take(COPIES * size)
         claim = object()
         self._replies[claim] = give_up
@@ -79,7 +81,7 @@ class Share:
                 self._hold(self.held - COPIES * size)
 
     def too_large(self) -> ResponseTooLarge:
-        """This cluster wants more than it may have."""
+        """The error of a cluster that needs more than its own limit."""
         limit = self.memory.limits
         return ResponseTooLarge(
             f"it takes more than {_mib(limit.per_cluster)} of memory, the limit of one cluster",
@@ -87,7 +89,7 @@ class Share:
         )
 
     def lost(self) -> ResponseTooLarge:
-        """The error of the cluster that had the most when all clusters together had too much."""
+        """The error of the cluster that held the most when all clusters together needed too much."""
         limit = self.memory.limits
         return ResponseTooLarge(
             f"all clusters together take more than {_mib(limit.all_clusters)} of memory, and this one the most",
@@ -95,7 +97,7 @@ class Share:
         )
 
     def _take(self, count: int) -> None:
-        """Take this many bytes more, or fewer. Raises TooLarge, and then nothing is taken."""
+        """Take `count` bytes more, or fewer if negative. Raises TooLarge; then nothing changes."""
         memory, limit = self.memory, self.memory.limits
         if count > 0 and self.held + count > limit.per_cluster:
             raise self.too_large()

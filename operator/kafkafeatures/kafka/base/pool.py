@@ -90,12 +90,12 @@ class Pool:
         timeout: float | None = None,
         request: ApiVersionsRequest | None = None,
     ) -> AsyncIterator[Lease]:
-        """A connection to the `role` listener at `address`. `fresh`: a new one, never one that was idle. `request`:
-        the one that a new one begins with.
+        """A connection to the `role` listener at `address`. `fresh`: open a new connection, never take an idle one.
+        `request`: the ApiVersions request with which a new connection begins.
 
-        `timeout`: seconds for connecting, at most and by default the request timeout. Whatever is raised while the
-        lease is held closes the connection: it is unknown what is still under way on it. Raises `KafkaError` when
-        there is no connection.
+        `timeout`: seconds for connecting, at most and by default the request timeout. An exception while the lease is
+        held closes the connection: a request may still be under way on it. Raises `KafkaError` if there is no
+        connection.
         """
         async with self._slots:
             connection = None if fresh else await self._take(address, role)
@@ -144,7 +144,7 @@ class Pool:
         return await self.converse(address, role, exchange, timeout=wait)
 
     async def api_versions(self, address: Address, role: Role, *, timeout: float | None = None) -> ApiVersionsResponse:
-        """The node's own description now: as its new connection began, or asked again on one that was idle."""
+        """The node's current ApiVersions: from the beginning of a new connection, or requested on an idle one."""
 
         async def exchange(lease: Lease) -> ApiVersionsResponse:
             link = lease.connection
@@ -161,8 +161,8 @@ class Pool:
         timeout: float | None = None,
         request: ApiVersionsRequest | None = None,
     ) -> T:
-        """Questions that change nothing, one after another over one connection: to one process, whatever else the
-        address leads to. Begun anew where the connection had died while idle. Raises `KafkaError`.
+        """Run a conversation of several requests that change nothing over one connection, so that one process answers
+        all of them. It is repeated once if the connection had died while idle. Raises `KafkaError`.
 
         `timeout`, `request`: see `lease`.
         """
@@ -178,7 +178,7 @@ class Pool:
             return await conversation(lease)
 
     async def close(self) -> None:
-        """Close what is idle. Leases must have ended."""
+        """Close all idle connections. Leases must have ended."""
         idle, self._idle = self._idle, []
         await asyncio.gather(*(connection.close() for _, connection in idle))  # a hung node costs a second, once
 

@@ -54,12 +54,12 @@ def _is_name(host: str) -> bool:
 
 
 NEEDS_VERIFIED_TLS = frozenset({"PLAIN", "OAUTHBEARER"})
-"""Mechanisms that send the secret itself. SCRAM proves it without sending it, so it may go over any connection."""
+"""Mechanisms that send the secret itself. SCRAM does not send its secret, so it may be used over any connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class OAuthToken:
-    """A token as it is: read from a Secret."""
+    """A token that is sent as it is, such as one from a Secret."""
 
     value: str = field(repr=False)
 
@@ -113,7 +113,7 @@ class Security:
                 self.secrets.add(self.sasl.oauth.client_secret)
 
     def check(self) -> None:
-        """Raises TlsFailed for material that cannot be used, before any node is asked. What it makes is kept."""
+        """Make the TLS contexts, which are kept for the connections. Raises TlsFailed for invalid PEM texts."""
         if self.tls is not None:
             self.contexts.create(self.tls)
         if self.sasl is not None and isinstance(self.sasl.oauth, OAuthClient):

@@ -1,11 +1,11 @@
-"""What a follower keeps of the metadata log: the image of what is committed, the records behind it, and their weight.
+"""The metadata log as a follower keeps it: an image of the committed records, and a tail of uncommitted ones.
 
 Called by `follower.py` with the answers of a leader. The leader also serves records that are not committed yet and may
-be truncated: only what lies below the high watermark is applied, the rest is kept aside until a later answer covers it.
+be truncated: only records below the high watermark are applied, and the tail waits until a later answer covers it.
 
-**Bounded.** A server may send without end. A snapshot is applied as it arrives, and only the image is kept of it. What
-is kept is counted (`kafka/base/memory_budget.py`), and what is large is applied in slices, so that everything else of
-the operator has its turn meanwhile.
+**Bounded.** A server may send without end. A snapshot is applied as it arrives, and only its image is kept. The memory
+of image and tail is counted (`kafka/base/memory_budget.py`), and large pieces are applied in slices, so that the rest
+of the operator can run in between.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from kafkafeatures.kafka.wire.messages import FetchSnapshotResponse, OffsetAndEp
 from kraftlog import Image, ImageTooLargeError, KraftLogError, Replay, Section, SnapshotReader, TooLargeError
 
 MAX_TAIL = 8 * 1024 * 1024
-"""Bytes of uncommitted records kept aside; past that nothing new is fetched until they are committed."""
+"""Bytes of the tail, after which nothing new is fetched until its records are committed."""
 
 OBSERVED = frozenset({Section.REGISTRATIONS, Section.FEATURES, Section.QUORUM, Section.MIGRATION})
 """Sections that an observation is made of. Whatever else the log holds is skipped: it takes neither time nor memory."""
 
 
 class HeldLog:
-    """The log of one cluster as far as it was read. `high_watermark`: of the last answer; -1 where there was none, or
-    where everything was dropped since.
+    """The log of one cluster, as far as it was read. `high_watermark`: of the last answer; -1: no answer since the log
+    was last dropped.
 
-    `share`: of the memory; its owner calls `give_up` when it has to go. `sections`: of the image.
+    `share`: of the memory; its owner calls `give_up` when the memory is needed. `sections`: of the image.
     """
 
     def __init__(self, share: Share, sections: frozenset[Section] = OBSERVED) -> None:
@@ -50,20 +50,20 @@ class HeldLog:
 
     @property
     def end(self) -> OffsetAndEpoch:
-        """The position at which the next records begin: behind those that are kept aside."""
+        """The position at which the next records begin: the end of the tail."""
         return end_of(self._tail) or OffsetAndEpoch(self._replay.offset, max(self._replay.epoch, 0))
 
     @property
     def is_full(self) -> bool:
-        """Tell whether nothing new may be fetched before what is kept aside is committed."""
+        """True if nothing new may be fetched until records of the tail are committed."""
         return len(self._tail) >= MAX_TAIL
 
     def image(self) -> Image:
-        """The state of what is committed."""
+        """The state of the cluster by all committed records."""
         return self._replay.image()
 
     def hold_partitions(self, hold: bool) -> None:
-        """Hold the partitions too from now on, for which all is read anew; or no longer."""
+        """Keep the partitions too from now on, for which the log is read anew; or keep them no longer."""
         if hold == (Section.PARTITIONS in self._sections):
             return
         self._sections = OBSERVED | {Section.PARTITIONS} if hold else OBSERVED
@@ -74,23 +74,22 @@ class HeldLog:
             self._share.keep(self._replay.weight + len(self._tail))
 
     def begin(self) -> None:
-        """A reading begins: from now on it is lost if the memory has to be given up."""
+        """Note that a reading begins: if the memory has to be given up from now on, this reading fails."""
         self._given_up = False
 
     def give_up(self) -> None:
-        """Release everything and its memory. A reading that is under way gets TooLarge, the next begins anew."""
+        """Release everything and its memory. A reading that is under way raises TooLarge, the next one begins anew."""
         self.drop()
         self._given_up = True
 
     def drop(self) -> None:
-        """Release everything; it is read anew from the start."""
+        """Release everything; the next reading begins anew."""
         self._replay, self._tail, self.high_watermark = self._nothing(), b"", -1
         self._share.keep(0)
 
     def truncate(self, offset: int) -> None:
-        """The log was truncated at `offset`: drop what is not committed, and all where even that is not enough.
-
-        Without a tail it is never enough: what the leader does not know is what was applied, wherever its log ends.
+        """Take in that the leader truncated its log at `offset`: drop the tail, or everything if applied records are
+        concerned. Without a tail these always are, wherever the leader's log ends.
         """
         offset = offset if self._tail else 0
         self._tail = b""
@@ -98,7 +97,7 @@ class HeldLog:
             self.drop()
 
     async def append(self, records: bytes, high_watermark: int) -> None:
-        """Apply what is committed, and keep the rest aside. Raises KafkaError; then everything was dropped."""
+        """Apply the committed records, and keep the others as the tail. Raises KafkaError and drops everything then."""
         self.high_watermark = high_watermark
         data = self._tail + records
         try:
@@ -113,7 +112,7 @@ class HeldLog:
         self._keep(len(self._tail))
 
     async def take_snapshot(self, snapshot: OffsetAndEpoch, parts: AsyncIterator[FetchSnapshotResponse]) -> None:
-        """Begin with the snapshot in place of everything; nothing changes where it ends too soon. Raises KafkaError."""
+        """Replace everything by a snapshot; nothing changes if its parts end too soon. Raises KafkaError."""
         try:
             replay = await self._read_snapshot(snapshot, parts)
         except KraftLogError as error:
@@ -142,13 +141,12 @@ class HeldLog:
             return None
         replay = reader.finish()
         if Section.PARTITIONS in self._sections:
-            await run_in_thread(replay.image)  # sorts them, once
+            await run_in_thread(replay.image)  # the first image sorts the partitions
         return replay
 
     async def _digest(self, take: Callable[[memoryview], object], piece: memoryview) -> None:
-        """Apply a piece. Of many clusters only one applies a large one, and then everything else has its turn.
-
-        Beside the event loop where partitions are held: then a batch of some megabytes is read at once.
+        """Apply a piece of batches. Only one cluster at a time applies a large piece, and the event loop runs between
+        two pieces. If partitions are kept, a thread does it: then a batch has megabytes.
         """
         if len(piece) < SLICE // 2:
             take(piece)
@@ -163,13 +161,12 @@ class HeldLog:
             try:
                 await run_in_thread(lambda: take(piece))
             except asyncio.CancelledError:
-                self.drop()  # the thread continues with what was held so far
+                self.drop()  # the thread continues with the replay that is dropped here
                 raise
 
     def _keep(self, count: int) -> None:
-        """Count what is kept: the image, and so many bytes more. Raises TooLarge, and then nothing is kept.
-
-        It does so too where everything had to go while the leader was waited for.
+        """Count the memory of the image and of `count` bytes more. Raises TooLarge if that is too much, or if the
+        memory was given up while the leader's answer was awaited; then everything is dropped.
         """
         if self._given_up:
             raise self._share.lost()

@@ -1,11 +1,11 @@
-"""Who leads the quorum, and a connection to it: every controller is asked by Fetch, as an ordinary client.
+"""Finds the leader of the quorum and connects to it: every controller is asked by Fetch, as an ordinary client.
 
-Called by `follower.py` and `history.py`. The controller that answers first is believed, since nearly always all
-say the same. Where the leader it named shows no majority, the follower asks for all of them and the newest epoch wins:
-an old leader that was cut off names itself. Needs CLUSTER_ACTION, no more than the log itself, and works where
+Called by `follower.py` and `history.py`. The controller that answers first is believed, since nearly always all of them
+name the same leader. If that leader shows no majority, the follower has all controllers asked, and the newest epoch
+wins: an old leader that was cut off still names itself. Needs CLUSTER_ACTION, as reading the log does, and works where
 DescribeQuorum is denied.
 
-A controller that refuses us, or that cuts one connection after the other, is given up until the next `begin`.
+A controller that refuses us, or that cuts one connection after the other, is not asked again until the next `begin`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import FetchRequest, FetchResponse, LeaderAndEpoch
 
 ATTEMPT = 5.0
-"""Seconds for a single request within the deadline of the whole, so that a frozen node does not use it all up."""
+"""Seconds for a single request, so that a frozen node does not use up the deadline of the whole search."""
 
 ALL_WITHIN = 1.0
-"""Seconds to hear from all controllers, where the first that answered was not enough."""
+"""Seconds for the answers of all controllers, if the first answer was not enough."""
 
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
 """Codes of a node that does not lead in the epoch that was named."""
@@ -52,13 +52,13 @@ VANISHED = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RA
 """Codes of a snapshot that was deleted meanwhile."""
 
 STRIKES = 3
-"""Connections that a controller may cut: one that stops, or changes its role, cuts one."""
+"""Connections after whose loss a controller is given up: a controller that stops, or changes its role, cuts one."""
 
 MOST_LEARNED = 100
-"""Controllers that are remembered besides those that were named, the latest. No quorum has as many; all are asked."""
+"""Most controllers that are remembered besides those in the settings; the latest stay. No quorum has as many."""
 
 _REFUSALS = (AddressRefused, AuthenticationFailed, TlsFailed)
-"""What the next try would end with as well."""
+"""Errors that the next try would also end with."""
 
 _CUTS = (Disconnected, NotKafka)
 
@@ -90,22 +90,22 @@ class Leaders:
         self._asked: frozenset[Address] = frozenset()
 
     def begin(self) -> None:
-        """Believe in all of them again."""
+        """Discard which controllers were given up: all of them are asked again."""
         self._strikes.clear()
 
     def strike(self, address: Address, error: KafkaError) -> None:
-        """A conversation with this controller ended so."""
+        """Note the error with which a connection to this controller ended; it may be given up for it."""
         if isinstance(error, (*_REFUSALS, *_CUTS)):
             self._strikes[address] += STRIKES if isinstance(error, _REFUSALS) else 1
 
     @property
     def given_up(self) -> bool:
-        """Tell whether no controller is left to ask."""
+        """True if no controller is left to ask."""
         return not self._left()
 
     @property
     def has_unasked(self) -> bool:
-        """Tell whether a controller was learned of since they were last asked who leads."""
+        """True if controllers became known since all of them were last asked who leads."""
         return not self._asked.issuperset(self._left())
 
     def _left(self) -> list[Address]:
@@ -163,7 +163,7 @@ class Leaders:
             return link
         await link.close()
         if address is None:
-            return None  # one of the others is it, or names its address
+            return None  # another controller is the leader, or names its address
         if self._strikes[address] >= STRIKES:
             raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader {address} rejects or closes every connection")
         try:
@@ -176,7 +176,7 @@ class Leaders:
             raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader {address} does not answer") from None
 
     async def _who_leads(self, address: Address) -> _Answer:
-        """Any controller names the leader when it refuses a Fetch with an old epoch.
+        """Ask a controller who leads: it names the leader when it refuses a Fetch with an old epoch.
 
         A standby refuses it as fenced just as the leader does (Kafka compares epochs before it looks who leads), so
         the code proves nothing. Where the reply does not say where the leader listens, the node is asked again with
@@ -214,9 +214,7 @@ class Leaders:
 
 
 async def _open_link(request: asyncio.Task[_Answer] | None) -> Connection | None:
-    """The connection to a node that is being asked anyway: it is there sooner than another one. None where it came to
-    nothing.
-    """
+    """The connection of a request that is under way, which is open sooner than a new one. None: the request failed."""
     if request is not None:
         with suppress(KafkaError):
             link, _ = await asyncio.shield(request)
@@ -247,7 +245,7 @@ def refused(code: int) -> None:
 
 
 def _most_telling(errors: list[KafkaError]) -> KafkaError:
-    """A missing right before anything else; then a missing leader; a wrong cluster; then what the last one said."""
+    """The error to report: a missing right first, then a missing leader, then a wrong cluster, then the last one."""
     for kind in (NotAuthorized, UnsupportedApi, NoLeader, WrongCluster):
         for error in errors:
             if isinstance(error, kind):

@@ -1,8 +1,8 @@
-"""Which levels were given up, over all readings of a cluster's metadata log, and where they were moved before them.
+"""History of the finalized levels of a cluster, over all readings of its metadata log.
 
-Called by `cluster.py` with every reading. A follower that reads everything anew, as it does when partitions are wanted,
-begins with the leader's newest snapshot, which knows no past: what earlier readings knew is kept here. It joins only
-readings of one cluster that leave no gap, and never those of a log that went back.
+Called by `cluster.py` with every reading. A follower that reads the log anew, as it does when partitions are needed,
+begins with the leader's newest snapshot, which has no history: what earlier readings had is kept here. Only readings of
+one cluster without a gap between them are joined, and never readings of a log that went back.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from kraftlog import FormerLevels
 
 WITHIN = 30.0
-"""Seconds for all of an earlier part of the log."""
+"""Seconds for reading an earlier part of the log."""
 
 
 class LevelHistory:
-    """The moves of levels that one client has read."""
+    """The changes of levels that one client has read so far."""
 
     def __init__(self) -> None:
         self._known: tuple[str, FormerLevels, int] | None = None  # of which cluster; up to which offset
 
     @property
     def since_offset(self) -> int:
-        """The offset from which on the last reading knows all moves of levels."""
+        """The offset from which on the last reading has all changes of levels."""
         return self._known[1].since_offset if self._known is not None else 0
 
     def complete(self, log: LogReading, cluster_id: str | Failure) -> LogReading:
-        """The reading, with what is known from earlier ones."""
+        """The reading, with the history of earlier readings added."""
         finalized, offset = log.image.finalized, log.image.offset
         if finalized is None or isinstance(cluster_id, Failure):
             return log
@@ -52,8 +52,8 @@ class LevelHistory:
 async def moves_between(
     source: LogSource, offset: int, epoch: int, *, monotonic: Callable[[], float]
 ) -> EarlierMoves | KafkaError:
-    """The moves of levels from a position of the log to where the source ends; none where the log begins later by now.
-    Whether the log has the position is asked even if the source ends before it.
+    """The changes of levels from a position of the log to the end of the source; none if the log begins later by now.
+    The leader is asked for the position even if the source ends before it.
     """
     replay, deadline = Replay(sections=[Section.FEATURES], at=offset), monotonic() + WITHIN
     try:

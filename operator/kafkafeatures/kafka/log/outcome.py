@@ -1,6 +1,6 @@
-"""What a reading of the metadata log came to: what was read, or a Failure that says why it could not be.
+"""Outcome of reading the metadata log: the reading, or a Failure with the reason.
 
-Called by `kafka/cluster.py`. A log with records that are not understood is not used.
+Called by `kafka/cluster.py`. A log with records that are not understood is a Failure, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_CONTROLLER = Failure(
     "check that the controllers run, and name them (--bootstrap-controller, in a document bootstrapControllers); "
     "brokers of Kafka 3.9 or newer name them only while a controller is active",
 )
-"""No controller is named, or those that are named do not answer, beside brokers that follow none."""
+"""Failure of a cluster for which no controller is known that answers."""
 
 
 async def reading_of(reader: Callable[[], Awaitable[LogReading]], timeout: float) -> LogReading | Failure:
@@ -54,7 +54,7 @@ async def result_of(reading: asyncio.Task[LogReading | Failure]) -> LogReading |
 
 
 def says_the_same(earlier: Image, later: Image) -> bool:
-    """Tell whether nothing changed but the end of the log: every controller appends NoOp records all the time."""
+    """True if nothing but the end of the log differs: a controller appends NoOp records all the time."""
     theirs = replace(
         later, offset=earlier.offset, epoch=earlier.epoch, timestamp_ms=earlier.timestamp_ms, counts=earlier.counts
     )

@@ -1,16 +1,16 @@
-"""What a leader serves of its metadata log: parts of it, and its snapshots, over a connection that is there.
+"""Fetches parts of the metadata log and its snapshots from a leader, over an open connection.
 
-Called by `history.py`, `level_history.py` and `kafka/recorder/recorder.py`, which go over the log from where they are;
-`follower.py` follows its end. It judges answers and keeps nothing.
+Called by `history.py`, `level_history.py` and `kafka/recorder/recorder.py`, which read the log from a position in the
+past; `follower.py` follows its end. It checks answers and keeps nothing.
 
-Who asks for offset 0 is given the newest snapshot, which may be of a minute ago, by most releases also where the log
-still begins there. What it really begins with is had otherwise (`RaftLog.validateOffsetAndEpoch`):
+To read a log from its beginning is not obvious. Most releases answer a Fetch at offset 0 with the newest snapshot, even
+if the log still begins at 0. Two ways lead to the beginning (`RaftLog.validateOffsetAndEpoch`):
 
-- The log is whole: it is read from offset 1 on. What is at 0 is the first leader's announcement of itself.
-- Its beginning was cut off: the oldest snapshot lies where it begins now, and is served as well. Of which epoch that
-  is, the leader shows: asked for a position with a lower epoch, it names a snapshot instead.
+- The log is whole: it is read from offset 1 on. Offset 0 only has the first leader's LeaderChange record.
+- Its beginning was removed: the oldest snapshot ends where the log begins now. Its epoch is found by trying: with a
+  lower epoch than that of the position, the leader names a snapshot instead of serving records.
 
-Positions behind that are asked for with the epoch of the leader itself, which has all of its log behind it.
+Later positions are asked for with the leader's own epoch.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from kafkafeatures.kafka.wire.messages import (
 )
 
 PART = 2 * 1024 * 1024
-"""Bytes that are asked for at once. A batch that is larger (up to 8 MiB) comes whole, and alone."""
+"""Bytes that are requested at once. A larger batch (up to 8 MiB) comes whole, and alone."""
 
 MAX_SNAPSHOT = 4 * 1024 * 1024 * 1024
 """Bytes: some thirty million partitions, and more than there is time for."""
 
 
 class LogSource:
-    """`link`: to the leader of this epoch. `timeout` in seconds: of a request. `until`: what is committed for certain
-    ends there.
+    """The log of a leader. `link`: connection to it. `epoch`: its epoch. `timeout`: seconds of a request. `until`: the
+    offset up to which the log is certainly committed, exclusive.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ async def snapshot_parts(
 
 
 def _follows(part: FetchSnapshotResponse, position: int, size: int, most_bytes: int) -> bool:
-    """Tell whether it is the next part, of a file of that size, and not more than was asked for."""
+    """True if this is the next part of a snapshot of that size, and not larger than was requested."""
     length = len(part.data)
     return (part.position, part.size) == (position, size) and 0 < length <= min(most_bytes, size - position)
 

@@ -1,7 +1,7 @@
-"""All that the metadata log says, with every config, right and partition: what is compared with ZooKeeper.
+"""Reads the whole metadata log, with every config, ACL and partition, to compare it with ZooKeeper.
 
-Called by `cluster.py`, for as long as a comparison takes. It follows the log beside the one that observations are made
-of, which is not disturbed by it, and has a share of the memory of its own.
+Called by `cluster.py`, for the time of one comparison. It is a second follower with its own share of the memory, so
+that the one that observations are made of is not disturbed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WholeLog:
         self._discard()
 
     async def image(self) -> Image | Failure:
-        """Everything that is committed by now."""
+        """The image of all records that are committed by now, or the reason why there is none."""
         reading = await reading_of(self._log.catch_up, self._within)
         return reading if isinstance(reading, Failure) else reading.image
 

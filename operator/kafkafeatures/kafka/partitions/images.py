@@ -1,8 +1,9 @@
-"""How many clusters may have all their partitions in memory at once: an image of a million takes a hundred megabytes.
+"""Limits how many clusters have all their partitions in memory: an image of a million takes a hundred megabytes.
 
-One for the process. Called by `cluster.py` before it reads any. Nothing waits in here: a cluster that is refused is
-looked at again later, and has its turn before those that ask after it. What is granted is kept until the cluster is
-read without partitions, or closed; or until its roll only waits, others want theirs, and it has had its time.
+One `PartitionImages` for the process. Called by `cluster.py` before it reads partitions. Nothing waits in here: a
+cluster that is refused asks again at its next reading, and has its turn before clusters that asked later. A cluster
+keeps its image until it is read without partitions, or closed; or, if its roll only waits and other clusters ask for an
+image, for `TURN` seconds.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from kafkafeatures.core.words import counted
 MAX_PARTITION_IMAGES = 2
 
 TURN = 60.0
-"""Seconds for which a cluster keeps its own while its roll waits: partitions are not read anew with every look."""
+"""Seconds for which a cluster keeps its image while its roll waits, so that not every reading reads it anew."""
 FORGOTTEN_AFTER = 120.0
-"""Seconds after which one that was refused and did not ask again has lost its place."""
+"""Seconds after which a cluster that was refused, and did not ask again, loses its place in the queue."""
 
 
 class PartitionImages:
-    """`most` at once. `remedy`: how to allow more, for people; empty where there is no way. `monotonic` in seconds."""
+    """The images of a process, of which at most `most` clusters have one. `remedy`: how to allow more, for people;
+    empty: there is no way. `monotonic` in seconds.
+    """
 
     def __init__(
         self,
@@ -35,7 +38,7 @@ class PartitionImages:
         self._waiting: dict[object, float] = {}  # in the order of their turns; when each asked last
 
     def take(self, cluster: object) -> Failure | None:
-        """Ask for one, or for the one that is held already. Why not, where there are too many."""
+        """Take an image for the cluster, or keep the one that it holds. A Failure if too many clusters hold one."""
         if cluster in self._holders:
             return None
         monotonic_time = self._monotonic()
@@ -55,7 +58,7 @@ class PartitionImages:
         )
 
     def is_due(self, cluster: object) -> bool:
-        """Tell whether the cluster has had its turn, and others wait for theirs."""
+        """True if the cluster has had its turn, and others wait for theirs."""
         return bool(self._waiting) and self._monotonic() - self._holders.get(cluster, self._monotonic()) >= TURN
 
     def give_back(self, cluster: object) -> None:

@@ -44,7 +44,7 @@ class Witness(Struct, frozen=True):
 
     @property
     def answers(self) -> bool:
-        """Tell whether it says anything of any right."""
+        """True if the node's answer says anything about any right."""
         return any(isinstance(answer, bool) for answer in self.rights.values())
 
 
@@ -102,7 +102,7 @@ class RightsQuestion(Struct, frozen=True):
         return tuple(need for need in NEEDS if need.purposes & self.purposes)
 
     def counts(self, need: Need) -> bool:
-        """Tell whether it is needed of this cluster, as it is now."""
+        """True if this cluster needs the right, as it is now."""
         return bool(self.roles.intersection(need.roles)) and not (need.without_log and self.reads_log)
 
     @property
@@ -114,7 +114,7 @@ class RightsQuestion(Struct, frozen=True):
 
     @property
     def is_about_topics(self) -> bool:
-        """Tell whether a right on topics counts."""
+        """True if any of the needed rights is on topics."""
         return any(need.resource is KafkaResource.TOPICS and self.counts(need) for need in self.needs)
 
 

@@ -109,7 +109,7 @@ async def _authorized_operations(pool: Pool, node: ProbedNode) -> tuple[int | No
 
 
 async def _tried(pool: Pool, role: Role, address: Address, right: ClusterRight) -> Answer:
-    """Tell whether a request that needs this right gets past the authorizer."""
+    """True if a request that needs this right gets past the authorizer; a Failure if that is not known."""
     timeout = short_timeout(pool)
     try:
         match right:

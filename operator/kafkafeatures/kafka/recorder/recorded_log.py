@@ -147,7 +147,7 @@ class RecordedLog:
         return files.in_order(self._listed())[0]
 
     def wants_snapshot(self) -> bool:
-        """Tell whether as many bytes were closed since the last one as it takes: together no more than the log."""
+        """True if the segments since the last snapshot are as large as it: so snapshots never outgrow the log."""
         sizes = dict(self._names())
         snapshots, segments = files.in_order(sizes)
         if not snapshots:

@@ -67,22 +67,22 @@ class RecordingListener(Protocol):
         """Called when the log of a resource is no longer recorded."""
 
     def failed(self, reason: str) -> None:
-        """A turn did: see `_REASONS`."""
+        """A turn failed; `reason` is one of `REASONS`."""
 
     def wrote(self, size: int) -> None:
-        """Bytes."""
+        """Called with the number of bytes that were written."""
 
     def removed(self, size: int) -> None:
-        """Bytes, to make room."""
+        """Called with the number of bytes that were removed to make room."""
 
     def gap(self, resource: Resource) -> None:
         """Records are missing in a recording, or it was begun anew because the log contradicts it."""
 
     def holds(self, size: int) -> None:
-        """Bytes of all recordings."""
+        """Called with the size of all recordings in bytes."""
 
     def has_room(self, resource: Resource, size: int) -> None:
-        """Bytes that can be recorded before the oldest segments are removed."""
+        """Called with the bytes that can be recorded before the oldest segments are removed."""
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class LogRecorder:
         self._thread = ThreadPoolExecutor(1, "recorder")
 
     def saw(self, resource: Resource, cluster: object, status: Status) -> None:
-        """A look at the cluster of a resource is over. Returns at once."""
+        """Take in that a reconciliation has read the cluster of a resource. Returns at once."""
         cluster_id = status.cluster_id
         if not cluster_id:
             return  # it was never read
@@ -198,7 +198,7 @@ class LogRecorder:
             return await self._take(recording.resource, recording.log, source)
 
     async def _take(self, resource: Resource, log: RecordedLog, source: LogSource) -> bool:
-        """Write what is committed, or what fits into a turn; returns whether it was all."""
+        """Write the committed records, or as many as fit into a turn. True: all of them were written."""
         over = self._monotonic() + TURN
         position = await self._with_files(log.position) or await self._begin(log, source)
         began = relieved = False
@@ -246,7 +246,7 @@ class LogRecorder:
         raise NotWhole("the snapshots of the leader were replaced while they were read")
 
     async def _keep_newest(self, log: RecordedLog, source: LogSource) -> bool:
-        """Tell whether there is a newer snapshot now: with it older segments can be removed."""
+        """Record the leader's newest snapshot; False: there is no newer one. With it, older segments can be removed."""
         newest = (await source.fetch(0, 0)).snapshot_id
         snapshots = await self._with_files(log.snapshots)
         if newest is None or (snapshots and newest.offset <= snapshots[-1].end_offset):
@@ -254,7 +254,7 @@ class LogRecorder:
         return await self._keep(log, source, newest)
 
     async def _keep(self, log: RecordedLog, source: LogSource, snapshot: OffsetAndEpoch) -> bool:
-        """Tell whether this snapshot is there now; the leader may no longer have it."""
+        """Record a snapshot. True: it is recorded now, or was before; False: the leader no longer has it."""
         snapshots = await self._with_files(log.snapshots)
         if any((recorded.end_offset, recorded.epoch) == (snapshot.offset, snapshot.epoch) for recorded in snapshots):
             return True
@@ -298,7 +298,7 @@ class LogRecorder:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _say(self, recording: _Recording, reason: str, text: str) -> None:
-        """Once, until it is another reason."""
+        """Log a failure, unless the last one of this recording had the same reason."""
         if recording.logged == (reason or "recorded"):
             return
         recording.logged = reason or "recorded"
@@ -336,7 +336,7 @@ _REASONS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] 
     (KafkaError, "kafka"),
     (OSError, "disk"),
 )
-"""The first that fits."""
+"""Exceptions with the reason of each; the first match counts."""
 _BUG = "bug"
 REASONS = (*(reason for _, reason in _REASONS), _BUG)
 """Why a turn failed, as metrics and the log have it."""

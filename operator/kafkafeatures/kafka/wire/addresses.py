@@ -4,8 +4,8 @@ Who may write a resource could otherwise make the operator speak to whatever it 
 the API server, its own pod. What brokers advertise comes from the same hands, so it is checked by the same rule. The
 lists are settings of the operator, never of a resource. The command line connects to wherever its user says.
 
-The API server may also answer at an address that is not known: what is no Kafka is asked whether it is that, before
-anything about it is reported.
+The API server may also answer at an address that is not known. So before an answer that is no Kafka protocol is
+reported, `kafka/wire/opening.py` asks whether the API server gave it. Called wherever a connection is opened.
 """
 
 from __future__ import annotations
@@ -43,18 +43,20 @@ class ApiServerAddresses(Protocol):
         """(IP address, port) as far as they are known now."""
 
     async def answers_at(self, address: str, port: int) -> bool:
-        """Tell whether it proves to be the process that answers there."""
+        """True if the process at this address proves to be the API server."""
 
 
 class AddressPolicy(Struct, frozen=True):
-    """`denied` always, besides the API server; where `allowed` is not empty, only what is in it."""
+    """Addresses that may be connected to: none in `denied`, none of the API server; if `allowed` is not empty, only
+    addresses in it.
+    """
 
     denied: tuple[Network, ...] = NEVER
     allowed: tuple[Network, ...] = ()
     api_server: ApiServerAddresses | None = None
 
     def permits(self, address: str, port: int) -> bool:
-        """Tell whether this IP address may be connected to. False for what is no IP address."""
+        """True if this IP address may be connected to; False for a text that is no IP address."""
         try:
             shapes = _shapes(ipaddress.ip_address(address.partition("%")[0]))
         except ValueError:
@@ -65,7 +67,7 @@ class AddressPolicy(Struct, frozen=True):
         return not self.allowed or any(_within(ip, self.allowed) for ip in shapes)
 
     async def is_api_server(self, address: str, port: int) -> bool:
-        """Tell whether what answers there, and is no Kafka, is the API server: then nothing about it is reported."""
+        """True if the API server is at this address. Called for answers that are not Kafka's, to hide them."""
         return self.api_server is not None and await self.api_server.answers_at(address, port)
 
 

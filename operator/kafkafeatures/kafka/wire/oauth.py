@@ -1,8 +1,8 @@
-"""Tokens for OAUTHBEARER: as given, or fetched with the client credentials grant (RFC 6749, section 4.4).
+"""Tokens for OAUTHBEARER: from the settings, or fetched with the client credentials grant (RFC 6749, section 4.4).
 
-Called by `authentication.py`. A fetched token is kept for half of its life, so that a cluster of many nodes costs one
-request, and a session that is renewed late in its life (`authentication.RENEW_AFTER`) always gets a fresh one. The
-endpoint is spoken to over verified TLS only, redirects are not followed: either would give the client's secret away.
+Called by `authentication.py`. A fetched token is kept for half of its lifetime, so that a cluster of many nodes costs
+one request, and a session that is renewed late (`authentication.RENEW_AFTER`) always gets a fresh token. The token
+endpoint is contacted over verified TLS only, and redirects are not followed: otherwise the client's secret could leak.
 The token is opaque here; the brokers judge it.
 """
 
@@ -32,9 +32,9 @@ from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.contexts import Contexts
 
 MAX_ANSWER = 256 * 1024
-TIMEOUT_SHARE = 0.8  # of the timeout of who waits for the token, so that he hears what hung
-KEEP = 0.5  # of a token's life; must stay below authentication.RENEW_AFTER
-LONGEST = 3600.0  # seconds of its life that are believed: a token that was revoked is not shown for days
+TIMEOUT_SHARE = 0.8  # of the caller's timeout, so that the caller still gets the reason
+KEEP = 0.5  # part of a token's lifetime for which it is kept; must stay below authentication.RENEW_AFTER
+LONGEST = 3600.0  # seconds of a lifetime that count at most, so that a revoked token is not sent for days
 
 
 class _HeldToken(Struct, frozen=True):
@@ -51,7 +51,7 @@ class Tokens:
         self._fetching: dict[OAuthClient, asyncio.Task[_HeldToken]] = {}
 
     async def token(self, source: OAuthToken | OAuthClient, timeout: float, contexts: Contexts | None = None) -> str:
-        """A token that is valid now. Raises AuthenticationFailed or TlsFailed where none can be had."""
+        """A valid token, fetched within `timeout` seconds if none is kept. Raises AuthenticationFailed, TlsFailed."""
         if isinstance(source, OAuthToken):
             return source.value
         token = self._held.get(source)
@@ -71,7 +71,7 @@ class Tokens:
         return token.value
 
     def drop(self, source: OAuthToken | OAuthClient, value: str) -> None:
-        """A node did not take this token: the next one who needs a token fetches another."""
+        """Drop a token that a node rejected: the next call of `token` fetches another one."""
         if isinstance(source, OAuthClient) and source in self._held and self._held[source].value == value:
             del self._held[source]
 
@@ -85,8 +85,8 @@ class Tokens:
         began = self._monotonic()
         context = await contexts.context(client.tls)
         call = _Call()
-        # The timeout of a socket is one of each read: who sends a byte now and then would keep the thread for ever, and
-        # with a few of them no other part of this process could resolve a name any more.
+        # The timeout of a socket is for each read: an endpoint that sends a byte now and then would keep the thread for
+        # ever, and a few of them would take all threads, which this process also needs to resolve names.
         cut = asyncio.get_running_loop().call_later(TIMEOUT_SHARE * timeout, call.cut)
         try:
             value, lifetime = await asyncio.to_thread(_post, client, timeout, call, context)
@@ -100,7 +100,7 @@ class Tokens:
 
 
 class _Call:
-    """One request in its thread, which can be cut short from outside."""
+    """A request to the token endpoint, in a thread of its own, which the event loop can end."""
 
     def __init__(self) -> None:
         self.is_cut = False
@@ -109,7 +109,7 @@ class _Call:
         self._line: socket.socket | None = None
 
     def made(self, line: socket.socket) -> socket.socket:
-        """Note that there is a connection now. Raises TimeoutError where it comes too late."""
+        """Take in the connection of the request. Raises TimeoutError if the request was already ended."""
         with self._lock:
             if self.is_cut:
                 line.close()
@@ -119,7 +119,7 @@ class _Call:
         return line
 
     def cut(self) -> None:
-        """End it: whatever the thread waits for fails at once."""
+        """End the request: the thread's socket operation fails at once."""
         with self._lock:
             self.is_cut = True
             if self._line is not None:
@@ -127,7 +127,7 @@ class _Call:
                     self._line.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End the call, and the connection that it has."""
+        """Close the connection."""
         with self._lock:
             if self._line is not None:
                 self._line.close()
@@ -139,7 +139,7 @@ TOKENS = Tokens(SYSTEM.monotonic)
 
 
 class _Https(urllib.request.HTTPSHandler):
-    """Connects to the very address that was checked."""
+    """HTTPS handler that connects to exactly the IP address that the policy permitted."""
 
     def __init__(self, policy: AddressPolicy | None, call: _Call, *, context: SSLContext) -> None:
         super().__init__(context=context)
@@ -201,7 +201,7 @@ def _ask(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) 
             "Accept": "application/json",
         },
     )
-    # Where addresses are judged, no proxy: it would be judged in place of the endpoint.
+    # With an address policy no proxy is used: the policy would judge the proxy's address, not the endpoint's.
     direct = [urllib.request.ProxyHandler({})] if client.policy is not None else []
     https = _Https(client.policy, call, context=context)
     opener = urllib.request.build_opener(https, _NoRedirect(), *direct)
@@ -222,7 +222,7 @@ def _ask(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) 
 
 
 def read_token(answer: bytes, endpoint: str) -> tuple[str, float]:
-    """The token and the seconds of its life. Raises AuthenticationFailed where there is none that could be sent."""
+    """The token in an answer, and its lifetime in seconds. Raises AuthenticationFailed if there is no usable token."""
     try:
         document = json.loads(answer)
         token, lifetime = document["access_token"], float(document.get("expires_in", 60))

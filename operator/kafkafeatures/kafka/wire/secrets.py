@@ -1,11 +1,11 @@
-"""What a peer says, without our own secrets in it.
+"""Removes our own secrets from the answers of a peer.
 
-A server knows what we sent to prove who we are, and may repeat it: in an error, in a list, as the name of a host. Its
-words end in statuses, Events and logs, where more people read than may know a password. So each secret is taken out as
-it is, and in the shapes that servers give to what they repeat. Called by `connection.py` for every answer, and by
-`kafka/log/whole.py` for what the metadata log says.
+A server knows the credentials that we sent, and may repeat them: in an error, in a list, as a host name. Its words end
+up in statuses, Events and logs, which more people read than may know a password. So each secret is removed, as it is
+and in the forms in which servers repeat it. Called by `connection.py` for every answer, and by `kafka/log/whole.py` for
+the contents of the metadata log.
 
-A name is needed as it is: from names only what is certainly no part of a usual one is taken out, so that a user whose
+Names must stay usable: only text that is certainly no part of a usual name is removed from them, so that a user whose
 password is `kafka` does not lose the node `kafka-0`.
 """
 
@@ -56,12 +56,12 @@ class Secrets:
         self._known = _KnownSecrets()
 
     def add(self, *secrets: str) -> None:
-        """Never to be repeated."""
+        """Add secrets, which are removed from now on."""
         self._known.own.update(filter(None, secrets))
         self._known.cleaners = None
 
     def add_public(self, *words: str) -> None:
-        """Said openly: a name that holds a secret which is part of these is no more than a name."""
+        """Add words that are no secrets: a secret that is part of one of them is not removed from names."""
         self._known.public.update(words)
         self._known.cleaners = None
 
@@ -81,7 +81,7 @@ class Secrets:
 
     @property
     def known(self) -> bool:
-        """Tell whether there are any secrets."""
+        """True if there are any secrets."""
         return bool(self._known.own or self._known.tokens)
 
     def removed_from(self, answer: T) -> T:

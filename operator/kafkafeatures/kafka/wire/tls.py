@@ -147,7 +147,7 @@ def _load_client(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def is_api_server(certificate: Mapping[str, Any] | None) -> bool:
-    """Tell whether a certificate that was verified, as `getpeercert` shows it, is that of a Kubernetes API server."""
+    """True if a verified certificate, as `getpeercert` shows it, is that of a Kubernetes API server."""
     return ("DNS", "kubernetes.default.svc") in (certificate or {}).get("subjectAltName", ())
 
 
@@ -174,7 +174,7 @@ def failed(
 
 
 def is_for_another_name(error: ssl.SSLError) -> bool:
-    """Tell whether the certificate is trusted, but not for this name."""
+    """True if the certificate is trusted, but not for this host name."""
     return isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _OTHER_NAME
 
 

@@ -21,7 +21,7 @@ Rival = Callable[[str], str]
 
 
 class Adapter(Protocol):
-    """The parts that each of the modules has."""
+    """The interface of each driver's module."""
 
     RIGHTS: tuple[KubernetesRight, ...]
     """The requests that the driver sends to the API server, in the namespace of the resource."""

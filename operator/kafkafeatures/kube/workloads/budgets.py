@@ -45,7 +45,7 @@ def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> 
     counted = int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0)
     expected, desired = int(status.get("expectedPods") or 0), int(status.get("desiredHealthy") or 0)
     if isinstance(spec.get("minAvailable"), int):
-        # Then Kubernetes expects as many as there are now, without those that were evicted and are not created yet.
+        # Then Kubernetes expects the current number of pods, without pods that were evicted and are not yet replaced.
         expected = expected and expected + _missing(spec.get("selector"), covered, sets)
     limits: Sequence[str] = [
         f"{name}: {spec[name]}" for name in ("maxUnavailable", "minAvailable") if spec.get(name) is not None

@@ -73,12 +73,12 @@ def _ended(container: Json) -> Json:
 
 
 def _of_init(status: Json) -> Json:
-    """The container that keeps the others from starting."""
+    """The init container that keeps the other containers from starting."""
     return next((container for container in status.get("initContainerStatuses") or () if _keeps_waiting(container)), {})
 
 
 def _keeps_waiting(init: Json) -> str:
-    """Why; empty where it does not."""
+    """Reason why this init container keeps the others waiting; empty if it does not."""
     reason = str(((init.get("state") or {}).get("waiting") or {}).get("reason") or "")
     return "" if reason == "PodInitializing" else reason
 
@@ -105,7 +105,7 @@ def _ports_of_node(spec: Json, status: Json, shares_network: bool) -> Iterator[t
 def _waiting(status: Json, conditions: Mapping[str, Json], container: Json) -> str:
     """The reason why the container does not run, as Kubernetes says it; empty where it runs or nothing says otherwise.
 
-    Others of the pod say nothing of it: a pod whose template calls the container by another name still runs Kafka.
+    Other containers do not count: if Kafka's container has another name in the pod's template, Kafka still runs.
     """
     state = container.get("state") or {}
     phase = str(status.get("phase") or "Pending")

@@ -20,7 +20,7 @@ def as_query(selector: Selector) -> str:
 
 
 def selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
-    """Tell whether a selector of policy/v1 selects these labels: none selects nothing, an empty one everything."""
+    """True if a selector of policy/v1 selects these labels. No selector selects nothing, an empty one everything."""
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()) and all(

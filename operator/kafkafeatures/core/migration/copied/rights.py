@@ -1,6 +1,8 @@
 """ACLs as ZooKeeper has them: `/kafka-acl/<type>/<name>`, and those of prefixes below `/kafka-acl-extended/prefixed`.
 
-Pure. As `AclAuthorizer.loadAllAcls` and `AclEntry` of Kafka 3.9 read them.
+Pure. They are read as `AclAuthorizer.loadAllAcls` and `AclEntry` of Kafka 3.9 read them. Called by
+`places.py` for the entries of ZooKeeper and by `expected.py` for those of the metadata log, into which the controllers
+copy them during a migration; what that copy loses is a finding.
 """
 
 from __future__ import annotations

@@ -69,8 +69,9 @@ def check(capsys: pytest.CaptureFixture[str], folder: Path, code: Exit, *words: 
 
 
 def shown(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> str:
+    """The output as one line, whatever the width of the terminal."""
     main(["clients", "check", "--release", "4.1", "--evidence", str(folder), "--at", at(), *words])
-    return capsys.readouterr().out
+    return " ".join(capsys.readouterr().out.split())
 
 
 @pytest.fixture
@@ -256,3 +257,18 @@ def test_hostile_names_are_harmless_on_a_terminal(capsys: pytest.CaptureFixture[
     assert main(["clients", "check", "--release", "4.1", "--evidence", str(folder)]) == Exit.USAGE
     captured = capsys.readouterr()
     assert "\x1b" not in captured.err + captured.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("check", "--evidence", "."), "clients check: --release is required"),
+        (("check", "--release", "4.1"), "clients check: --evidence is required"),
+        (("check", "here", "--release", "4.1", "--evidence", "."), "clients check: unexpected argument 'here'"),
+    ],
+)
+def test_words_that_an_action_does_not_take_are_refused(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    assert main(["clients", *words]) == Exit.USAGE
+    assert message in capsys.readouterr().err

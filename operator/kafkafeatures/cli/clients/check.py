@@ -7,7 +7,9 @@ Exit code 0: ready, 4: blocked, 5: unknown.
 from __future__ import annotations
 
 import argparse
+import re
 import time
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +35,9 @@ CODES = {
     ClientVerdict.BLOCKED: Exit.BLOCKED,
     ClientVerdict.UNKNOWN: Exit.UNREACHABLE,
 }
+DAYS = 35
+_HOUR = 3_600_000
+_UNITS = {"h": _HOUR, "d": 24 * _HOUR}
 _SHOWN = 5
 """Files of which the reason is told."""
 _REMOVED_OLD_VERSIONS = 7
@@ -59,8 +64,33 @@ class RegisteredBrokers(Struct, frozen=True):
         return (self.problem,) if self.problem else (_ALL_REFUSE,) if self.ids and self.ids <= self.refusing else ()
 
 
+def add_arguments(group: argparse._ActionsContainer) -> None:
+    """Flags for the release, the window, the evidence, and the brokers that it has to cover."""
+    group.add_argument("--release", type=_release, metavar="X", help="the release, such as 4.1")
+    group.add_argument(
+        "--evidence", type=Path, metavar="DIR|FILE",
+        help="metrics of the brokers as their exporters answered: files BROKER/TIME.prom, with the id of the broker "
+        "and the time in seconds since 1970; folders of several clusters may stand around them",
+    )  # fmt: skip
+    group.add_argument(
+        "--window", type=_window, default=DAYS * _UNITS["d"], metavar="35d",
+        help=f"time that has to be free of old requests, in days or hours (default: {DAYS}d)",
+    )  # fmt: skip
+    group.add_argument(
+        "--at", type=_time, metavar="TIME",
+        help="end of the window, such as 2026-11-28T12:00:00Z (default: now)",
+    )  # fmt: skip
+    group.add_argument(
+        "--log", type=Path, metavar="PATH",
+        help="metadata log that says which brokers are registered, if the cluster is not asked",
+    )  # fmt: skip
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Judge once, and show it."""
+    for flag in ("release", "evidence"):
+        if getattr(arguments, flag) is None:
+            raise CommandFailed(f"clients check: --{flag} is required", Exit.USAGE)
     end = arguments.at if arguments.at is not None else round(time.time() * 1000)
     window = EvidenceWindow(end - arguments.window, end)
     evidence = read_scrapes(arguments.evidence, arguments.cluster, end)
@@ -149,3 +179,29 @@ def _refuses(supported: VersionRange | tuple[int, int] | None) -> bool:
     if supported is None:
         return False
     return (supported[0] if isinstance(supported, tuple) else supported.min) >= _REMOVED_OLD_VERSIONS
+
+
+def _release(text: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,2}\.[0-9]{1,2}(\.[0-9]{1,2})?", text):
+        raise argparse.ArgumentTypeError(f"invalid release {text[:60]!r}: expected a release of Kafka, such as 4.1")
+    return text
+
+
+def _window(text: str) -> int:
+    """A duration in ms."""
+    match = re.fullmatch("([0-9]{1,4})([dh])", text)
+    milliseconds = int(match[1]) * _UNITS[match[2]] if match else 0
+    if not milliseconds:
+        raise argparse.ArgumentTypeError(f"invalid window {text[:60]!r}: expected days or hours, such as 35d")
+    return milliseconds
+
+
+def _time(text: str) -> int:
+    """A time in ms."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None or not 1970 < time.year < 9000:
+        raise argparse.ArgumentTypeError(f"invalid time {text[:60]!r}: expected one such as 2026-11-28T12:00:00Z")
+    return round(time.astimezone(UTC).timestamp() * 1000)

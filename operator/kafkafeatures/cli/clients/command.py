@@ -1,79 +1,94 @@
-"""`kafkafeatures clients`: clients that break with a release of Kafka, by what brokers counted. Changes nothing."""
+"""`kafkafeatures clients`: clients that break with a release of Kafka, by what brokers counted and logged.
+
+The actions are modules of their own, in the table `ACTIONS`; each adds its flags. What it decides: a flag of one action
+is refused by the others, and never ignored.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import re
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Mapping
+
+from msgspec import Struct
 
 from kafkafeatures.cli.cluster.connect import add_connection_flags
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import add_output_flag
 
-ACTIONS = {"check": "kafkafeatures.cli.clients.check"}
-"""Each action, and the module that does it."""
 
-DAYS = 35
-_HOUR = 3_600_000
-_UNITS = {"h": _HOUR, "d": 24 * _HOUR}
+class ClientsAction(Struct, frozen=True):
+    """An action, its module, and what it does. `operands`: what may follow it; `shared`: the flags of `_add_shared`
+    that it takes, by the name of their value.
+    """
+
+    module: str
+    help_line: str
+    shared: frozenset[str]
+    operands: str = ""
+
+
+_CONNECTION = frozenset(("bootstrap_server", "bootstrap_controller", "config", "controller_config", "request_timeout"))
+
+ACTIONS: Mapping[str, ClientsAction] = {
+    "check": ClientsAction(
+        "kafkafeatures.cli.clients.check",
+        "can the cluster go to a release, or do clients use API versions that the release lacks",
+        frozenset(("cluster", "output", *_CONNECTION)),
+    ),
+}
+"""Each action. A module has `add_arguments(group)`, for flags that no other action has, and `run(arguments)`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags for the release, the evidence, and the brokers that it has to cover."""
+    """Flags of every action, each in its group, and those that several have."""
     parser.add_argument(
         "action", choices=tuple(ACTIONS),
-        help="check: can the cluster go to a release, or do clients use API versions that the release lacks",
+        help="; ".join(f"{name}: {action.help_line}" for name, action in ACTIONS.items()),
     )  # fmt: skip
-    parser.add_argument("--release", required=True, type=_release, metavar="X", help="the release, such as 4.1")
-    parser.add_argument(
-        "--evidence", type=Path, required=True, metavar="DIR|FILE",
-        help="metrics of the brokers as their exporters answered: files BROKER/TIME.prom, with the id of the broker "
-        "and the time in seconds since 1970; folders of several clusters may stand around them",
-    )  # fmt: skip
+    operands = "; ".join(f"{name}: {action.operands}" for name, action in ACTIONS.items() if action.operands)
+    parser.add_argument("operands", nargs="*", metavar="FILE", help=operands or argparse.SUPPRESS)
+    for name, action in ACTIONS.items():
+        importlib.import_module(action.module).add_arguments(parser.add_argument_group(name))
+    _add_shared(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do it. Raises CommandFailed for a flag of another action."""
+    action = ACTIONS[arguments.action]
+    _refuse_other_flags(arguments, action)
+    if arguments.operands and not action.operands:
+        text = f"clients {arguments.action}: unexpected argument {arguments.operands[0][:60]!r}"
+        raise CommandFailed(text, Exit.USAGE)
+    return int(importlib.import_module(action.module).run(arguments))
+
+
+def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help="of several clusters in the evidence, the folder of this one")
-    parser.add_argument(
-        "--window", type=_window, default=DAYS * _UNITS["d"], metavar="35d",
-        help=f"time that has to be free of old requests, in days or hours (default: {DAYS}d)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--at", type=_time, metavar="TIME",
-        help="end of the window, such as 2026-11-28T12:00:00Z (default: now)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--log", type=Path, metavar="PATH",
-        help="metadata log that says which brokers are registered, if the cluster is not asked",
-    )  # fmt: skip
     add_connection_flags(parser, "cluster that says which brokers are registered")
     add_output_flag(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Do it."""
-    return int(importlib.import_module(ACTIONS[arguments.action]).run(arguments))
+def _refuse_other_flags(arguments: argparse.Namespace, action: ClientsAction) -> None:
+    own = {flag.dest for flag in _flags_of(action)} | action.shared
+    for name, other in ACTIONS.items():
+        if other is not action:
+            _refuse(arguments, _flags_of(other), own, f"it is a flag of clients {name}")
+    shared = argparse.ArgumentParser(add_help=False)
+    _add_shared(shared)
+    _refuse(arguments, shared._actions, own, "it has no meaning here")  # argparse has no public name for them
 
 
-def _release(text: str) -> str:
-    if not re.fullmatch(r"[0-9]{1,2}\.[0-9]{1,2}(\.[0-9]{1,2})?", text):
-        raise argparse.ArgumentTypeError(f"invalid release {text[:60]!r}: expected a release of Kafka, such as 4.1")
-    return text
+def _refuse(
+    arguments: argparse.Namespace, flags: list[argparse.Action], own: set[str] | frozenset[str], reason: str
+) -> None:
+    for flag in flags:
+        if flag.dest not in own and getattr(arguments, flag.dest) != flag.default:
+            text = f"clients {arguments.action}: {flag.option_strings[-1]}: {reason}"
+            raise CommandFailed(text, Exit.USAGE)
 
 
-def _window(text: str) -> int:
-    """A duration in ms."""
-    match = re.fullmatch("([0-9]{1,4})([dh])", text)
-    milliseconds = int(match[1]) * _UNITS[match[2]] if match else 0
-    if not milliseconds:
-        raise argparse.ArgumentTypeError(f"invalid window {text[:60]!r}: expected days or hours, such as 35d")
-    return milliseconds
-
-
-def _time(text: str) -> int:
-    """A time in ms."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None or not 1970 < time.year < 9000:
-        raise argparse.ArgumentTypeError(f"invalid time {text[:60]!r}: expected one such as 2026-11-28T12:00:00Z")
-    return round(time.astimezone(UTC).timestamp() * 1000)
+def _flags_of(action: ClientsAction) -> list[argparse.Action]:
+    parser = argparse.ArgumentParser(add_help=False)
+    importlib.import_module(action.module).add_arguments(parser)
+    return parser._actions

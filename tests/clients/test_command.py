@@ -96,7 +96,7 @@ def test_a_cluster_without_old_clients_is_ready(
     assert document["window"] == {"from": at(AT - 35 * DAY), "to": at()}
     assert document["brokers"] == [{"id": number, "covered": True, "gaps": []} for number in (1, 2, 3)]
     text = shown(capsys, evidence, *three)
-    assert text.startswith("Ready: no client used an API version that Kafka 4.1 lacks\n")
+    assert text.startswith("Ready: no client used an API version that Kafka 4.1 lacks ")
     assert "3 of 3 registered brokers covered" in text
 
 
@@ -114,7 +114,7 @@ def test_an_old_client_blocks_and_is_named_by_api_version_and_broker(
     ]  # fmt: skip
     assert document["readyFrom"] == at(AT + 35 * DAY)
     text = shown(capsys, evidence, *three)
-    assert text.startswith("Blocked: clients use API versions that Kafka 4.1 lacks\n")
+    assert text.startswith("Blocked: clients use API versions that Kafka 4.1 lacks ")
     assert "Used, and removed in Kafka 4.1\n" in text
     assert re.search(r"Produce v2 +3-13 +70 +2025-12-28 23:59 +2026-01-07 23:59 +2 *\n", text)
 

@@ -74,6 +74,11 @@ def shown(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
+@pytest.fixture(autouse=True)
+def width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
 @pytest.fixture
 def evidence(tmp_path: Path) -> Path:
     """Three brokers that have run for 40 days, and that no old client used."""

@@ -27,17 +27,20 @@ GONE = ("Produce", 2)
 
 
 class Process(Struct, frozen=True):
-    """A process of a broker from its start to its end; `uses`: the minutes at which it is sent a removed version."""
+    """A process of a broker from its start to its end; `uses`: the minutes at which it is sent a removed version.
+    `refuses`: it is one of Kafka 4.x, which counts none of them.
+    """
 
     start: int
     end: int
     uses: tuple[int, ...] = ()
+    refuses: bool = False
 
     def counters(self, minute: int, offset: int = 0) -> dict[tuple[str, int], float]:
         """The counters at a minute; the heartbeats of a group are what always grows."""
         alive = float(minute - self.start + offset)
         counters = {("ApiVersions", 3): 1.0 + offset, ("Heartbeat", 4): alive, ("Fetch", 11): 2 * alive}
-        uses = sum(use <= minute for use in self.uses)
+        uses = 0 if self.refuses else sum(use <= minute for use in self.uses)
         return counters | ({GONE: float(uses)} if uses else {})
 
 
@@ -54,7 +57,8 @@ class History(Struct, frozen=True):
             if process.start <= minute <= process.end:
                 start = (process.start + clock_error) * MINUTE + broker
                 name = f"{broker}/{minute}.prom"
-                return Scrape(broker, minute * MINUTE, start, process.counters(minute, offset=broker * 7), name)
+                counters = process.counters(minute, offset=broker * 7)
+                return Scrape(broker, minute * MINUTE, start, counters, not process.refuses, name)
         return None
 
     def scrapes(self, minutes: Iterable[int], *, clock_errors: dict[int, int] | None = None) -> Iterator[Scrape]:
@@ -73,10 +77,12 @@ def checked(
     release: str = "4.1",
     at: int = END,
     days: int = DAYS,
+    all_refuse: bool = False,
 ) -> ClientCheck:
     """The check at a minute."""
     window = EvidenceWindow((at - days * DAY) * MINUTE, at * MINUTE)
-    return check_clients(release, TARGETS, scrapes, None if registered is None else set(registered), window)
+    ids = None if registered is None else set(registered)
+    return check_clients(release, TARGETS, scrapes, ids, window, all_refuse=all_refuse)
 
 
 class Client(Struct, frozen=True):

@@ -30,12 +30,15 @@ def at(milliseconds: int = AT) -> str:
     return format_time(milliseconds)
 
 
-def scrape(folder: Path, broker_name: str, counters: Counters, milliseconds: int = AT) -> None:
+def scrape(
+    folder: Path, broker_name: str, counters: Counters, milliseconds: int = AT, *, refuses: bool = False
+) -> None:
     path = folder / broker_name / f"{milliseconds}.prom"
     path.parent.mkdir(parents=True, exist_ok=True)
     # Each broker has a process of its own.
     started = START + int(re.sub("[^0-9]", "", broker_name))
-    path.write_text(strimzi(counters).replace(f"{START / 1000:.12E}", f"{started / 1000:.12E}"))
+    text = strimzi(counters).replace(f"{START / 1000:.12E}", f"{started / 1000:.12E}")
+    path.write_text(text.replace('"ElectLeader"', '"RemoteFetch"') if refuses else text)
 
 
 def registered(folder: Path, *brokers: int, until: int = AT, refusing: Sequence[int] = ()) -> Path:
@@ -158,9 +161,12 @@ def test_the_registered_brokers_are_those_of_a_live_cluster(capsys: pytest.Captu
 def test_a_broker_that_refuses_old_versions_already_counts_none_of_them(
     capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path
 ) -> None:
+    scrape(evidence, "2", QUIET, refuses=True)
     some = ["--log", str(registered(tmp_path / "some", 1, 2, 3, refusing=[2]))]
     document = check(capsys, evidence, Exit.UNREACHABLE, *some)
-    assert [[gap["cause"] for gap in entry["gaps"]] for entry in document["brokers"]] == [[], ["Refuses"], []]
+    assert [[gap["cause"] for gap in entry["gaps"]] for entry in document["brokers"]] == [[], ["MayRefuse"], []]
+    text = " ".join(shown(capsys, evidence, *some).split())
+    assert "export kafka.server:type=DelayedOperationPurgatory,delayedOperation=ElectLeader" in text
     every = ["--log", str(registered(tmp_path / "every", 1, 2, 3, refusing=[1, 2, 3]))]
     document = check(capsys, evidence, Exit.DONE, *every)
     assert "clients that fail already are not shown" in document["notes"][0]
@@ -223,7 +229,7 @@ def test_a_scrape_that_cannot_be_read_is_named_and_makes_a_gap(
     capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
 ) -> None:
     path = next((evidence / "2").iterdir())
-    path.write_bytes(path.read_bytes()[:-200])
+    path.write_bytes(path.read_bytes().partition(b"# TYPE process_start")[0])
     (evidence / "2" / "notes.prom").write_text("")
     (evidence / "README.txt").write_text("")
     command = ["clients", "check", "--release", "4.1", "--evidence", str(evidence), "--at", at(), *three]

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.clients.exposition import (
     MAX_LINE,
     BrokerCounters,
@@ -35,8 +36,17 @@ def read(text: str | bytes) -> BrokerCounters:
 
 @EACH
 def test_every_exporter_shows_the_same_counters_and_start(exporter: Callable[[Counters], str]) -> None:
-    assert read(exporter(COUNTERS)) == BrokerCounters(START, COUNTERS)
-    assert read(exporter(COUNTERS).replace("\n", "\r\n")) == BrokerCounters(START, COUNTERS)
+    assert read(exporter(COUNTERS)) == BrokerCounters(START, COUNTERS, accepts_removed=True)
+    assert read(exporter(COUNTERS).replace("\n", "\r\n")) == BrokerCounters(START, COUNTERS, accepts_removed=True)
+
+
+@EACH
+def test_a_broker_of_kafka_4_lacks_what_shows_an_older_one(exporter: Callable[[Counters], str]) -> None:
+    text = exporter(COUNTERS)
+    for other in ("Produce", "ElectLeaders", "Heartbeat", "Rebalance"):  # 4.0 can have the last two
+        newer = text.replace("ElectLeader", other).replace("_electleader_", f"_{other.lower()}_")
+        assert newer != text
+        assert read(newer) == BrokerCounters(START, COUNTERS, accepts_removed=False)
 
 
 @EACH
@@ -45,7 +55,7 @@ def test_a_scrape_that_was_cut_anywhere_is_refused_or_whole(exporter: Callable[[
     whole = read(text)
     for end in range(len(text)):
         try:
-            assert read(text[:end]) == whole
+            assert read(text[:end]) in (whole, replace(whole, accepts_removed=False))
         except ScrapeRefused:
             continue
 
@@ -141,18 +151,34 @@ def test_damaged_scrapes_are_refused_and_raise_nothing_else(data: st.DataObject)
 
 REAL = {"plain-1.0.1": 1_795_913_338_875, "strimzi-0.20.0": 1_795_913_348_647, "strimzi-1.0.1": 1_795_913_357_859}
 """Scrapes of Kafka 3.9.2 by agents of two releases, with Strimzi's rules and without any, and when it started."""
+REAL_4 = {"plain-1.0.1-4.1.2": 1_795_920_516_571, "strimzi-1.0.1-4.1.2": 1_795_920_523_297}
+"""Scrapes of Kafka 4.1.2, which was sent the same requests, and refused those of versions that it lacks."""
+
+
+def golden(name: str) -> bytes:
+    return gzip.decompress((Path(__file__).parent / "golden" / f"{name}.prom.gz").read_bytes())
+
+
+@pytest.mark.parametrize("name", REAL_4)
+def test_a_real_broker_of_kafka_4_counts_nothing_that_it_refuses_and_does_not_look_like_an_older_one(name: str) -> None:
+    scrape = read(golden(name))
+    assert scrape.start == REAL_4[name]
+    assert not scrape.accepts_removed
+    assert [version for api, version in scrape.counters if api == "ListOffsets"] == []
+    assert scrape.counters["Metadata", 0] == 1
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_a_scrape_of_a_real_broker_by_a_real_exporter_is_read(name: str) -> None:
-    text = gzip.decompress((Path(__file__).parent / "golden" / f"{name}.prom.gz").read_bytes())
+    text = golden(name)
     scrape = read(text)
     assert scrape.start == REAL[name]
+    assert scrape.accepts_removed
     assert scrape.counters["ListOffsets", 0] == 2
     assert scrape.counters["Metadata", 0] == 1
     assert {api for api, _ in scrape.counters} >= {"ApiVersions", "BrokerRegistration", "BrokerHeartbeat"}
     for end in range(0, len(text), 499):
         try:
-            assert read(text[:end]) == scrape
+            assert read(text[:end]) in (scrape, replace(scrape, accepts_removed=False))
         except ScrapeRefused:
             continue

@@ -38,14 +38,14 @@ def processes(draw: st.DrawFn) -> tuple[Process, ...]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """Two brokers, one of which may be sent a removed version, once."""
+    """Two brokers, one of which may be sent a removed version, once, and one of which may run Kafka 4.x for a time."""
     brokers = {broker: draw(processes()) for broker in BROKERS}
     if draw(st.booleans()):
         broker = draw(st.sampled_from(BROKERS))
         index = draw(st.integers(0, len(brokers[broker]) - 1))
         process = brokers[broker][index]
         before_end = st.sampled_from((0, UNSEEN, 61, DAY, 3 * DAY)).map(lambda minutes: process.end - minutes)
-        used = replace(process, uses=(max(process.start, draw(before_end)),))
+        used = replace(process, uses=(max(process.start, draw(before_end)),), refuses=draw(st.booleans()))
         brokers[broker] = (*brokers[broker][:index], used, *brokers[broker][index + 1 :])
     return History(brokers)
 

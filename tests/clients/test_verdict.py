@@ -33,7 +33,7 @@ def causes(check: ClientCheck, broker: int) -> list[GapCause]:
 
 def counted(versions: dict[str, list[int]]) -> Scrape:
     counters = {("ApiVersions", 3): 1.0} | {(api, number): 5.0 for api in versions for number in versions[api]}
-    return Scrape(1, END * MINUTE, (END - HOUR) * MINUTE, counters, "1.prom")
+    return Scrape(1, END * MINUTE, (END - HOUR) * MINUTE, counters, accepts_removed=True, source="1.prom")
 
 
 def test_one_scrape_of_each_broker_is_enough_when_all_have_run_longer_than_the_window() -> None:
@@ -158,6 +158,40 @@ def test_a_process_that_ended_before_the_window_leaves_a_gap_after_it() -> None:
     history = History({1: (Process(BEGIN - 9 * DAY, BEGIN - DAY), Process(BEGIN + DAY, END))})
     check = checked(history.scrapes([BEGIN - DAY, BEGIN + DAY + 1, END]), {1})
     assert causes(check, 1) == [GapCause.RESTART]
+
+
+def test_a_process_of_kafka_4_proves_nothing_also_after_the_broker_was_rolled_back() -> None:
+    times = (BEGIN - DAY, END - 9 * DAY, END - 8 * DAY, END + 90 * DAY)
+    spans = [(times[0], times[1] - 1), (times[1], times[2] - 1), (times[2], times[3])]
+    older, upgraded, rolled_back = (Process(*span) for span in spans)
+    refusing = replace(upgraded, refuses=True, uses=(times[1] + HOUR,))
+    minutes = [minute for start, end in spans for minute in (start + 1, end)] + [END]
+    history = History({1: (older, refusing, rolled_back), 2: (Process(BEGIN - DAY, END + 90 * DAY),)})
+    check = checked(history.scrapes(minutes), {1, 2})
+    assert (check.verdict, causes(check, 1), causes(check, 2)) == (UNKNOWN, [GapCause.MAY_REFUSE], [])
+    assert check.ready_from == (times[2] - 1 + DAYS * DAY) * MINUTE
+    later = times[2] + DAYS * DAY
+    assert checked(history.scrapes([*minutes, later]), {1, 2}, at=later).verdict is READY
+    never_upgraded = History({**history.brokers, 1: (older, upgraded, rolled_back)})
+    assert checked(never_upgraded.scrapes(minutes), {1, 2}).verdict is READY
+
+
+def test_a_broker_of_kafka_4_is_a_gap_until_all_are_and_nobody_is_left_to_break() -> None:
+    history = History({**QUIET.brokers, 2: (Process(BEGIN - DAY, END, refuses=True),)})
+    check = checked(history.scrapes([END]), {1, 2, 3})
+    assert (check.verdict, causes(check, 1), causes(check, 2)) == (UNKNOWN, [], [GapCause.MAY_REFUSE])
+    assert check.ready_from == END * MINUTE  # the exporter may leave out what shows an older release
+    assert checked(history.scrapes([END]), {1, 2, 3}, all_refuse=True).verdict is READY
+
+
+def test_one_scrape_of_a_process_shows_its_release_also_one_that_shows_nothing_else() -> None:
+    early, late = (scrape for scrape in QUIET.scrapes([END - HOUR, END]) if scrape.broker == 1)
+    blind = replace(early, accepts_removed=False)
+    assert checked([blind, late], {1}).verdict is READY
+    assert causes(checked([blind, replace(late, accepts_removed=False)], {1}), 1) == [GapCause.MAY_REFUSE]
+    again = replace(late, accepts_removed=False)
+    for scrapes in ([late, again], [again, late]):
+        assert checked(scrapes, {1}).verdict is READY
 
 
 def test_a_clock_that_is_an_hour_off_is_a_gap() -> None:

@@ -19,7 +19,7 @@ ROOMS = {
     # What the operator knows. Pure; each room knows those above it only.
     "api": "",
     "core.words": "",
-    "core.clients": "",
+    "core.clients": "api",
     "core.facts": "api core.words kraftlog.image kraftlog.partitions",
     "core.engine": "api core.words core.facts",
     "core.levels": "api core.words core.facts core.engine",

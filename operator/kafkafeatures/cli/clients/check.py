@@ -49,19 +49,19 @@ _ALL_REFUSE = (
 
 
 class RegisteredBrokers(Struct, frozen=True):
-    """The brokers of a cluster. `ids`: None where they are not known, and `problem` says why. `refusing`: those that
+    """The brokers of a cluster. `ids`: None where they are not known, and `problem` says why. `all_refuse`: all
     run Kafka 4.0 or newer.
     """
 
     ids: frozenset[int] | None
     cluster_id: str = ""
     problem: str = ""
-    refusing: frozenset[int] = frozenset()
+    all_refuse: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about them for people."""
-        return (self.problem,) if self.problem else (_ALL_REFUSE,) if self.ids and self.ids <= self.refusing else ()
+        return (self.problem,) if self.problem else (_ALL_REFUSE,) if self.all_refuse else ()
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     registered = _registered(arguments, end)
     table = targets()
     check = check_clients(
-        arguments.release, table, evidence.scrapes, registered.ids, window, refusing=registered.refusing
+        arguments.release, table, evidence.scrapes, registered.ids, window, all_refuse=registered.all_refuse
     )
     if arguments.output == "table":
         draw(console(), check, table, registered.notes)
@@ -144,12 +144,8 @@ def _of_cluster(observation: Observation) -> RegisteredBrokers:
     cluster_id = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
     brokers = observation.registered_brokers
     if isinstance(brokers, Known):
-        refusing = (
-            node.id
-            for node in observation.nodes
-            if node.id in brokers.value and _refuses(node.known_range_of(METADATA_VERSION))
-        )
-        return RegisteredBrokers(brokers.value, cluster_id, refusing=frozenset(refusing))
+        refusing = {node.id for node in observation.nodes if _refuses(node.known_range_of(METADATA_VERSION))}
+        return RegisteredBrokers(brokers.value, cluster_id, all_refuse=brokers.value <= refusing)
     return RegisteredBrokers(None, cluster_id, f"which brokers are registered is not known: {brokers.failure}")
 
 
@@ -170,8 +166,8 @@ def _of_log(path: Path, end: int) -> RegisteredBrokers:
         text = f"{folder.display_name}: the metadata log ends at {until}, before the window does; use --at {until}"
         return RegisteredBrokers(None, cluster_id, text)
     brokers = [broker for _, broker in registrations(state.image) if isinstance(broker, BrokerRegistration)]
-    refusing = (broker.id for broker in brokers if _refuses(broker.features.get(METADATA_VERSION)))
-    return RegisteredBrokers(frozenset(broker.id for broker in brokers), cluster_id, refusing=frozenset(refusing))
+    all_refuse = all(_refuses(broker.features.get(METADATA_VERSION)) for broker in brokers)
+    return RegisteredBrokers(frozenset(broker.id for broker in brokers), cluster_id, all_refuse=all_refuse)
 
 
 def _refuses(supported: VersionRange | tuple[int, int] | None) -> bool:

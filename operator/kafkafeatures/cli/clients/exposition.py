@@ -43,8 +43,13 @@ _PREFIXES = (
     *(b"kafka_network_requestmetrics_requests", b"kafka_network_requestmetrics_count"),
     *(b"kafka_network_RequestMetrics_Requests", b"kafka_network_RequestMetrics_Count"),
     *(b"kafka_server_app_info", b"java_lang_", b"jmx_exporter_", b"process_start_"),
+    *(b"kafka_server_delayedoperationpurgatory", b"kafka_server_DelayedOperationPurgatory"),
 )
 """Beginnings of all lines that are read: most are not."""
+_PURGATORY = "kafka_server_delayedoperationpurgatory"
+_ELECT_LEADER = "ElectLeader"
+MARK = f"kafka.server:type=DelayedOperationPurgatory,delayedOperation={_ELECT_LEADER}"
+"""A part of every broker of Kafka 2.4 to 3.9, with ZooKeeper and with KRaft, whatever its settings; of none of 4.x."""
 _CANARY = "ApiVersions"
 """An API that every broker is asked for: by other brokers, by clients, by probes."""
 
@@ -67,10 +72,11 @@ class Sample(Struct, frozen=True):
 
 
 class BrokerCounters(Struct, frozen=True):
-    """The counters of a scrape. `start`: of the process of the broker, in ms."""
+    """The counters of a scrape. `start`: of the process of the broker, in ms. `accepts_removed`: as of `Scrape`."""
 
     start: int
     counters: Mapping[CounterKey, float]
+    accepts_removed: bool
 
 
 @dataclass
@@ -83,6 +89,7 @@ class _PartialScrape:
     identity: frozenset[tuple[str, str]] | None = None
     starts: dict[str, set[float]] = field(default_factory=dict)
     exporters: set[str] = field(default_factory=set)
+    accepts_removed: bool = False
 
 
 def read_exposition(stream: BinaryIO) -> BrokerCounters:
@@ -99,7 +106,7 @@ def read_exposition(stream: BinaryIO) -> BrokerCounters:
         raise ScrapeRefused("ends in the request counters, and may be cut off: keep the whole answer of the exporter")
     if not any(name == _CANARY for name, _ in reading.counters):
         raise ScrapeRefused(f"has no counter of {_CANARY} requests: a rule of the exporter leaves out some of the APIs")
-    return BrokerCounters(_start(reading), reading.counters)
+    return BrokerCounters(_start(reading), reading.counters, reading.accepts_removed)
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
@@ -121,6 +128,9 @@ def _take(reading: _PartialScrape, line: str, number: int) -> None:
     name = written.lower()
     if written != reading.family:
         reading.is_whole = reading.is_whole or bool(reading.family)
+        if name.startswith(_PURGATORY):
+            reading.accepts_removed = reading.accepts_removed or is_mark(line)
+            return
         if name not in FAMILIES and name not in _UNITS and name != _EXPORTER:
             return
     sample = parse_sample(line)
@@ -132,6 +142,17 @@ def _take(reading: _PartialScrape, line: str, number: int) -> None:
         reading.exporters.add(sample.labels.get("name", ""))
     else:
         reading.starts.setdefault(name, set()).add(sample.value)
+
+
+def is_mark(line: str) -> bool:
+    """Tell whether a line is a sample of `MARK`. Bitnami's rule makes the label a part of the name."""
+    sample = parse_sample(line)
+    if sample is None:
+        return False
+    name = sample.name.lower()
+    in_name = name.startswith(_PURGATORY) and name.endswith(f"_{_ELECT_LEADER.lower()}_value")
+    labels = {label.lower(): text for label, text in sample.labels.items()}
+    return in_name or (name.startswith(_PURGATORY) and labels.get("delayedoperation") == _ELECT_LEADER)
 
 
 def _count(reading: _PartialScrape, sample: Sample, number: int) -> None:

@@ -110,4 +110,4 @@ def _read(file: _ScrapeFile) -> Scrape | str:
         return f"{file.path}: not read: {error.strerror}"
     except ScrapeRefused as refused:
         return f"{file.path}: not read: it {refused}"
-    return Scrape(file.broker, file.time, counters.start, counters.counters, str(file.path))
+    return Scrape(file.broker, file.time, counters.start, counters.counters, counters.accepts_removed, str(file.path))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.cli.clients.exposition import MARK
 from kafkafeatures.cli.log.words import format_time, show_table
 from kafkafeatures.core.clients.coverage import EvidenceGap, GapCause
 from kafkafeatures.core.clients.targets import ALIASES, ApiVersions, Targets
@@ -25,7 +26,8 @@ _CAUSES = {
     GapCause.CONTRADICTION: "its scrapes contradict each other",
     GapCause.BEFORE_START: "before its process started, or the first scrape",
     GapCause.RESTART: "between the last scrape of a process and the start of the next one",
-    GapCause.REFUSES: "it runs Kafka 4.0 or newer, which refuses removed versions without counting them",
+    GapCause.MAY_REFUSE: "its process may be of Kafka 4.x, which refuses removed versions without counting them; "
+    f"if it is older, export {MARK}, which shows that",
     GapCause.STALE: "since the last scrape with other counts than the one before; scrape it again",
 }
 _HEADINGS = {

@@ -34,8 +34,8 @@ class GapCause(StrEnum):
     BEFORE_START = "BeforeStart"
     RESTART = "Restart"
     STALE = "Stale"
-    REFUSES = "Refuses"
-    """The broker refuses removed versions already, and counts none of what it refuses."""
+    MAY_REFUSE = "MayRefuse"
+    """The process may be one of Kafka 4.x, which refuses removed versions and counts none of what it refuses."""
 
 
 class EvidenceGap(Struct, frozen=True):
@@ -58,8 +58,12 @@ class VersionUse(Struct, frozen=True):
     requests: int
 
 
-def gaps_of(evidence: BrokerEvidence | None, window: EvidenceWindow) -> Iterator[EvidenceGap]:
-    """The gaps of a broker, the oldest first. None of a broker without evidence is one as long as the window."""
+def gaps_of(
+    evidence: BrokerEvidence | None, window: EvidenceWindow, *, all_refuse: bool = False
+) -> Iterator[EvidenceGap]:
+    """The gaps of a broker, the oldest first. None of a broker without evidence is one as long as the window.
+    `all_refuse`: no registered broker accepts removed versions any more, so that nobody is left to break.
+    """
     if evidence is None or not evidence.processes:
         contradicts = evidence is not None and evidence.contradiction
         cause = GapCause.CONTRADICTION if contradicts else GapCause.NO_EVIDENCE
@@ -70,6 +74,10 @@ def gaps_of(evidence: BrokerEvidence | None, window: EvidenceWindow) -> Iterator
         if process.covered_from - covered_until > MAX_GAP:
             cause = GapCause.BEFORE_START if is_first else GapCause.RESTART
             yield EvidenceGap(covered_until, min(process.covered_from, window.end), cause)
+        if process.last > window.begin and not (process.accepts_removed or all_refuse):
+            is_latest = process is evidence.processes[-1]
+            end = window.end if is_latest else process.last
+            yield EvidenceGap(max(covered_until, min(process.covered_from, end)), end, GapCause.MAY_REFUSE)
         covered_until, is_first = max(covered_until, process.last), False
     if window.end - covered_until > MAX_GAP:
         yield EvidenceGap(covered_until, window.end, GapCause.STALE)

@@ -12,6 +12,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from kafkafeatures.api.values import replace
+
 MINUTE = 60_000
 MAX_GAP = 5 * MINUTE
 """Longest time without evidence that is not called a gap."""
@@ -24,13 +26,15 @@ CounterKey = tuple[str, int]
 
 class Scrape(Struct, frozen=True):
     """The request counters of a broker at one time. `time`: in ms by the clock of the scrapes; `start`: of the process,
-    in ms by the clock of the broker. `source`: for people.
+    in ms by the clock of the broker. `accepts_removed`: it shows that the process accepts, and so counts, the versions
+    that Kafka 4.0 removed. `source`: for people.
     """
 
     broker: int
     time: int
     start: int
     counters: Mapping[CounterKey, float]
+    accepts_removed: bool = False
     source: str = ""
 
 
@@ -39,6 +43,11 @@ class BrokerProcess(Struct, frozen=True):
 
     start: int
     scrapes: tuple[Scrape, ...]
+
+    @property
+    def accepts_removed(self) -> bool:
+        """Tell whether a scrape shows it: the release of a process does not change."""
+        return any(scrape.accepts_removed for scrape in self.scrapes)
 
     @property
     def first(self) -> int:
@@ -99,6 +108,8 @@ def _evidence(broker: int, scrapes: Iterable[Scrape]) -> BrokerEvidence:
             return BrokerEvidence(broker, (), text)
         elif scrape.counters != latest.counters:  # else it may be a copy: a broker that runs is asked all the time
             processes[-1].append(scrape)
+        elif scrape.accepts_removed:
+            processes[-1][-1] = replace(latest, accepts_removed=True)
     return BrokerEvidence(broker, tuple(BrokerProcess(process[0].start, tuple(process)) for process in processes))
 
 

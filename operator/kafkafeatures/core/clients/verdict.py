@@ -80,14 +80,14 @@ def check_clients(
     registered: Set[int] | None,
     window: EvidenceWindow,
     *,
-    refusing: Set[int] = frozenset(),
+    all_refuse: bool = False,
 ) -> ClientCheck:
-    """The check of one cluster. `registered`: its brokers; None where they could not be read. `refusing`: those of
-    them that run Kafka 4.0 or newer. Once all do, nothing more breaks; while some do, what these refuse is not known.
+    """The check of one cluster. `registered`: its brokers; None where they could not be read. `all_refuse`: all of
+    them run Kafka 4.0 or newer, so that nothing more breaks.
     """
     evidence = evidence_of(scrape for scrape in scrapes if scrape.time <= window.end)
     uses = tuple(_uses(release, targets, evidence.values(), window))
-    coverage = None if not registered else tuple(_coverage(evidence, registered, window, refusing))
+    coverage = None if not registered else tuple(_coverage(evidence, registered, window, all_refuse))
     is_known = targets.of(release) is not None
     if any(use.kind is UseKind.REMOVED for use in uses):
         verdict = ClientVerdict.BLOCKED
@@ -103,15 +103,19 @@ def check_clients(
 
 
 def _coverage(
-    evidence: Mapping[int, BrokerEvidence], registered: Set[int], window: EvidenceWindow, refusing: Set[int]
+    evidence: Mapping[int, BrokerEvidence], registered: Set[int], window: EvidenceWindow, all_refuse: bool
 ) -> Iterator[BrokerCoverage]:
-    transient = (GapCause.NO_EVIDENCE, GapCause.CONTRADICTION, GapCause.STALE, GapCause.REFUSES)  # may close at once
     for broker in sorted(registered):
-        gaps = tuple(gaps_of(evidence.get(broker), window))
-        if broker in refusing and not registered <= refusing:
-            gaps = (*gaps, EvidenceGap(window.begin, window.end, GapCause.REFUSES))
-        ends = [gap.end + window.length for gap in gaps if gap.cause not in transient]
+        gaps = tuple(gaps_of(evidence.get(broker), window, all_refuse=all_refuse))
+        ends = [gap.end + window.length for gap in gaps if not _may_close_at_once(gap, window)]
         yield BrokerCoverage(broker, gaps, max([window.end, *ends]))
+
+
+def _may_close_at_once(gap: EvidenceGap, window: EvidenceWindow) -> bool:
+    """Tell whether one more scrape may show what happened in a gap; of a process that ended there is none more."""
+    if gap.cause is GapCause.MAY_REFUSE:
+        return gap.end == window.end
+    return gap.cause in (GapCause.NO_EVIDENCE, GapCause.CONTRADICTION, GapCause.STALE)
 
 
 def _uses(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def one_node(folder: Path, version: str) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def old_broker(tmp_path_factory: pytest.TempPathFactory) -> OldBroker:
+def old_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldBroker]:
     with one_node(tmp_path_factory.mktemp("old") / "c", OLD) as cluster:
         log_all_requests(cluster)
         outcomes = run_clients(cluster)

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer  # type: ignore[import-not-found]
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 bootstrap, topic, name, seconds = *sys.argv[1:4], int(sys.argv[4])
 

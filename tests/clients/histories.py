@@ -86,13 +86,13 @@ def checked(
 
 
 class Client(Struct, frozen=True):
-    """A client that was run against Kafka 3.9.1 and 4.1.1. `versions`: sent to 3.9.1; `works`: on 4.1.1."""
+    """A client that was run against Kafka 3.9.2 and 4.1.2. `versions`: sent to 3.9.2; `works`: on 4.1.2."""
 
     works: bool
     versions: dict[str, list[int]]
 
 
-def eleven_clients() -> dict[str, Client]:
+def fifteen_clients() -> dict[str, Client]:
     """Real clients with their real outcomes."""
-    path = Path(__file__).with_name("eleven_clients.json")
+    path = Path(__file__).with_name("fifteen_clients.json")
     return msgspec.json.decode(path.read_bytes(), type=dict[str, Client])

@@ -18,7 +18,7 @@ from tests.clients.histories import (
     History,
     Process,
     checked,
-    eleven_clients,
+    fifteen_clients,
 )
 
 READY, BLOCKED, UNKNOWN = ClientVerdict.READY, ClientVerdict.BLOCKED, ClientVerdict.UNKNOWN
@@ -41,9 +41,9 @@ def test_one_scrape_of_each_broker_is_enough_when_all_have_run_longer_than_the_w
     assert (check.verdict, check.uses, check.ready_from) == (READY, (), END * MINUTE)
 
 
-@pytest.mark.parametrize("name", sorted(eleven_clients()))
+@pytest.mark.parametrize("name", sorted(fifteen_clients()))
 def test_the_prediction_is_the_outcome_of_each_real_client(name: str) -> None:
-    client = eleven_clients()[name]
+    client = fifteen_clients()[name]
     check = checked([counted(client.versions)], {1})
     assert (check.verdict is not BLOCKED) == client.works
 

@@ -283,3 +283,27 @@ def test_words_that_an_action_does_not_take_are_refused(
 ) -> None:
     assert main(["clients", *words]) == Exit.USAGE
     assert message in capsys.readouterr().err
+
+
+def test_the_page_shows_the_verdict_the_versions_in_use_and_every_gap(
+    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+) -> None:
+    scrape(evidence, "2", QUIET, AT - 10 * DAY)
+    scrape(evidence, "2", OLD)
+    page = shown(capsys, evidence, *three, "--window", "50d", "-o", "html")
+    assert "<h1>Clients and Kafka 4.1</h1>" in page
+    assert "Blocked: clients use API versions that Kafka 4.1 lacks" in page
+    assert "Produce v2" in page
+    assert page.count('class="gap"') == 3 + 1, "the beginning of each broker, and the key"
+    assert "before its process started, or the first scrape" in page
+
+
+def test_the_page_shows_a_hostile_name_as_text(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, three: list[str]
+) -> None:
+    folder = tmp_path / "<img src=x onerror=alert(1)>"
+    scrape(folder, "1", QUIET)
+    scrape(folder, "one-1", QUIET)
+    page = shown(capsys, folder, *three, "-o", "html")
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+    assert "<img" not in page

@@ -20,7 +20,7 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.clients.scrapes import ScrapeFiles, read_scrapes
 from kafkafeatures.cli.clients.verdict_text import draw, verdict_document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import console, print_document, tell
+from kafkafeatures.cli.shell.output import HTML, clean_stdout, console, print_document, tell
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MAX_GAP
 from kafkafeatures.core.clients.targets import Targets, parse_targets
@@ -99,7 +99,11 @@ def run(arguments: argparse.Namespace) -> int:
     check = check_clients(
         arguments.release, table, evidence.scrapes, registered.ids, window, all_refuse=registered.all_refuse
     )
-    if arguments.output == "table":
+    if arguments.output == HTML:
+        from kafkafeatures.cli.clients.verdict_page import verdict_page
+
+        print(verdict_page(check, table, registered.notes, evidence.refused), end="", file=clean_stdout())
+    elif arguments.output == "table":
         draw(console(), check, table, registered.notes)
     else:
         document = verdict_document(

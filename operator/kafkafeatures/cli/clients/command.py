@@ -14,18 +14,19 @@ from msgspec import Struct
 
 from kafkafeatures.cli.cluster.connect import add_connection_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import add_output_flag
+from kafkafeatures.cli.shell.output import FORMATS, HTML
 
 
 class ClientsAction(Struct, frozen=True):
     """An action, its module, and what it does. `operands`: what may follow it; `shared`: the flags of `_add_shared`
-    that it takes, by the name of their value.
+    that it takes, by the name of their value; `forms`: of its output.
     """
 
     module: str
     help_line: str
     shared: frozenset[str]
     operands: str = ""
+    forms: tuple[str, ...] = FORMATS
 
 
 _CONNECTION = frozenset(("bootstrap_server", "bootstrap_controller", "config", "controller_config", "request_timeout"))
@@ -35,6 +36,7 @@ ACTIONS: Mapping[str, ClientsAction] = {
         "kafkafeatures.cli.clients.check",
         "can the cluster go to a release, or do clients use API versions that the release lacks",
         frozenset(("cluster", "output", *_CONNECTION)),
+        forms=(*FORMATS, HTML),
     ),
 }
 """Each action. A module has `add_arguments(group)`, for flags that no other action has, and `run(arguments)`."""
@@ -60,13 +62,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.operands and not action.operands:
         text = f"clients {arguments.action}: unexpected argument {arguments.operands[0][:60]!r}"
         raise CommandFailed(text, Exit.USAGE)
+    if arguments.output not in action.forms:
+        text = f"clients {arguments.action}: -o {arguments.output}: expected {', '.join(action.forms)}"
+        raise CommandFailed(text, Exit.USAGE)
     return int(importlib.import_module(action.module).run(arguments))
 
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help="of several clusters in the evidence, the folder of this one")
     add_connection_flags(parser, "cluster that says which brokers are registered")
-    add_output_flag(parser)
+    parser.add_argument(
+        "-o", "--output", choices=(*FORMATS, HTML), default=FORMATS[0],
+        help="table for people (default), a document, or a page",
+    )  # fmt: skip
 
 
 def _refuse_other_flags(arguments: argparse.Namespace, action: ClientsAction) -> None:

@@ -30,7 +30,8 @@ _CAUSES = {
     f"if it is older, export {MARK}, which shows that",
     GapCause.STALE: "since the last scrape with other counts than the one before; scrape it again",
 }
-_HEADINGS = {
+COLUMNS = ("API", "accepted", "a day", "after (UTC)", "until (UTC)", "brokers")
+HEADINGS = {
     UseKind.REMOVED: "Used, and removed in Kafka {}",
     UseKind.MAYBE_BEFORE: "Used before or since the begin of the window, and removed in Kafka {}; scrape again later",
     UseKind.NEWER: "Used, and newer than Kafka {}",
@@ -45,7 +46,7 @@ def draw(screen: Console, check: ClientCheck, targets: Targets, notes: Sequence[
     from kafkafeatures.cli.shell.indented import item, line
 
     line(screen, Text(headline(check), "bold"))
-    line(screen, Text(_scope(check)))
+    line(screen, Text(scope(check)))
     if not check.is_known_release:
         first, *_, last = targets.releases
         item(
@@ -53,11 +54,11 @@ def draw(screen: Console, check: ClientCheck, targets: Targets, notes: Sequence[
         )
     for note in notes:
         item(screen, Text(note, "yellow"))
-    for kind, heading in _HEADINGS.items():
-        if rows := [_row(use, check, targets) for use in check.uses if use.kind is kind]:
+    for kind, heading in HEADINGS.items():
+        if rows := [row(use, check, targets) for use in check.uses if use.kind is kind]:
             screen.print()
             line(screen, Text(heading.format(check.release), "bold"))
-            show_table(screen, ("API", "ACCEPTED", "A DAY", "AFTER (UTC)", "UNTIL (UTC)", "BROKERS"), rows)
+            show_table(screen, [column.upper() for column in COLUMNS], rows)
     lines = list(gap_lines(check))
     if lines:
         screen.print()
@@ -66,7 +67,7 @@ def draw(screen: Console, check: ClientCheck, targets: Targets, notes: Sequence[
             item(screen, Text(text, "yellow"))
     if check.verdict is not ClientVerdict.READY and check.ready_from is not None:
         screen.print()
-        line(screen, Text(_earliest(check, check.ready_from)))
+        line(screen, Text(earliest(check, check.ready_from)))
 
 
 def headline(check: ClientCheck) -> str:
@@ -80,19 +81,21 @@ def headline(check: ClientCheck) -> str:
             return f"Unknown: the evidence does not show whether clients break with Kafka {check.release}"
 
 
-def _scope(check: ClientCheck) -> str:
+def scope(check: ClientCheck) -> str:
+    """The window, and how many brokers are covered."""
     days = format_span(timedelta(milliseconds=check.window.length))
-    text = f"{_minute(check.window.begin)} to {_minute(check.window.end)} UTC ({days})"
+    text = f"{format_minute(check.window.begin)} to {format_minute(check.window.end)} UTC ({days})"
     if check.brokers is None:
         return text
     covered = sum(not broker.gaps for broker in check.brokers)
     return f"{text}; {covered} of {counted(len(check.brokers), 'registered broker')} covered"
 
 
-def _row(use: ApiUse, check: ClientCheck, targets: Targets) -> tuple[str, ...]:
+def row(use: ApiUse, check: ClientCheck, targets: Targets) -> tuple[str, ...]:
+    """The cells of a use, as `COLUMNS` has them."""
     accepted = _accepted(use, check, targets)
     span = "none" if accepted is None else f"{accepted.min}-{accepted.max}"
-    times = (_minute(use.after), _minute(use.until))
+    times = (format_minute(use.after), format_minute(use.until))
     return f"{use.name} v{use.version}", span, f"{_per_day(use):,}", *times, _ids(use.brokers)
 
 
@@ -115,7 +118,7 @@ def gap_lines(check: ClientCheck) -> Iterator[str]:
             by_gap.setdefault(key, []).append(broker.broker)
     for (cause, detail, begin, end), brokers in by_gap.items():
         span = format_span(timedelta(minutes=end - begin))
-        times = f"{_minute(begin * 60_000)} to {_minute(end * 60_000)} UTC ({span})"
+        times = f"{format_minute(begin * 60_000)} to {format_minute(end * 60_000)} UTC ({span})"
         title = "broker" if len(brokers) == 1 else "brokers"
         yield f"{title} {_ids(brokers)}: {times}: {_CAUSES[cause]}" + (f": {detail}" if detail else "")
 
@@ -126,13 +129,17 @@ def _ids(brokers: Sequence[int]) -> str:
     return f"{text} and {omitted} more" if omitted > 0 else text
 
 
-def _earliest(check: ClientCheck, ready_from: int) -> str:
+def earliest(check: ClientCheck, ready_from: int) -> str:
+    """Sentence about the earliest time at which the verdict can be Ready."""
     if ready_from <= check.window.end:
         return "It can be ready as soon as the gaps are closed, if the processes of the brokers have run long enough."
-    return f"It can be ready from {_minute(ready_from)} UTC at the earliest, if no such version is used until then."
+    return (
+        f"It can be ready from {format_minute(ready_from)} UTC at the earliest, if no such version is used until then."
+    )
 
 
-def _minute(milliseconds: int) -> str:
+def format_minute(milliseconds: int) -> str:
+    """A time in UTC to the minute."""
     try:
         return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M}"
     except (ValueError, OverflowError, OSError):  # a time that no calendar has

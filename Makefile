@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo check unit simulation kafka migration kubernetes rolls pipeline test e2e bench soak mutants format docs site krew release lock clean
+.PHONY: help demo check unit simulation kafka clients migration kubernetes rolls pipeline test e2e bench soak mutants format docs site krew release lock clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ simulation: $(VENV)/.dev ## a part of check and test, here longer: random histor
 kafka: $(VENV)/.dev ## a part of test: real Kafka (needs Java 17+ and Maven)
 	@$(BIN)/python -m tests.run kafka
 
+clients: $(VENV)/.dev ## a part of test: real clients of many makers and ages on real brokers (needs JDK 17+, Maven, Go 1.26+, Node.js 18+)
+	@$(BIN)/python -m tests.run clients
+
 migration: $(VENV)/.dev ## a part of test: from ZooKeeper to KRaft on real nodes of Kafka 3.9, also in pods (needs what test needs)
 	@$(BIN)/python -m tests.run migration
 
@@ -37,7 +40,7 @@ rolls: $(VENV)/.dev ## a part of test: nodes restarted on real Kubernetes, three
 pipeline: $(VENV)/.spark ## a part of test: tables of metadata logs, on Spark and S3 as well (needs Java 17+, Go 1.26+; fetches Spark, 455 MB, once)
 	@$(BIN)/python -m tests.run pipeline
 
-test: $(VENV)/.spark $(VENV)/.site $(VENV)/.release ## everything, with real Kafka and Kubernetes (needs root on Debian, JDK 17+, Maven, Go 1.26+); prints the minutes of each suite
+test: $(VENV)/.spark $(VENV)/.site $(VENV)/.release ## everything, with real Kafka and Kubernetes (needs root on Debian, JDK 17+, Maven, Go 1.26+, Node.js 18+); prints the minutes of each suite
 	@$(BIN)/python -m tests.run
 
 e2e: kubernetes ## as kubernetes

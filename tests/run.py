@@ -121,6 +121,17 @@ SUITES = [
         {"java": "a JDK or JRE, 17 or newer", "mvn": "Maven 3.8 or newer"},
     ),
     Suite(
+        "clients",
+        [[*SIDE_BY_SIDE, "tests/e2e/clients"]],
+        4,
+        {
+            "javac": "a JDK, 17 or newer",
+            "mvn": "Maven 3.8 or newer",
+            "go": "Go 1.26 or newer: two of the old clients are in Go",
+            "npm": "Node.js 18 or newer: one of the old clients is in JavaScript",
+        },
+    ),
+    Suite(
         "migration",
         [
             [*SIDE_BY_SIDE, *MIGRATIONS],

@@ -19,6 +19,7 @@ ROOMS = {
     # What the operator knows. Pure; each room knows those above it only.
     "api": "",
     "core.words": "",
+    "core.clients": "api",
     "core.facts": "api core.words kraftlog.image kraftlog.partitions",
     "core.engine": "api core.words core.facts",
     "core.levels": "api core.words core.facts core.engine",
@@ -64,6 +65,7 @@ ROOMS = {
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
+    "cli.clients": "api core kraftlog cli.shell cli.log cli.cluster cli.pages",
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster.blockers_text",

@@ -7,6 +7,7 @@ of CPU for one input.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import struct
 import zlib
@@ -16,6 +17,7 @@ from functools import cache, partial
 
 import google_crc32c
 
+from kafkafeatures.cli.clients.exposition import ScrapeRefused, read_exposition
 from kafkafeatures.core.migration.copied.findings import ZnodeFinding
 from kafkafeatures.core.migration.copied.places import read_entries
 from kafkafeatures.core.migration.copied.topics import read_state, read_topic
@@ -37,6 +39,7 @@ from kraftlog.redaction import redacted
 from kraftlog.rolls import RollReader
 from kraftlog.varints import read_signed, read_unsigned
 from kraftlog.walks import walk
+from tests.clients.exporters import EXPORTERS
 from tests.fuzz.replies import BROKER, CONTROL, LOGS, Reply, log_requests, replies
 from tests.kraftlog import build
 from tests.kraftlog.partitions import change, clear_elr, partition, remove, topic
@@ -344,6 +347,11 @@ def _head(data: bytes) -> object:
     return length_of(data[:4].ljust(4, b"\0"), most=MAX_FETCH_FRAME)
 
 
+def _scrapes() -> Bytes:
+    counters = {("ApiVersions", 3): 12.0, ("Fetch", 11): 2_000_000.0, ("Produce", 2): 7.0}
+    return [exporter(counters).encode() for exporter in EXPORTERS.values()]
+
+
 DECODERS: Mapping[str, Decoder] = {
     **{f"reply {api}": Decoder(partial(_reply, api), KafkaError, partial(_replies_of, api)) for api in every_api()},
     "request": Decoder(_request, NotKafkaError, _requests),
@@ -364,4 +372,5 @@ DECODERS: Mapping[str, Decoder] = {
     "OAUTHBEARER": Decoder(partial(_exchange, "OAUTHBEARER"), AuthenticationFailed, lambda: [_answers(b"{}", b"")]),
     "znode": Decoder(_znode, ZnodeRefusedError, _znodes),
     "token": Decoder(_token, AuthenticationFailed, lambda: TOKENS),
+    "scrape": Decoder(lambda data: read_exposition(io.BytesIO(data)), ScrapeRefused, _scrapes, executions=5_000),
 }  # fmt: skip

@@ -60,6 +60,7 @@ WORDS = {
     "completion": ("bash",),
     "demo": ("--story", "drift"),
     "version": (),
+    "clients": ("check", "--release", "4.1", "--evidence", ".", *NOWHERE),
     "log": ("decode", "levels.yaml"),
     "pipeline": ("run", "--config", "levels.yaml"),
     "run": (),

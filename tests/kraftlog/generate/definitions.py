@@ -36,8 +36,7 @@ CONTROL_NAMES = {
 }
 
 _ITEM = (
-    "<artifactItem><groupId>org.apache.kafka</groupId><artifactId>kafka-metadata</artifactId>"
-    "<version>{}</version></artifactItem>"
+    "<artifactItem><groupId>org.apache.kafka</groupId><artifactId>{}</artifactId><version>{}</version></artifactItem>"
 )
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>rig</groupId><artifactId>definitions</artifactId><version>1</version><build><plugins><plugin>
@@ -57,17 +56,20 @@ class Merged:
     """The first and the last release of each layout, counted from the oldest layout."""
 
 
-def jars() -> dict[str, Path]:
-    """The kafka-metadata of each release, fetched once and kept beside the other jars."""
-    home = CACHE / "definitions"
-    found = {version: home / f"kafka-metadata-{version}.jar" for version in RELEASES}
+def jars(
+    artifact: str = "kafka-metadata", releases: Sequence[str] = RELEASES, folder: str = "definitions"
+) -> dict[str, Path]:
+    """The jar of each release, fetched once and kept beside the other jars."""
+    home = CACHE / folder
+    found = {version: home / f"{artifact}-{version}.jar" for version in releases}
     if not (home / "complete").exists() or not all(path.exists() for path in found.values()):
         home.mkdir(parents=True, exist_ok=True)
-        (home / "pom.xml").write_text(_POM.format("".join(map(_ITEM.format, RELEASES)), home))
+        items = "".join(_ITEM.format(artifact, version) for version in releases)
+        (home / "pom.xml").write_text(_POM.format(items, home))
         command = ["mvn", "-q", "-B", "-f", str(home / "pom.xml"), "dependency:copy"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise MissingTool(f"Maven could not fetch the definitions of records:\n{done.stdout[-2000:]}")
+            raise MissingTool(f"Maven could not fetch the definitions of Kafka:\n{done.stdout[-2000:]}")
         (home / "complete").touch()
     return found
 

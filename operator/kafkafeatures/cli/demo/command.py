@@ -30,6 +30,7 @@ from kafkafeatures.cli.shell.exit_codes import Exit
 _START_SECONDS = 15.0
 
 _MIXED = ("--release", "4.2", "--old-broker", "2=4.0", "--ghost-broker", "4=4.0", "--metadata-version", "25")
+_OLD = ("--release", "3.9")
 _RAISED = ("--release", "4.2", "--metadata-version", "29", "--feature", "share.version=1")
 _DOCUMENT = """\
 apiVersion: kafkafeatures.dev/v1alpha1
@@ -95,7 +96,7 @@ def _as_typed() -> str:
 
 
 def _tell_over_the_wire(chosen: Sequence[str]) -> None:
-    cluster = _MIXED if {_FIRST, "cure"} & {*chosen} else _RAISED
+    cluster = _OLD if _CLIENTS in chosen else _MIXED if {_FIRST, "cure"} & {*chosen} else _RAISED
     with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder, _simulator(cluster) as simulator:
         tell(
             "A SIMULATED cluster: three controllers and three brokers in one Python process on 127.0.0.1 speak Kafka's "
@@ -204,15 +205,23 @@ def _drift(stage: Demonstration, simulator: Simulator) -> None:
     _finalized(stage, _one(simulator), {"share.version": 0})
 
 
-_FIRST, _ROLL, _MIGRATE, _FLEET, _ALL = "upgrade", "roll", "migrate", "fleet", "all"
+def _clients(stage: Demonstration, simulator: Simulator) -> None:
+    """Old clients are found by the counters of brokers, before an upgrade."""
+    from kafkafeatures.cli.demo.clients import tell_of_clients
+
+    tell_of_clients(stage, _one(simulator))
+
+
+_FIRST, _ROLL, _MIGRATE, _CLIENTS, _FLEET, _ALL = "upgrade", "roll", "migrate", "clients", "fleet", "all"
 LONGER = ("cure", "back", "drift")
-STORIES = {_FIRST: _upgrade, "cure": _cure, "back": _back, "drift": _drift}
+STORIES = {_FIRST: _upgrade, "cure": _cure, "back": _back, "drift": _drift, _CLIENTS: _clients}
 MORE = {
     "cure": "the same with a plan",
     "back": "a downgrade",
     "drift": "a level that others change",
     _ROLL: "restarts",
     _MIGRATE: "ZooKeeper to KRaft",
+    _CLIENTS: "old clients before an upgrade",
     _FLEET: "many clusters",
 }
 """What the stories beside the first one are about."""

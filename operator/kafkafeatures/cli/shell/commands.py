@@ -26,6 +26,10 @@ COMMANDS = {
         "kafkafeatures.cli.migration.command",
         "show what the next phase of a migration from ZooKeeper to KRaft needs; changes nothing",
     ),
+    "clients": (
+        "kafkafeatures.cli.clients.command",
+        "check whether clients use API versions that a release lacks, by counters of the brokers",
+    ),
     "log": (
         "kafkafeatures.cli.log.command",
         "decode, check or summarize the files of a metadata log; needs no cluster and no JVM",
@@ -59,7 +63,7 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "look": ("describe", "check", "plan", "init", "migration"),
+    "look": ("describe", "check", "plan", "init", "migration", "clients"),
     "change": ("apply", "upgrade", "unregister"),
     "Kubernetes": ("list", "status", "wait", "reconcile", "approve", "suspend", "resume", "restart", "report", "run"),
     "files and pipelines": ("log", "pipeline"),

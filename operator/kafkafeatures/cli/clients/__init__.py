@@ -1,0 +1,1 @@
+"""`kafkafeatures clients`: clients that break with a release of Kafka."""

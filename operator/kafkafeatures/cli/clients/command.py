@@ -1,0 +1,102 @@
+"""`kafkafeatures clients`: clients that break with a release of Kafka, by what brokers counted and logged.
+
+The actions are modules of their own, in the table `ACTIONS`; each adds its flags. What it decides: a flag of one action
+is refused by the others, and never ignored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from kafkafeatures.cli.cluster.connect import add_connection_flags
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import FORMATS, HTML
+
+
+class ClientsAction(Struct, frozen=True):
+    """An action, its module, and what it does. `operands`: what may follow it; `shared`: the flags of `_add_shared`
+    that it takes, by the name of their value; `forms`: of its output.
+    """
+
+    module: str
+    help_line: str
+    shared: frozenset[str]
+    operands: str = ""
+    forms: tuple[str, ...] = FORMATS
+
+
+_CONNECTION = frozenset(("bootstrap_server", "bootstrap_controller", "config", "controller_config", "request_timeout"))
+
+ACTIONS: Mapping[str, ClientsAction] = {
+    "check": ClientsAction(
+        "kafkafeatures.cli.clients.check",
+        "can the cluster go to a release, or do clients use API versions that the release lacks",
+        frozenset(("cluster", "output", *_CONNECTION)),
+        forms=(*FORMATS, HTML),
+    ),
+}
+"""Each action. A module has `add_arguments(group)`, for flags that no other action has, and `run(arguments)`."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of every action, each in its group, and those that several have."""
+    parser.add_argument(
+        "action", choices=tuple(ACTIONS),
+        help="; ".join(f"{name}: {action.help_line}" for name, action in ACTIONS.items()),
+    )  # fmt: skip
+    operands = "; ".join(f"{name}: {action.operands}" for name, action in ACTIONS.items() if action.operands)
+    parser.add_argument("operands", nargs="*", metavar="FILE", help=operands or argparse.SUPPRESS)
+    for name, action in ACTIONS.items():
+        importlib.import_module(action.module).add_arguments(parser.add_argument_group(name))
+    _add_shared(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do it. Raises CommandFailed for a flag of another action."""
+    action = ACTIONS[arguments.action]
+    _refuse_other_flags(arguments, action)
+    if arguments.operands and not action.operands:
+        text = f"clients {arguments.action}: unexpected argument {arguments.operands[0][:60]!r}"
+        raise CommandFailed(text, Exit.USAGE)
+    if arguments.output not in action.forms:
+        text = f"clients {arguments.action}: -o {arguments.output}: expected {', '.join(action.forms)}"
+        raise CommandFailed(text, Exit.USAGE)
+    return int(importlib.import_module(action.module).run(arguments))
+
+
+def _add_shared(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cluster", metavar="NAME", help="of several clusters in the evidence, the folder of this one")
+    add_connection_flags(parser, "cluster that says which brokers are registered")
+    parser.add_argument(
+        "-o", "--output", choices=(*FORMATS, HTML), default=FORMATS[0],
+        help="table for people (default), a document, or a page",
+    )  # fmt: skip
+
+
+def _refuse_other_flags(arguments: argparse.Namespace, action: ClientsAction) -> None:
+    own = {flag.dest for flag in _flags_of(action)} | action.shared
+    for name, other in ACTIONS.items():
+        if other is not action:
+            _refuse(arguments, _flags_of(other), own, f"it is a flag of clients {name}")
+    shared = argparse.ArgumentParser(add_help=False)
+    _add_shared(shared)
+    _refuse(arguments, shared._actions, own, "it has no meaning here")  # argparse has no public name for them
+
+
+def _refuse(
+    arguments: argparse.Namespace, flags: list[argparse.Action], own: set[str] | frozenset[str], reason: str
+) -> None:
+    for flag in flags:
+        if flag.dest not in own and getattr(arguments, flag.dest) != flag.default:
+            text = f"clients {arguments.action}: {flag.option_strings[-1]}: {reason}"
+            raise CommandFailed(text, Exit.USAGE)
+
+
+def _flags_of(action: ClientsAction) -> list[argparse.Action]:
+    parser = argparse.ArgumentParser(add_help=False)
+    importlib.import_module(action.module).add_arguments(parser)
+    return parser._actions

@@ -1,0 +1,197 @@
+"""The verdict of `clients check` for people and for programs. Called by `check.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.cli.clients.exposition import MARK
+from kafkafeatures.cli.log.words import format_time, show_table
+from kafkafeatures.core.clients.coverage import EvidenceGap, GapCause
+from kafkafeatures.core.clients.targets import ALIASES, ApiVersions, Targets
+from kafkafeatures.core.clients.verdict import ApiUse, ClientCheck, ClientVerdict, UseKind
+from kafkafeatures.core.words import counted, format_span
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Json = dict[str, Any]
+
+_DAY = 86_400_000
+_BROKERS_SHOWN = 10
+_CAUSES = {
+    GapCause.NO_EVIDENCE: "no scrape of it",
+    GapCause.CONTRADICTION: "its scrapes contradict each other",
+    GapCause.BEFORE_START: "before its process started, or the first scrape",
+    GapCause.RESTART: "between the last scrape of a process and the start of the next one",
+    GapCause.MAY_REFUSE: "its process may be of Kafka 4.x, which refuses removed versions without counting them; "
+    f"if it is older, export {MARK}, which shows that",
+    GapCause.STALE: "since the last scrape with other counts than the one before; scrape it again",
+}
+COLUMNS = ("API", "accepted", "a day", "after (UTC)", "until (UTC)", "brokers")
+HEADINGS = {
+    UseKind.REMOVED: "Used, and removed in Kafka {}",
+    UseKind.MAYBE_BEFORE: "Used before or since the begin of the window, and removed in Kafka {}; scrape again later",
+    UseKind.NEWER: "Used, and newer than Kafka {}",
+    UseKind.UNKNOWN_API: "Used, and not known to this version",
+}
+
+
+def draw(screen: Console, check: ClientCheck, targets: Targets, notes: Sequence[str]) -> None:
+    """Draw the headline, the versions in use that are not accepted, the gaps, and the earliest time."""
+    from rich.text import Text
+
+    from kafkafeatures.cli.shell.indented import item, line
+
+    line(screen, Text(headline(check), "bold"))
+    line(screen, Text(scope(check)))
+    if not check.is_known_release:
+        first, *_, last = targets.releases
+        item(
+            screen, Text(f"release {check.release} is not known to this version; expected {first} to {last}", "yellow")
+        )
+    for note in notes:
+        item(screen, Text(note, "yellow"))
+    for kind, heading in HEADINGS.items():
+        if rows := [row(use, check, targets) for use in check.uses if use.kind is kind]:
+            screen.print()
+            line(screen, Text(heading.format(check.release), "bold"))
+            show_table(screen, [column.upper() for column in COLUMNS], rows)
+    lines = list(gap_lines(check))
+    if lines:
+        screen.print()
+        line(screen, Text("Gaps", "bold"))
+        for text in lines:
+            item(screen, Text(text, "yellow"))
+    if check.verdict is not ClientVerdict.READY and check.ready_from is not None:
+        screen.print()
+        line(screen, Text(earliest(check, check.ready_from)))
+
+
+def headline(check: ClientCheck) -> str:
+    """The verdict as a sentence."""
+    match check.verdict:
+        case ClientVerdict.READY:
+            return f"Ready: no client used an API version that Kafka {check.release} lacks"
+        case ClientVerdict.BLOCKED:
+            return f"Blocked: clients use API versions that Kafka {check.release} lacks"
+        case ClientVerdict.UNKNOWN:
+            return f"Unknown: the evidence does not show whether clients break with Kafka {check.release}"
+
+
+def scope(check: ClientCheck) -> str:
+    """The window, and how many brokers are covered."""
+    days = format_span(timedelta(milliseconds=check.window.length))
+    text = f"{format_minute(check.window.begin)} to {format_minute(check.window.end)} UTC ({days})"
+    if check.brokers is None:
+        return text
+    covered = sum(not broker.gaps for broker in check.brokers)
+    return f"{text}; {covered} of {counted(len(check.brokers), 'registered broker')} covered"
+
+
+def row(use: ApiUse, check: ClientCheck, targets: Targets) -> tuple[str, ...]:
+    """The cells of a use, as `COLUMNS` has them."""
+    accepted = _accepted(use, check, targets)
+    span = "none" if accepted is None else f"{accepted.min}-{accepted.max}"
+    times = (format_minute(use.after), format_minute(use.until))
+    return f"{use.name} v{use.version}", span, f"{_per_day(use):,}", *times, _ids(use.brokers)
+
+
+def _accepted(use: ApiUse, check: ClientCheck, targets: Targets) -> ApiVersions | None:
+    return (targets.of(check.release) or {}).get(ALIASES.get(use.name, use.name))
+
+
+def _per_day(use: ApiUse) -> int:
+    """Requests a day, rounded up, in the time in which they were counted."""
+    return -(-use.requests * _DAY // max(use.until - use.after, _DAY))
+
+
+def gap_lines(check: ClientCheck) -> Iterator[str]:
+    """A line for each gap, of brokers with equal gaps together."""
+    by_gap: dict[tuple[GapCause, str, int, int], list[int]] = {}
+    for broker in check.brokers or ():
+        for gap in broker.gaps:
+            # To the minute: brokers of one roll have gaps that differ by less.
+            key = (gap.cause, gap.detail, gap.begin // 60_000, gap.end // 60_000)
+            by_gap.setdefault(key, []).append(broker.broker)
+    for (cause, detail, begin, end), brokers in by_gap.items():
+        span = format_span(timedelta(minutes=end - begin))
+        times = f"{format_minute(begin * 60_000)} to {format_minute(end * 60_000)} UTC ({span})"
+        title = "broker" if len(brokers) == 1 else "brokers"
+        yield f"{title} {_ids(brokers)}: {times}: {_CAUSES[cause]}" + (f": {detail}" if detail else "")
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    text = ", ".join(map(str, brokers[:_BROKERS_SHOWN]))
+    omitted = len(brokers) - _BROKERS_SHOWN
+    return f"{text} and {omitted} more" if omitted > 0 else text
+
+
+def earliest(check: ClientCheck, ready_from: int) -> str:
+    """Sentence about the earliest time at which the verdict can be Ready."""
+    if ready_from <= check.window.end:
+        return "It can be ready as soon as the gaps are closed, if the processes of the brokers have run long enough."
+    return (
+        f"It can be ready from {format_minute(ready_from)} UTC at the earliest, if no such version is used until then."
+    )
+
+
+def format_minute(milliseconds: int) -> str:
+    """A time in UTC to the minute."""
+    try:
+        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):  # a time that no calendar has
+        return str(milliseconds)
+
+
+def verdict_document(
+    check: ClientCheck, targets: Targets, *, cluster: str, cluster_id: str, refused: Sequence[str], notes: Sequence[str]
+) -> Json:
+    """The document of `clients check -o json`."""
+    brokers = None
+    if check.brokers is not None:
+        brokers = [
+            {"id": broker.broker, "covered": not broker.gaps, "gaps": [_gap(gap) for gap in broker.gaps]}
+            for broker in check.brokers
+        ]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ClientCheck",
+        "cluster": cluster or None,
+        "clusterId": cluster_id or None,
+        "release": check.release,
+        "isKnownRelease": check.is_known_release,
+        "verdict": check.verdict.value,
+        "window": {"from": format_time(check.window.begin), "to": format_time(check.window.end)},
+        "uses": [_use(use, check, targets) for use in check.uses],
+        "brokers": brokers,
+        "readyFrom": None if check.ready_from is None else format_time(check.ready_from),
+        "notRead": list(refused),
+        "notes": list(notes),
+    }
+
+
+def _gap(gap: EvidenceGap) -> Json:
+    return {
+        "from": format_time(gap.begin),
+        "to": format_time(gap.end),
+        "cause": gap.cause.value,
+        "detail": gap.detail or None,
+    }
+
+
+def _use(use: ApiUse, check: ClientCheck, targets: Targets) -> Json:
+    accepted = _accepted(use, check, targets)
+    return {
+        "kind": use.kind.value,
+        "api": use.name,
+        "version": use.version,
+        "accepted": None if accepted is None else {"min": accepted.min, "max": accepted.max},
+        "brokers": list(use.brokers),
+        "requests": use.requests,
+        "requestsPerDay": _per_day(use),
+        "after": format_time(use.after),
+        "until": format_time(use.until),
+    }

@@ -1,0 +1,155 @@
+"""The verdict on a release: ready, blocked by clients, or unknown, with what was looked at and what is missing.
+
+Pure. Called by `cli/clients/check.py`. What it decides: `Ready` only if every registered broker is covered through the
+whole window, and none was sent a version in it that the release lacks. Less evidence never makes a cluster ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from enum import StrEnum
+
+from msgspec import Struct
+
+from kafkafeatures.core.clients.coverage import EvidenceGap, EvidenceWindow, GapCause, VersionUse, gaps_of, uses_of
+from kafkafeatures.core.clients.evidence import BrokerEvidence, Scrape, evidence_of
+from kafkafeatures.core.clients.targets import ALIASES, Acceptance, Targets
+
+
+class ClientVerdict(StrEnum):
+    """Outcome of a check of clients."""
+
+    READY = "Ready"
+    BLOCKED = "Blocked"
+    UNKNOWN = "Unknown"
+
+
+class UseKind(StrEnum):
+    """Meanings of a version that the release does not accept."""
+
+    REMOVED = "Removed"
+    """Used within the window: whoever sends it breaks."""
+    MAYBE_BEFORE = "MaybeBefore"
+    """Removed, and used before the window or in it: its counter was not read when the window began."""
+    NEWER = "Newer"
+    """Newer than the release, which is older than what runs."""
+    UNKNOWN_API = "UnknownApi"
+
+
+class ApiUse(Struct, frozen=True):
+    """Requests of one version to all brokers that had any. `after`, `until`: bounds of the first and the last one."""
+
+    kind: UseKind
+    name: str
+    version: int
+    brokers: tuple[int, ...]
+    after: int
+    until: int
+    requests: int
+
+
+class BrokerCoverage(Struct, frozen=True):
+    """The gaps of a registered broker; none if it is covered. `ready_from`: a gap is out of the window at that time."""
+
+    broker: int
+    gaps: tuple[EvidenceGap, ...]
+    ready_from: int
+
+
+class ClientCheck(Struct, frozen=True):
+    """A verdict with its evidence. `brokers`: None where it is not known which are registered. `ready_from`: earliest
+    time at which the verdict can be Ready, if the evidence goes on and shows nothing; None where that is not known.
+    """
+
+    release: str
+    window: EvidenceWindow
+    verdict: ClientVerdict
+    is_known_release: bool
+    uses: tuple[ApiUse, ...]
+    brokers: tuple[BrokerCoverage, ...] | None
+    ready_from: int | None
+
+
+_KINDS = {Acceptance.NEWER: UseKind.NEWER, Acceptance.UNKNOWN: UseKind.UNKNOWN_API}
+
+
+def check_clients(
+    release: str,
+    targets: Targets,
+    scrapes: Iterable[Scrape],
+    registered: Set[int] | None,
+    window: EvidenceWindow,
+    *,
+    all_refuse: bool = False,
+) -> ClientCheck:
+    """The check of one cluster. `registered`: its brokers; None where they could not be read. `all_refuse`: all of
+    them run Kafka 4.0 or newer, so that nothing more breaks.
+    """
+    evidence = evidence_of(scrape for scrape in scrapes if scrape.time <= window.end)
+    uses = tuple(_uses(release, targets, evidence.values(), window))
+    coverage = None if not registered else tuple(_coverage(evidence, registered, window, all_refuse))
+    is_known = targets.of(release) is not None
+    if any(use.kind is UseKind.REMOVED for use in uses):
+        verdict = ClientVerdict.BLOCKED
+    elif uses or coverage is None or not is_known or any(broker.gaps for broker in coverage):
+        verdict = ClientVerdict.UNKNOWN
+    else:
+        verdict = ClientVerdict.READY
+    ready_from = None
+    if coverage is not None and is_known and not any(use.kind in _KINDS.values() for use in uses):
+        times = [*(broker.ready_from for broker in coverage), *(use.until + window.length for use in uses)]
+        ready_from = max([window.end, *times])
+    return ClientCheck(release, window, verdict, is_known, uses, coverage, ready_from)
+
+
+def _coverage(
+    evidence: Mapping[int, BrokerEvidence], registered: Set[int], window: EvidenceWindow, all_refuse: bool
+) -> Iterator[BrokerCoverage]:
+    for broker in sorted(registered):
+        gaps = tuple(gaps_of(evidence.get(broker), window, all_refuse=all_refuse))
+        ends = [gap.end + window.length for gap in gaps if not _may_close_at_once(gap, window)]
+        yield BrokerCoverage(broker, gaps, max([window.end, *ends]))
+
+
+def _may_close_at_once(gap: EvidenceGap, window: EvidenceWindow) -> bool:
+    """Tell whether one more scrape may show what happened in a gap; of a process that ended there is none more."""
+    if gap.cause is GapCause.MAY_REFUSE:
+        return gap.end == window.end
+    return gap.cause in (GapCause.NO_EVIDENCE, GapCause.CONTRADICTION, GapCause.STALE)
+
+
+def _uses(
+    release: str, targets: Targets, evidence: Iterable[BrokerEvidence], window: EvidenceWindow
+) -> Iterator[ApiUse]:
+    """The versions that the release does not accept, those that break clients first."""
+    target = targets.of(release)
+    if target is None:
+        return
+    by_kind: dict[tuple[UseKind, str, int], list[VersionUse]] = {}
+    for broker_evidence in evidence:
+        for use in uses_of(broker_evidence):
+            acceptance = targets.acceptance(target, use.name, use.version)
+            if use.until <= window.begin or acceptance in (Acceptance.ACCEPTED, Acceptance.INTERNAL):
+                continue
+            in_window = UseKind.REMOVED if use.after >= window.begin else UseKind.MAYBE_BEFORE
+            kind = _KINDS.get(acceptance, in_window)
+            by_kind.setdefault((kind, use.name, use.version), []).append(use)
+    order = list(UseKind)
+    for kind, name, version in sorted(by_kind, key=lambda key: (order.index(key[0]), key[1], key[2])):
+        if (kind, ALIASES.get(name, ""), version) in by_kind:
+            continue  # counted by the API itself as well
+        if kind is UseKind.MAYBE_BEFORE and (UseKind.REMOVED, name, version) in by_kind:
+            continue
+        yield _summed(kind, by_kind[kind, name, version])
+
+
+def _summed(kind: UseKind, uses: Sequence[VersionUse]) -> ApiUse:
+    return ApiUse(
+        kind,
+        uses[0].name,
+        uses[0].version,
+        tuple(sorted({use.broker for use in uses})),
+        min(use.after for use in uses),
+        max(use.until for use in uses),
+        sum(use.requests for use in uses),
+    )

@@ -1,0 +1,98 @@
+"""Histories of brokers and of what clients send them, and what scrapes of them show: the truth that tests know.
+
+Times are minutes; the window is the last `DAYS` days before `END`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.core.clients.evidence import MINUTE, Scrape
+from kafkafeatures.core.clients.targets import Targets, parse_targets
+from kafkafeatures.core.clients.verdict import ClientCheck, check_clients
+
+HOUR, DAY = 60, 24 * 60
+END = 100 * DAY
+DAYS = 35
+BEGIN = END - DAYS * DAY
+TARGETS_FILE = Path(__file__).parents[2] / "operator/kafkafeatures/core/clients/targets.json"
+TARGETS: Targets = parse_targets(TARGETS_FILE.read_bytes())
+GONE = ("Produce", 2)
+"""A version that 4.x removed."""
+
+
+class Process(Struct, frozen=True):
+    """A process of a broker from its start to its end; `uses`: the minutes at which it is sent a removed version.
+    `refuses`: it is one of Kafka 4.x, which counts none of them.
+    """
+
+    start: int
+    end: int
+    uses: tuple[int, ...] = ()
+    refuses: bool = False
+
+    def counters(self, minute: int, offset: int = 0) -> dict[tuple[str, int], float]:
+        """The counters at a minute; the heartbeats of a group are what always grows."""
+        alive = float(minute - self.start + offset)
+        counters = {("ApiVersions", 3): 1.0 + offset, ("Heartbeat", 4): alive, ("Fetch", 11): 2 * alive}
+        uses = 0 if self.refuses else sum(use <= minute for use in self.uses)
+        return counters | ({GONE: float(uses)} if uses else {})
+
+
+class History(Struct, frozen=True):
+    """The processes of each broker."""
+
+    brokers: dict[int, tuple[Process, ...]]
+
+    def scrape(self, broker: int, minute: int, *, clock_error: int = 0) -> Scrape | None:
+        """The scrape of a minute; None when no process runs. `clock_error`: minutes that the clock of the broker is
+        ahead.
+        """
+        for process in self.brokers[broker]:
+            if process.start <= minute <= process.end:
+                start = (process.start + clock_error) * MINUTE + broker
+                name = f"{broker}/{minute}.prom"
+                counters = process.counters(minute, offset=broker * 7)
+                return Scrape(broker, minute * MINUTE, start, counters, not process.refuses, name)
+        return None
+
+    def scrapes(self, minutes: Iterable[int], *, clock_errors: dict[int, int] | None = None) -> Iterator[Scrape]:
+        """The scrapes of all brokers at these minutes."""
+        for broker in self.brokers:
+            for minute in minutes:
+                error = (clock_errors or {}).get(broker, 0)
+                if (scrape := self.scrape(broker, minute, clock_error=error)) is not None:
+                    yield scrape
+
+
+def checked(
+    scrapes: Iterable[Scrape],
+    registered: Iterable[int] | None,
+    *,
+    release: str = "4.1",
+    at: int = END,
+    days: int = DAYS,
+    all_refuse: bool = False,
+) -> ClientCheck:
+    """The check at a minute."""
+    window = EvidenceWindow((at - days * DAY) * MINUTE, at * MINUTE)
+    ids = None if registered is None else set(registered)
+    return check_clients(release, TARGETS, scrapes, ids, window, all_refuse=all_refuse)
+
+
+class Client(Struct, frozen=True):
+    """A client that was run against Kafka 3.9.2 and 4.1.2. `versions`: sent to 3.9.2; `works`: on 4.1.2."""
+
+    works: bool
+    versions: dict[str, list[int]]
+
+
+def fifteen_clients() -> dict[str, Client]:
+    """Real clients with their real outcomes."""
+    path = Path(__file__).with_name("fifteen_clients.json")
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Client])

@@ -1,0 +1,234 @@
+"""The verdict on a release: what blocks it, what is a gap, and from when on it can be ready."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.clients.coverage import GapCause
+from kafkafeatures.core.clients.evidence import MINUTE, Scrape
+from kafkafeatures.core.clients.verdict import ClientCheck, ClientVerdict, UseKind
+from tests.clients.histories import (
+    BEGIN,
+    DAY,
+    DAYS,
+    END,
+    GONE,
+    HOUR,
+    History,
+    Process,
+    checked,
+    fifteen_clients,
+)
+
+READY, BLOCKED, UNKNOWN = ClientVerdict.READY, ClientVerdict.BLOCKED, ClientVerdict.UNKNOWN
+QUIET = History({broker: (Process(BEGIN - DAY, END),) for broker in (1, 2, 3)})
+
+
+def causes(check: ClientCheck, broker: int) -> list[GapCause]:
+    assert check.brokers is not None
+    (coverage,) = [item for item in check.brokers if item.broker == broker]
+    return [gap.cause for gap in coverage.gaps]
+
+
+def counted(versions: dict[str, list[int]]) -> Scrape:
+    counters = {("ApiVersions", 3): 1.0} | {(api, number): 5.0 for api in versions for number in versions[api]}
+    return Scrape(1, END * MINUTE, (END - HOUR) * MINUTE, counters, accepts_removed=True, source="1.prom")
+
+
+def test_one_scrape_of_each_broker_is_enough_when_all_have_run_longer_than_the_window() -> None:
+    check = checked(QUIET.scrapes([END]), {1, 2, 3})
+    assert (check.verdict, check.uses, check.ready_from) == (READY, (), END * MINUTE)
+
+
+@pytest.mark.parametrize("name", sorted(fifteen_clients()))
+def test_the_prediction_is_the_outcome_of_each_real_client(name: str) -> None:
+    client = fifteen_clients()[name]
+    check = checked([counted(client.versions)], {1})
+    assert (check.verdict is not BLOCKED) == client.works
+
+
+def test_a_removed_version_blocks_and_is_named_with_its_brokers_and_times() -> None:
+    history = History({**QUIET.brokers, 2: (Process(BEGIN - DAY, END, uses=(END - DAY, END - DAY + 1)),)})
+    check = checked(history.scrapes([BEGIN + DAY, END - 2 * DAY, END]), {1, 2, 3})
+    assert check.verdict is BLOCKED
+    (use,) = check.uses
+    assert (use.kind, use.name, use.version, use.brokers, use.requests) == (UseKind.REMOVED, *GONE, (2,), 2)
+    assert (use.after, use.until) == ((END - 2 * DAY) * MINUTE, END * MINUTE)
+    assert check.ready_from == (END + DAYS * DAY) * MINUTE
+
+
+def test_a_count_from_before_the_window_is_unknown_until_a_second_scrape_shows_that_it_does_not_grow() -> None:
+    history = History({1: (Process(BEGIN - 9 * DAY, END + 99 * DAY, uses=(BEGIN - 8 * DAY,)),)})
+    first = checked(history.scrapes([END]), {1})
+    assert (first.verdict, [use.kind for use in first.uses]) == (UNKNOWN, [UseKind.MAYBE_BEFORE])
+    assert first.ready_from == (END + DAYS * DAY) * MINUTE
+    later = END + DAYS * DAY
+    assert checked(history.scrapes([END, later]), {1}, at=later).verdict is READY
+    assert checked(history.scrapes([BEGIN - DAY, END]), {1}).verdict is READY
+
+
+def test_a_broker_without_evidence_is_a_gap() -> None:
+    check = checked(QUIET.scrapes([END]), {1, 2, 3, 4})
+    assert (check.verdict, causes(check, 4), causes(check, 1)) == (UNKNOWN, [GapCause.NO_EVIDENCE], [])
+
+
+@pytest.mark.parametrize("registered", [None, set[int]()])
+def test_nothing_is_ready_when_it_is_not_known_which_brokers_are_registered(registered: set[int] | None) -> None:
+    check = checked(QUIET.scrapes([END]), registered)
+    assert (check.verdict, check.brokers, check.ready_from) == (UNKNOWN, None, None)
+
+
+def test_a_broker_that_has_not_run_long_enough_is_ready_a_window_after_its_start() -> None:
+    history = History({1: (Process(END - 12 * DAY, END),)})
+    check = checked(history.scrapes([END - 12 * DAY + 1, END]), {1})
+    assert (check.verdict, causes(check, 1)) == (UNKNOWN, [GapCause.BEFORE_START])
+    assert check.ready_from == (END + (DAYS - 12) * DAY) * MINUTE + 1
+
+
+def test_a_restart_is_covered_only_by_a_scrape_just_before_it() -> None:
+    restart = END - 5 * DAY
+    history = History({1: (Process(BEGIN - DAY, restart - 1), Process(restart, END))})
+    assert checked(history.scrapes([restart - 2, restart + 1, END]), {1}).verdict is READY
+    check = checked(history.scrapes([restart - 9, restart + 1, END]), {1})
+    assert (check.verdict, causes(check, 1)) == (UNKNOWN, [GapCause.RESTART])
+    assert check.ready_from == (restart + DAYS * DAY) * MINUTE + 1
+
+
+def test_old_scrapes_say_nothing_about_today() -> None:
+    check = checked(QUIET.scrapes([END - 6]), {1, 2, 3})
+    assert (check.verdict, causes(check, 1)) == (UNKNOWN, [GapCause.STALE])
+
+
+def test_a_copy_of_a_scrape_under_a_later_time_shows_nothing_of_that_time() -> None:
+    scrapes = [*QUIET.scrapes([END - DAY])]
+    check = checked([*scrapes, *(replace(scrape, time=END * MINUTE) for scrape in scrapes)], {1, 2, 3})
+    assert (check.verdict, causes(check, 1)) == (UNKNOWN, [GapCause.STALE])
+
+
+def test_two_exporters_that_show_one_process_are_one_broker() -> None:
+    both = [*QUIET.scrapes([END - HOUR, END])]
+    copied = [replace(scrape, broker=4) for scrape in both if scrape.broker == 1]
+    check = checked([*both, *copied], {1, 2, 3, 4})
+    assert check.verdict is UNKNOWN
+    assert causes(check, 1) == causes(check, 4) == [GapCause.CONTRADICTION]
+    assert (causes(check, 2), causes(check, 3)) == ([], [])
+    a_second_earlier = [replace(scrape, time=scrape.time - 1000, source="another exporter") for scrape in both]
+    again = [replace(scrape, source="another exporter") for scrape in both]
+    assert checked([*both, *again], {1, 2, 3}).verdict is READY
+    assert checked(a_second_earlier, {1, 2, 3}).verdict is READY
+
+
+def test_two_brokers_that_started_in_the_same_millisecond_are_two() -> None:
+    scrapes = [replace(scrape, start=(BEGIN - DAY) * MINUTE) for scrape in QUIET.scrapes([END - HOUR, END])]
+    assert checked(scrapes, {1, 2, 3}).verdict is READY
+
+
+def test_counters_that_go_back_without_a_restart_are_a_contradiction() -> None:
+    early, late, *_ = QUIET.scrapes([END - HOUR, END])
+    for lower in ({**late.counters, ("Fetch", 11): 1.0}, {("ApiVersions", 3): late.counters["ApiVersions", 3]}):
+        check = checked([early, replace(late, counters=lower)], {1})
+        assert (check.verdict, causes(check, 1)) == (UNKNOWN, [GapCause.CONTRADICTION])
+
+
+def test_two_processes_of_one_broker_at_the_same_time_are_a_contradiction() -> None:
+    older = QUIET.scrape(1, END - HOUR)
+    newer = History({1: (Process(END - DAY, END),)}).scrape(1, END)
+    assert older is not None
+    assert newer is not None
+    check = checked([older, newer], {1})
+    assert causes(check, 1) == [GapCause.CONTRADICTION]
+    assert causes(checked([replace(newer, time=older.time - MINUTE), older], {1}), 1) == [GapCause.CONTRADICTION]
+
+
+def test_a_scrape_from_before_the_start_that_it_shows_is_a_contradiction() -> None:
+    scrape = QUIET.scrape(1, END)
+    assert scrape is not None
+    assert causes(checked([replace(scrape, start=(END + 6) * MINUTE)], {1}), 1) == [GapCause.CONTRADICTION]
+    assert causes(checked([replace(scrape, start=(END + 4) * MINUTE)], {1}), 1) == [GapCause.BEFORE_START]
+
+
+def test_a_version_that_is_used_in_the_window_is_named_once_whenever_else_it_was_used() -> None:
+    history = History({1: (Process(BEGIN - 9 * DAY, END, uses=(BEGIN - 8 * DAY, END - DAY)),)})
+    check = checked(history.scrapes([END - 2 * DAY, END]), {1})
+    assert [(use.kind, use.requests) for use in check.uses] == [(UseKind.REMOVED, 1)]
+
+
+def test_a_process_that_ended_before_the_window_leaves_a_gap_after_it() -> None:
+    history = History({1: (Process(BEGIN - 9 * DAY, BEGIN - DAY), Process(BEGIN + DAY, END))})
+    check = checked(history.scrapes([BEGIN - DAY, BEGIN + DAY + 1, END]), {1})
+    assert causes(check, 1) == [GapCause.RESTART]
+
+
+def test_a_process_of_kafka_4_proves_nothing_also_after_the_broker_was_rolled_back() -> None:
+    times = (BEGIN - DAY, END - 9 * DAY, END - 8 * DAY, END + 90 * DAY)
+    spans = [(times[0], times[1] - 1), (times[1], times[2] - 1), (times[2], times[3])]
+    older, upgraded, rolled_back = (Process(*span) for span in spans)
+    refusing = replace(upgraded, refuses=True, uses=(times[1] + HOUR,))
+    minutes = [minute for start, end in spans for minute in (start + 1, end)] + [END]
+    history = History({1: (older, refusing, rolled_back), 2: (Process(BEGIN - DAY, END + 90 * DAY),)})
+    check = checked(history.scrapes(minutes), {1, 2})
+    assert (check.verdict, causes(check, 1), causes(check, 2)) == (UNKNOWN, [GapCause.MAY_REFUSE], [])
+    assert check.ready_from == (times[2] - 1 + DAYS * DAY) * MINUTE
+    later = times[2] + DAYS * DAY
+    assert checked(history.scrapes([*minutes, later]), {1, 2}, at=later).verdict is READY
+    never_upgraded = History({**history.brokers, 1: (older, upgraded, rolled_back)})
+    assert checked(never_upgraded.scrapes(minutes), {1, 2}).verdict is READY
+
+
+def test_a_broker_of_kafka_4_is_a_gap_until_all_are_and_nobody_is_left_to_break() -> None:
+    history = History({**QUIET.brokers, 2: (Process(BEGIN - DAY, END, refuses=True),)})
+    check = checked(history.scrapes([END]), {1, 2, 3})
+    assert (check.verdict, causes(check, 1), causes(check, 2)) == (UNKNOWN, [], [GapCause.MAY_REFUSE])
+    assert check.ready_from == END * MINUTE  # the exporter may leave out what shows an older release
+    assert checked(history.scrapes([END]), {1, 2, 3}, all_refuse=True).verdict is READY
+
+
+def test_one_scrape_of_a_process_shows_its_release_also_one_that_shows_nothing_else() -> None:
+    early, late = (scrape for scrape in QUIET.scrapes([END - HOUR, END]) if scrape.broker == 1)
+    blind = replace(early, accepts_removed=False)
+    assert checked([blind, late], {1}).verdict is READY
+    assert causes(checked([blind, replace(late, accepts_removed=False)], {1}), 1) == [GapCause.MAY_REFUSE]
+    again = replace(late, accepts_removed=False)
+    for scrapes in ([late, again], [again, late]):
+        assert checked(scrapes, {1}).verdict is READY
+
+
+def test_a_clock_that_is_an_hour_off_is_a_gap() -> None:
+    restart = END - 5 * DAY
+    history = History({1: (Process(BEGIN - DAY, restart - 62), Process(restart, END))})
+    minutes = [restart - 62, restart + 1, END]
+    for error in (-60, 60):
+        assert checked(history.scrapes(minutes, clock_errors={1: error}), {1}).verdict is UNKNOWN
+    young = History({1: (Process(BEGIN + 30, END),)})
+    assert checked(young.scrapes([END], clock_errors={1: -60}), {1}).verdict is UNKNOWN
+
+
+def test_a_release_that_is_not_in_the_table_is_unknown() -> None:
+    for release in ("4.9", "5.0", "4", "", "3.8.1"):
+        check = checked(QUIET.scrapes([END]), {1, 2, 3}, release=release)
+        assert (check.verdict, check.is_known_release, check.ready_from) == (UNKNOWN, False, None)
+    assert checked(QUIET.scrapes([END]), {1, 2, 3}, release="4.1.2").verdict is READY
+
+
+def test_an_api_that_no_release_has_and_versions_newer_than_the_release_are_unknown() -> None:
+    for versions, kind in (({"Teleport": [0]}, UseKind.UNKNOWN_API), ({"Fetch": [18]}, UseKind.NEWER)):
+        scrape = replace(counted(versions), start=(BEGIN - DAY) * MINUTE)
+        check = checked([scrape], {1}, release="4.0" if kind is UseKind.UNKNOWN_API else "3.9")
+        assert (check.verdict, [use.kind for use in check.uses]) == (UNKNOWN, [kind])
+
+
+def test_what_only_nodes_of_the_cluster_send_does_not_block() -> None:
+    versions = {"WriteTxnMarkers": [0], "LeaderAndIsr": [7], "AlterPartition": [0], "UpdateMetadata": [8]}
+    assert checked([replace(counted(versions), start=(BEGIN - DAY) * MINUTE)], {1}).verdict is READY
+
+
+def test_a_client_of_an_early_access_version_breaks_as_well() -> None:
+    check = checked([counted({"ShareFetch": [0]})], {1})
+    assert (check.verdict, check.uses[0].name) == (BLOCKED, "ShareFetch")
+
+
+def test_fetches_are_named_once_although_two_counters_count_them() -> None:
+    check = checked([counted({"Fetch": [3], "FetchConsumer": [3], "ListClientMetricsResources": [0]})], {1})
+    assert [(use.name, use.version) for use in check.uses] == [("Fetch", 3)]
+    assert [use.name for use in checked([counted({"FetchConsumer": [3]})], {1}).uses] == ["FetchConsumer"]

@@ -30,7 +30,7 @@ MIGRATION_DEFECTS = (
         "last-comparison",
         "the cluster is given back to ZooKeeper although the last comparison does not show that it has everything",
         f"{CORE}.losses",
-        (("    lacking = what_is_lacking(question.progress, question.equality)\n", "    lacking = None\n"),),
+        (("    lacking = consent_to_loss(question.progress, question.equality)\n", "    lacking = None\n"),),
         of_migrations=True,
     ),
     Defect(
@@ -61,7 +61,7 @@ MIGRATION_DEFECTS = (
         "dual-write-not-kept",
         "dual write is not kept for as long as the document says",
         f"{CORE}.finalize",
-        (("not holds(progress) or remaining <= timedelta(0):", "not holds(progress) or True:"),),
+        (("not is_in_dual_write(progress) or remaining <= timedelta(0):", "not is_in_dual_write(progress) or True:"),),
         of_migrations=True,
     ),
     Defect(
@@ -119,7 +119,7 @@ MIGRATION_DEFECTS = (
         "nodes are restarted while a controller that lost the flag by accident may end the migration",
         f"{CORE}.finalize",
         (
-            ("    if holds(progress) and not may_begin:\n", "    if False:\n"),
+            ("    if is_in_dual_write(progress) and not may_begin:\n", "    if False:\n"),
             (
                 "    shut = [blocker.message for blocker in "
                 "without_the_flag(progress.observation, progress.facts.unflagged)]\n",

@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.observe import ClusterUnreachable
 from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.levels.accounted import missing_in, position_of
-from kafkafeatures.core.levels.update_feature import what_is_there
+from kafkafeatures.core.levels.update_feature import unchanged_level
 from kafkafeatures.core.ports import KafkaPort
 from kafkafeatures.core.report.history import with_result
 from kafkafeatures.reconcile.context import ReconcileContext
@@ -104,7 +104,7 @@ def _pair(
 
 async def _nothing_judged(kafka: KafkaPort, observation: Observation) -> DryRun | None:
     """Answer to a dry run that changes nothing; None where the present level is not known."""
-    changes = what_is_there(observation)
+    changes = unchanged_level(observation)
     return await kafka.validate(changes, directly=True) if changes else None
 
 

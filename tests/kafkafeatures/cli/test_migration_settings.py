@@ -14,7 +14,7 @@ from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.migration.demands import SettingDifferences
 from kafkafeatures.core.migration.positions import Position, why_uncertain
-from kafkafeatures.core.migration.progress import MigrationProgress, place_of
+from kafkafeatures.core.migration.progress import MigrationProgress, progress_of
 from kafkafeatures.core.report.zookeeper_document import zookeeper_document, zookeeper_lines
 from tests.kafkafeatures.core.migrations import cluster
 
@@ -25,7 +25,7 @@ UNASKED, SILENT = replace(AT, gaps=(NO_ADDRESS,)), replace(AT, gaps=(REFUSES,))
 
 
 def needed(seen: Observation, desired: Desired) -> SettingDifferences:
-    place = place_of(seen, desired)
+    place = progress_of(seen, desired)
     assert isinstance(place, MigrationProgress)
     return replace(place.demands, missing=tuple(unseen(place.demands, seen)))
 

@@ -10,7 +10,7 @@ from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, NodeAnswer, ProbedNode
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
-from kafkafeatures.core.migration.progress import said_of
+from kafkafeatures.core.migration.progress import settings_by_node
 from tests.kafkafeatures.ensembles import elected, progress, reading
 from tests.kafkafeatures.worlds import SILENT, answer, asked, probe
 
@@ -59,6 +59,8 @@ def test_the_remedy_for_a_missing_right_is_an_acl_once_brokers_or_a_copy_are_in_
 
 @pytest.mark.parametrize(("is_copied", "remedy"), [(False, GRANT), (True, "grant DESCRIBE_CONFIGS on the cluster")])
 def test_the_settings_of_a_controller_need_its_file_before_the_copy(is_copied: bool, remedy: str) -> None:
-    silent = {key: one for key, one in said_of(seen(PLAIN), is_copied=is_copied).items() if isinstance(one, Failure)}
+    silent = {
+        key: one for key, one in settings_by_node(seen(PLAIN), is_copied=is_copied).items() if isinstance(one, Failure)
+    }
     found = {role.value: one.remedy.startswith(remedy) for (role, _), one in silent.items()}
     assert found == {"Controller": True, "Broker": is_copied}

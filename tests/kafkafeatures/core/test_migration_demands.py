@@ -7,7 +7,7 @@ import pytest
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.settings import IBP, NodeSettings, Setting, SettingSource
-from kafkafeatures.core.migration.demands import SHAPES, Said, demands, known_of
+from kafkafeatures.core.migration.demands import SHAPES, SettingsByNode, demands, known_of
 from kafkafeatures.core.migration.edges import BACK, FORWARD, TARGETS
 from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.settings import (
@@ -46,7 +46,7 @@ def test_every_edge_and_every_target_of_a_migration_defines_the_shapes_of_the_no
 
 
 def test_a_node_whose_settings_cannot_be_read_is_unknown_with_its_failure() -> None:
-    said: Said = {(B, 1): PLAIN, (B, 2): SILENT, (C, 3001): node(node_id="3001")}
+    said: SettingsByNode = {(B, 1): PLAIN, (B, 2): SILENT, (C, 3001): node(node_id="3001")}
     found = demands(P.PRE_MIGRATION, P.COPIED, FLAG_THEM, known_of(said, "3.9-IV0"), said)
     assert found.unknown == (SILENT,)
     assert [one.id for one in found.differing] == [1, 3001]
@@ -54,7 +54,7 @@ def test_a_node_whose_settings_cannot_be_read_is_unknown_with_its_failure() -> N
 
 
 def test_nodes_of_a_required_role_that_are_not_known_are_reported_as_missing_with_a_remedy() -> None:
-    said: Said = {(B, 1): PLAIN}
+    said: SettingsByNode = {(B, 1): PLAIN}
     (missing,) = demands(P.PRE_MIGRATION, P.COPIED, FLAG_THEM, known_of(said, ""), said).missing
     assert (missing.location, missing.remedy) == ("controllers", "give --bootstrap-controller")
     assert not demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, ""), said).missing  # they are still to come
@@ -63,7 +63,7 @@ def test_nodes_of_a_required_role_that_are_not_known_are_reported_as_missing_wit
 
 
 def test_the_values_of_the_lines_to_set_are_taken_from_the_settings_of_the_nodes() -> None:
-    brokers: Said = {(B, 1): node(**{LISTENER: "INTERNAL", AUTHORIZER: OF_ZOOKEEPER, IBP: "3.8"})}
+    brokers: SettingsByNode = {(B, 1): node(**{LISTENER: "INTERNAL", AUTHORIZER: OF_ZOOKEEPER, IBP: "3.8"})}
     known = known_of(brokers, "")
     assert (known.ibp, known.listener, known.acls, known.dynamic) == ("3.8", "INTERNAL", True, False)
     assert known_of(brokers, "3.9-IV0").ibp == "3.9-IV0"
@@ -74,7 +74,7 @@ def test_the_values_of_the_lines_to_set_are_taken_from_the_settings_of_the_nodes
 
 
 def test_the_lines_to_set_show_a_value_that_all_nodes_share_and_no_value_that_differs() -> None:
-    said: Said = {
+    said: SettingsByNode = {
         (B, 1): PLAIN, (B, 2): SILENT, (B, 3): node(**{LISTENER: "INTERNAL"}),
         (C, 3001): node(zookeeper_connect="zk:2181", **{VOTERS: "3001@c:9093", QUORUM_LISTENERS: "CONTROLLER"}),
         (C, 3002): node(zookeeper_connect="zk:2181", **{VOTERS: "3001@d:9093", QUORUM_LISTENERS: "CONTROLLER"}),
@@ -89,7 +89,7 @@ def test_the_lines_to_set_show_a_value_that_all_nodes_share_and_no_value_that_di
 
 @pytest.mark.parametrize("release", ["", "3.9-IV0"])
 def test_nodes_that_do_not_exist_yet_have_lines_with_a_placeholder_for_the_node_id(release: str) -> None:
-    said: Said = {(B, 1): PLAIN}
+    said: SettingsByNode = {(B, 1): PLAIN}
     found = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, release), said)
     add = {role: lines.add for role, _, lines in found.lines}
     assert {"process.roles=controller", "node.id=...", f"{FLAG}=true"} <= set(add[C])
@@ -118,7 +118,7 @@ def test_a_setting_that_a_request_has_set_is_copied_by_the_migration_and_is_in_n
         (Setting(SettingSource.NODE, "true", layers=layers), f"{name}=false"),
         (Setting(SettingSource.NODE, "true", layers={SettingSource.NODE: "true"}), ""),
     ):
-        said: Said = {(B, 1): NodeSettings("10.0.0.1", {name: setting})}
+        said: SettingsByNode = {(B, 1): NodeSettings("10.0.0.1", {name: setting})}
         found = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, ""), said)
         add = {shape: lines.add for _, shape, lines in found.lines}
         assert [one for one in add[Shape.MIGRATING_CONTROLLER] if one.startswith(name)] == ([wanted] if wanted else [])

@@ -18,7 +18,7 @@ from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.led import not_led
 from kafkafeatures.core.migration.looking import demands_of
 from kafkafeatures.core.migration.positions import Position
-from kafkafeatures.core.migration.progress import MigrationProgress, place_of
+from kafkafeatures.core.migration.progress import MigrationProgress, progress_of
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.migrations import Look, a_node, approved, cluster, looks, restarted, said, wanting
@@ -40,7 +40,7 @@ def without(seen: Observation, id_: int) -> Observation:
 
 
 def test_a_broker_with_the_id_of_a_silent_voter_does_not_count_as_the_voter() -> None:
-    place = place_of(cluster(P.COPIED), D.DUAL_WRITE, frozenset())
+    place = progress_of(cluster(P.COPIED), D.DUAL_WRITE, frozenset())
     assert isinstance(place, MigrationProgress)
     assert list(not_led(place, frozenset())) == []
     silent = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), state=NodeState.UNREACHABLE)

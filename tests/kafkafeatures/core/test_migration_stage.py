@@ -23,7 +23,7 @@ from kafkafeatures.core.migration.looking import demands_of
 from kafkafeatures.core.migration.memory import DualWrite, MigrationMemory
 from kafkafeatures.core.migration.not_desired import MIGRATION
 from kafkafeatures.core.migration.positions import FLAG, Position
-from kafkafeatures.core.migration.progress import place_of
+from kafkafeatures.core.migration.progress import progress_of
 from kafkafeatures.core.migration.restarts import permit_for
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
@@ -131,9 +131,9 @@ def test_the_message_about_a_broker_that_stays_out_of_sync_names_the_log_line_of
 
 def test_the_first_broker_of_an_edge_is_restarted_alone_whatever_max_parallel_is() -> None:
     """The first broker shows whether the settings are right."""
-    first = place_of(cluster(P.COPIED), D.DUAL_WRITE)
+    first = progress_of(cluster(P.COPIED), D.DUAL_WRITE)
     assert permit_for(first).is_first
-    then = place_of(cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER)), D.DUAL_WRITE)
+    then = progress_of(cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER)), D.DUAL_WRITE)
     assert not permit_for(then).is_first
     assert set(permit_for(then).needing) == {2, 3}
 

@@ -13,7 +13,7 @@ from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.contradictions import position_of
-from kafkafeatures.core.migration.demands import Said
+from kafkafeatures.core.migration.demands import SettingsByNode
 from kafkafeatures.core.migration.positions import MigrationEvidence, Misplaced, Position, facts_of
 from kafkafeatures.kafka.base.settings import ClusterSettings
 
@@ -23,7 +23,7 @@ class MigrationReading(Struct, frozen=True):
 
     zookeeper: ZooKeeperReading
     observation: Observation
-    settings: Said
+    settings: SettingsByNode
 
     @property
     def placement(self) -> tuple[Position, MigrationEvidence] | Misplaced | Failure:
@@ -44,7 +44,7 @@ def look(connection: MigrationConnection, names: frozenset[str]) -> MigrationRea
 
 async def _cluster(
     settings: ClusterSettings, names: frozenset[str], zookeeper: ZooKeeperReading
-) -> tuple[Observation, Said]:
+) -> tuple[Observation, SettingsByNode]:
     async with cluster_of(settings) as cluster:
         readings = await cluster.read()
         observation, node_settings = observe(*readings, zookeeper=zookeeper), await cluster.settings_of(names)

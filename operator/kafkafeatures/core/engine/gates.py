@@ -197,8 +197,8 @@ def mode(question: GateInput) -> Decision | None:
         return None
     if not stage.is_due:
         return Done(Reason.OBSERVED, stage.next.message) if isinstance(stage.next, Done) else None
-    if stage.is_at_work is not None:  # begun before the mode was changed; followed to its end
-        reason, titles = stage.is_at_work
+    if stage.work_in_flight is not None:  # begun before the mode was changed; followed to its end
+        reason, titles = stage.work_in_flight
         return Wait(reason, f"mode Observe; still in flight: {titles}", delay=1.0, subject=titles, remedy=FOLLOWED)
     leaderless = next((blocker for blocker in stage.blockers if blocker.kind is BlockerKind.QUORUM), None)
     if leaderless is not None:
@@ -212,7 +212,7 @@ def suspend(question: GateInput) -> Decision | None:
     stage = question.stage
     if not question.desired.suspend or not stage.is_due:
         return None
-    if stage.is_at_work is not None:
+    if stage.work_in_flight is not None:
         return _beside_work(question, "suspended")
     return Held(Reason.SUSPENDED, f"suspended; {stage.outlook}", stage.blockers)
 
@@ -242,7 +242,7 @@ def window(question: GateInput) -> Decision | None:
     if opens is None:
         return None
     text = opening(opens)
-    if stage.is_at_work is not None:
+    if stage.work_in_flight is not None:
         return _beside_work(question, text)
     seconds = max(1.0, (opens - question.current_time).total_seconds())
     wait = Wait(
@@ -255,7 +255,7 @@ def window(question: GateInput) -> Decision | None:
 def approval(question: GateInput) -> Decision | None:
     """Open where the plan is approved or needs no approval, and no other plan is approved."""
     unapproved = _unapproved(question)
-    if unapproved is None or question.stage.is_at_work is None:
+    if unapproved is None or question.stage.work_in_flight is None:
         return unapproved
     waits = _beside_work(question, unapproved.message)
     return None if waits is None else replace(waits, condition=unapproved.condition)
@@ -292,7 +292,7 @@ def _beside_work(question: GateInput, held: str) -> Wait | None:
     """Wait until the steps in flight end, where the stage would begin another one; else None: the stage's own wait
     tells what it waits for. `held`: why no other step begins.
     """
-    work = question.stage.is_at_work
+    work = question.stage.work_in_flight
     if work is None or not isinstance(question.stage.next, Act):
         return None
     reason, titles = work

@@ -190,7 +190,7 @@ class StageState(Struct, frozen=True, dict=True):
         return blocked(self.blockers) if self.blockers else None
 
     @property
-    def is_at_work(self) -> tuple[Reason, str] | None:
+    def work_in_flight(self) -> tuple[Reason, str] | None:
         """Reason and titles, for people, of the steps in flight; None where there are none."""
         return None
 
@@ -204,7 +204,7 @@ class StageState(Struct, frozen=True, dict=True):
         return False
 
     @property
-    def last_word(self) -> SummaryRank:
+    def summary_rank(self) -> SummaryRank:
         """Rank of this stage for the summary of the cluster, once no stage has anything to do."""
         return SummaryRank.WANTED
 
@@ -267,4 +267,4 @@ class StageState(Struct, frozen=True, dict=True):
 def due_in(stages: tuple[StageState, ...]) -> StageState:
     """The stage whose turn it is; where nothing is left to do, the one that sums up the cluster."""
     due = next((stage for stage in stages if stage.is_due), None)
-    return due or max(reversed(stages), key=lambda one: one.last_word)
+    return due or max(reversed(stages), key=lambda one: one.summary_rank)

@@ -119,14 +119,14 @@ class IbpProgress(Struct, frozen=True, dict=True):
         return f"the same Kafka, and {IBP}={self.target}; it is {broker.uses}"
 
 
-def place_of(observation: Observation, target: Version) -> IbpProgress:
+def progress_of(observation: Observation, target: Version) -> IbpProgress:
     """Progress by what each broker reports. The caller has made sure of the mode of the cluster."""
     return IbpProgress(
-        observation, target, {node.id: said_by(node) for node in observation.nodes if Role.BROKER in node.roles}
+        observation, target, {node.id: broker_of(node) for node in observation.nodes if Role.BROKER in node.roles}
     )
 
 
-def said_by(node: Node) -> Broker | Failure:
+def broker_of(node: Node) -> Broker | Failure:
     """Versions that a broker uses and knows; a Failure if it reports neither them nor a proof of its id."""
     if not node.proved_at:
         if isinstance(node.answer, Unknown):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.ibp.progress import Broker, said_by
+from kafkafeatures.core.ibp.progress import Broker, broker_of
 
 
 def in_use(observation: Observation) -> str:
@@ -15,7 +15,7 @@ def in_use(observation: Observation) -> str:
     brokers = [
         broker
         for node in observation.nodes
-        if Role.BROKER in node.roles and isinstance(broker := said_by(node), Broker)
+        if Role.BROKER in node.roles and isinstance(broker := broker_of(node), Broker)
     ]
     ids: dict[str, list[int]] = {}
     for broker in sorted(brokers, key=lambda one: (one.uses, not one.is_set, one.node.id)):

@@ -25,7 +25,7 @@ from kafkafeatures.core.facts.observation import MetadataMode, Observation, Unkn
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.ibp import checks
 from kafkafeatures.core.ibp.not_desired import INTER_BROKER_PROTOCOL
-from kafkafeatures.core.ibp.progress import IbpProgress, place_of
+from kafkafeatures.core.ibp.progress import IbpProgress, progress_of
 from kafkafeatures.core.ibp.proposal import IbpProposal, shown_in
 from kafkafeatures.core.ibp.report import in_use
 from kafkafeatures.core.ibp.requests import asked_of_a_person, asked_of_git
@@ -76,19 +76,19 @@ class IbpState(StageState, frozen=True):
     def is_due(self) -> bool:
         """Tell whether a broker does not use the target, a blocker exists, or a pod is outdated."""
         if self.is_in_kraft:
-            return self.is_at_work is not None
+            return self.work_in_flight is not None
         restarts = self.roll is not None and self.roll.is_active
         return restarts or not self.progress.is_reached or bool(self.blockers)
 
     @property
-    def is_at_work(self) -> tuple[Reason, str] | None:
+    def work_in_flight(self) -> tuple[Reason, str] | None:
         """Brokers in flight."""
         if self.roll is None or not self.roll.in_flight:
             return None
         return Reason.ROLLING_NODES, self.roll.titles_in_flight
 
     @property
-    def last_word(self) -> SummaryRank:
+    def summary_rank(self) -> SummaryRank:
         """Lowest rank: its message is a note beside that of another stage."""
         return SummaryRank.NOTHING_WANTED
 
@@ -223,14 +223,14 @@ def proposed(facts: StageInput) -> IbpProposal:
         excused=shown_in(facts.memory.plan, target),
         unavailable=replication.never_available() if replication is not None else None,
     )
-    return IbpProposal(place_of(observation, target), observation.in_zookeeper_mode, excused)
+    return IbpProposal(progress_of(observation, target), observation.in_zookeeper_mode, excused)
 
 
 def ibp_now(facts: StageInput, part: IbpProposal | None) -> IbpState | None:
     """State of the stage; None where another cluster answers. `part`: None in KRaft mode, which proposes nothing."""
     if not facts.ours:
         return None
-    progress = part.progress if part is not None else place_of(facts.observation, target_of(facts.desired))
+    progress = part.progress if part is not None else progress_of(facts.observation, target_of(facts.desired))
     rollout, excused = facts.remembered.rollout, part.excused if part is not None else None
     reads_pods = driver_of(facts.desired.rollout).reads_pods
     rollout_id = rollout.id if rollout is not None else ""
@@ -247,7 +247,7 @@ def demands_of(read_context: ReadContext) -> ReadRequirements:
         return ReadRequirements() if read_context.status.metadata_mode == MetadataMode.KRAFT else _READ
     if observation.in_kraft_mode:
         return ReadRequirements()
-    progress = place_of(observation, target_of(read_context.desired))
+    progress = progress_of(observation, target_of(read_context.desired))
     restarts = progress.roll is not None and driver_of(read_context.desired.rollout).asks_people
     shows = progress.roll is not None and is_to_be_shown(read_context.desired, read_context.status.plan)
     return replace(_READ, partitions=restarts or shows)

@@ -86,7 +86,7 @@ class LevelsState(StageState, frozen=True):
         return bool(self.part.changes or self.unknown_features or not readable)
 
     @property
-    def last_word(self) -> SummaryRank:
+    def summary_rank(self) -> SummaryRank:
         """A document that names no level leaves the summary to other stages."""
         return SummaryRank.WANTED if self.part.desired else SummaryRank.NOTHING_WANTED
 

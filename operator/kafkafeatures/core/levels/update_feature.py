@@ -251,7 +251,7 @@ class ChangeInFlight(InFlight, frozen=True):
         return f"{self.step}, sent {ago(self.at)} ago; {accepted if self.accepted else 'outcome not known yet'}"
 
 
-def what_is_there(observation: Observation) -> tuple[UpdateFeature, ...]:
+def unchanged_level(observation: Observation) -> tuple[UpdateFeature, ...]:
     """A change of metadata.version to its present level, which changes nothing, for a dry run; empty where the level is
     not known. Once it is answered, the active controller has carried out all earlier requests.
     """

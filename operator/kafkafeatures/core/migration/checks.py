@@ -35,15 +35,15 @@ from kafkafeatures.core.migration.equality import REMEDY
 from kafkafeatures.core.migration.finalize import consent_used, unconsented, without_ending
 from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.led import not_led, not_voting
-from kafkafeatures.core.migration.losses import losses, needs_comparison, not_back, not_lifted
+from kafkafeatures.core.migration.losses import losses, needs_comparison, not_back, remaining_blockers
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode, Position
 from kafkafeatures.core.migration.preflight import findings
 from kafkafeatures.core.migration.preflight_input import PreflightInput
 from kafkafeatures.core.migration.progress import PREFLIGHTED, MigrationProgress
 from kafkafeatures.core.migration.registered import (
     missing,
-    not_known_to_be_there,
     to_read,
+    unknown_assignment,
     unregistered,
     with_other_levels,
 )
@@ -104,7 +104,7 @@ def brokers_are_registered(question: EdgeCheckInput) -> Iterator[Blocker]:
     yield from with_other_levels(question.progress, question.flying)
     yield from unregistered(question.progress, question.flying)
     yield from missing(question.progress, question.flying)
-    yield from not_known_to_be_there(question.progress)
+    yield from unknown_assignment(question.progress)
 
 
 def brokers_are_taken_over(question: EdgeCheckInput) -> Iterator[Blocker]:
@@ -132,7 +132,7 @@ def every_broker_is_back(question: EdgeCheckInput) -> Iterator[Blocker]:
     """
     yield from not_back(question)
     if question.progress.position is not Position.COPYING:
-        yield from not_known_to_be_there(question.progress)
+        yield from unknown_assignment(question.progress)
 
 
 def finalizing_is_consented(question: EdgeCheckInput) -> Iterator[Blocker]:
@@ -215,14 +215,14 @@ def both_hold_the_same(question: EdgeCheckInput) -> Iterator[Blocker]:
             f"{question.compared.summary}: {differences}",
             without_ending(question.progress, REMEDY),
         )
-    yield from not_lifted(question, question.consentable)
+    yield from remaining_blockers(question, question.consentable)
 
 
 def zookeeper_is_left_alone(question: EdgeCheckInput) -> Iterator[Blocker]:
     """No controller is left, no broker needs one, and ZooKeeper held all metadata when they stopped. If ZooKeeper may
     lack metadata, the controllers may have to be started again, so no remedy says to stop them.
     """
-    lost = tuple(not_lifted(question, losses(question)))
+    lost = tuple(remaining_blockers(question, losses(question)))
     yield from lost or no_controller_is_left(question)
 
 
@@ -250,7 +250,7 @@ def every_broker_was_seen(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Every broker is there: one that is down is not registered in ZooKeeper, and may come back with the flag."""
     if question.progress.position is not Position.ZOOKEEPER:
         return  # others lose the flag meanwhile
-    yield from not_known_to_be_there(question.progress)
+    yield from unknown_assignment(question.progress)
     for id_ in question.progress.facts.absent or ():
         text = f"broker {id_} has replicas but is not registered: it may start again with {FLAG}"
         remedy = f"start broker {id_} without it, or move its replicas to other brokers"
@@ -269,7 +269,7 @@ def no_controller_is_left(question: EdgeCheckInput) -> Iterator[Blocker]:
     yield from pods_left(question.progress)
     yield from still_answering(question.progress)
     doubt = unproven(question.progress, question.controllers, question.voters)
-    yield from not_lifted(question, question.consentable)
+    yield from remaining_blockers(question, question.consentable)
     least = STILL_FOR if doubt is None else STILL_UNPROVEN
     if question.still_for < least and question.is_written:
         text = "a controller still writes to ZooKeeper, although none can be reached"

@@ -47,7 +47,7 @@ class Consentable(Struct, frozen=True):
 AGAIN = "remove it from consents, apply the document, then add it again"
 
 
-def lifted(
+def remaining_blocker(
     it: Consentable, consents: Collection[str], spent: Collection[str], requested: Sequence[ConsentRequest]
 ) -> Blocker | None:
     """Blocker that remains; None if the document has the consent, unused, and it was given for exactly this.

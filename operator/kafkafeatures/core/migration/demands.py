@@ -36,7 +36,7 @@ from kafkafeatures.core.migration.settings import (
     lines_of,
 )
 
-Said: TypeAlias = Mapping[tuple[Role, int], NodeSettings | Failure]
+SettingsByNode: TypeAlias = Mapping[tuple[Role, int], NodeSettings | Failure]
 """Settings as each node gives them, by its role and id."""
 
 SHAPES: Mapping[Position, Mapping[Role, Shape]] = {
@@ -76,7 +76,7 @@ def value_of(node_settings: NodeSettings | Failure, name: str) -> str | None:
     return None if setting is None or setting.source is SettingSource.DEFAULT else setting.value
 
 
-def known_of(node_settings: Said, release: str) -> SettingFacts:
+def known_of(node_settings: SettingsByNode, release: str) -> SettingFacts:
     """Facts that required values are made of. `release`: of the finalized metadata.version; if empty, the IBP of the
     brokers counts if all have the same.
     """
@@ -172,7 +172,7 @@ class SettingDifferences(Struct, frozen=True):
 
 
 def demands(
-    position: Position, end: Position, edge: Edge | None, setting_facts: SettingFacts, node_settings: Said
+    position: Position, end: Position, edge: Edge | None, setting_facts: SettingFacts, node_settings: SettingsByNode
 ) -> SettingDifferences:
     """Differences of each node that was seen from what it must be at `end`."""
     nodes = tuple(

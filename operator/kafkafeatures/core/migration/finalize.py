@@ -118,7 +118,7 @@ def soaking(progress: MigrationProgress, wish: Migration, dual_write: DualWrite 
     was.
     """
     remaining = hold_left(wish, dual_write)
-    if progress.way is not FINALIZE or not holds(progress) or remaining <= timedelta(0):
+    if progress.way is not FINALIZE or not is_in_dual_write(progress) or remaining <= timedelta(0):
         return None
     text = f"dual write is kept for {format_span(wish.hold_dual_write_for)}"
     if dual_write is None:
@@ -134,7 +134,7 @@ def soaking(progress: MigrationProgress, wish: Migration, dual_write: DualWrite 
     )  # fmt: skip
 
 
-def holds(progress: MigrationProgress) -> bool:
+def is_in_dual_write(progress: MigrationProgress) -> bool:
     """Tell whether the cluster is in dual write: the log says so, and no controller was asked to lose its flag yet."""
     return progress.facts.state is ZkMigrationState.MIGRATION and not progress.is_finalizing
 
@@ -146,14 +146,14 @@ def may_begin(progress: MigrationProgress, blockers: tuple[Blocker, ...], *, soa
     soaks: dual write must still be kept.
     is_approved: exactly this plan was approved.
     """
-    if progress.way is not FINALIZE or not holds(progress):
+    if progress.way is not FINALIZE or not is_in_dual_write(progress):
         return progress.way is FINALIZE
     return not blockers and not soaks and is_approved
 
 
 def unasked(progress: MigrationProgress, *, may_begin: bool) -> Iterator[Blocker]:
     """Blockers for controllers that lost the flag unasked, each of which may end the migration."""
-    if holds(progress) and not may_begin:
+    if is_in_dual_write(progress) and not may_begin:
         yield from without_the_flag(progress.observation, progress.facts.unflagged)
 
 
@@ -170,7 +170,7 @@ def without_the_flag(observation: Observation, ids: Iterable[int]) -> Iterator[B
         )
 
 
-def left_open(observation: Observation) -> tuple[Blocker, ...]:
+def dangers_left_open(observation: Observation) -> tuple[Blocker, ...]:
     """Blockers for such controllers where no document asks for the migration."""
     state = observation.zk_migration_state
     if not isinstance(state, Known) or state.value != ZkMigrationState.MIGRATION:
@@ -179,12 +179,12 @@ def left_open(observation: Observation) -> tuple[Blocker, ...]:
     return tuple(without_the_flag(observation, (node.id for node in controllers if flag_of(node) is False)))
 
 
-def why_let_off(progress: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
+def withdrawal_reason(progress: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
     """Reason why a person who was asked to restart a controller must not do so now: a gate of dual write is shut, or
     another controller may end the migration meanwhile. Empty if the request stands; it also stands if something is not
     known for a moment, as a request that comes and goes would be carried out at the wrong time.
     """
-    if not isinstance(progress, MigrationProgress) or not holds(progress):
+    if not isinstance(progress, MigrationProgress) or not is_in_dual_write(progress):
         return ""
     if may_begin(progress, blockers, soaks=soaks is not None, is_approved=is_approved):
         return ""
@@ -198,14 +198,14 @@ def why_let_off(progress: object, blockers: tuple[Blocker, ...], soaks: Wait | N
 
 def without_ending(progress: MigrationProgress, remedy: str) -> str:
     """Remedy that makes another controller the active one, with a first step if one of them would end the migration."""
-    return with_flags_first(progress.facts, remedy) if holds(progress) else remedy
+    return with_flags_first(progress.facts, remedy) if is_in_dual_write(progress) else remedy
 
 
 def unconsented(progress: MigrationProgress, consents: frozenset[str], spent: frozenset[str]) -> Iterator[Blocker]:
     """Blocker for the consent that is needed until finalizing has begun. `spent`: consents that were used for something
     else.
     """
-    if not holds(progress):
+    if not is_in_dual_write(progress):
         return
     text = "finalizing the migration is irreversible"
     if ZK_FINALIZE not in consents:
@@ -216,4 +216,4 @@ def unconsented(progress: MigrationProgress, consents: frozenset[str], spent: fr
 
 def consent_used(progress: MigrationProgress) -> frozenset[str]:
     """Consent that the next step needs, and uses."""
-    return frozenset({ZK_FINALIZE} if progress.way is FINALIZE and holds(progress) else ())
+    return frozenset({ZK_FINALIZE} if progress.way is FINALIZE and is_in_dual_write(progress) else ())

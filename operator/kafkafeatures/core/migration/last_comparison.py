@@ -44,7 +44,7 @@ REMEDY = (
 )
 
 
-def what_is_lacking(progress: MigrationProgress, last: EqualityStatus | None) -> Consentable | None:
+def consent_to_loss(progress: MigrationProgress, last: EqualityStatus | None) -> Consentable | None:
     """Consent that is needed, as the last comparison does not prove that ZooKeeper held all metadata; None if it does.
     `last`: the comparison in the status.
     """

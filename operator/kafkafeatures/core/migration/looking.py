@@ -17,7 +17,7 @@ from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLE
 from kafkafeatures.core.migration.losses import needs_comparison
 from kafkafeatures.core.migration.memory import MigrationMemory
 from kafkafeatures.core.migration.not_desired import MIGRATION
-from kafkafeatures.core.migration.progress import PREFLIGHTED, MigrationProgress, place_of
+from kafkafeatures.core.migration.progress import PREFLIGHTED, MigrationProgress, progress_of
 from kafkafeatures.core.migration.stopped import pods_left
 from kafkafeatures.core.migration.voters import addresses_of, named_by_brokers
 from kafkafeatures.core.roll.excuses import is_to_be_shown
@@ -39,7 +39,7 @@ def demands_of(read_context: ReadContext, wish: Migration) -> ReadRequirements:
         read_context.status.migration, read_context.status.plan, read_context.desired.consents, wish.desired
     )
     progress = (
-        place_of(read_context.observation, wish.desired, requested=asked_before)
+        progress_of(read_context.observation, wish.desired, requested=asked_before)
         if read_context.observation is not None
         else None
     )

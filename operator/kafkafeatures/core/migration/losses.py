@@ -18,7 +18,7 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.facts.observation import Known
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.check_input import EdgeCheckInput
-from kafkafeatures.core.migration.consents import Consentable, lifted, requested_now
+from kafkafeatures.core.migration.consents import Consentable, remaining_blocker, requested_now
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.edges import (
     FINALIZE,
@@ -29,17 +29,17 @@ from kafkafeatures.core.migration.edges import (
     WITHDRAW,
 )
 from kafkafeatures.core.migration.equality import REMEDY
-from kafkafeatures.core.migration.finalize import holds, without_ending
-from kafkafeatures.core.migration.last_comparison import ACCEPT, about_differences, what_is_lacking
+from kafkafeatures.core.migration.finalize import is_in_dual_write, without_ending
+from kafkafeatures.core.migration.last_comparison import ACCEPT, about_differences, consent_to_loss
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode
 from kafkafeatures.core.migration.progress import MigrationProgress
-from kafkafeatures.core.migration.registered import is_missing
+from kafkafeatures.core.migration.registered import missing_broker
 from kafkafeatures.core.migration.stopped import unproven
 
 
 def needs_comparison(progress: MigrationProgress) -> bool:
     """Tell whether the next step closes a way back: the first node of a way is restarted, or the quorum stopped."""
-    return progress.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and holds(progress)
+    return progress.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and is_in_dual_write(progress)
 
 
 def with_consentable(question: EdgeCheckInput) -> EdgeCheckInput:
@@ -66,7 +66,7 @@ def _consentable(question: EdgeCheckInput) -> tuple[Consentable, ...]:
         consentables.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker))
     if progress.way is RELEASE:
         consentables += losses(question)
-    if progress.way in (RELEASE, WITHDRAW) and not any(not_lifted(question, consentables)):
+    if progress.way in (RELEASE, WITHDRAW) and not any(remaining_blockers(question, consentables)):
         doubt = unproven(progress, question.controllers, question.voters)
         if doubt is not None:
             parts = frozenset(doubt.about.split(", "))
@@ -74,10 +74,10 @@ def _consentable(question: EdgeCheckInput) -> tuple[Consentable, ...]:
     return tuple(consentables)
 
 
-def not_lifted(question: EdgeCheckInput, consentables: Iterable[Consentable]) -> Iterator[Blocker]:
+def remaining_blockers(question: EdgeCheckInput, consentables: Iterable[Consentable]) -> Iterator[Blocker]:
     """Blockers that remain after the consents were applied."""
     for it in consentables:
-        blocker = lifted(it, question.consents, question.spent, question.requested)
+        blocker = remaining_blocker(it, question.consents, question.spent, question.requested)
         if blocker is not None:
             yield blocker
 
@@ -102,7 +102,7 @@ def losses(question: EdgeCheckInput) -> Iterator[Consentable]:
     partitions, which get another leader. A broker that has a znode is in ZooKeeper mode, even if it does not answer
     yet. Each broker has a consent of its own, which covers no other broker and no metadata.
     """
-    lacking = what_is_lacking(question.progress, question.equality)
+    lacking = consent_to_loss(question.progress, question.equality)
     if lacking is not None:
         yield lacking
     yield from question.lost_brokers.values()
@@ -110,7 +110,7 @@ def losses(question: EdgeCheckInput) -> Iterator[Consentable]:
 
 def given_up(question: EdgeCheckInput) -> frozenset[int]:
     """Brokers that are not expected to come back, as a person consented to lose their records."""
-    return frozenset(id_ for id_, it in question.lost_brokers.items() if not any(not_lifted(question, (it,))))
+    return frozenset(id_ for id_, it in question.lost_brokers.items() if not any(remaining_blockers(question, (it,))))
 
 
 def _lost_brokers(question: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]:
@@ -152,4 +152,4 @@ def _not_in_zookeeper_mode(
             nodes = tuple(node for node in progress.observation.nodes if node.id == id_)
             text = f"broker {id_} is not known to run in ZooKeeper mode"
             yield id_, Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring broker {id_} back", nodes=nodes)
-    yield from ((id_, is_missing(id_)) for id_ in absent if id_ not in but)
+    yield from ((id_, missing_broker(id_)) for id_ in absent if id_ not in but)

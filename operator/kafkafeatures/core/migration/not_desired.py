@@ -93,7 +93,7 @@ class LeftOpen(StageState, frozen=True):
         return not self.is_seen
 
     @property
-    def last_word(self) -> SummaryRank:
+    def summary_rank(self) -> SummaryRank:
         """Highest rank: a cluster in the middle of a migration is not in sync."""
         return SummaryRank.HELD
 

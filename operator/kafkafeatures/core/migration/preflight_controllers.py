@@ -15,7 +15,15 @@ from kafkafeatures.core.facts.observation import Node
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.znodes import RegisteredBroker
 from kafkafeatures.core.migration.copied.entries import Kind
-from kafkafeatures.core.migration.preflight_input import PreflightInput, is_set, names_in, of_each, own, said, sets
+from kafkafeatures.core.migration.preflight_input import (
+    PreflightInput,
+    file_value,
+    is_set,
+    names_in,
+    of_each,
+    reported,
+    sets,
+)
 from kafkafeatures.core.migration.settings import (
     ALLOW_EVERYONE,
     AUTHORIZER,
@@ -69,7 +77,9 @@ def brokers_have_the_listener(preflight: PreflightInput) -> Iterator[Blocker]:
 
 def _listener(node: Node) -> tuple[str, str]:
     """Name and security protocol of what a node takes for the inter-broker listener; empty where it is not known."""
-    values = {name: own(setting) for name in (LISTENER, PROTOCOL, PROTOCOLS) for _, setting in said((node,), name)}
+    values = {
+        name: file_value(setting) for name in (LISTENER, PROTOCOL, PROTOCOLS) for _, setting in reported((node,), name)
+    }
     name = (values.get(LISTENER) or values.get(PROTOCOL, "")).upper()
     return name, _protocols(values.get(PROTOCOLS, "")).get(name, "")
 
@@ -83,16 +93,18 @@ def controllers_use_the_same_ensemble(preflight: PreflightInput) -> Iterator[Blo
     """Controllers use the same servers and chroot as brokers. A controller creates a chroot that does not exist, and
     copies what is below it: another cluster, or nothing.
     """
-    ensembles = [_connect(own(setting)) for _, setting in said(preflight.brokers, CONNECT) if own(setting)]
-    for node, setting in said(preflight.controllers, CONNECT):
-        if not own(setting):
+    ensembles = [
+        _connect(file_value(setting)) for _, setting in reported(preflight.brokers, CONNECT) if file_value(setting)
+    ]
+    for node, setting in reported(preflight.controllers, CONNECT):
+        if not file_value(setting):
             continue  # `settings.py` asks for it
-        servers, chroot = _connect(own(setting))
+        servers, chroot = _connect(file_value(setting))
         if any(
             chroot != other_chroot or servers.isdisjoint(other_servers) for other_servers, other_chroot in ensembles
         ):
-            of_brokers = own(said(preflight.brokers, CONNECT)[0][1])
-            yield from of_each((node,), BlockerKind.SETTING, _other_ensemble, own(setting), of_brokers)
+            of_brokers = file_value(reported(preflight.brokers, CONNECT)[0][1])
+            yield from of_each((node,), BlockerKind.SETTING, _other_ensemble, file_value(setting), of_brokers)
 
 
 def _connect(value: str) -> tuple[frozenset[str], str]:
@@ -114,11 +126,11 @@ def controllers_decide_as_brokers_did(preflight: PreflightInput) -> Iterator[Blo
 
 def _as_brokers_have_it(preflight: PreflightInput, names: tuple[str, ...], say: Words) -> Iterator[Blocker]:
     for name in names:
-        values = sorted({own(setting) for _, setting in said(preflight.brokers, name)})
-        for node, setting in said(preflight.controllers, name):
-            if values and [own(setting)] != values:
+        values = sorted({file_value(setting) for _, setting in reported(preflight.brokers, name)})
+        for node, setting in reported(preflight.controllers, name):
+            if values and [file_value(setting)] != values:
                 of_brokers = " or ".join(value or "unset" for value in values)
-                yield from of_each((node,), BlockerKind.SETTING, say, name, own(setting) or "unset", of_brokers)
+                yield from of_each((node,), BlockerKind.SETTING, say, name, file_value(setting) or "unset", of_brokers)
 
 
 def controllers_can_read_passwords(preflight: PreflightInput) -> Iterator[Blocker]:
@@ -142,25 +154,34 @@ def nodes_can_log_in_to_controllers(preflight: PreflightInput) -> Iterator[Block
     """Nodes log in to controllers without SCRAM: its credentials are in ZooKeeper until they are copied, so no
     controller knows any before.
     """
-    for node, mechanism in said(preflight.nodes, MECHANISM):
-        values = {name: own(setting) for name in (QUORUM_LISTENERS, PROTOCOLS) for _, setting in said((node,), name)}
+    for node, mechanism in reported(preflight.nodes, MECHANISM):
+        values = {
+            name: file_value(setting)
+            for name in (QUORUM_LISTENERS, PROTOCOLS)
+            for _, setting in reported((node,), name)
+        }
         listener = next(iter(names_in(values.get(QUORUM_LISTENERS, ""))), "").upper()
         protocol = _protocols(values.get(PROTOCOLS, "")).get(listener, listener)
-        if protocol.upper().startswith("SASL") and own(mechanism).upper().startswith("SCRAM"):
-            yield from of_each((node,), BlockerKind.SETTING, _scram, own(mechanism), listener)
+        if protocol.upper().startswith("SASL") and file_value(mechanism).upper().startswith("SCRAM"):
+            yield from of_each((node,), BlockerKind.SETTING, _scram, file_value(mechanism), listener)
 
 
 def brokers_may_register(preflight: PreflightInput) -> Iterator[Blocker]:
     """Controllers let brokers register, which needs CLUSTER_ACTION. There are no ACLs before the copy, so super.users
     or allow.everyone.if.no.acl.found must be set.
     """
-    classes = {own(setting) for _, setting in said(preflight.brokers, AUTHORIZER)} - {""}
+    classes = {file_value(setting) for _, setting in reported(preflight.brokers, AUTHORIZER)} - {""}
     custom = sorted(classes - {OF_ZOOKEEPER, STANDARD_AUTHORIZER})
-    for node, setting in said(preflight.controllers, AUTHORIZER):
-        if custom and own(setting) not in custom:
-            words = (custom[0], own(setting) or "unset")
+    for node, setting in reported(preflight.controllers, AUTHORIZER):
+        if custom and file_value(setting) not in custom:
+            words = (custom[0], file_value(setting) or "unset")
             yield from of_each((node,), BlockerKind.SETTING, _custom_authorizer, *words)
-        elif classes and is_set(setting) and own(setting) not in custom and not sets(node, SUPER_USERS, ALLOW_EVERYONE):
+        elif (
+            classes
+            and is_set(setting)
+            and file_value(setting) not in custom
+            and not sets(node, SUPER_USERS, ALLOW_EVERYONE)
+        ):
             yield from of_each((node,), BlockerKind.SETTING, _no_super_users)
 
 
@@ -169,7 +190,7 @@ def controllers_allow_what_brokers_do(preflight: PreflightInput) -> Iterator[Blo
     configs later.
     """
     for_brokers = any(sets(node, ALLOW_EVERYONE) for node in preflight.brokers)
-    for node, setting in said(preflight.controllers, AUTHORIZER):
+    for node, setting in reported(preflight.controllers, AUTHORIZER):
         if is_set(setting) and sets(node, ALLOW_EVERYONE) is not for_brokers:
             yield from of_each((node,), BlockerKind.SETTING, _allows_otherwise, for_brokers)
 

@@ -62,7 +62,7 @@ class PreflightInput(Struct, frozen=True):
         return tuple(node for node in self.nodes if Role.CONTROLLER in node.roles)
 
 
-def said(nodes: Iterable[Node], name: str) -> tuple[tuple[Node, Setting], ...]:
+def reported(nodes: Iterable[Node], name: str) -> tuple[tuple[Node, Setting], ...]:
     """Nodes that reported this setting, each with it."""
     return tuple((node, node.settings[name]) for node in nodes if node.proved_at and name in node.settings)
 
@@ -74,10 +74,10 @@ def is_set(setting: Setting) -> bool:
 
 def sets(node: Node, *names: str) -> bool:
     """Tell whether a node sets one of these settings; False also if it reported none of them."""
-    return any(is_set(setting) for name in names for _, setting in said((node,), name))
+    return any(is_set(setting) for name in names for _, setting in reported((node,), name))
 
 
-def own(setting: Setting) -> str:
+def file_value(setting: Setting) -> str:
     """Value in the file of a node, or the default; empty for no value. Values set by requests are left out: they are
     copied with everything else, and soon the same for all nodes.
     """

@@ -18,7 +18,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, WITHOUT_ZOOKEEPER, metadata_version_named
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.positions import Position
-from kafkafeatures.core.migration.preflight_input import PreflightInput, is_set, names_in, of_each, own, said
+from kafkafeatures.core.migration.preflight_input import PreflightInput, file_value, is_set, names_in, of_each, reported
 
 API_VERSIONS = 18
 SINCE_3_9 = 4
@@ -97,7 +97,7 @@ def every_node_runs_kafka_3_9(preflight: PreflightInput) -> Iterator[Blocker]:
 
 def no_node_is_combined(preflight: PreflightInput) -> Iterator[Blocker]:
     """KIP-866 has no migration to nodes that are broker and controller."""
-    combined = [node for node, roles in said(preflight.nodes, ROLES) if len(names_in(own(roles))) > 1]
+    combined = [node for node, roles in reported(preflight.nodes, ROLES) if len(names_in(file_value(roles))) > 1]
     yield from of_each(combined, BlockerKind.SETTING, _combined)
 
 
@@ -106,7 +106,7 @@ def ids_are_apart(preflight: PreflightInput) -> Iterator[Blocker]:
     used = set() if isinstance(preflight.survey, Failure) else set(preflight.survey.assigned)
     if not isinstance(preflight.znodes, Failure) and not isinstance(preflight.znodes.brokers, Failure):
         used |= preflight.znodes.brokers.keys()
-    combined = {node.id for node, roles in said(preflight.nodes, ROLES) if len(names_in(own(roles))) > 1}
+    combined = {node.id for node, roles in reported(preflight.nodes, ROLES) if len(names_in(file_value(roles))) > 1}
     for node in preflight.controllers:
         if node.id not in combined and (Role.BROKER in node.roles or node.id in used):
             yield from of_each((node,), BlockerKind.SETTING, _clash)
@@ -114,11 +114,13 @@ def ids_are_apart(preflight: PreflightInput) -> Iterator[Blocker]:
 
 def every_id_is_set(preflight: PreflightInput) -> Iterator[Blocker]:
     """With the flag a broker with a generated id does not start, nor one with an id above those that are reserved."""
-    generates = {node.id for node, it in said(preflight.brokers, GENERATED) if own(it) == "true"}
-    highest = {node.id: int(own(it)) for node, it in said(preflight.brokers, RESERVED) if own(it).isdecimal()}
-    for node, id_ in said(preflight.brokers, BROKER_ID):
+    generates = {node.id for node, it in reported(preflight.brokers, GENERATED) if file_value(it) == "true"}
+    highest = {
+        node.id: int(file_value(it)) for node, it in reported(preflight.brokers, RESERVED) if file_value(it).isdecimal()
+    }
+    for node, id_ in reported(preflight.brokers, BROKER_ID):
         above = node.id in generates and node.id > highest.get(node.id, node.id)
-        if not is_set(id_) or own(id_) == "-1":
+        if not is_set(id_) or file_value(id_) == "-1":
             yield from of_each((node,), BlockerKind.SETTING, _generated_id, above)
         elif above:
             yield from of_each((node,), BlockerKind.SETTING, _id_above)
@@ -126,31 +128,31 @@ def every_id_is_set(preflight: PreflightInput) -> Iterator[Blocker]:
 
 def protocol_of(node: Node) -> int | None:
     """The level of the inter-broker protocol that a broker follows; None where it is not known, or below 3.0."""
-    level = next((metadata_version_named(own(setting)) for _, setting in said((node,), IBP)), None)
+    level = next((metadata_version_named(file_value(setting)) for _, setting in reported((node,), IBP)), None)
     return None if level is None else level.level
 
 
 def every_protocol_is_set_and_the_same(preflight: PreflightInput) -> Iterator[Blocker]:
     """A broker registers with exactly its inter-broker protocol as metadata.version, which the quorum has to have."""
-    protocols = said(preflight.brokers, IBP)
+    protocols = reported(preflight.brokers, IBP)
     levels = [level for node, _ in protocols if (level := protocol_of(node)) is not None]
     highest = max(levels, default=HIGHEST)
     for node, setting in protocols:
         level = protocol_of(node)
         if not is_set(setting):
-            yield from of_each((node,), BlockerKind.SETTING, _protocol_unset, own(setting))
+            yield from of_each((node,), BlockerKind.SETTING, _protocol_unset, file_value(setting))
         elif level is None or not LOWEST <= level <= HIGHEST:
-            yield from of_each((node,), BlockerKind.SETTING, _protocol_refused, own(setting))
+            yield from of_each((node,), BlockerKind.SETTING, _protocol_refused, file_value(setting))
         elif level < highest:
-            words = (own(setting), METADATA_VERSIONS[highest].name)
+            words = (file_value(setting), METADATA_VERSIONS[highest].name)
             yield from of_each((node,), BlockerKind.SETTING, _protocol_differs, *words)
 
 
 def several_log_dirs_are_possible(preflight: PreflightInput) -> Iterator[Blocker]:
     """Several log dirs need directory ids, which are registered from 3.7-IV2 on."""
-    for node, dirs in said(preflight.brokers, LOG_DIRS):
+    for node, dirs in reported(preflight.brokers, LOG_DIRS):
         level = protocol_of(node)
-        if len(names_in(own(dirs))) > 1 and level is not None and level < SEVERAL_DISKS:
+        if len(names_in(file_value(dirs))) > 1 and level is not None and level < SEVERAL_DISKS:
             yield from of_each((node,), BlockerKind.SETTING, _several_log_dirs)
 
 
@@ -174,9 +176,9 @@ def with_another_protocol(observation: Observation, brokers: Nodes, *, is_of_oth
         return
     level = observation.finalized.value.get(METADATA_VERSION, 0)
     name = METADATA_VERSIONS[level].name if level in METADATA_VERSIONS else str(level)
-    for node, setting in said(brokers, IBP):
+    for node, setting in reported(brokers, IBP):
         if protocol_of(node) != level:
-            words = (own(setting), name, is_of_others)
+            words = (file_value(setting), name, is_of_others)
             yield from of_each((node,), BlockerKind.SETTING, _other_quorum, *words)
 
 

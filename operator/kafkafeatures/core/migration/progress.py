@@ -23,7 +23,7 @@ from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.contradictions import position_of
-from kafkafeatures.core.migration.demands import NodeDemand, Said, SettingDifferences, demands, known_of
+from kafkafeatures.core.migration.demands import NodeDemand, SettingDifferences, SettingsByNode, demands, known_of
 from kafkafeatures.core.migration.edges import (
     MOVE_BROKERS_BACK,
     TARGETS,
@@ -82,7 +82,7 @@ class MigrationProgress(Struct, frozen=True, dict=True):
     @cached_property
     def demands(self) -> SettingDifferences:
         """Settings of each node that differ from what the next position requires."""
-        node_settings, edge = said_of(self.observation, is_copied=self.facts.offset > 0), self.way
+        node_settings, edge = settings_by_node(self.observation, is_copied=self.facts.offset > 0), self.way
         end = edge.end_from(self.position) if edge is not None else TARGETS[self.desired]
         return demands(self.position, end, edge, known_of(node_settings, release_of(self.observation)), node_settings)
 
@@ -123,7 +123,7 @@ def _route(position: Position, desired: Desired, evidence: MigrationEvidence) ->
             evidence = msgspec.structs.replace(evidence, brokers=brokers)
 
 
-def place_of(
+def progress_of(
     observation: Observation,
     desired: Desired,
     assigned: frozenset[int] | None = None,
@@ -178,7 +178,7 @@ def release_of(observation: Observation) -> str:
     return level_name(METADATA_VERSION, observation.level_of(METADATA_VERSION) or 0)
 
 
-def said_of(observation: Observation, *, is_copied: bool) -> Said:
+def settings_by_node(observation: Observation, *, is_copied: bool) -> SettingsByNode:
     """Settings of each node by role and id; a Failure for a node that did not prove its id."""
     return {
         (role, node.id): NodeSettings(node.proved_at, node.settings)

@@ -45,17 +45,17 @@ def missing(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blo
     """
     for id_ in progress.facts.absent or ():
         if id_ not in flying:
-            yield is_missing(id_)
+            yield missing_broker(id_)
 
 
-def is_missing(id_: int) -> Blocker:
+def missing_broker(id_: int) -> Blocker:
     """Blocker for a broker that has replicas but is in no list."""
     text = f"broker {id_} has replicas but is not registered: it is not known in which mode it would start again"
     remedy = f"start broker {id_} in the mode of the other brokers, or move its replicas to other brokers"
     return Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
-def not_known_to_be_there(progress: MigrationProgress) -> Iterator[Blocker]:
+def unknown_assignment(progress: MigrationProgress) -> Iterator[Blocker]:
     """Blocker if it is not known which brokers have replicas: one of them may be in no list."""
     if progress.facts.absent is None:
         partitions = progress.observation.partitions

@@ -85,7 +85,7 @@ def with_migration(
         asked_controllers=asked,
     )
     until = None
-    if progress.way is FINALIZE and finalize.holds(progress):
+    if progress.way is FINALIZE and finalize.is_in_dual_write(progress):
         until = previous.way_back.until if previous.way_back is not None else None
         if dual_write is not None or until is None:
             until = held_until(facts.current_time, finalize.hold_left(wish, dual_write), previous.way_back)

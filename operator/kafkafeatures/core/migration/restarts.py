@@ -13,7 +13,7 @@ from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.checks import setting_blocker
 from kafkafeatures.core.migration.edges import HALF_DONE
-from kafkafeatures.core.migration.finalize import holds
+from kafkafeatures.core.migration.finalize import is_in_dual_write
 from kafkafeatures.core.migration.positions import BrokerMode, Misplaced, Position
 from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.roll.permit import Permit
@@ -68,7 +68,9 @@ def template_ahead(
     role = progress.way.restarts if progress.way is not None and may_begin else None
     # A pod whose controller has lost its flag has its own remedy, and may be older than a template that was reverted.
     unasked = {
-        node.proved_at for node in progress.observation.nodes if holds(progress) and node.id in progress.facts.unflagged
+        node.proved_at
+        for node in progress.observation.nodes
+        if is_in_dual_write(progress) and node.id in progress.facts.unflagged
     } - {""}
     for owner in observation.workloads.value.stateful_sets:
         if role is not None and owner.role == f"{role.value.lower()}s":

@@ -68,7 +68,7 @@ class Migrations:
         if facts.desired.migration is None:
             return NoMigration()
         from kafkafeatures.core.migration.finalize import asked_before
-        from kafkafeatures.core.migration.progress import place_of
+        from kafkafeatures.core.migration.progress import progress_of
         from kafkafeatures.core.migration.proposal import MigrationProposal, shown_in
         from kafkafeatures.core.roll.excuses import excused_in_all_rolls
 
@@ -81,7 +81,7 @@ class Migrations:
         )
         assigned = replication.brokers() if replication is not None else None
         asked_controllers = asked_before(facts.remembered.migration, facts.memory.plan, facts.desired.consents, desired)
-        progress = place_of(facts.observation, desired, assigned, requested=asked_controllers)
+        progress = progress_of(facts.observation, desired, assigned, requested=asked_controllers)
         return MigrationProposal(desired, progress, excused)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
@@ -92,7 +92,7 @@ class Migrations:
                 return open_migration
             from kafkafeatures.core.migration import finalize
 
-            return replace(open_migration, dangers=finalize.left_open(facts.observation))
+            return replace(open_migration, dangers=finalize.dangers_left_open(facts.observation))
         from kafkafeatures.core.migration.proposal import MigrationProposal
         from kafkafeatures.core.migration.state import migration_now
 

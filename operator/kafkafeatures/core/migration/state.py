@@ -85,12 +85,12 @@ class MigrationState(StageState, frozen=True):
     def is_due(self) -> bool:
         """Tell whether the cluster is not where the document wants it, or must not stay there."""
         progress = self.progress
-        if not isinstance(progress, MigrationProgress) or progress.edge is not None or self.is_at_work is not None:
+        if not isinstance(progress, MigrationProgress) or progress.edge is not None or self.work_in_flight is not None:
             return True
         return bool(self.blockers)
 
     @property
-    def is_at_work(self) -> tuple[Reason, str] | None:
+    def work_in_flight(self) -> tuple[Reason, str] | None:
         """Nodes in flight."""
         return (Reason.MIGRATING, self.roll.titles_in_flight) if self.roll is not None and self.roll.in_flight else None
 
@@ -283,7 +283,7 @@ class MigrationState(StageState, frozen=True):
         """Restarts that a person must not carry out now, or does not have to."""
         if self.roll is None:
             return ()
-        reason = finalize.why_let_off(self.progress, self.blockers, self.soaking, is_approved=self.is_approved)
+        reason = finalize.withdrawal_reason(self.progress, self.blockers, self.soaking, is_approved=self.is_approved)
         restarts = (restart for restart in self.roll.in_flight if restart.is_asked_of_a_person)
         live = {
             node.id for node in self.facts.observation.nodes if node.state is NodeState.LIVE

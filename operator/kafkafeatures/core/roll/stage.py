@@ -67,12 +67,12 @@ class RollState(StageState, frozen=True):
         return self.roll.decision is not None
 
     @property
-    def is_at_work(self) -> tuple[Reason, str] | None:
+    def work_in_flight(self) -> tuple[Reason, str] | None:
         """Nodes in flight."""
         return (Reason.ROLLING_NODES, self.roll.titles_in_flight) if self.roll.in_flight else None
 
     @property
-    def last_word(self) -> SummaryRank:
+    def summary_rank(self) -> SummaryRank:
         """A document asks for levels or a migration; nodes are restarted for them, or for what changed elsewhere."""
         return SummaryRank.NOTHING_WANTED
 

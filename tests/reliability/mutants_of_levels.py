@@ -52,7 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "levels",
         "kafkafeatures/core/engine/plan.py",
         ("an old approval approves again", '"changeCount": changed_before,', '"changeCount": 0,'),
-        ("a hash in the status is believed", "if stands.hash == standing.hash and", "if True and"),
+        ("a hash in the status is believed", "if same_plan.hash == standing.hash and", "if True and"),
         ("a plan that was withdrawn has the same hash", "if hash_of(standing.stages, change_count) == standing.hash:",
          "if False:"),
         ("a single digit approves", "len(text) >= SHORTEST_HASH and", "True and"),

@@ -1,7 +1,7 @@
-"""Blockers of a change, worded for one node and for three hundred alike.
+"""Blockers: what prevents a change, each with a remedy, and their grouping into one line for many nodes.
 
-Pure. The checks of `core/levels/checks.py` yield one blocker per node: programs read these. People read the result of
-`grouped`: one line for all nodes with the same problem. Nothing here decides anything.
+Pure. Checks such as those of `core/levels/checks.py` yield one blocker per node, which programs read in the status.
+People read the result of `grouped`: one line for all nodes with the same problem. This module decides nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from kafkafeatures.core.facts.readings import FailureKind
 
 Nodes = tuple[Node, ...]
 Wording = Callable[[Nodes], tuple[str, str]]
-"""Function that returns message and remedy for at least one node; all nodes have the same roles and the same problem.
+"""Function that returns message and remedy for at least one node; all nodes have the same roles and the same
+problem.
 """
 
 RUNS_SHOWN = 5
@@ -26,7 +27,7 @@ RUNS_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """One thing that prevents a change, and what a person can do about it.
+    """A cause that prevents a change, and what a person can do about it.
 
     feature: the feature it is about; empty for none.
     required_level: the level that is required; -1 for none.
@@ -35,8 +36,8 @@ class Blocker:
     reason: the reason in the status, where the kind alone does not determine it.
     failure_kind: kind of failure, where something could not be read.
     about: name of the object, where it is neither a node nor a feature.
-    alike: key for `grouped`: blockers with equal keys become one. None: never joined with another.
-    wording: makes message and remedy anew once `grouped` has joined several nodes.
+    alike: key for `grouped`, which joins blockers with equal keys. None: never joined with another.
+    wording: makes message and remedy for all nodes once `grouped` has joined them.
     """
 
     kind: BlockerKind
@@ -77,8 +78,8 @@ def about_nodes(
     failure_kind: FailureKind | None = None,
     alike: Hashable = None,
 ) -> Blocker:
-    """A blocker about nodes of the same roles and state. `alike`: what else distinguishes it from others of its
-    kind.
+    """A blocker about nodes of the same roles and state. `alike`: whatever else must be equal so that `grouped` joins
+    it with another blocker of its kind.
     """
     message, remedy = wording(nodes)
     key = (kind, nodes[0].roles, nodes[0].state, feature, required_level, supported, alike)
@@ -125,8 +126,8 @@ def _as_one(group: list[Blocker]) -> Blocker:
 
 
 def only_the_asker(blockers: Iterable[Blocker]) -> bool:
-    """Tell whether every blocker comes from this client (a missing right, credentials, TLS): then they say nothing
-    about the cluster. False without blockers.
+    """Tell whether every blocker has its cause in this client (a missing right, credentials, TLS), so that the blockers
+    say nothing about the cluster. False without blockers.
     """
     reasons = [blocker.failure_kind for blocker in blockers]
     return bool(reasons) and all(reason is not None and reason.is_of_the_asker for reason in reasons)
@@ -136,14 +137,12 @@ def only_the_asker(blockers: Iterable[Blocker]) -> bool:
 
 
 def title_of(nodes: Nodes) -> str:
-    """Nodes in a message: "broker 3", or "150 brokers (1, 3, 5, ... 299)" where there are many; a combined node is a
-    "node".
-    """
+    """Nodes in a message: "broker 3", or "150 brokers (1, 3, 5, ... 299)"; a node with both roles is a "node"."""
     return titled(_noun(nodes[0]), [node.id for node in nodes])
 
 
 def titled(noun: str, ids: Sequence[int]) -> str:
-    """Title of nodes of which only the ids are known, such as those of a metadata log."""
+    """Title of nodes of which only the ids are known, such as those of a metadata log: "2 brokers (3, 4)"."""
     return f"{noun} {ids[0]}" if len(ids) == 1 else f"{len(ids)} {noun}s ({shortened(ids)})"
 
 
@@ -164,7 +163,7 @@ def verb(nodes: Nodes, one: str, many: str) -> str:
 
 
 def shortened(ids: Iterable[int]) -> str:
-    """Ids as people write them, on one line however many there are: "1-3, 7", "1, 3, 5, ... 299"."""
+    """Ids as people write them, on one line even if there are many: "1-3, 7", "1, 3, 5, ... 299"."""
     runs = _runs(ids)
     return ", ".join(runs) if len(runs) <= RUNS_SHOWN else f"{', '.join(runs[:3])}, ... {runs[-1]}"
 

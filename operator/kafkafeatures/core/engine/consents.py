@@ -1,8 +1,10 @@
-"""States of the consents of `spec.consents`: used, or still to be used. Stages of every kind call this.
+"""States of the consents of `spec.consents`, by which a user allows one dangerous change each. All kinds of stages call
+this.
 
-Pure. A consent can be used once: it is written to `status.spentConsents` before it is used. Where the status was lost,
-or names no cluster yet, nothing shows whether a consent in the document was used before (`status.unverifiedConsents`).
-A person then has to approve the plan that uses it by its hash, or remove the consent, apply, and add it again.
+Pure. A consent can be used once: it is written to `status.spentConsents` before it is used, so a consent that is left
+in Git never allows a second change. If the status was lost, or names no cluster yet, nothing shows whether a consent in
+the document was used before: it is unverified (`status.unverifiedConsents`). A person then has to approve the plan that
+uses it by its hash, or remove the consent, apply the document, and add it again.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ def state_of(consent: str, consents: Iterable[str], spent: Iterable[str]) -> Con
 
 
 def repeatable(consents: Iterable[str]) -> frozenset[str]:
-    """Return the consents that could be used a second time: all but that for kraft.version, whose raise is never
-    undone.
+    """Return the consents that could be used a second time: all but the one for kraft.version, whose raise cannot be
+    undone and so cannot be repeated.
     """
     return frozenset(consents) - {DYNAMIC_QUORUM}
 
 
 def unverified_among(used: Iterable[str], unverified: frozenset[str], spent: frozenset[str]) -> tuple[str, ...]:
-    """Return the consents, sorted, that a stage uses and that may have been used before the status began."""
+    """Return the consents, sorted, that a stage uses and that are unverified and not spent."""
     return tuple(sorted((frozenset(used) & unverified) - spent))

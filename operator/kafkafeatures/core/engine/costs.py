@@ -1,6 +1,7 @@
 """Topics that restarts make unavailable, by a consent of the user: shown in the plan, and covered by its hash.
 
-Pure. The costs are a field of a stage: of a roll, of a migration, or of levels for which a person restarts nodes.
+Pure. The costs are the field `excused` of a planned stage: of a roll, of a migration, or of levels for which a person
+restarts nodes. Called by `core/engine/plan.py` and by the kinds of stages that restart nodes.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from kafkafeatures.core.words import counted
 
 
 def as_planned(excused: ExcusedTopics | None) -> ExcusedTopics | None:
-    """The costs as a plan has them, without the field that only the operator needs; None where no consent is needed."""
+    """The costs as a plan has them, without `marks`, which only the operator needs; None if no consent is needed."""
     return replace(excused, marks="") if excused is not None and excused.partitions else None
 
 
 def excused_in(stages: tuple[PlannedStage, ...]) -> ExcusedTopics | None:
-    """Topics that the restarts of a plan may make unavailable."""
+    """Topics that the restarts of a plan may make unavailable; None for none."""
     return next((stage.excused for stage in stages if stage.excused is not None), None)
 
 

@@ -1,6 +1,7 @@
-"""The one decision of a reconciliation: the answer of the first closed gate, else the next step.
+"""The decision of a reconciliation: that of the first closed gate, else the next step of the stage whose turn it is.
 
-Pure. Called by `reconcile/evaluate.py`. The order is that of `GATES`, for stages of all kinds.
+Pure. Called by `reconcile/evaluate.py`. The order of the gates is that of `GATES` (`core/engine/gates.py`), for stages
+of all kinds.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from kafkafeatures.core.engine.gates import GATES, GateInput
 
 
 def decide(question: GateInput) -> Decision:
-    """Decision of the first gate that is closed; where none is, the next step of the stage whose turn it is."""
+    """Decision of the first closed gate; if all are open, the next step of the stage whose turn it is.
+
+    The message also says what the cluster lacks meanwhile and, where nothing is left to do, the notes of other stages.
+    """
     closed = next((gate_decision for gate in GATES if (gate_decision := gate(question)) is not None), None)
     decision = closed or question.stage.next
     meanwhile = question.stage.meanwhile

@@ -1,4 +1,8 @@
-"""Decisions of a reconciliation, each with its reason. Made by the gates, and by stages of each kind."""
+"""Decisions of a reconciliation, each with its reason: to act, to wait, to halt, to hold a step back, or that all is
+done.
+
+Pure. Made by the gates (`core/engine/gates.py`) and by the stages of each kind; `reconcile/act.py` carries them out.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +36,10 @@ class Act(Struct, frozen=True):
 
 
 class Pending(Struct, frozen=True, kw_only=True):
-    """A wait, or a halt. Since when it lasts is in the status (`core/engine/waits.py`).
+    """A wait, or a halt. The status keeps its beginning (`core/engine/waits.py`).
 
-    subject: the node, pod, topic or object that it depends on; as long as it stays the same, it is the same wait.
+    subject: the node, pod, topic or object that it depends on. While reason and subject stay the same, it counts as one
+        wait.
     remedy: what a person can do.
     """
 
@@ -47,8 +52,8 @@ class Wait(Pending, frozen=True):
 
     delay: seconds until the next reconciliation.
     condition: a condition of the status that is True meanwhile, and its reason.
-    steady: keep this delay for as long as the wait lasts; else delays grow.
-    is_dated: the message already says since or until when, and what can be done.
+    steady: keep this delay for as long as the wait lasts; otherwise delays grow.
+    is_dated: the message already says since or until when it lasts, and what can be done.
     """
 
     reason: Reason
@@ -98,11 +103,11 @@ needs.
 """
 
 DOES_NOT_PASS = frozenset({Reason.UNSUPPORTED_LEVEL, Reason.MIGRATION_BLOCKED})
-"""Reasons of a single blocker that need a person, although other blockers of its kind resolve automatically."""
+"""Reasons in a blocker that need a person, although blockers of the same kind without them resolve automatically."""
 
 
 def blocked(blockers: tuple[Blocker, ...]) -> Wait | Stalled:
-    """Decision for at least one blocker. Blockers that need a person come first."""
+    """Decision for one or more blockers: a halt if any of them needs a person, else a wait."""
     groups = grouped(blockers)
     action = [blocker for blocker in groups if blocker.kind.reason.needs_action]
     if action:
@@ -120,8 +125,8 @@ def blocked(blockers: tuple[Blocker, ...]) -> Wait | Stalled:
 def stalled_by(
     first: Blocker, *blockers: Blocker, message: str = "", reason: Reason = Reason.ROLLOUT_HALTED
 ) -> Stalled:
-    """Halt because of `first`. `blockers`: all blockers, only `first` where there are none. `reason`: used where
-    neither `first` nor its kind has one.
+    """Halt because of `first`. `blockers`: all blockers; if omitted, only `first`. `reason`: used if neither `first`
+    nor its kind has one.
     """
     of_kind = first.kind.reason if first.kind.reason.needs_action else reason
     return Stalled(

@@ -77,8 +77,8 @@ class Rollout(Struct, frozen=True):
 
 
 class Migration(Struct, frozen=True):
-    """Goal of a migration from ZooKeeper (never `Desired.NONE`), and how long dual write is kept before it is
-    finalized.
+    """Goal of a migration from ZooKeeper to KRaft (never `Desired.NONE`), and how long dual write is kept before the
+    migration is finalized. In dual write all nodes run in KRaft mode, and changes are still written to ZooKeeper.
     """
 
     desired: Desired
@@ -89,17 +89,19 @@ class DesiredState(Struct, frozen=True):
     """Everything that a document asks for, with names resolved.
 
     levels: feature to level, as named in the document.
-    bundle: feature to level of a releaseVersion. It never lowers a level, and `levels` override it.
-    approvals: hashes of approved plans, whole or their first 8 digits or more. With any, no other plan is carried out,
-    whatever the policy.
-    annotated: the approval among them that is an annotation; empty for none.
+    bundle: feature to level, as `spec.features.releaseVersion` implies. It never lowers a level, and `levels` override
+        it.
+    approvals: hashes of approved plans, whole or their first 8 digits or more. If there is any, no other plan is
+        carried out, whatever the policy.
+    annotated: the approval among them that an annotation gives; empty for none.
     cluster_id: the only cluster that the document is for; empty for any.
     uid: identifies this resource.
-    may_approve_unseen: a plan may be approved that no status has shown. So on the command line, where `plan` shows it
-    and writes no status.
-    approves_by_name: a person wrote `levels`, which approves irreversible changes; False where a command derived them
-    from a release.
-    accepted_log: the restored metadata log that a person has allowed to act upon.
+    may_approve_unseen: a plan may be approved that no status has shown. True on the command line, where `plan` shows a
+        plan and writes no status.
+    approves_by_name: a person wrote `levels`, which approves irreversible changes; False if a command derived them from
+        a release.
+    accepted_log: identity of a metadata log that was restored from a backup and that a person has accepted
+        (`core/levels/accounted.py`); empty for none.
     cluster_flags: flags with which our commands reach the cluster, for remedies.
     finalize_after: how long every node must have been healthy on a supporting binary before an irreversible change.
     """

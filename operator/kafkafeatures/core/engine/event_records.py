@@ -1,4 +1,4 @@
-"""Events as records: fields for programs, and one sentence for people.
+"""Kubernetes Events as records: fields for programs, and one sentence for people.
 
 Pure. Made by `core/report/events.py`, written to the API server by `kube/events.py`, and read back by
 `cli/pages/roll_rows.py`. Programs read the fields, never the sentence.

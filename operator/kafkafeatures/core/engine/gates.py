@@ -1,7 +1,8 @@
-"""The gates between a plan and its next step, in order: the first one that is closed decides.
+"""The gates between a plan and its next step, in order: the first closed gate decides.
 
-Pure. Called by `core/engine/decide.py` for stages of all kinds; no kind has an order of its own. A closed gate stops
-new steps only: a step that is in flight is followed to its end.
+Pure. A gate is a function that returns None if it is open, else the decision that holds the next step back. Called by
+`core/engine/decide.py` for stages of all kinds; no kind has an order of its own. A closed gate stops new steps only: a
+step that is in flight is followed to its end.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 
 FOLLOWED = "bring back what is in flight; its progress is in status.rollout"
+"""Remedy while steps in flight are followed to their end, and no other step begins."""
 LONGEST_NAP = 60.0
 """Most seconds until the next reconciliation while a window is waited for."""
 
 
 class Owner(Struct, frozen=True):
-    """An older `Apply` resource that prevents this one from acting.
+    """Another resource that prevents this one from acting: an older one with mode Apply, or one that is acting now.
 
-    is_same_cluster: it is for this cluster. False: its cluster was not read yet.
-    is_acting: any other resource that has a step in flight on this cluster.
+    is_same_cluster: it is older and for this cluster. False: its cluster was not read yet.
+    is_acting: it has a step in flight on this cluster, whatever its age.
     """
 
     name: str
@@ -49,8 +51,9 @@ class GateInput(Struct, frozen=True, dict=True):
     stages: one state for each kind, in the order in which they are carried out.
     unsettled: steps that may have been sent and whose outcome is unknown.
     open_outcome: what is missing to determine their outcome.
-    owner: the older resource that owns this cluster or may own it.
-    log_decision: decision where the metadata log is not the one that the status describes.
+    owner: the resource that owns this cluster, or may own it.
+    log_decision: decision if the metadata log is not the one that the status describes, such as after a restore from a
+        backup (`core/levels/accounted.py`).
     """
 
     desired: DesiredState
@@ -74,7 +77,7 @@ Gate = Callable[[GateInput], Decision | None]
 
 
 def cluster(question: GateInput) -> Decision | None:
-    """Open where this is the cluster of the status and of the document, with the metadata log that was read before."""
+    """Open if this is the cluster of the status and of the document, with the metadata log that was read before."""
     pinned, memory = question.desired.cluster_id, question.memory
     if pinned and memory.cluster_id and pinned != memory.cluster_id:
         return Stalled(
@@ -129,14 +132,14 @@ def _wrong_cluster(observation: Observation, pinned: str, *, lost: bool) -> Deci
 
 
 def owner(question: GateInput) -> Decision | None:
-    """Open where no older resource owns the cluster."""
+    """Open if no older resource owns the cluster. Doubt is left to `claim`, so that the stages report first."""
     owned = owned_by(question.owner)
     return owned if isinstance(owned, Stalled) else None
 
 
 def owned_by(owner: Owner | None) -> Wait | Stalled | None:
-    """Decision where an older resource owns the cluster or may own it; None where there is none. Called again right
-    before a step is sent.
+    """Decision if another resource owns the cluster or may own it; None if there is none. Called again right before a
+    step is sent.
     """
     if owner is None:
         return None
@@ -165,7 +168,7 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
 
 
 def unsettled(question: GateInput) -> Decision | None:
-    """Open where the outcome of every step that was sent is known."""
+    """Open if the outcome of every step that was sent is known."""
     steps, open_outcome = question.unsettled, question.open_outcome
     if not steps:
         return None
@@ -191,7 +194,7 @@ def unsettled(question: GateInput) -> Decision | None:
 
 
 def mode(question: GateInput) -> Decision | None:
-    """Open where the document lets the operator act, not only observe."""
+    """Open if the document lets the operator act, not only observe."""
     stage = question.stage
     if question.desired.mode is not Mode.OBSERVE:
         return None
@@ -208,7 +211,7 @@ def mode(question: GateInput) -> Decision | None:
 
 
 def suspend(question: GateInput) -> Decision | None:
-    """Open where the resource is not suspended."""
+    """Open if the resource is not suspended."""
     stage = question.stage
     if not question.desired.suspend or not stage.is_due:
         return None
@@ -218,23 +221,23 @@ def suspend(question: GateInput) -> Decision | None:
 
 
 def drift(question: GateInput) -> Decision | None:
-    """Open where no level that was reached was changed outside KafkaFeatures, or the document has it corrected."""
+    """Open if no level that had been reached was changed outside KafkaFeatures, or if such drift is to be corrected."""
     return question.stage.drift
 
 
 def blockers(question: GateInput) -> Decision | None:
-    """Open where nothing prevents the step, and the server's dry run accepts it."""
+    """Open if nothing prevents the step, and the dry run of the active controller accepts it."""
     return question.stage.blocked
 
 
 def soak(question: GateInput) -> Decision | None:
-    """Open where every node has been healthy for long enough before an irreversible step."""
+    """Open once every node has been healthy for long enough, where the next step is irreversible."""
     wait = question.stage.soaking
-    return None if wait is None else _can_be_approved(question, wait)
+    return None if wait is None else _with_missing_approval(question, wait)
 
 
 def window(question: GateInput) -> Decision | None:
-    """Open inside a window of the document, or where it has none."""
+    """Open inside a maintenance window of the document, or if it has none."""
     stage, windows = question.stage, question.desired.rollout.windows
     if not windows or not stage.is_due or stage.goes_at_any_time:
         return None
@@ -249,11 +252,11 @@ def window(question: GateInput) -> Decision | None:
         Reason.WAITING_FOR_WINDOW, text, delay=min(seconds, LONGEST_NAP), is_dated=True,
         subject="spec.rollout.windows", remedy="wait until it opens, or change spec.rollout.windows",
     )  # fmt: skip
-    return _can_be_approved(question, wait)
+    return _with_missing_approval(question, wait)
 
 
 def approval(question: GateInput) -> Decision | None:
-    """Open where the plan is approved or needs no approval, and no other plan is approved."""
+    """Open if the plan is approved or needs no approval, and no other plan is approved."""
     unapproved = _unapproved(question)
     if unapproved is None or question.stage.work_in_flight is None:
         return unapproved
@@ -262,8 +265,8 @@ def approval(question: GateInput) -> Decision | None:
 
 
 def claim(question: GateInput) -> Decision | None:
-    """Open where no older resource may own the cluster or still has a step in flight on it. Only a step is held
-    back.
+    """Open if no other resource may own the cluster or has a step in flight on it. It holds back only steps, not the
+    report of other decisions.
     """
     return owned_by(question.owner) if isinstance(question.stage.next, Act) else None
 
@@ -280,8 +283,8 @@ def _unapproved(question: GateInput) -> Held | None:
     return not_approved(question.desired, plan, waits=waits, unverified=stage.unverified, pending=stage.approval_reason)
 
 
-def _can_be_approved(question: GateInput, wait: Wait) -> Wait:
-    """The wait, with a request for a missing approval added: the plan may be approved while it lasts."""
+def _with_missing_approval(question: GateInput, wait: Wait) -> Wait:
+    """The wait, with a request for a missing approval added: people need not wait to approve the plan."""
     unapproved = _unapproved(question)
     if unapproved is None:
         return wait
@@ -289,8 +292,8 @@ def _can_be_approved(question: GateInput, wait: Wait) -> Wait:
 
 
 def _beside_work(question: GateInput, held: str) -> Wait | None:
-    """Wait until the steps in flight end, where the stage would begin another one; else None: the stage's own wait
-    tells what it waits for. `held`: why no other step begins.
+    """Wait until the steps in flight end, if the stage would begin another step; else None, as the stage's own decision
+    says what it waits for. `held`: why no other step begins.
     """
     work = question.stage.work_in_flight
     if work is None or not isinstance(question.stage.next, Act):

@@ -1,6 +1,7 @@
-"""Protocol of a kind of stage: the readings that it needs, its proposal, and its state.
+"""Protocol of a kind of stage (levels, rolls, migrations, the inter-broker protocol), and the input of its methods.
 
-Pure. Each kind is one object, registered in `core/kinds.py`; nothing else in the engine knows which kinds there are.
+Pure. Each kind is one object, registered in `core/kinds.py`; nothing else in the engine knows which kinds there are. In
+each reconciliation `demands` chooses what is read of the cluster; then `propose` and `judge` are called.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ class StageInput(Struct, frozen=True):
     desired: what the document asks for.
     observation: the cluster.
     memory: facts of the status that decisions need.
-    remembered: the status, with settled steps closed.
+    remembered: the status of the last reconciliation, in which steps that have ended since are closed.
     in_flight: steps whose end was not observed yet.
-    age_of: age of a time in the status, by the clock. known_for: the part of that age that this process itself has run.
-    ours: False where another cluster answers, or one whose id is not known; then nothing is remembered of it.
+    age_of: age of a time in the status, by the wall clock. known_for: the part of that age during which this process
+        has run, by the monotonic clock: it is right even if the wall clock was set.
+    ours: False if another cluster answers, or one whose id is not known; then nothing is remembered of it.
     restarts: this process can restart nodes.
-    replication: the partitions; None where they were not read.
-    monotonic: seconds of a clock that is never set. read_at: its value before the cluster was read.
-    stage_memory: by kind, what this process keeps of its last reading and is in no status.
-    is_changing: a step of the plan is in flight, or one that only another release can read.
+    replication: the partitions; None if they were not read.
+    monotonic: seconds of the monotonic clock. read_at: its value before the cluster was read.
+    stage_memory: by kind, what this process remembers of the last reconciliation and no status has.
+    is_changing: a step of the plan is in flight, or one that only another release of the operator can read.
     """
 
     desired: DesiredState
@@ -70,12 +72,12 @@ class ReadRequirements(Struct, frozen=True):
     """Readings that a stage needs, besides those of every reconciliation."""
 
     partitions: bool = False
-    znodes: bool = False  # what Kafka keeps in ZooKeeper, read before all else
+    znodes: bool = False  # the znodes of Kafka in ZooKeeper, read before all else
     settings: frozenset[str] = frozenset()  # of every node, by name
     comparison: bool = False  # of ZooKeeper with the metadata log; slow in a large cluster
-    survey: float | None = None  # of all znodes that Kafka copies, also slow: its greatest age in seconds
-    named_controllers: bool = False  # which node each broker takes for the controller
-    former_controllers: frozenset[str] = frozenset()  # addresses where a controller may still answer
+    survey: float | None = None  # greatest age in seconds of a reading of all znodes that Kafka copies; also slow
+    named_controllers: bool = False  # the node that each broker takes for the controller
+    former_controllers: frozenset[str] = frozenset()  # addresses (host:port) where a controller may still answer
 
     def __or__(self, other: ReadRequirements) -> ReadRequirements:
         return ReadRequirements(
@@ -93,7 +95,7 @@ class ReadContext(Struct, frozen=True):
     """Input for the choice of readings: the document, the previous status, and the pods.
 
     observation: the nodes and their levels; None before they were read.
-    stage_memory: by kind, what this process keeps of its last reading and is in no status.
+    stage_memory: by kind, what this process remembers of the last reconciliation and no status has.
     """
 
     desired: DesiredState
@@ -114,14 +116,18 @@ class StageKind(Protocol):
         """Readings that the stage needs."""
 
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
-        """Work from the present state to the desired one. `later`: proposals of the kinds that come after this one."""
+        """Work from the present state to the desired one. `later`: proposals of the kinds that are registered after
+        this one.
+        """
 
     def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
-        """State of this kind's stage; None where there is nothing to judge."""
+        """State of this kind's stage; None if there is nothing to judge. `proposal`: those of all kinds, and their
+        plan.
+        """
 
     def is_withdrawn(
         self, stages: Sequence[PlannedStage], desired: DesiredState, workloads: WorkloadsReading | Failure
     ) -> bool:
-        """Tell whether the document, or the pod templates, now ask for something else than these stages of a plan,
-        which are all of this kind. No other reading is needed.
+        """Tell whether these stages of a plan, all of this kind, are no longer what the document or the pod templates
+        ask for. Called if the levels could not be read, so that a plan can be withdrawn even then.
         """

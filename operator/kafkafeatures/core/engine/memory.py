@@ -1,6 +1,6 @@
-"""Facts of a status that the next decision needs.
+"""Facts of the previous status that the next decision needs: reached levels, used consents, the plan.
 
-Pure. Called by `reconcile/evaluate.py` before it decides.
+Pure. Called by `reconcile/evaluate.py` before it decides. What only this process remembers is a `StageMemory`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kafkafeatures.core.engine.settling import AgeOf
 from kafkafeatures.core.engine.steps import InFlight
 
 CONFLICT_WINDOW = timedelta(hours=1)
+"""Time for which a correction of drift counts against the next one of the same level."""
 
 
 class Memory(Struct, frozen=True):
@@ -26,10 +27,10 @@ class Memory(Struct, frozen=True):
     lost_cluster: a cluster was read before, but its id is missing from the status.
     change_count: `status.changeCount`.
     spent: consents that were used.
-    unverified: consents that may have been used before the status began.
-    reached: feature to its desired level in the status, where it was reached: in sync, or drifted since.
-    corrections: feature to how often its drift was corrected within the last hour.
-    passed_on: feature to the time since its change was sent through a broker, which may send it once more.
+    unverified: consents that may have been used before the status began (`core/engine/consents.py`).
+    reached: feature to its desired level, if the status says that it was reached: in sync, or drifted since.
+    corrections: feature to the number of corrections of its drift within the last hour.
+    passed_on: feature to the time since its change was sent through a broker, which may deliver it once more.
     plan: the plan in the status.
     rollout: the roll in progress.
     """
@@ -47,10 +48,10 @@ class Memory(Struct, frozen=True):
 
 
 def memory_of(status: Status, age_of: AgeOf, known_for: AgeOf) -> Memory:
-    """Facts of a status that decisions need.
+    """Facts of this status.
 
-    age_of: age of a time by the clock. known_for: the part of that age that this process itself has run; setting a
-    clock cannot make it too long.
+    age_of: age of a time by the wall clock. known_for: the part of that age during which this process has run, by the
+        monotonic clock; setting a clock cannot make it too long.
     """
     return Memory(
         cluster_id=status.cluster_id,

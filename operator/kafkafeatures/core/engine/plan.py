@@ -1,8 +1,9 @@
 """The plan: a tuple of stages, and the hash by which it is approved.
 
-Pure. The same kind of stage occurs as often as needed. Each kind defines what its stages consist of and what remains of
-them (`core/engine/stage.py`). A person approves stages, never single nodes or requests: a plan stays the same when a
-node is added or done, and becomes another with another image or level.
+Pure. Called by `core/kinds.py` with the proposals of all kinds of stages. Each kind defines what its stages consist of
+and what remains of them (`core/engine/stage.py`); a kind may have several stages. A person approves stages, never
+single nodes or requests: a plan stays the same when a node is added or done, and is another plan with another image or
+level.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _canonical = json.JSONEncoder(sort_keys=True).encode  # json.dumps makes an enco
 
 
 def is_named(plan_hash: str, text: str) -> bool:
-    """Tell whether the text names the plan of this hash: the whole hash, or a beginning of at least eight digits."""
+    """Tell whether the text names the plan of this hash: by the whole hash, or by at least its first eight digits."""
     return len(text) >= SHORTEST_HASH and plan_hash.startswith(text)
 
 
@@ -42,7 +43,7 @@ def is_another_named(plan_hash: str, approvals: Iterable[str]) -> bool:
 class Plan(Struct, frozen=True):
     """A plan, with what remains of it.
 
-    hash: the hash by which it is approved. It stays the same until another plan replaces it.
+    hash: "sha256:" and hexadecimal digits. It stays the same until another plan replaces this one.
     stages: what is approved.
     work: what remains of each stage, in their order; computed at each reconciliation.
     change_count: the new `status.changeCount`. It also rises when a plan ends, so that no later plan has the hash of an
@@ -106,8 +107,8 @@ def plan_of(
     authorises a later plan. Progress does not change the hash: each counted step of this resource that was read back
     adds one to the change count. A plan that ends without such a step (withdrawn, done outside KafkaFeatures, or its
     approval removed) adds one too.
-    standing: the plan of the status. may_be_unseen: False where an approval of a plan that no status has shown must be
-    an old one, from before the status was lost.
+    standing: the plan of the status. may_be_unseen: False if an approval of a plan that no status has shown must be an
+    old one, from before the status was lost; then the new plan gets another hash, which that approval does not name.
     """
 
     def hash_of(stages: tuple[PlannedStage, ...], changed_before: int) -> str:
@@ -120,29 +121,29 @@ def plan_of(
         return "sha256:" + hashlib.sha256(_canonical(content).encode()).hexdigest()
 
     if standing is not None:
-        work = _left_of(standing.stages, parts)
+        work = _remaining_work(standing.stages, parts)
         if work is not None and not (
             all(stage_work.is_over for stage_work in work) and all(part.is_known for part in parts)
         ):
-            # Computed again, not believed: who may write a status must not be able to give a plan an approved hash.
+            # Computed again, not believed: whoever may write a status must not be able to give a plan an approved hash.
             begun_at = change_count - sum(stage_work.counted for stage_work in work)
-            stands = Plan(hash_of(standing.stages, begun_at), standing.stages, work, change_count)
-            if stands.hash == standing.hash and not _approval_was_taken_back(standing, stands, approvals):
-                return stands
+            same_plan = Plan(hash_of(standing.stages, begun_at), standing.stages, work, change_count)
+            if same_plan.hash == standing.hash and not _approval_was_taken_back(standing, same_plan, approvals):
+                return same_plan
         if hash_of(standing.stages, change_count) == standing.hash:  # the plan ends, and none of its steps was counted
             change_count += 1
     stages = stages_of(parts)
-    new = Plan(hash_of(stages, change_count), stages, _left_of(stages, parts) or (), change_count)
-    if new.is_approved_by(approvals) and not may_be_unseen:
-        return replace(new, hash=hash_of(stages, change_count + 1), change_count=change_count + 1)
-    return new
+    new_plan = Plan(hash_of(stages, change_count), stages, _remaining_work(stages, parts) or (), change_count)
+    if new_plan.is_approved_by(approvals) and not may_be_unseen:
+        return replace(new_plan, hash=hash_of(stages, change_count + 1), change_count=change_count + 1)
+    return new_plan
 
 
 def stages_of(parts: tuple[StageProposal, ...]) -> tuple[PlannedStage, ...]:
     """The stages in the order in which they are carried out.
 
-    Where a person restarts the nodes, no stage stands for the restarts. The topics that they make unavailable are then
-    named by the first stage.
+    If a person restarts the nodes, no stage stands for the restarts; the first stage then names the topics that the
+    restarts make unavailable.
     """
     stages = tuple(chain.from_iterable(part.stages for part in sorted(parts, key=lambda part: not part.goes_first)))
     costs = next((part.costs for part in parts if part.costs is not None), None)
@@ -151,7 +152,7 @@ def stages_of(parts: tuple[StageProposal, ...]) -> tuple[PlannedStage, ...]:
     return (replace(stages[0], excused=costs), *stages[1:])
 
 
-def _left_of(stages: tuple[PlannedStage, ...], parts: tuple[StageProposal, ...]) -> tuple[Work, ...] | None:
+def _remaining_work(stages: tuple[PlannedStage, ...], parts: tuple[StageProposal, ...]) -> tuple[Work, ...] | None:
     """Remaining work of each stage; None where the stages do not lead to the desired state, or this release does not
     know their kind.
     """

@@ -1,7 +1,7 @@
-"""Remedies as commands to be copied, with ids and the flags that reach the cluster: for ghost registrations, and for
-nodes that are not registered.
+"""Remedies as commands to be copied, with ids and the flags that reach the cluster, for nodes that are registered and
+gone (ghosts), that run and are not registered, or that run and do not vote.
 
-Pure. Called for blockers and by `describe`.
+Pure. Called by the checks, for their blockers, and by the command `describe`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ ANY_CLUSTER = "--bootstrap-server HOST:PORT"
 
 
 ADDRESSES_SHOWN = 3
+"""Most addresses in the flags of a remedy."""
 
 
 def cluster_flags(servers: str, controllers: str, config: str = "") -> str:
@@ -28,7 +29,8 @@ def cluster_flags(servers: str, controllers: str, config: str = "") -> str:
     none.
     """
     flag, addresses = ("--bootstrap-server", servers) if servers else ("--bootstrap-controller", controllers)
-    some = ",".join("".join(addresses.split()).split(",")[:ADDRESSES_SHOWN])  # one that answers names all others
+    # A few are enough: a node that answers names all others.
+    some = ",".join("".join(addresses.split()).split(",")[:ADDRESSES_SHOWN])
     words = [flag, some, *(["--config", config] if config else [])]
     return shlex.join(words)
 
@@ -67,7 +69,7 @@ def kind_of_replacement(node: Node) -> FailureKind | None:
 
 
 def before_controllers_can_be_unregistered(nodes: Nodes) -> str:
-    """Remedy where a ghost prevents the very level from which on Kafka can unregister it."""
+    """Remedy if a ghost controller prevents the very level from which on Kafka can unregister controllers."""
     ids = shortened(node.id for node in nodes)
     return (
         f"start {verb(nodes, 'a controller with id', 'controllers with the ids')} {ids} on the new Kafka once, so that "
@@ -76,7 +78,7 @@ def before_controllers_can_be_unregistered(nodes: Nodes) -> str:
 
 
 def observer_remedy(nodes: Nodes, mode: QuorumMode | None) -> str:
-    """Remedy for controllers that run and are no voters."""
+    """Remedy for controllers that run and are no voters. `mode`: static or dynamic quorum; None if it is not known."""
     them, is_dynamic = verb(nodes, "it", "them"), mode is QuorumMode.DYNAMIC
     joins = (
         f"add {them} with kafka-metadata-quorum.sh add-controller"

@@ -1,7 +1,7 @@
-"""Route of a change to the active controller, judged from the answers of the nodes.
+"""Route of a change to the active controller, judged by the answers of the nodes.
 
-Called on both sides of the Kafka port before they send something. It sends nothing, and never routes through a node
-that did not answer.
+Pure. Called before a change is sent, by the adapter of the Kafka port and by the simulated one. It never routes through
+a node that did not answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.readings import (
 )
 
 BROKERS_TRIED = 3
-"""Most brokers that are tried for one request: without a leader, each takes a while to fail."""
+"""Most brokers that are tried for one request: without an active controller, each takes a while to fail."""
 
 
 class Route(Struct, frozen=True):
@@ -44,9 +44,9 @@ class Route(Struct, frozen=True):
 def route_to_controller(probe: ClusterProbe) -> Route:
     """Route to the active controller, and through the brokers that would forward a request to it.
 
-    Without an answer to DescribeQuorum only a named leader that answered is used. A surviving controller may still name
-    a dead leader (seen on 4.3 with two of three controllers gone, where KIP-996 makes it a prospective candidate), and
-    a broker would keep the request until there is a quorum again.
+    Without an answer to DescribeQuorum, only a controller is used that answered and that the others name as the leader.
+    A surviving controller may still name a dead leader (observed on Kafka 4.3 with two of three controllers gone, where
+    KIP-996 makes it a prospective candidate), and a broker would keep the request until there is a quorum again.
     """
     answering = [node for node in probe.nodes if isinstance(node.answer, NodeAnswer)]
     listed = probe.controllers if isinstance(probe.controllers, ControllerList) else None

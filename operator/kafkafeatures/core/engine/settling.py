@@ -1,4 +1,8 @@
-"""Evidence by which the outcome of a sent step is judged, and how long a step may still be under way. Values only."""
+"""Evidence by which the outcome of a sent step is judged, and the times for which a request may still be under way.
+
+Pure; values only. Made by `reconcile/settle.py`, read by `InFlight.settle` of each kind of step. The rule behind it: a
+request without an answer may still be carried out, so a step counts as not applied only once that can no longer happen.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,9 @@ and a kernel checks its timers late.
 """
 
 BROKER_KEEPS = timedelta(minutes=5)
-"""Time for which a broker may keep a forwarded request while no controller is active, and deliver it later (seen)."""
+"""Time for which a broker may keep a forwarded request while no controller is active, and deliver it later (as was
+observed on real nodes).
+"""
 
 AgeOf = Callable[[str], timedelta]
 """Age of a time in a status."""
@@ -45,17 +51,17 @@ class OpenOutcome(Struct, frozen=True):
 
 
 class ObservationPair(Struct, frozen=True):
-    """Two readings in a row by which a step is settled (the same reading twice where there is only one), with further
+    """Two readings in a row by which a step is settled (the same reading twice if there is only one), with further
     evidence.
 
     at: when they are judged.
-    age_of: age of a time in a status, by the clock. known_for: the part of that age that this process itself has run;
-    setting a clock cannot lengthen it.
+    age_of: age of a time in a status, by the wall clock. known_for: the part of that age during which this process has
+        run; setting a clock cannot lengthen it.
     on_its_way: for a step's intent, the time in which another process may still send it, or its kernel deliver it.
     replication: all partitions, as far as they are known.
     stable_for: how long a node has to stay healthy before it counts as restarted.
-    unjudged: why no dry run was judged between the two readings; its reason is empty where one was. The active
-    controller works in order and without deadlines: after a judged dry run, no earlier request is still to come.
+    unjudged: why no dry run was judged between the two readings; its reason is empty if one was. The active controller
+        works in order and without deadlines: after a judged dry run, no earlier request is still to come.
     """
 
     earlier: Observation

@@ -1,7 +1,9 @@
 """Interface of a stage, so that the engine need not know which kinds there are.
 
 A plan is a tuple of stages, such as levels to be changed or nodes to be restarted. Each kind has a package of its own
-(`core/levels`, `core/roll`) and is registered in `core/kinds.py`.
+(`core/levels`, `core/roll`) and is registered in `core/kinds.py`. For each reconciliation a kind makes a
+`StageProposal` (work that remains), and a `StageState` (the next step, and what prevents it); `core/engine/gates.py`
+and `core/report/` read both.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Work(Protocol):
 
     @property
     def counted(self) -> int:
-        """Number of steps of the stage that are done and were added to the change count."""
+        """Number of steps of the stage that are done and were added to `status.changeCount`."""
 
     @property
     def remaining(self) -> Sequence[str]:
@@ -62,8 +64,8 @@ class StageProposal(Struct, frozen=True):
 
     @property
     def stages(self) -> tuple[PlannedStage, ...]:
-        """Stages with their targets and starting points, in order: the hash covers them. Empty where nothing is to be
-        done.
+        """Stages with their targets and starting points, in order; the hash of the plan covers them. Empty if nothing
+        is to be done.
         """
         raise NotImplementedError
 
@@ -108,27 +110,27 @@ class NoProposal(StageProposal, frozen=True):
 
 
 class StageMemory(Protocol):
-    """Memory that a process keeps of a stage from one reconciliation to the next."""
+    """Memory that a process keeps of a stage from one reconciliation to the next, and that is lost with the process."""
 
     def interrupted(self, reason: str) -> StageMemory:
-        """The memory after a reconciliation in which the cluster could not be read. `reason`: why."""
+        """The memory after a reconciliation in which the cluster could not be read, for this reason."""
 
 
 class SummaryRank(IntEnum):
-    """Rank of a stage for the summary of the cluster, where nothing is left to do. The highest rank sums up; among
-    equals, the last stage.
+    """Rank of a stage by which the summary of the cluster is chosen once nothing is left to do: the message of the
+    stage with the highest rank is shown; among equals, that of the last stage.
     """
 
     NOTHING_WANTED = 0  # the document does not ask for this kind
     WANTED = 1
-    HELD = 2  # something outside the document holds all stages back
+    HELD = 2  # something that the document does not mention holds all stages back, such as an open migration
 
 
 class StageState(Struct, frozen=True, dict=True):
     """One stage, judged on one reading of the cluster: its next step, and what prevents it.
 
     Whether the document lets the stage continue is judged by `core/engine/gates.py`, for all kinds alike. Properties
-    with a default are overridden only by the kinds that need them.
+    with a default are overridden only by the kinds that need them. A method that takes a status returns an updated one.
     """
 
     kind: ClassVar[str]
@@ -163,8 +165,8 @@ class StageState(Struct, frozen=True, dict=True):
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Consents that the next step uses and that may have been used before the status began
-        (`core/engine/consents.py`).
+        """Consents that the next step uses, and that may have been used before, as the status does not reach back far
+        enough to tell (`core/engine/consents.py`).
         """
         return ()
 
@@ -234,29 +236,29 @@ class StageState(Struct, frozen=True, dict=True):
 
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
-        """Steps, requested from a person, that must not or need not be carried out now; each with the reason."""
+        """Steps that a person was asked to carry out and now must not or need not; each with the reason."""
         return ()
 
     @property
     def over(self) -> Sequence[tuple[InFlight, Result]]:
-        """Steps that need not be waited for any longer by this reading, each with its result."""
+        """Steps that, as this reading shows, need not be waited for any longer; each with its result."""
         return ()
 
     @property
     def stage_memory(self) -> Mapping[str, StageMemory]:
-        """Memory of this reading that the process keeps for the next one and that is in no status; each by a name."""
+        """Memory for the next reconciliation that no status has, by the kind that it belongs to."""
         return {}
 
     def remembered(self, status: Status) -> Status:
-        """The status with what has to be remembered of this reading, whatever is decided."""
+        """The status with what has to be remembered of this reconciliation, whatever is decided."""
         return status
 
     def decided(self, decision: Decision, status: Status) -> Status:
-        """The status with what has to be remembered of this decision."""
+        """The status with what has to be remembered of this decision; written before the decision is carried out."""
         return status
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
-        """The status with the fields that belong to this kind."""
+        """The status with the fields that belong to this kind, for people. `previous`: the status before."""
         return status
 
     def conditions(self, decision: Decision) -> Conditions:
@@ -267,4 +269,4 @@ class StageState(Struct, frozen=True, dict=True):
 def due_in(stages: tuple[StageState, ...]) -> StageState:
     """The stage whose turn it is; where nothing is left to do, the one that sums up the cluster."""
     due = next((stage for stage in stages if stage.is_due), None)
-    return due or max(reversed(stages), key=lambda one: one.summary_rank)
+    return due or max(reversed(stages), key=lambda stage: stage.summary_rank)

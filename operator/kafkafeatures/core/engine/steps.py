@@ -25,8 +25,8 @@ class Rejection(Struct, frozen=True):
 
     remedy: what a person can do.
     needs_action: a person has to act before the step is tried again.
-    recorded: message of its entry in the history. Empty: it was only refused for now, leaves no entry and counts as not
-    begun.
+    recorded: message of its entry in the history. Empty: the step was only refused for now, leaves no entry, and counts
+        as not begun.
     """
 
     reason: Reason
@@ -37,7 +37,11 @@ class Rejection(Struct, frozen=True):
 
 
 class Step(Protocol):
-    """One effect on a cluster, as a value: equal steps have the same effect. `str` names it for people."""
+    """One effect on a cluster, as a value: equal steps have the same effect. `str` names it for people.
+
+    Before a step is sent, it is written to `status.intents` as an intent, with which the next process can find out how
+    it ended.
+    """
 
     kind: ClassVar[str]
     """`intents[].kind`."""
@@ -80,14 +84,14 @@ class Step(Protocol):
 
     @property
     def is_decided_again(self) -> bool:
-        """Tell whether the step is decided once more, on a new reading, right before it is sent."""
+        """Tell whether the decision is made once more, on a new reading, right before the step is sent."""
 
     @property
     def goes_at_any_time(self) -> bool:
         """Tell whether the step may be sent outside of windows, because it can make nothing worse."""
 
     def is_asked_for_by(self, earlier: Step) -> bool:
-        """Tell whether an earlier step's intent already asks for this step: then no new intent is written."""
+        """Tell whether the intent of an earlier step already covers this step: then no new intent is written."""
 
     def begin(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> InFlight:
         """The step in flight, to be remembered from the moment at which it may be sent. `observation`: the reading on
@@ -119,12 +123,14 @@ class Step(Protocol):
 
 
 class UnknownStep(Struct, frozen=True):
-    """An intent that this release cannot read. It is kept and shown; nothing is sent while it exists."""
+    """An intent that this release of the operator cannot read. It is kept and shown; nothing is sent while it
+    exists.
+    """
 
     intent: Intent
 
     def __str__(self) -> str:
-        """Description of an intent that another release wrote, or that is damaged."""
+        """Description by the fields that can be read: another release wrote the intent, or it is damaged."""
         fields = self.intent.unknown
         target, title = (str(fields.get(name, "")) for name in ("target", "title"))
         if title:
@@ -140,7 +146,7 @@ class UnknownStep(Struct, frozen=True):
 
 
 class InFlight(Struct, frozen=True):
-    """A step that may have been sent and is not settled. Each kind adds fields of its own.
+    """A step that may have been sent and is not settled. Each kind of step adds fields of its own.
 
     at: when the intent began.
     via: the route by which it was sent.
@@ -171,7 +177,9 @@ class InFlight(Struct, frozen=True):
         return {}
 
     def remembering(self, current: Self) -> Self:
-        """This step with the progress of `current`. Fields of the intent that another release wrote are kept."""
+        """This step with the progress of `current`. Fields of the intent that only another release of the operator
+        knows are kept.
+        """
         old_fields, new_fields, intent = self.follow_up(), current.follow_up(), self.intent
         if old_fields == new_fields:
             return self
@@ -182,7 +190,7 @@ class InFlight(Struct, frozen=True):
 
     @property
     def seen_since(self) -> tuple[Stamp, ...]:
-        """Times since when something was observed at every reading."""
+        """Times since when something has been observed at every reading, such as a healthy node."""
         return ()
 
     def followed(self, looks: ObservationPair) -> Self:
@@ -190,7 +198,7 @@ class InFlight(Struct, frozen=True):
         return self
 
     def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
-        """Result by these two readings, or the reason why the outcome is still open."""
+        """Result of the step by these two readings, or the reason why its outcome is still open."""
         raise NotImplementedError
 
     def recorded_result(self, result: Result) -> Result:
@@ -198,7 +206,7 @@ class InFlight(Struct, frozen=True):
         return result
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
-        """The status with its part of this kind updated for the end of the step."""
+        """The status with the fields of this kind as they are after the end of the step."""
         return status
 
     @property
@@ -230,11 +238,11 @@ def sent_as(intent: Intent) -> dict[str, Any]:
 
 
 class Applied(Struct, frozen=True):
-    """The active controller accepted the step (error code 0). Not proof yet: the level is read back."""
+    """The receiver accepted the step (error code 0 of a Kafka response). No proof yet: the outcome is read back."""
 
 
 class Rejected(Struct, frozen=True):
-    """The active controller rejected the step, with its own message. Nothing was changed."""
+    """The receiver rejected the step, with its own message. Nothing was changed."""
 
     code: int
     message: str
@@ -247,7 +255,9 @@ class NotSent(Struct, frozen=True):
 
 
 class OutcomeUnknown(Struct, frozen=True):
-    """The request may have been sent and may still be applied: EOF, reset, time-out, NOT_CONTROLLER (41)."""
+    """The request may have been sent and may still be applied: EOF, reset, time-out, NOT_CONTROLLER (41). A controller
+    that loses the leadership may answer 41 and the change be committed all the same.
+    """
 
     reason: str
 
@@ -255,7 +265,7 @@ class OutcomeUnknown(Struct, frozen=True):
 Outcome = Applied | Rejected | NotSent | OutcomeUnknown
 
 
-# --- the server's dry run ---
+# --- dry runs: UpdateFeatures with validateOnly ---
 
 
 class DryRunAccepted(Struct, frozen=True):

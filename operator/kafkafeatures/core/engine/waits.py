@@ -1,8 +1,8 @@
-"""The time for which a wait has lasted, and how its message says so: for stages of all kinds.
+"""The beginning of a wait, and its message once the wait has lasted for a while: for stages of all kinds.
 
-Pure. A decision of a stage or a gate names its subject and a remedy, and no time. `status.readyReason` keeps since when
-the same subject has been waited for, for the same reason; it outlives a process. Called by `reconcile/evaluate.py` with
-each decision, and by `core/report/`.
+Pure. A decision of a stage or a gate names its subject and a remedy, and no time. `status.readyReason` keeps the time
+since when the same subject has been waited for, for the same reason, so that it outlives a process. Called by
+`reconcile/evaluate.py` with each decision, and by `core/report/`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kafkafeatures.core.words import cut
 REMEDY_AFTER = timedelta(minutes=2)
 """Duration of a wait from which on its message says since when it lasts, and what a person can do."""
 SINCE = "since "
+"""First word of the part that is then added to the message."""
 MOST = 1000
 """Most bytes of a message with its remedy; of a longer one, the end of the message is cut off."""
 
@@ -30,8 +31,8 @@ def subject_of(decision: Decision) -> str:
 
 
 def since_of(reason: Reason, subject: str, previous: Status, at: Stamp) -> ReadyReason | None:
-    """Reason of Ready with its subject, and since when both are the same. None where the status has the reason but no
-    time, as older releases wrote it, and nothing is waited for.
+    """Reason of the condition Ready with its subject, and the time since when both are the same. None if the status has
+    the same reason without a time, as older releases of the operator wrote it, and no subject is waited for.
     """
     begins = ReadyReason(reason=reason.value, subject=subject, since=at)
     if previous.reason(Condition.READY) != reason:
@@ -43,12 +44,17 @@ def since_of(reason: Reason, subject: str, previous: Status, at: Stamp) -> Ready
 
 
 def explained(decision: Decision, previous: Status, at: Stamp, age_of: AgeOf) -> Decision:
-    """The decision with its remedy in the message: at once where it is halted; for a wait after two minutes, with its
-    beginning. The message changes once, not with each reconciliation. `previous`: the status before this one.
+    """The decision with its remedy in the message: at once for a halt; after two minutes for a wait, together with the
+    beginning of the wait. A wait's message changes once, not with each reconciliation, as each change is a write of the
+    status. `previous`: the status before this one.
     """
     if isinstance(decision, Stalled):
         texts = (decision.message, *(blocker.remedy for blocker in decision.blockers))
-        return decision if _has(texts, decision.remedy) else replace(decision, message=_told(decision, decision.remedy))
+        return (
+            decision
+            if _has(texts, decision.remedy)
+            else replace(decision, message=_with_added(decision, decision.remedy))
+        )
     if not isinstance(decision, Wait) or decision.is_dated or not decision.subject:
         return decision
     ready_reason = since_of(decision.reason, decision.subject, previous, at)
@@ -56,7 +62,7 @@ def explained(decision: Decision, previous: Status, at: Stamp, age_of: AgeOf) ->
         return decision
     since = f"{SINCE}{datetime.fromisoformat(ready_reason.since):%Y-%m-%d %H:%M} UTC"
     remedy = "" if _has((decision.message,), decision.remedy) else decision.remedy
-    return replace(decision, message=_told(decision, since, remedy))
+    return replace(decision, message=_with_added(decision, since, remedy))
 
 
 def without_time(message: str) -> str:
@@ -68,6 +74,6 @@ def _has(texts: tuple[str, ...], remedy: str) -> bool:
     return any(remedy in text for text in texts)
 
 
-def _told(decision: Wait | Stalled, *more: str) -> str:
+def _with_added(decision: Wait | Stalled, *more: str) -> str:
     tail = "; ".join(text for text in more if text)
     return f"{cut(decision.message, MOST - len(tail.encode()))}; {tail}" if tail else decision.message

@@ -1,4 +1,4 @@
-"""Maintenance windows: whether one is open, and when the next one opens.
+"""Maintenance windows of `spec.rollout.windows`: whether one is open, and when the next one opens.
 
 A window opens at each time of a cron schedule, in its time zone, and stays open for its duration in real time, also
 across a clock change. At clock changes a schedule works as in Debian's cron: a time that is skipped opens once the
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 FIELDS = 5
-"""Number of fields of a schedule. The library would take seconds as a sixth."""
+"""Number of fields of a schedule. CronSim, the library, would take seconds as a sixth."""
 _ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def closed_until(windows: tuple[Window, ...], current_time: datetime) -> datetime | None:
-    """Time at which the next window opens, in its own time zone; None while one is open, and without windows."""
+    """Time at which the next window opens, in its own time zone; None while a window is open, and without windows."""
     following = []
     for window in windows:
         opens = _first_opening(window, current_time - window.duration)
@@ -40,7 +40,7 @@ def opening(opens: datetime) -> str:
 
 
 def problems(window: Window) -> Iterator[tuple[str, str]]:
-    """Problems of the window: each the name of a field, and a message."""
+    """Problems of the window, each with the name of the field and a message; none for a valid one."""
     try:
         _zone(window.time_zone)
     except (KeyError, ValueError, OSError):  # unknown; not a valid name; a folder of the database
@@ -58,7 +58,9 @@ def problems(window: Window) -> Iterator[tuple[str, str]]:
 
 
 def _first_opening(window: Window, earliest: datetime) -> datetime:
-    """First opening after a time. CronSim yields earlier times once more when an hour comes twice; they are skipped."""
+    """First opening after a time. CronSim yields times again if an hour comes twice as a clock is set back; these are
+    skipped.
+    """
     from cronsim import CronSim
 
     openings = CronSim(window.schedule, earliest.astimezone(_zone(window.time_zone)))

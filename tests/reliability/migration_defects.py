@@ -188,7 +188,7 @@ MIGRATION_DEFECTS = (
         "consent-before-it-was-asked-for",
         "that the controllers have stopped is believed because the document said so before they were asked about",
         f"{CORE}.consents",
-        (("    if not any(map(it.is_for, requested)):\n", "    if False:\n"),),
+        (("    if not any(map(consentable.is_for, requested)):\n", "    if False:\n"),),
         of_migrations=True,
     ),
     Defect(

@@ -1,4 +1,5 @@
-"""Input of the checks of a migration: one reading of the cluster, and what is remembered of earlier ones.
+"""Input of the checks before each step of a migration: a reading of the cluster, and what is remembered of earlier
+ones.
 
 Pure. Made by `core/migration/state.py`; read by `core/migration/checks.py` and the modules beside it that it calls.
 """
@@ -20,24 +21,25 @@ from kafkafeatures.core.migration.progress import MigrationProgress
 
 
 class EdgeCheckInput(Struct, frozen=True):
-    """Everything that decides whether the next step on the way of a migration may be taken.
+    """Everything that decides whether the next step of a migration may be taken.
 
     progress: position of the cluster, and the way that comes next.
     consents: consents of the document.
     spent: consents that were used for something else.
-    flying: nodes that are being restarted, of which nothing is expected.
+    flying: ids of nodes that are being restarted, of which nothing is expected.
     replication: all partitions; None: not known.
     lag: seconds by which ZooKeeper is behind the metadata log; None: not known.
     compared: comparison of ZooKeeper with the metadata log, made moments ago; None: there is none.
-    closes: the step closes a way back, and nothing else has to come before it.
+    closes: the step may close a way back now: nothing else, such as an approval, has to come before it.
     still_for: seconds for which `/migration` has not changed.
-    controllers_for: for how long controllers have answered.
+    controllers_for: time for which controllers have answered without a break.
     is_written: `/migration` changes although no controller answers.
-    controllers: StatefulSets of controllers that the document names.
+    controllers: names of the StatefulSets of controllers in the document.
     equality: the last comparison, from the status.
     voters: voters of the quorum, from the status.
-    requested: consents that were asked for.
-    lost_brokers: brokers that may not run in ZooKeeper mode once no controller is left, with the consent to lose them.
+    requested: consents that a person was asked for, from the status.
+    lost_brokers: brokers that, once no controller is left, are not certain to run in ZooKeeper mode; by id, with the
+        consent to lose them.
     consentable: everything that a person may consent to now (`core/migration/losses.py`).
     """
 

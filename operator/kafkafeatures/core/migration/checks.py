@@ -1,7 +1,8 @@
-"""Conditions that must hold before the next step on each way: chains of named checks, every blocker at once.
+"""Conditions that must hold before the next step of a migration: for each way, a chain of named checks.
 
-Pure. Called in each reconciliation, so also right before each restart. What is not known blocks. Sources: KIP-866,
-`KRaftMigrationDriver` of Kafka 3.9, and what was seen on real nodes.
+Pure. Called by `core/migration/state.py` in each reconciliation, so also right before each restart. Every check of the
+chain runs, so that people see all blockers at once. What is not known blocks. Sources: KIP-866, `KRaftMigrationDriver`
+of Kafka 3.9, and observations on real nodes.
 """
 
 from __future__ import annotations
@@ -52,19 +53,19 @@ from kafkafeatures.core.migration.takeover import not_registered
 from kraftlog.image import ZkMigrationState
 
 LARGEST_LAG = 10.0
-"""Seconds: how far behind ZooKeeper may be when the last controller with the flag is stopped."""
+"""Most seconds by which ZooKeeper may be behind the metadata log when a step closes the way back."""
 
 
 Check = Callable[[EdgeCheckInput], Iterator[Blocker]]
 
 NO_OPS = 2
-"""Records that an idle active controller appends to the metadata log in a second (`metadata.max.idle.interval.ms`)."""
+"""Records that an idle active controller appends to the metadata log each second (`metadata.max.idle.interval.ms`)."""
 
 
 def lag_of(progress: MigrationProgress, seconds: float | None) -> float | None:
     """Seconds by which ZooKeeper is behind the metadata log, at most; None: not known. `seconds`: the lag by earlier
-    readings. If they do not tell, it follows from the number of records not yet written to ZooKeeper, as the log grows
-    at a known rate.
+    readings; None: they do not show it. Then the lag follows from the number of records that are not yet written to
+    ZooKeeper, because the log grows by at least `NO_OPS` records a second.
     """
     unwritten_records = progress.observation.source.offset - 1 - progress.facts.offset
     by_records = unwritten_records / NO_OPS if progress.observation.source.offset >= 0 else None
@@ -74,7 +75,7 @@ def lag_of(progress: MigrationProgress, seconds: float | None) -> float | None:
 
 
 def quorum_is_led(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """An active controller leads the quorum, and no voter is away (`core/migration/led.py`)."""
+    """An active controller leads the quorum, and each voter answers (`core/migration/led.py`)."""
     yield from not_led(question.progress, question.flying)
 
 
@@ -84,7 +85,7 @@ def every_controller_votes(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def controllers_have_their_settings(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Controllers have the settings that must come before those of brokers: see `core/migration/settings.py`."""
+    """Controllers have the settings of `core/migration/settings.py`, which must come before those of brokers."""
     for demand in question.progress.demands.nodes:
         if demand.role is Role.CONTROLLER and demand.differs and demand.id not in question.flying:
             is_known = not isinstance(demand.differs, Failure)
@@ -108,7 +109,9 @@ def brokers_are_registered(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def brokers_are_taken_over(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Each broker is registered, for which the quorum waits once all have the flag (`core/migration/takeover.py`)."""
+    """Once all brokers have the flag, each is registered with the quorum, which waits for that before it takes over
+    (`core/migration/takeover.py`).
+    """
     yield from not_registered(question.progress, question.flying)
 
 
@@ -127,8 +130,9 @@ def no_broker_is_in_zookeeper_mode(question: EdgeCheckInput) -> Iterator[Blocker
 
 
 def every_broker_is_back(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Each broker runs in ZooKeeper mode. A broker in KRaft mode cannot live without the quorum; one that does not
-    answer, or is in no list, may run in KRaft mode. During the copy no broker does yet, and no partition can be read.
+    """Each broker runs in ZooKeeper mode. A broker in KRaft mode cannot live without the quorum; a broker that does not
+    answer, or is in no list, may run in KRaft mode. While the quorum copies ZooKeeper, no broker runs in KRaft mode
+    yet, and partitions cannot be read.
     """
     yield from not_back(question)
     if question.progress.position is not Position.COPYING:
@@ -162,9 +166,9 @@ def partitions_are_whole(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def zookeeper_keeps_up(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Changes reach ZooKeeper within seconds, so that a cluster that goes back later finds them there. Once the
-    migration is over nothing is written there any more, and a controller that still has the flag must lose it all the
-    same.
+    """Changes reach ZooKeeper within seconds, so that a cluster that goes back later finds them there. Checked only
+    while the quorum writes to ZooKeeper: once the migration is finalized, controllers that still have the flag must
+    lose it all the same.
     """
     if question.progress.facts.state is not ZkMigrationState.MIGRATION:
         return
@@ -184,14 +188,15 @@ def zookeeper_keeps_up(question: EdgeCheckInput) -> Iterator[Blocker]:
 def consents_used(question: EdgeCheckInput) -> frozenset[str]:
     """Consents that the next step needs, and uses."""
     return (
-        frozenset({*consent_used(question.progress), *(it.consent for it in question.consentable)}) & question.consents
+        frozenset({*consent_used(question.progress), *(loss.consent for loss in question.consentable)})
+        & question.consents
     )
 
 
 def both_hold_the_same(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """ZooKeeper and the metadata log hold the same, as Kafka never repeats a write to ZooKeeper that failed
-    (`core/migration/equality.py`). They are compared before brokers leave ZooKeeper mode, before a migration is
-    finalized, and before it is rolled back, until the first node of the way is restarted.
+    """ZooKeeper and the metadata log hold the same metadata, which is not certain, as Kafka never repeats a write to
+    ZooKeeper that failed (`core/migration/equality.py`). They are compared before brokers leave ZooKeeper mode, before
+    a migration is finalized, and before it is rolled back, until the first node of the way is restarted.
     """
     if not question.closes or not needs_comparison(question.progress):
         return
@@ -227,7 +232,7 @@ def zookeeper_is_left_alone(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def preflight_passes(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Nothing is known yet that would make a later step fail (`core/migration/preflight.py`)."""
+    """Nothing is known that would make a later step fail (`core/migration/preflight.py`)."""
     progress, reading = question.progress, question.progress.observation.surveyed
     if progress.way is None or progress.position not in PREFLIGHTED:
         return  # the quorum has taken over
@@ -247,7 +252,7 @@ def preflight_passes(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def every_broker_was_seen(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Every broker is there: one that is down is not registered in ZooKeeper, and may come back with the flag."""
+    """Every broker that has replicas is registered in ZooKeeper: a broker that is down may come back with the flag."""
     if question.progress.position is not Position.ZOOKEEPER:
         return  # others lose the flag meanwhile
     yield from unknown_assignment(question.progress)
@@ -258,13 +263,13 @@ def every_broker_was_seen(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 
 def every_broker_is_informed(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Each broker knows which broker is controller again; one that does not know hangs when it is stopped."""
+    """Each broker knows which broker is the controller again; a broker that does not know hangs when it is stopped."""
     yield from uninformed(question.progress, question.flying)
 
 
 def no_controller_is_left(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """No controller runs, as far as that is proven or a person says so (`core/migration/stopped.py`), and none
-    writes.
+    """Every controller has stopped, by proof or by the word of a person (`core/migration/stopped.py`), and nothing
+    writes to `/migration`.
     """
     yield from pods_left(question.progress)
     yield from still_answering(question.progress)
@@ -301,7 +306,7 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
 
 
 def blockers(question: EdgeCheckInput) -> tuple[Blocker, ...]:
-    """All that prevents the next step on the way that comes next."""
+    """All that prevents the next step; empty if nothing does, or the cluster is at its goal."""
     edge = question.progress.way
     checks = CHAINS.get(edge, ()) if edge is not None else ()
     return tuple(chain.from_iterable(check(question) for check in checks))

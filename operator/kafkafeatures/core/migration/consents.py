@@ -1,11 +1,13 @@
-"""Consents of a migration. A consent is for one plan, and for every step of it. A consent to a loss on the way back is
-for exactly the loss that was shown when it was asked for.
+"""Consents of a migration, and what each of them covers.
 
-Pure. A consent is spent before it is used (`status.spentConsents`), and `status.migration.consents` says which plan has
-used it. That plan can rely on it until the plan leads elsewhere or is over, or the consent is removed.
-`status.migration.requested` says which consents were asked for, and for what. An entry is added only while the document
-does not have the consent: so a consent that was always in the document counts for nothing, and none counts once that
-part of the status is lost. Called by `core/migration/losses.py` and `core/migration/state.py`.
+Pure. Called by `core/migration/losses.py` and `core/migration/state.py`. A consent covers every step of one plan. It is
+spent before it is used (`status.spentConsents`); `status.migration.consents` has the consents that the present plan has
+spent, and can rely on until the plan is over or leads elsewhere, or the consent is removed from the document.
+
+A consent to a loss on the way back covers exactly the loss that was shown when the consent was requested
+(`status.migration.requested`). A request is recorded only while the document does not have the consent. So a consent
+that was in the document before the loss was shown counts for nothing, and neither does any consent once that part of
+the status is lost.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ from kafkafeatures.core.migration.not_desired import MIGRATION
 class Consentable(Struct, frozen=True):
     """Blocker of the next step that a consent lifts.
 
-    consent: name of the consent.
-    about: exactly what is consented to.
+    consent: name of the consent, as in `spec.consents`.
+    about: exactly what is consented to, such as "controller 3001, controller 3002".
     blocker: the blocker without the consent.
-    parts: the parts of `about`, if a consent to more parts includes one to these; else empty.
+    parts: parts of `about`, if a consent to these and further parts covers it as well; else empty.
     """
 
     consent: str
@@ -45,25 +47,26 @@ class Consentable(Struct, frozen=True):
 
 
 AGAIN = "remove it from consents, apply the document, then add it again"
+"""Remedy for a consent that does not count."""
 
 
 def remaining_blocker(
-    it: Consentable, consents: Collection[str], spent: Collection[str], requested: Sequence[ConsentRequest]
+    consentable: Consentable, consents: Collection[str], spent: Collection[str], requested: Sequence[ConsentRequest]
 ) -> Blocker | None:
-    """Blocker that remains; None if the document has the consent, unused, and it was given for exactly this.
+    """Blocker that remains; None if the document has the consent, it is unused, and it was given for exactly this.
 
     consents: consents of the document.
     spent: consents that were used for something else.
     requested: requests for consents, from the status.
     """
-    if it.consent not in consents:
-        return it.blocker
-    if it.consent in spent:
-        remedy = already_used(it.consent)
-        return Blocker(BlockerKind.CONSENT, it.blocker.message, remedy, reason=Reason.CONSENT_SPENT)
-    if not any(map(it.is_for, requested)):
-        remedy = f"the consent {it.consent} does not count, as it was given before this was shown: {AGAIN}"
-        return replace(it.blocker, remedy=f"{it.blocker.remedy}; {remedy}")
+    if consentable.consent not in consents:
+        return consentable.blocker
+    if consentable.consent in spent:
+        remedy = already_used(consentable.consent)
+        return Blocker(BlockerKind.CONSENT, consentable.blocker.message, remedy, reason=Reason.CONSENT_SPENT)
+    if not any(map(consentable.is_for, requested)):
+        remedy = f"the consent {consentable.consent} does not count, as it was given before this was shown: {AGAIN}"
+        return replace(consentable.blocker, remedy=f"{consentable.blocker.remedy}; {remedy}")
     return None
 
 
@@ -74,31 +77,33 @@ def requested_now(
     kept_consents: Collection[str],
     at: Stamp,
 ) -> tuple[ConsentRequest, ...]:
-    """Requests for consents to be remembered.
+    """Requests for consents, for `status.migration.requested`.
 
-    `kept_consents`: consents whose request is kept although the loss is not shown now, as it may still exist. Requests
-    for other consents that are not shown are dropped, so that they cannot cover the same loss later.
+    previous: requests in the status. consentables: losses that are shown now. consents: those of the document.
+    kept_consents: consents whose request is kept although the loss is not shown now, as it may still exist. Requests
+        for other losses that are not shown are dropped, so that they cannot cover the same loss later.
     """
     by_consent, requests = {request.consent: request for request in previous}, list[ConsentRequest]()
-    for it in consentables:
-        old, new = by_consent.pop(it.consent, None), ConsentRequest(consent=it.consent, about=it.about, since=at)
-        if it.consent in consents and (old is None or not it.is_for(old)):
-            requests += [old] if old is not None else []  # for something else
+    for loss in consentables:
+        old = by_consent.pop(loss.consent, None)
+        new = ConsentRequest(consent=loss.consent, about=loss.about, since=at)
+        if loss.consent in consents and (old is None or not loss.is_for(old)):
+            requests += [old] if old is not None else []  # given for something else, or before it was asked for
         else:
-            requests.append(old if old is not None and it.is_for(old) else new)
+            requests.append(old if old is not None and loss.is_for(old) else new)
     return (*requests, *(request for consent, request in by_consent.items() if consent in kept_consents))
 
 
 def held(facts: StageInput, desired: Desired) -> frozenset[str]:
-    """Consents that were spent on the plan, if it still leads where the document does."""
+    """Consents that were spent on the present plan, if it still leads where the document wants the migration to go."""
     return held_by(facts.remembered.migration, facts.memory.plan, facts.desired.consents, desired)
 
 
 def held_by(
     migration: MigrationStatus | None, plan: PlanStatus | None, consents: frozenset[str], desired: Desired
 ) -> frozenset[str]:
-    """Consents that were spent on this plan, if it still leads to `desired`. `plan`: from the status; `consents`: those
-    of the document.
+    """Consents that were spent on this plan, if it still leads to `desired`. `migration`, `plan`: from the status;
+    `consents`: those of the document.
     """
     stages = [stage for stage in plan.stages if stage.kind == MIGRATION] if plan is not None else []
     if migration is None or [set(stage.target.values()) for stage in stages] != [{desired.value}]:
@@ -107,7 +112,7 @@ def held_by(
 
 
 def already_used(consent: str) -> str:
-    """Remedy if a consent was used for something else."""
+    """Remedy for a consent that was used for something else."""
     return f"the consent {consent} was already used: {AGAIN}"
 
 
@@ -124,7 +129,7 @@ def with_spent(status: Status, consents: frozenset[str]) -> Status:
 
 
 def with_held(status: Status, consents: frozenset[str], *, is_over: bool) -> Status:
-    """The status with the consents that the plan has used; none once it is over."""
+    """The status with the consents that the plan has spent; none once the plan is over."""
     if status.migration is None:
         return status
     remaining = () if is_over else tuple(sorted(consents))

@@ -1,9 +1,9 @@
-"""Position of a cluster, or the contradiction between its sources: a table of states that Kafka does not leave by
-itself, each with what to do first.
+"""Contradictions between the metadata log, the znodes and the nodes of a cluster: states that Kafka does not leave by
+itself and that must be corrected before a migration continues.
 
-Pure. The first row that holds is reported. If none holds, the position is looked up in `ROWS` of
-`core/migration/positions.py`. A row names its nodes, or its znode, and always a remedy. Sources: tests with real nodes,
-`KRaftMigrationDriver` and `KafkaZkClient` of Kafka 3.9.
+Pure. `position_of` reports the first row of `CONTRADICTIONS` that holds; if none holds, it looks the position up in
+`ROWS` of `core/migration/positions.py`. Each row names its nodes or its znode, and always a remedy. Sources: tests with
+real nodes, `KRaftMigrationDriver` and `KafkaZkClient` of Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kraftlog.image import ZkMigrationState
 
 S, C = ZkMigrationState, ClaimKind
 Nodes = Callable[[MigrationEvidence], tuple[int, ...]]
-"""The nodes that a row is about; it holds only where there are some."""
+"""Function that returns the ids of the nodes that a row is about; the row holds only if there are any."""
 
 
 def in_zookeeper(evidence: MigrationEvidence) -> tuple[int, ...]:
@@ -44,17 +44,19 @@ def in_kraft(evidence: MigrationEvidence) -> tuple[int, ...]:
 
 
 def unflagged_beside_zookeeper(evidence: MigrationEvidence) -> tuple[int, ...]:
-    """Controllers without the flag, where brokers in ZooKeeper mode may lose their metadata by it."""
+    """Controllers without the flag while brokers are in ZooKeeper mode, which may lose their metadata by it; else
+    none.
+    """
     return evidence.unflagged if in_zookeeper(evidence) else ()
 
 
 def unflagged_beside_flagged(evidence: MigrationEvidence) -> tuple[int, ...]:
-    """Controllers without the flag, where another one has it."""
+    """Controllers without the flag while another controller has it; else none."""
     return evidence.unflagged if True in evidence.controllers.values() else ()
 
 
 def all_flagged(evidence: MigrationEvidence) -> tuple[int, ...]:
-    """Controllers, where each has the flag."""
+    """All controllers if each has the flag; else none."""
     return tuple(evidence.controllers) if set(evidence.controllers.values()) == {True} else ()
 
 
@@ -64,14 +66,14 @@ def flagged(evidence: MigrationEvidence) -> tuple[int, ...]:
 
 
 def of_two_roles(evidence: MigrationEvidence) -> tuple[int, ...]:
-    """Ids that brokers and controllers share, where no node can be both."""
+    """Ids that brokers and controllers share although no node can be both: a migration has no combined nodes."""
     if evidence.state is not S.PRE_MIGRATION and not in_zookeeper(evidence):
         return ()
     return tuple(sorted(evidence.brokers.keys() & evidence.controllers.keys()))
 
 
 def all_plain(evidence: MigrationEvidence) -> tuple[int, ...]:
-    """Brokers, where no broker that is known follows a quorum."""
+    """Brokers in ZooKeeper mode that do not follow the quorum, if no known broker follows it; else none."""
     return (
         plain(evidence)
         if {mode for mode in evidence.brokers.values() if mode is not None} == {BrokerMode.PLAIN}
@@ -80,15 +82,16 @@ def all_plain(evidence: MigrationEvidence) -> tuple[int, ...]:
 
 
 class Contradiction(Struct, frozen=True):
-    """A state that no position has.
+    """A row: a state that no position has.
 
-    state: states of the metadata log in which the row holds.
-    claim: what `/controller` names when the row holds.
+    state: states of the metadata log in which the row holds; None among them: no controller answers.
+    claim: kinds of nodes in `/controller` with which the row holds.
     copied: whether `/migration` says that ZooKeeper was copied; None: it does not matter.
     nodes: the nodes that the row is about; None: it is about no node.
-    subject, message, remedy: texts, with `{nodes}` for the ids of the nodes and `{offset}` for that of `/migration`.
+    subject, message, remedy: texts, with `{nodes}` for the ids of the nodes and `{offset}` for the offset in
+        `/migration`.
     elects: the remedy makes another controller the active one.
-    may_pass, at_first: see `Misplaced`.
+    may_pass, at_first: as in `Misplaced`.
     """
 
     state: tuple[ZkMigrationState | None, ...]
@@ -122,8 +125,8 @@ class Contradiction(Struct, frozen=True):
 
 
 def with_flags_first(evidence: MigrationEvidence, remedy: str) -> str:
-    """A remedy that makes another controller the active one, with a first step so that none that would end the
-    migration can become active.
+    """A remedy that makes another controller the active one; if a controller without the flag could become active, and
+    so end the migration, with a first step that prevents this.
     """
     if evidence.state is not S.MIGRATION or not evidence.unflagged:
         return remedy
@@ -148,12 +151,12 @@ TAKE_LEADERS_ANEW = (
     "then restart each broker in ZooKeeper mode, one after the other, with its settings unchanged: until then it may "
     "ignore leaders that the controllers elect, as the broker that was the controller gave it higher leader epochs"
 )
-"""Remedy for a broker that knows another leader of the same leader epoch, and skips what it is sent (seen on real
-nodes).
+"""Remedy for a broker that knows another leader of the same leader epoch, and so ignores what the controllers send it
+(as was observed on real nodes).
 """
 
 CONTRADICTIONS = (
-    # Two controllers at once.
+    # Two controllers at once: the most dangerous state, so these rows come first.
     Contradiction(
         (S.MIGRATION,), (C.BROKER,), True, None, "/controller",
         "two controllers at once: /controller names a broker in ZooKeeper mode, while the controllers of the quorum "
@@ -178,7 +181,7 @@ CONTRADICTIONS = (
         "first start the controllers with their disks, or make them reachable (bootstrapControllers, network, TLS); "
         f"delete no znode, wipe no disk; {NO_CHANGES}",
     ),
-    # States that make another cause of what follows from them.
+    # Causes of several later rows, so that the cause is reported and not a consequence of it.
     Contradiction(
         (S.NONE, S.PRE_MIGRATION), ANY, None, of_two_roles, "controllers {nodes}",
         "controllers have ids of brokers: {nodes}; no broker and controller may have the same id",
@@ -191,7 +194,7 @@ CONTRADICTIONS = (
         "name the controllers in bootstrapControllers if some run; if none does, delete it: zookeeper-shell.sh "
         "HOST:PORT/CHROOT delete /controller, so that a broker becomes the controller",
     ),
-    # Disks or znodes of another attempt, or none where they are needed.
+    # Disks or znodes of an earlier attempt, or none where they are needed.
     Contradiction(
         (S.MIGRATION,), (C.BROKER,), False, None, "disks of the controllers",
         "the metadata log says that a migration is in progress, but a broker in ZooKeeper mode is the controller, and "
@@ -221,7 +224,7 @@ CONTRADICTIONS = (
         f"the migration is finalized, but its controllers run with {FLAG}: {{nodes}}",
         "set it to false on each of them and restart them, one after the other; it has no effect any more",
     ),
-    # Controllers that cannot be seen, or that have not claimed ZooKeeper.
+    # Controllers that do not answer, or that have not claimed /controller.
     Contradiction(
         (None,), (C.KRAFT, C.NONE), None, in_kraft, "controllers",
         "no controller answers, while brokers are in KRaft mode: {nodes}",
@@ -266,7 +269,7 @@ CONTRADICTIONS = (
         "/controller, /controller_epoch and /migration there",
         may_pass=True,  # one that was just elected has not claimed it yet
     ),
-    # Controllers without the flag, or that were begun without it.
+    # Controllers without the flag, or that were once started without it.
     Contradiction(
         (S.PRE_MIGRATION, S.MIGRATION), ANY, None, unflagged_beside_zookeeper, "controllers {nodes}",
         f"controllers run without {FLAG} while brokers are in ZooKeeper mode: {{nodes}}; if one of them becomes the "
@@ -302,11 +305,11 @@ CONTRADICTIONS = (
         may_pass=True,
     ),
 )  # fmt: skip
-"""The first row that holds is reported; two controllers come before all others."""
+"""Rows in order: the first one that holds is reported."""
 
 
 def position_of(evidence: MigrationEvidence) -> Position | Misplaced:
-    """The only position that fits all evidence; else the contradiction in it."""
+    """The only position that fits all evidence; else the contradiction in the evidence, with its remedy."""
     wrong = next((it for row in CONTRADICTIONS if (it := row.of(evidence)) is not None), None)
     if wrong is not None:
         return wrong

@@ -1,10 +1,11 @@
-"""The step that gives a cluster back to ZooKeeper: `/controller` and `/migration`, or `/migration` alone, are deleted.
-
-It is one transaction, the only one of the operator in ZooKeeper. Each claim of `/controller`, by a broker or by a KRaft
-controller, writes `/controller_epoch`: so the transaction names the version of that, and one that arrives after a claim
-fails as a whole. The version of what is deleted protects nothing: a new `/controller` begins at version 0 again.
+"""The step that gives a cluster back to ZooKeeper: it deletes `/controller` and `/migration`, or `/migration` alone.
 
 Pure. Made by `core/migration/release.py`, sent by `reconcile/act.py`, registered in `core/kinds.py`.
+
+The step is one transaction (`multi`), the only write of the operator to ZooKeeper. Whoever claims `/controller`, a
+broker or a KRaft controller, also writes `/controller_epoch`. So the transaction requires the version of
+`/controller_epoch` that was read: if it arrives after a new claim, it fails as a whole. The versions of the deleted
+znodes would not protect them, as a new `/controller` begins at version 0 again.
 """
 
 from __future__ import annotations
@@ -43,21 +44,21 @@ class DeleteZnodes(Struct, frozen=True):
     """Delete znodes in one transaction, if they and `/controller_epoch` are as they were read.
 
     cluster_id: content of `/cluster/id`.
-    epoch: `/controller_epoch`, as it was read.
-    migration, controller: the znodes `/migration` and `/controller`; None: not deleted.
-    raise_to: new value of `/controller_epoch`, set in the same transaction; None: it stays.
-    znode_content: content of `/migration`.
+    epoch: value and version of `/controller_epoch`, as it was read.
+    migration, controller: identities of the znodes `/migration` and `/controller`; None: not deleted.
+    raise_to: new value of `/controller_epoch`, set in the same transaction; None: it is unchanged.
+    znode_content: content of `/migration`, to be kept in the status.
     """
 
     kind: ClassVar[str] = "DeleteZnodes"
     recorded_as: ClassVar[str] = "DeleteZnodes"
-    counts: ClassVar[bool] = False  # a plan that stands outlives it: the brokers are restarted afterwards
+    counts: ClassVar[bool] = False  # the plan continues after it: the brokers are restarted then
     is_followed: ClassVar[bool] = False
     is_read_in_zookeeper: ClassVar[bool] = True
     settled_by: ClassVar[str] = "the znodes were read again"
     reason: ClassVar[Reason] = Reason.MIGRATING
     consents_of_plan: ClassVar[frozenset[str]] = frozenset()
-    consent: ClassVar[str] = ""  # the plan that asks for it has used them: `core/migration/consents.py`
+    consent: ClassVar[str] = ""  # the plan has spent its consents already: `core/migration/consents.py`
     revision: ClassVar[str] = ""
     # The transaction itself fails if a znode is not as it was read. To read a cluster without a controller once more
     # takes up to all its timeouts.
@@ -87,29 +88,33 @@ class DeleteZnodes(Struct, frozen=True):
 
     @property
     def request(self) -> str:
-        """Request that leaves the process, as text."""
+        """Request that leaves the process, in words."""
         return f"ZooKeeper transaction: {self}"
 
     @property
     def in_progress(self) -> str:
-        """Text for the status while it is carried out."""
+        """Message while the step is carried out."""
         return f"{self} in ZooKeeper"
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Tell whether the cluster has no controller until then: no window holds that back."""
+        """Tell whether `/controller` is deleted: until then the cluster has no controller, so no window delays the
+        step.
+        """
         return self.controller is not None
 
     def is_asked_for_by(self, earlier: Step) -> bool:
-        """Never: one whose outcome is open is not sent again."""
+        """Always False: a deletion whose outcome is open is not sent again."""
         return False
 
     def begin(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> DeletionInFlight:
-        """Deletion in flight, as it is remembered."""
+        """Deletion in flight, to be remembered from the moment at which it may be sent."""
         return DeletionInFlight(self, at, via)
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """A right that is missing, or a znode that is another one by now: then it is decided anew."""
+        """Consequence of a rejection: a person grants the missing right, or, if a znode was changed in between, the
+        step is decided anew.
+        """
         reason, needs_action = _REJECTED.get(code, (Reason.MIGRATION_FAILED, True))
         remedy = "see which principal may change these znodes: zookeeper-shell.sh HOST:PORT getAcl /migration"
         if not needs_action:
@@ -117,7 +122,7 @@ class DeleteZnodes(Struct, frozen=True):
         return Rejection(reason, f"ZooKeeper refused to {self}: {message}", remedy, needs_action)
 
     def to_intent(self) -> Mapping[str, Any]:
-        """The fields of its intent that are its own."""
+        """Fields of the intent that are specific to this kind."""
         fields: dict[str, Any] = {
             "target": self.target,
             "clusterId": self.cluster_id,
@@ -132,7 +137,7 @@ class DeleteZnodes(Struct, frozen=True):
 
     @classmethod
     def read(cls, intent: Intent) -> DeletionInFlight:
-        """Raises ValueError where the intent is damaged."""
+        """Deletion in flight that an intent describes. Raises ValueError if the intent is damaged."""
         fields = intent.unknown
         step = cls(
             cluster_id=read_text(fields.get("clusterId")),
@@ -148,12 +153,12 @@ class DeleteZnodes(Struct, frozen=True):
 
     @classmethod
     def is_irreversible(cls, ended: HistoryEntry) -> bool:
-        """Never: the migration can begin again."""
+        """Always False: the migration can begin again."""
         return False
 
     @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
-        """Only of what was deleted, with what stood in `/migration`."""
+        """Event of a deletion that was carried out, with the content of `/migration`; else None."""
         if ended.result != Result.APPLIED:
             return None
         facts = facts or EventFacts(kind=cls.kind)
@@ -193,10 +198,10 @@ class DeletionInFlight(InFlight, frozen=True):
     def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
         """Outcome, by the znodes that exist now.
 
-        A transaction is carried out as a whole. While one of its znodes still exists, it was not carried out. It no
-        longer can be once another of its znodes is gone, or `/controller_epoch` was written. Otherwise it may still be
-        on its way, even after the session has ended: a server that was halted may pass it on until the other servers
-        have ended the session.
+        A transaction is carried out as a whole. So it was not carried out while one of its znodes still exists, and it
+        can no longer be once another of its znodes is gone or `/controller_epoch` was written. Otherwise it may still
+        be on its way, even after our session has ended: a server that was halted may pass it on until the other servers
+        have expired the session.
         """
         previous, current = (_left(self.step, observation) for observation in (looks.earlier, looks.later))
         if isinstance(current, Failure):
@@ -214,7 +219,7 @@ class DeletionInFlight(InFlight, frozen=True):
         return Result.NOT_APPLIED
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
-        """Keep the content of `/migration` in the status, once nothing else has it."""
+        """The status with the content of `/migration`, which nothing else has once the znode is deleted."""
         if not self.step.znode_content or result not in (Result.APPLIED, Result.SUPERSEDED):
             return status
         migration = status.migration or MigrationStatus()
@@ -230,7 +235,7 @@ class DeletionInFlight(InFlight, frozen=True):
         return EventRecord("DeletingZnodes", "Delete", f"{self.step}{_was(self.step.znode_content)}", facts=self.facts)
 
     def progress(self, ago: Callable[[str], str]) -> str:
-        """Text that says whether ZooKeeper has answered."""
+        """Progress in one line: carried out, or outcome not known yet."""
         answered = "done; the znodes are being read again" if self.accepted else "outcome not known yet"
         return f"{self.step}, sent {ago(self.at)} ago; {answered}"
 
@@ -247,8 +252,8 @@ class _Left(Struct, frozen=True):
 
 
 def _left(step: DeleteZnodes, observation: Observation) -> _Left | Failure:
-    """Remaining znodes; a Failure if they were not read, or may be of another ensemble: none of its znodes would match,
-    as if all had been deleted.
+    """Remaining znodes; a Failure if they were not read, or may be those of another ensemble, where no znode would
+    match, as if all had been deleted.
     """
     if not isinstance(observation.zookeeper, Known):
         return observation.zookeeper.failure

@@ -1,7 +1,8 @@
-"""Settings that each node must have for the position that comes next, and those that differ.
+"""Settings that each node must have at the next position of a migration, and those that differ now.
 
-Pure. The edge says where the way leads (`edges.py`), the table what a node must have there (`settings.py`); a node
-itself reports what it has now. A node that could not be read is a Failure, and never counts as correct.
+Pure. Called by `core/migration/progress.py`, and by the command `migration settings`. `edges.py` says which position is
+next, the table in `settings.py` which settings a node must have there, and the node itself reports which it has now
+(DescribeConfigs). A node that could not be read is a Failure, and never counts as correct.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from kafkafeatures.core.migration.settings import (
 )
 
 SettingsByNode: TypeAlias = Mapping[tuple[Role, int], NodeSettings | Failure]
-"""Settings as each node gives them, by its role and id."""
+"""Settings as each node reports them, by role and id of the node."""
 
 SHAPES: Mapping[Position, Mapping[Role, Shape]] = {
     Position.ZOOKEEPER: {Role.BROKER: Shape.PLAIN_BROKER},
@@ -48,7 +49,7 @@ SHAPES: Mapping[Position, Mapping[Role, Shape]] = {
     Position.NO_CONTROLLER: {Role.BROKER: Shape.FLAGGED_BROKER},
     Position.RELEASED: {Role.BROKER: Shape.FLAGGED_BROKER},
 }
-"""Positions to which a way can lead, and how the nodes of each role must be there. A role that is not named has no
+"""By position to which a way can lead: role and mode that nodes must have there. A role that is not named has no
 nodes.
 """
 
@@ -71,14 +72,14 @@ class NodeDemand(Struct, frozen=True):
 
 
 def value_of(node_settings: NodeSettings | Failure, name: str) -> str | None:
-    """Value that was set on the node itself; None if it has only the default, or did not answer."""
+    """Value that is set for the node; None if it has only the default, or did not answer."""
     setting = None if isinstance(node_settings, Failure) else node_settings.of.get(name)
     return None if setting is None or setting.source is SettingSource.DEFAULT else setting.value
 
 
 def known_of(node_settings: SettingsByNode, release: str) -> SettingFacts:
-    """Facts that required values are made of. `release`: of the finalized metadata.version; if empty, the IBP of the
-    brokers counts if all have the same.
+    """Facts from which required values are derived. `release`: name of the finalized metadata.version; if it is empty,
+    the inter.broker.protocol.version (IBP) of the brokers is used, if all have the same.
     """
     brokers = [
         settings
@@ -125,7 +126,7 @@ def _only(values: Iterable[str]) -> str:
 
 
 def _of_file(setting: Setting | None) -> str:
-    """Value in its file: what requests have set is copied with everything else."""
+    """Value in the file of the node. Values set by requests are left out, as they are copied with all metadata."""
     if setting is None:
         return ""
     if setting.source is SettingSource.FILE:  # nothing stronger is set
@@ -143,9 +144,9 @@ class SettingDifferences(Struct, frozen=True):
     position: position of the cluster.
     end: the position that comes next.
     edge: the way there; None: the cluster is at its goal.
-    facts: facts that the required values are made of.
-    nodes: each node that was seen.
-    missing: kinds of nodes of which there must be some by now, and none is known.
+    facts: facts from which the required values are derived.
+    nodes: each node that was read, with its differences.
+    missing: a Failure for each role of which there must be nodes by now, and none is known.
     """
 
     position: Position
@@ -174,7 +175,7 @@ class SettingDifferences(Struct, frozen=True):
 def demands(
     position: Position, end: Position, edge: Edge | None, setting_facts: SettingFacts, node_settings: SettingsByNode
 ) -> SettingDifferences:
-    """Differences of each node that was seen from what it must be at `end`."""
+    """Differences of each node from the settings that it must have at `end`."""
     nodes = tuple(
         NodeDemand(role, id_, shape, _held(shape, msgspec.structs.replace(setting_facts, node_id=id_), settings))
         for (role, id_), settings in node_settings.items()

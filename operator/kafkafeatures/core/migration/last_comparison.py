@@ -27,7 +27,8 @@ from kafkafeatures.core.migration.progress import PREFLIGHTED, MigrationProgress
 from kafkafeatures.core.words import counted, format_span
 
 LAST_WITHIN = timedelta(minutes=5)
-"""Longest time from the last comparison to the stop of the controllers: a comparison of a large cluster takes a minute.
+"""Longest time from the last comparison to the stop of the controllers: a comparison of a large cluster takes a
+minute.
 """
 UNKNOWN = "unknown"
 """Subject of a consent to unknown differences."""
